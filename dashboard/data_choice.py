@@ -1,0 +1,199 @@
+"""The Data screen: where a corpus comes from, what it holds, and what is kept on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import state, uploads
+from dashboard.parts import corpus_chip, notices, show_progress, size
+from dashboard.state import Source
+
+DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
+NO_COLUMN = "(none)"
+PREVIEW_ROWS = 20
+
+
+def show() -> None:
+    """Three steps beside each other in one column, the corpus in use and the cache in the other."""
+    st.title("Data")
+    left, right = st.columns([2, 1], gap="large")
+    with left:
+        source = _choose()
+        if source is not None:
+            _load(source)
+    with right:
+        _in_use()
+        _cache()
+
+
+def _choose() -> Source | None:
+    way = st.segmented_control(
+        "Corpus", [DEMO, UPLOAD, PATH], default=DEMO, required=True, key="data.way", persist_state="session"
+    )
+    if way == DEMO:
+        name = st.radio(
+            "Built in", list(state.DEMOS), captions=list(state.DEMOS.values()), key="data.demo", persist_state="session"
+        )
+        return _embedding(Source(name))
+    if way == UPLOAD:
+        files = st.file_uploader(
+            "Files",
+            accept_multiple_files=True,
+            help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file; or corpus.jsonl with queries.jsonl and the "
+            "judgements' .tsv files of a BEIR folder.",
+        )
+        if not files:
+            st.info("A table with a text column is enough. Judgements make Recall possible.", icon=":material/upload:")
+            return None
+        path = uploads.keep(files)
+    else:
+        typed = st.text_input(
+            "File or folder on this machine",
+            key="data.path",
+            persist_state="session",
+            placeholder="a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file",
+        ).strip()
+        if not typed:
+            st.info("A BEIR folder holds corpus.jsonl, and if you have them queries.jsonl and qrels/*.tsv.")
+            return None
+        path = Path(typed).expanduser()
+        if not path.exists():
+            st.error("There is no such file or folder.", icon=":material/error:")
+            return None
+    return _mapped(path)
+
+
+def _mapped(path: Path) -> Source | None:
+    """The source with its columns, after a look at the first rows."""
+    from engine.data.tables import SUFFIXES, preview
+    from engine.errors import FrontierError
+
+    if path.is_dir():
+        folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
+        qrels = folders[0] if folders else "qrels"
+        if len(folders) > 1:
+            qrels = st.selectbox("Judgements", folders, key=f"data.qrels.{path}")
+        table = path / "corpus.jsonl"
+        if table.exists():
+            _preview(preview(table, PREVIEW_ROWS))
+        return _embedding(Source(str(path), qrels=qrels))
+    if path.suffix.lower() not in SUFFIXES:
+        return _embedding(Source(str(path)))
+    try:
+        head = preview(path, PREVIEW_ROWS)
+    except FrontierError as error:
+        st.error("This file cannot be read.", icon=":material/error:")
+        st.text(str(error))
+        return None
+    _preview(head)
+    names = list(head.columns)
+    optional = [NO_COLUMN, *names]
+    a, b, c = st.columns(3)
+    key = f"data.columns.{path}"
+    text = a.selectbox(
+        "Text column", names, names.index(head.guess.text) if head.guess.text in names else 0, key=f"{key}.text"
+    )
+    ident = b.selectbox(
+        "Id column",
+        optional,
+        optional.index(head.guess.id or NO_COLUMN),
+        key=f"{key}.id",
+        help="Without one, rows are numbered from 0.",
+    )
+    title = c.selectbox("Title column", optional, optional.index(head.guess.title or NO_COLUMN), key=f"{key}.title")
+    chosen = (None if ident == NO_COLUMN else ident, text, None if title == NO_COLUMN else title)
+    return _embedding(Source(str(path), columns=chosen))
+
+
+def _preview(head) -> None:
+    st.caption("First rows" + (f" of {head.total:,}" if head.total else ""))
+    frame = pd.DataFrame(head.rows, columns=list(head.columns))
+    st.dataframe(frame, hide_index=True, height=36 * min(6, len(frame) + 1) + 2)
+
+
+def _embedding(source: Source) -> Source:
+    """The source with the encoder to use."""
+    with st.expander("Encoder", expanded=False):
+        encoder = st.text_input(
+            "Name or path",
+            "bundled",
+            key="data.encoder",
+            persist_state="session",
+            help="bundled is all-MiniLM-L6-v2, 384 dimensions. Any sentence-transformers model by name or local path.",
+        ).strip()
+        dtype = st.selectbox(
+            "Arithmetic",
+            ["auto", "float32", "bfloat16"],
+            key="data.dtype",
+            persist_state="session",
+            help="auto takes bfloat16 where the hardware is fast at it and 32 probe texts stay within cosine 0.999.",
+        )
+    return Source(source.path, source.columns, source.qrels, encoder or "bundled", dtype)
+
+
+def _load(source: Source) -> None:
+    if st.button("Load and embed", type="primary", key="data.load"):
+        job = state.known(source)
+        if job is not None and not job.running and job.result is None:
+            state.forget(source)
+        state.loading(source)
+        st.session_state["data.loading"] = source
+        st.rerun()
+    if st.session_state.get("data.loading") == source:
+        _watch(source)
+
+
+@st.fragment(run_every="1s")
+def _watch(source: Source) -> None:
+    job = state.loading(source)
+    if job.running:
+        show_progress(job)
+        if st.button("Cancel", key="data.cancel"):
+            job.cancel()
+    elif job.result is not None:
+        state.use(source)
+        del st.session_state["data.loading"]
+        st.rerun()
+    elif job.cancelled:
+        st.info("Stopped. What was embedded is kept: loading again goes on from there.", icon=":material/pause:")
+    else:
+        st.error("This corpus cannot be loaded.", icon=":material/error:")
+        st.text(job.error or "")
+
+
+def _in_use() -> None:
+    st.subheader("In use")
+    job = state.loading(state.source())
+    if job.result is None:
+        st.caption("Still loading; Explore shows how far it is.")
+        return
+    corpus_chip(job.result)
+    dataset = job.result.dataset
+    counts = {"documents": len(dataset.corpus), "queries": len(dataset.queries)}
+    rows = [{"what": k, "count": f"{v:,}"} for k, v in counts.items()]
+    rows += [
+        {"what": f"judgements, {split}", "count": f"{q.count:,} of {len(q):,} queries"}
+        for split, q in dataset.qrels.items()
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    if dataset.notices:
+        st.caption("Remarks of the reader")
+        notices(dataset)
+    else:
+        st.caption("Nothing to remark: ids unique, no empty texts, every judgement names a document and a query.")
+
+
+def _cache() -> None:
+    from engine.data import cache
+
+    st.subheader("Cache")
+    used = cache.usage()
+    st.caption(f"{used.files:,} files, {size(used.bytes)} in `{cache.home()}`")
+    with st.popover("Clear", disabled=not used.files):
+        st.text("Embeddings will be made anew when they are needed.")
+        if st.button("Clear the cache", type="primary", key="data.clear"):
+            st.toast(f"{size(cache.clear())} freed")
+            st.rerun()

@@ -1,0 +1,85 @@
+"""Long work beside the page: a thread with progress, an estimate, a way to stop, and an end that always comes.
+
+A script run dies at the next click, so nothing long may run in one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import Cancelled, FrontierError
+from engine.progress import Eta
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is: done of total (0: unknown), what it is doing, and the seconds left, None if unknown."""
+
+    done: int
+    total: int
+    label: str
+    seconds_left: float | None
+
+
+class Job:
+    """One piece of work in a daemon thread.
+
+    work: called with progress(done, total, label) and an Event that asks it to stop; its return value is `result`.
+    """
+
+    def __init__(self, title: str, work: Callable[[Callable[[int, int, str], None], threading.Event], Any]) -> None:
+        self.title = title
+        self.result: Any = None
+        self.error: str | None = None
+        self.cancelled = False
+        self._stop = threading.Event()
+        self._progress = Progress(0, 0, "starting", None)
+        self._eta = Eta()
+        self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
+        _ALL.append(self)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def progress(self) -> Progress:
+        return self._progress
+
+    def cancel(self) -> None:
+        """Ask the work to stop; what it has finished stays in the cache."""
+        self._stop.set()
+
+    def join(self, seconds: float | None = None) -> None:
+        self._thread.join(seconds)
+
+    def _run(self, work: Callable[..., Any]) -> None:
+        try:
+            self.result = work(self._report, self._stop)
+        except Cancelled:
+            self.cancelled = True
+        except FrontierError as error:
+            self.error = str(error)
+        except Exception as error:  # a job's failure must reach the page, not only the terminal
+            self.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            _ALL.remove(self)
+
+    def _report(self, done: int, total: int, label: str) -> None:
+        self._progress = Progress(done, total, label, self._eta(done, total, label))
+
+
+_ALL: list[Job] = []
+
+
+def stop_all(seconds: float = 10) -> None:
+    """Stop every job and wait: torch aborts the process if one still computes while Python shuts down."""
+    for job in (running := list(_ALL)):
+        job.cancel()
+    for job in running:
+        job.join(seconds)

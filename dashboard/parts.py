@@ -1,0 +1,87 @@
+"""Pieces that several screens show: the wait for a corpus, its chip, counts and times as people read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from dashboard import state
+from dashboard.jobs import Job
+from engine.progress import spoken
+
+POLL = "1s"
+"""How often a running job is looked at; oftener starves it (Streamlit collects garbage after every run)."""
+
+
+def wait_for(source: state.Source) -> state.Loaded | None:
+    """The loaded corpus; until it is there, its progress (and a way to stop) in its place."""
+    job = state.loading(source)
+    if job.result is not None:
+        return job.result
+    st.title("Frontier")
+    _waiting(source, job)
+    return None
+
+
+@st.fragment(run_every=POLL)
+def _waiting(source: state.Source, job: Job) -> None:
+    if job.result is not None:
+        st.rerun()
+    if not job.running and job.result is None:
+        if job.cancelled:
+            st.info("Stopped. What was embedded is kept: going on starts from there.", icon=":material/pause:")
+        else:
+            st.error("This corpus cannot be loaded.", icon=":material/error:")
+            st.text(job.error or "")
+        again, other = st.columns([1, 5])
+        if again.button("Go on" if job.cancelled else "Try again"):
+            state.forget(source)
+            st.rerun()
+        if source != state.source_at_start() and other.button("Back to the first corpus"):
+            state.use(state.source_at_start())
+            st.rerun()
+        return
+    st.text(f"Loading {source.path}")
+    show_progress(job)
+    if st.button("Cancel", disabled=not job.running):
+        job.cancel()
+
+
+def show_progress(job: Job) -> None:
+    """A bar with what is being done, how far it is and how long it will take."""
+    at = job.progress
+    share = min(1.0, at.done / at.total) if at.total else 0.0
+    parts = [at.label or job.title]
+    if at.total:
+        parts.append(f"{at.done:,} of {at.total:,}")
+    if at.seconds_left is not None and at.seconds_left >= 1:
+        parts.append(f"{spoken(at.seconds_left)} left")
+    st.progress(share, text=" · ".join(parts))
+
+
+def corpus_chip(loaded: state.Loaded) -> None:
+    """Name, size, dimension, device and fingerprint of the corpus in use."""
+    space = loaded.space
+    encoder = space.embeddings.encoder
+    with st.container(border=True):
+        st.text(space.corpus.name)
+        st.caption(
+            f"{len(space):,} documents · {space.embeddings.dimension} dimensions · {space.device.type}  \n"
+            f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
+        )
+
+
+def size(count: float) -> str:
+    """Bytes as 12 kB, 3.4 MB or 1.2 GB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit != "MB" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def notices(dataset: Any) -> None:
+    """What the reader remarked, in full; ids are shown as they are, never as markup."""
+    for notice in dataset.notices:
+        st.text(f"⚠ {notice}")

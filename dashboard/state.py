@@ -1,0 +1,145 @@
+"""What outlives a script run: the loaded corpora, shared by all sessions, and which one a session looks at."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from dashboard.jobs import Job
+
+DEMOS = {
+    "numpy-api": "NumPy's functions: about 900 documents full of near-duplicates, with judged tasks",
+    "python-api": "NumPy, pandas, SciPy, scikit-learn and PyTorch: about 20,000 documents, no judgements",
+}
+MOST_LOADED = 3
+"""How many corpora stay in memory; the one not used for longest goes first."""
+EAGER_QUERIES = 512
+"""Up to so many labelled queries are embedded with the corpus, so that switching between them is instant."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a corpus comes from and how it is embedded.
+
+    path: a demo's name, a file or a folder; columns: (id, text, title) of a table; qrels: the folder of judgements.
+    """
+
+    path: str
+    columns: tuple[str | None, str, str | None] | None = None
+    qrels: str = "qrels"
+    encoder: str = "bundled"
+    dtype: str = "auto"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A corpus ready to be searched; queries: the vectors of its labelled queries, None if they come on demand."""
+
+    source: Source
+    dataset: Any
+    space: Any
+    queries: Any | None
+
+
+_LOCK = threading.Lock()
+_JOBS: OrderedDict[Source, Job] = OrderedDict()
+_START = Source("numpy-api")
+
+
+def start_with(path: str) -> None:
+    """Which corpus a new session opens."""
+    global _START
+    _START = Source(path)
+
+
+def source_at_start() -> Source:
+    """The corpus that a new session opens."""
+    return _START
+
+
+def source() -> Source:
+    """The corpus this session looks at."""
+    return st.session_state.get("source", _START)
+
+
+def use(chosen: Source) -> None:
+    """Look at another corpus from the next run on."""
+    st.session_state["source"] = chosen
+
+
+def loading(chosen: Source | None = None) -> Job:
+    """The job that loads a corpus, started now if it is not there: its result is a Loaded."""
+    chosen = chosen or _START
+    with _LOCK:
+        job = _JOBS.get(chosen)
+        if job is None:
+            job = _JOBS[chosen] = Job(f"load {chosen.path}", _loader(chosen))
+            finished = [s for s, j in _JOBS.items() if not j.running]
+            for old in finished[: max(0, len(_JOBS) - MOST_LOADED)]:
+                del _JOBS[old]
+        _JOBS.move_to_end(chosen)
+        return job
+
+
+def known(chosen: Source) -> Job | None:
+    """The job that loads or has loaded a corpus, if there is one."""
+    return _JOBS.get(chosen)
+
+
+def forget(chosen: Source) -> None:
+    """Drop a corpus, or a load that failed, so that it is loaded anew."""
+    with _LOCK:
+        _JOBS.pop(chosen, None)
+
+
+def _loader(chosen: Source) -> Callable[[Any, threading.Event], Loaded]:
+    def load(progress: Any, stop: threading.Event) -> Loaded:
+        progress(0, 0, "reading the corpus")
+        import engine
+        from engine.data.tables import Columns
+
+        columns = Columns(**dict(zip(("id", "text", "title"), chosen.columns, strict=True))) if chosen.columns else None
+        dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=progress, stop=stop)
+        how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": progress, "stop": stop}
+        embeddings = dataset.vectors or engine.embed(dataset.corpus, **how)
+        queries = None
+        if embeddings.encoder is not None and 0 < len(dataset.queries) <= EAGER_QUERIES:
+            queries = engine.embed(dataset.queries, **how).vectors
+        loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
+        settle()
+        return loaded
+
+    return load
+
+
+def settle() -> None:
+    """Move everything alive out of the garbage collector's sight.
+
+    Streamlit collects after every script run; with torch loaded that takes 190 ms and starves worker threads.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def warm_encoder(chosen: Source) -> None:
+    """Load the encoder and run it once, beside the page, so that the first typed query does not wait for it."""
+    Job("warm the encoder", lambda progress, stop: _warm(chosen, stop))
+
+
+def _warm(chosen: Source, stop: threading.Event) -> None:
+    job = loading(chosen)
+    while job.running and not stop.is_set():
+        job.join(0.2)
+    if job.result is None or job.result.space.embeddings.encoder is None or stop.is_set():
+        return
+    import engine
+
+    ref = job.result.space.embeddings.encoder
+    engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
+    settle()

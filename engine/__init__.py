@@ -1,0 +1,43 @@
+"""Frontier's engine: every decoder, what it returns and what that costs, on CPU or GPU.
+
+The public names. They load on first use, so that a program that only wants one of them starts fast.
+"""
+
+import importlib as _importlib
+
+_HOME = {
+    "load_dataset": "engine.data.readers",
+    "load_vectors": "engine.data.vectors",
+    "embed": "engine.data.encoders",
+    "methods": "engine.stages",
+    "make": "engine.stages",
+    "Space": "engine.space",
+    "Decoder": "engine.decoder",
+    "decode": "engine.decoder",
+    "select": "engine.decoder",
+    "measure": "engine.evaluation.metrics",
+    "Corpus": "engine.values",
+    "Queries": "engine.values",
+    "Qrels": "engine.values",
+    "Dataset": "engine.values",
+    "Embeddings": "engine.values",
+    "Ranking": "engine.values",
+    "FrontierError": "engine.errors",
+    "ParamError": "engine.errors",
+    "DataError": "engine.errors",
+    "Cancelled": "engine.errors",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    value = getattr(_importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,94 @@
+"""What a selector chooses from: B problems over shared rows or over one pool a query.
+
+Scores come fast, in the precision of the vectors, with a bound on their rounding; whatever that bound cannot
+decide is scored again in float64. So an answer does not depend on block size, thread count or batch, and exact
+duplicates always tie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CHUNK_NUMBERS = 1 << 22
+"""How many numbers a float64 re-scoring holds at a time (32 MiB)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """B problems.
+
+    vectors: (n, d) shared by the batch, or (B, m, d), one pool a query in ascending row order; relevance: (B, n)
+    or (B, m); queries: (B, d); inner_product: relevance is vectors · queries (else the scorer's numbers are taken
+    as they are); norm: the largest length of a row.
+    """
+
+    vectors: Tensor
+    relevance: Tensor
+    queries: Tensor
+    norm: float
+    inner_product: bool = True
+
+    @property
+    def batch(self) -> int:
+        return self.relevance.shape[0]
+
+    @property
+    def count(self) -> int:
+        """How many candidates each problem has."""
+        return self.relevance.shape[1]
+
+    def rows(self, batch: Tensor, index: Tensor) -> Tensor:
+        """(m, d) the vectors at flat (problem, candidate) pairs."""
+        return self.vectors[index] if self.vectors.ndim == 2 else self.vectors[batch, index]
+
+    def products(self, points: Tensor) -> Tensor:
+        """(B, n) inner products of every candidate with its problem's point, points (B, d)."""
+        if self.vectors.ndim == 2:
+            return points @ self.vectors.T
+        return torch.bmm(self.vectors, points.unsqueeze(2)).squeeze(2)
+
+    @property
+    def relevance_error(self) -> Tensor:
+        """(B,) bound on |relevance − its exact value|; 0 where the scorer's numbers define it."""
+        if not self.inner_product:
+            return self.relevance.new_zeros(self.batch)
+        return self._rounding * self.norm * torch.linalg.vector_norm(self.queries, dim=1)
+
+    @property
+    def similarity_error(self) -> float:
+        """Bound on |similarity of two candidates − its exact value|."""
+        return self._rounding * self.norm**2
+
+    def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
+        """(m,) float64 relevance at flat pairs."""
+        if not self.inner_product:
+            return self.relevance[batch, index].double()
+        return torch.cat(
+            [(self.rows(b, i).double() * self.queries[b].double()).sum(1) for b, i in self._chunks(batch, index, 1)]
+        )
+
+    def exact_nearest(self, batch: Tensor, index: Tensor, chosen: Tensor) -> Tensor:
+        """(m,) float64 largest similarity of each flat pair to its problem's chosen candidates, (B, t)."""
+        parts = []
+        for b, i in self._chunks(batch, index, chosen.shape[1]):
+            picked = chosen[b]
+            others = self.rows(b.repeat_interleave(picked.shape[1]), picked.flatten()).double()
+            own = self.rows(b, i).double().unsqueeze(1)
+            parts.append((others.view(*picked.shape, -1) * own).sum(2).amax(1))
+        return torch.cat(parts)
+
+    @property
+    def _rounding(self) -> float:
+        # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
+        unit = torch.finfo(self.vectors.dtype).eps / 2
+        if self.vectors.dtype == torch.float32:
+            unit = {"highest": unit, "high": 2.0**-9, "medium": 2.0**-6}[torch.get_float32_matmul_precision()]
+        length = (self.vectors.shape[-1] + 4) * unit
+        return length / (1 - length) if length < 0.5 else 1.0
+
+    def _chunks(self, batch: Tensor, index: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
+        size = max(1, CHUNK_NUMBERS // (self.vectors.shape[-1] * max(1, width)))
+        return list(zip(batch.split(size), index.split(size), strict=True))

@@ -1,0 +1,343 @@
+"""The command line: flags are generated from the declared parameters."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import click
+
+from engine.errors import Cancelled, FrontierError
+from engine.progress import Eta, spoken
+
+
+class Frontier(click.Group):
+    """The commands; without one, the default command runs, and takes its flags directly."""
+
+    default: str | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = {"--help", "--version"}
+        if self.default and (not args or (args[0].startswith("-") and args[0] not in own)):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FrontierError as error:
+            raise click.ClickException(str(error)) from None
+        except (KeyboardInterrupt, Cancelled):
+            click.echo("stopped; what was finished is kept", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=Frontier, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="frontier-retrieval", prog_name="frontier")
+def main() -> None:
+    """What relevance costs and what diversity buys, on your own corpus."""
+
+
+class FromDeclarations(click.Command):
+    """A command whose flags are made, when it is first needed, from what the methods declare."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *_stage_flags()]
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def methods(as_json: bool) -> None:
+    """The table of methods, their parameters and sources."""
+    from engine.views import method_columns, method_table
+
+    if as_json:
+        click.echo(json.dumps(method_columns(), ensure_ascii=False, indent=2))
+    else:
+        click.echo(method_table())
+
+
+CORPUS = click.option(
+    "--corpus",
+    default="numpy-api",
+    show_default=True,
+    metavar="NAME|PATH",
+    help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
+)
+ENCODER = click.option(
+    "--encoder",
+    default="bundled",
+    show_default=True,
+    metavar="NAME|PATH",
+    help="bundled, or a sentence-transformers model.",
+)
+DTYPE = click.option(
+    "--dtype",
+    type=click.Choice(["auto", "float32", "bfloat16"]),
+    default="auto",
+    show_default=True,
+    help="Arithmetic of the encoder; auto takes bfloat16 where it is fast and proves faithful.",
+)
+DEVICE = click.option(
+    "--device", default=None, metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."
+)
+QRELS = click.option(
+    "--qrels",
+    default="qrels",
+    show_default=True,
+    metavar="FOLDER",
+    help="The folder of judgements inside a BEIR folder.",
+)
+
+
+@main.command()
+@CORPUS
+@ENCODER
+@DTYPE
+@DEVICE
+@click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
+def embed(corpus: str, encoder: str, dtype: str, device: str | None, queries: bool) -> None:
+    """Embed a corpus into the cache; a run that was stopped goes on where it was."""
+    import engine
+
+    use_threads()
+    with Meter() as meter:
+        dataset = engine.load_dataset(corpus, progress=meter)
+        _print_notices(dataset)
+        for what in (dataset.corpus, *([dataset.queries] if queries and len(dataset.queries) else [])):
+            made = engine.embed(what, encoder=encoder, dtype=dtype, device=device, progress=meter)
+            meter.clear()
+            ref = made.encoder
+            click.echo(
+                f"{len(made):,} vectors of {made.dimension} dimensions, {ref.name} in {ref.dtype}, "
+                f"fingerprint {made.digest[:12]}"
+            )
+
+
+@main.command(cls=FromDeclarations)
+@CORPUS
+@QRELS
+@click.option("--query", "texts", multiple=True, help="A query; may be given more than once.")
+@click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
+@click.option("--split", default=None, help="All judged queries of a split; prints the means of the metrics.")
+@click.option("-k", "k", default="10", show_default=True, help="How many documents a query gets.")
+@ENCODER
+@DTYPE
+@DEVICE
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def decode(
+    corpus: str,
+    qrels: str,
+    texts: tuple[str, ...],
+    query_ids: tuple[str, ...],
+    split: str | None,
+    k: str,
+    encoder: str,
+    dtype: str,
+    device: str | None,
+    as_json: bool,
+    **given: str | None,
+) -> None:
+    """Retrieve a set for a query, or for every judged query of a split, and measure it."""
+    import engine
+    from engine.decoder import SET_SIZE
+    from engine.evaluation.metrics import METRICS
+    from engine.values import Queries
+
+    use_threads()
+    decoder = _decoder(given)
+    size = SET_SIZE.parse(k)
+    if sum(map(bool, (texts, query_ids, split))) != 1:
+        raise click.UsageError("give one of --query, --query-id or --split")
+    with Meter() as meter:
+        dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
+        if not as_json:
+            _print_notices(dataset)
+        if texts:
+            queries = Queries.of(texts)
+        elif split:
+            queries = dataset.judged(split)
+        else:
+            if missing := [q for q in query_ids if q not in dataset.queries.position]:
+                raise click.UsageError(
+                    f"no query {missing[0]!r} in this corpus; it has {len(dataset.queries):,} queries"
+                )
+            queries = dataset.queries.only(query_ids)
+        embeddings = dataset.vectors or engine.embed(
+            dataset.corpus, encoder=encoder, dtype=dtype, device=device, progress=meter
+        )
+        space = engine.Space(dataset.corpus, embeddings, device)
+        asked = queries
+        if embeddings.encoder is not None:
+            asked = engine.embed(queries, encoder=encoder, dtype=dtype, device=device, progress=meter)
+        started = time.perf_counter()
+        ranking = engine.decode(decoder, space, asked, k=size)
+        seconds = time.perf_counter() - started
+        meter.clear()
+    judgements = _judgements(dataset, queries, split)
+    measured = engine.measure(ranking, space, queries, judgements, size, tuple(METRICS) if judgements else ("ilad",))
+    result = {
+        "decoder": decoder.label,
+        "corpus": dataset.corpus.name,
+        "documents": len(dataset.corpus),
+        "k": size,
+        "queries": len(queries),
+        "milliseconds": round(1000 * seconds, 3),
+        "mean": {m: v if v == v else None for m, v in measured.mean.items()},
+        "left_out": measured.left_out,
+    }
+    results = [_result(space, queries, ranking, i) for i in range(len(queries))]
+    if as_json:
+        click.echo(json.dumps({**result, "results": results}, ensure_ascii=False, allow_nan=False))
+        return
+    for entry in [] if split else results:
+        click.echo(click.style(f"\n{_one_line(entry['query'], 100)}", bold=True))
+        for document in entry["documents"]:
+            click.echo(
+                f"{document['rank']:>3}  {document['gain']:>8.4f}  {document['id']}  {_one_line(document['text'], 80)}"
+            )
+    means = "  ".join(f"{METRICS[m].title}@{size} {v:.4f}" for m, v in measured.mean.items() if v == v)
+    left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
+    click.echo(f"\n{decoder.label}: {len(queries):,} queries, {len(space):,} documents, {1000 * seconds:.1f} ms")
+    click.echo(f"{means}{left}")
+
+
+class Meter:
+    """A progress line on a terminal: done of total, and the time left. Silent where nobody looks."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._eta = Eta()
+        self._label, self._drawn = "", 0.0
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        if not self._live:
+            return
+        left = self._eta(done, total, label)
+        now = time.monotonic()
+        if label == self._label and now - self._drawn < 0.1 and done < total:
+            return
+        self._label, self._drawn = label, now
+        parts = [label, *([f"{done:,} of {total:,}"] if total else []), *([f"{spoken(left)} left"] if left else [])]
+        click.echo("\r\x1b[2K" + " · ".join(parts), nl=False, err=True)
+
+    def clear(self) -> None:
+        """Wipe the line."""
+        if self._live and self._label:
+            click.echo("\r\x1b[2K", nl=False, err=True)
+            self._label = ""
+
+
+def use_threads() -> None:
+    """Half the cores for torch, once for the process: on a busy machine more threads are slower, not faster.
+
+    FRONTIER_THREADS overrides.
+    """
+    import torch
+
+    wanted = os.environ.get("FRONTIER_THREADS", "")
+    torch.set_num_threads(int(wanted) if wanted.isdigit() and int(wanted) else max(1, (os.cpu_count() or 2) // 2))
+
+
+# Which stage of a decoder a flag belongs to, and what is written before its parameters' names.
+STAGES = (("select", "selector", ""), ("retrieve", "scorer", "retrieve-"), ("rerank", "scorer", "rerank-"))
+DEFAULTS = {"select": "top_k", "retrieve": "dense", "rerank": None}
+
+
+def _stage_flags() -> list[click.Option]:
+    from engine.decoder import DEPTH
+    from engine.stages import methods as registered
+
+    flags = []
+    for stage, kind, prefix in STAGES:
+        specs = registered(kind)
+        flags.append(
+            click.Option(
+                [f"--{stage}"],
+                type=click.Choice(list(specs)),
+                default=DEFAULTS[stage],
+                show_default=DEFAULTS[stage] is not None,
+                help=f"The {kind} that {stage}s.",
+            )
+        )
+        owners: dict[str, list[Any]] = {}
+        for spec in specs.values():
+            for param in spec.params:
+                owners.setdefault(param.name, []).append((spec, param))
+        for name, declared in owners.items():
+            told = "; ".join(
+                f"{spec.name}: {p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}" for spec, p in declared
+            )
+            flag = f"--{prefix}{declared[0][1].flag[2:]}"
+            flags.append(click.Option([flag, f"{stage}__{name}"], default=None, metavar="VALUE", help=told))
+    flags.append(
+        click.Option([DEPTH.flag], default=None, metavar="VALUE", help=f"{DEPTH.help} Default: {DEPTH.unset}.")
+    )
+    return flags
+
+
+def _decoder(given: dict[str, str | None]) -> Any:
+    from engine.decoder import DEPTH, Decoder
+    from engine.params import parsed
+    from engine.stages import make, spec_of
+
+    stages = {}
+    for stage, kind, _ in STAGES:
+        texts = {key.split("__", 1)[1]: v for key, v in given.items() if key.startswith(f"{stage}__") and v is not None}
+        name = given[stage]
+        if name is None:
+            if texts:
+                raise click.UsageError(f"--{stage} is not given, so {', '.join(texts)} has nothing to act on")
+            stages[stage] = None
+            continue
+        stages[stage] = make(name, **parsed(spec_of(name, kind).params, texts, name))
+    depth = given["depth"]
+    return Decoder(**stages, depth=DEPTH.parse(depth) if depth is not None else DEPTH.default)
+
+
+def _judgements(dataset: Any, queries: Any, split: str | None) -> Any:
+    """What is known of these queries: the split's judgements, or those of any split; None where there are none."""
+    from engine.values import Qrels
+
+    if split:
+        return dataset.qrels[split]
+    splits = dataset.qrels.values()
+    known = {q: grades for qrels in splits for q, grades in qrels.grades.items() if q in queries.position}
+    return Qrels(known) if known and queries.digest == dataset.queries.only(queries.ids).digest else None
+
+
+def _result(space: Any, queries: Any, ranking: Any, i: int) -> dict[str, Any]:
+    documents = [
+        {
+            "rank": rank + 1,
+            "id": space.corpus.ids[row],
+            "gain": ranking.gain[i, rank].item(),
+            "text": space.corpus.passages[row],
+        }
+        for rank, row in enumerate(ranking.index[i].tolist())
+        if row >= 0
+    ]
+    return {"id": queries.ids[i], "query": queries.texts[i], "documents": documents, "info": dict(ranking.info[i])}
+
+
+def _print_notices(dataset: Any) -> None:
+    for notice in dataset.notices:
+        click.echo(f"note: {notice}", err=True)
+
+
+def _one_line(text: str, width: int) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+if __name__ == "__main__":
+    main()

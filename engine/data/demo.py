@@ -1,0 +1,245 @@
+"""The built-in corpora: the documentation of the Python packages that are installed, so that nothing is downloaded.
+
+Documents are (id, title, text), one for each object: names of the same object share a document, objects that merely
+resemble each other (numpy.sum, numpy.nansum, numpy.ma.sum, numpy.ndarray.sum) keep their own, which is what makes
+this corpus a good place to watch diversity at work.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import io
+import pkgutil
+import re
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+
+Document = tuple[str, str, str]
+
+# Classes that people call like functions; NumPy's other classes are scalar types, containers and exceptions.
+_CALLED_LIKE_FUNCTIONS = (
+    "broadcast",
+    "busdaycalendar",
+    "errstate",
+    "finfo",
+    "iinfo",
+    "memmap",
+    "ndenumerate",
+    "ndindex",
+    "nditer",
+    "poly1d",
+    "vectorize",
+)
+_NUMPY_MODULES = (
+    "numpy",
+    "numpy.linalg",
+    "numpy.fft",
+    "numpy.random",
+    "numpy.strings",
+    "numpy.ma",
+    "numpy.lib.stride_tricks",
+)
+_STRIDE_TRICKS = ("as_strided", "sliding_window_view")  # the only module of those without __all__
+_NUMPY_CLASSES = ("numpy.ndarray", "numpy.random.Generator")
+
+PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
+# Tests, examples, vendored or generated code, build tools, and modules that set up logging or caches when imported.
+_SKIPPED_PARTS = {"conftest", "examples", "experimental", "externals", "setup", "test", "tests", "testutils"}
+_SKIPPED = (
+    "numpy.core",
+    "numpy.distutils",
+    "numpy.f2py",
+    "numpy.matlib",
+    "numpy.typing.mypy_plugin",
+    "pandas.compat",
+    "pandas.core",
+    "sklearn.utils.estimator_checks",
+    "torch.backends.xeon",
+    "torch.compiler.config",
+    "torch.contrib",
+    "torch.distributed.flight_recorder",
+    "torch.onnx.symbolic_",
+    "torch.testing",
+    "torch.utils.backcompat",
+    "torch.utils.benchmark",
+    "torch.utils.bottleneck",
+    "torch.utils.cpp_extension",
+    "torch.utils.data.datapipes.gen_pyi",
+    "torch.utils.hipify",
+    "torch.utils.jit",
+    "torch.utils.tensorboard",
+)
+
+
+def numpy_api_documents() -> list[Document]:
+    """Public functions of the installed NumPy, about 800 documents sorted by id.
+
+    Text: name and signature, then the first paragraph of the docstring. The same in every process.
+    Raises RuntimeError when Python runs with -OO, which strips docstrings.
+    """
+    _need_docstrings()
+    return _documents(_numpy_names())
+
+
+@cache
+def _numpy_ids() -> dict[str, str]:
+    return {name: names[0] for names, _ in _groups(_numpy_names()) for name in names}
+
+
+def canonical(name: str) -> str:
+    """The document id of a NumPy function, given any of its public names ("numpy.abs" -> "numpy.absolute").
+
+    Raises KeyError for a name that the installed NumPy does not have.
+    """
+    return _numpy_ids()[name]
+
+
+def python_api_documents(progress=None, stop=None) -> list[Document]:
+    """Public modules, functions, classes and methods of PACKAGES as installed, about 15,000 documents sorted by id.
+
+    progress: called as progress(done, total, label) after each module. stop: a threading.Event looked at between
+    modules. A package that is missing, and a module that cannot be imported, is left out.
+    Raises InterruptedError when stopped, RuntimeError under python -OO.
+    """
+    _need_docstrings()
+    modules = [module for package in PACKAGES for module in _module_names(package)]
+    named = list(_numpy_names()) if importlib.util.find_spec("numpy") else []
+    for done, module_name in enumerate(modules, start=1):
+        if stop is not None and stop.is_set():
+            raise InterruptedError("reading the installed packages was stopped")
+        named.extend(_module_members(module_name))
+        if progress is not None:
+            progress(done, len(modules), module_name)
+    return _documents(named)
+
+
+def _need_docstrings():
+    if sys.flags.optimize > 1:
+        raise RuntimeError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
+
+
+def _numpy_names():
+    """(name, object) for every public function of NumPy, aliases included."""
+    for module_name in _NUMPY_MODULES:
+        module = importlib.import_module(module_name)
+        for name in sorted(getattr(module, "__all__", _STRIDE_TRICKS)):
+            thing = getattr(module, name, None)
+            if inspect.isclass(thing):
+                wanted = module_name == "numpy" and name in _CALLED_LIKE_FUNCTIONS
+            else:  # masked operations are instances of private classes, so being callable has to do
+                wanted = callable(thing) and not name.startswith("_") and name != "test"
+            if wanted:
+                yield f"{module_name}.{name}", thing
+    for class_name in _NUMPY_CLASSES:
+        yield from _methods(class_name, _resolve(class_name))
+
+
+def _resolve(dotted):
+    module, _, name = dotted.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def _methods(class_name, cls):
+    """(name, method) for the public methods of a class, those inherited from a class of PACKAGES included."""
+    for name in sorted(set(dir(cls))):
+        owner = next((base for base in cls.__mro__ if name in vars(base)), None)
+        if name.startswith("_") or owner is None or str(owner.__module__).partition(".")[0] not in PACKAGES:
+            continue
+        member = inspect.getattr_static(cls, name)  # static: properties are not computed
+        member = getattr(member, "__func__", member)  # classmethod and staticmethod make a new object at each access
+        if inspect.isroutine(member):
+            yield f"{class_name}.{name}", member
+
+
+def _module_names(package):
+    """Public modules of a package, found on disk without importing any of them."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        return []
+    found = [package]
+
+    def walk(paths, prefix):
+        for info in sorted(pkgutil.iter_modules(paths), key=lambda info: info.name):
+            name = prefix + info.name
+            if info.name.startswith("_") or info.name in _SKIPPED_PARTS or name.startswith(_SKIPPED):
+                continue
+            found.append(name)
+            if info.ispkg:
+                walk([f"{path}/{info.name}" for path in paths], name + ".")
+
+    walk(list(spec.submodule_search_locations), package + ".")
+    return found
+
+
+def _module_members(module_name):
+    """(name, object) for a module, its public functions and classes, and the public methods of those classes."""
+    found = []
+    silence = io.StringIO()  # a few modules remark on what they miss
+    with warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
+        warnings.simplefilter("ignore")
+        try:
+            module = importlib.import_module(module_name)
+        except (Exception, SystemExit):  # a module for another platform, or one whose optional dependency is missing
+            return found
+        found.append((module_name, module))
+        listed = getattr(module, "__all__", None)  # without it, what a module merely imports is not its own
+        home = module_name if listed is None else module_name.partition(".")[0]
+        for name in sorted(set(dir(module) if listed is None else listed)):
+            if name.startswith("_"):
+                continue
+            try:
+                thing = getattr(module, name)
+            except Exception:  # deprecated names raise when touched
+                continue
+            if inspect.ismodule(thing) or not callable(thing) or name == "test":
+                continue
+            if not str(getattr(thing, "__module__", None) or home).startswith(home):
+                continue
+            found.append((f"{module_name}.{name}", thing))
+            if inspect.isclass(thing):
+                found.extend(_methods(f"{module_name}.{name}", thing))
+    return found
+
+
+def _groups(named):
+    """[(names, object)]: the names of each object, the best first: its own name, then the shortest path."""
+    things, names = {}, {}
+    for name, thing in named:
+        things[id(thing)] = thing  # kept alive, so that ids stay distinct
+        names.setdefault(id(thing), {})[name] = None
+
+    def badness(name, thing):  # ties keep the order in which the names were found
+        return name.rpartition(".")[2] != getattr(thing, "__name__", None), name.count(".")
+
+    return [(sorted(names[key], key=lambda name: badness(name, thing)), thing) for key, thing in things.items()]
+
+
+def _documents(named):
+    documents = {}
+    for names, thing in _groups(named):
+        others = names[1:5]  # a method inherited by 200 classes would list them all
+        title = names[0] + (f" (also {', '.join(others)})" if others else "")
+        # torch.nn.utils.weight_norm is a function and a module; the function, met first, is what people call
+        documents.setdefault(names[0], (names[0], title, _text(names[0], thing)))
+    return [documents[name] for name in sorted(documents)]
+
+
+def _text(name, thing):
+    """Name and signature, then the first paragraph of the docstring."""
+    short = name.rpartition(".")[2]
+    paragraphs = re.split(r"\n\s*\n", inspect.getdoc(thing) or "")
+    written = None
+    if re.match(rf"(\w+\.)?{re.escape(short)}\s*\(", paragraphs[0].strip()):  # ufuncs and builtins open with it
+        written = " ".join(paragraphs.pop(0).split())
+    try:
+        signature = short + str(inspect.signature(thing))
+    except Exception:  # written in C, or annotated with names that do not resolve
+        signature = written or short
+    # No help to a reader: the dozen keywords that all ufuncs share, and the placeholder for "not given". Addresses and
+    # paths of default values differ between processes and machines, and with them the digest of the corpus.
+    signature = re.sub(r", /, out=.*(casting|where)=.*\)$", ")", signature)
+    summary = " ".join(paragraphs[0].split()) if paragraphs else ""
+    text = re.sub(r"=<no value>| at 0x[0-9a-fA-F]+", "", f"{signature}. {summary}".strip())
+    return re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", text)

@@ -1,0 +1,207 @@
+"""Texts to vectors: chunk by chunk through the cache, so that nothing is ever embedded twice.
+
+A chunk is keyed by its texts, the model's files, the prompt and the arithmetic. A run that is killed loses the chunk
+it was at; a corpus that changes in one place loses the chunks around that place.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from engine.data import cache as store
+from engine.data import models, precision
+from engine.data.models import Encoder, Role
+from engine.errors import Cancelled, DataError, FrontierError
+from engine.progress import Progress, Stop
+from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Queries, digest_of
+
+SECTION = "embeddings"
+_FORMAT = "1"  # a new one whenever the same texts and model would give other vectors
+
+# A chunk is what a killed run loses: with the bundled model a second or two on one core.
+_CHUNK_TEXTS = 256
+_CHUNK_TOKENS = 8192
+_CHUNK_LEAST = 8
+_CHUNK_MEAN = 64
+# What one core of a CPU encodes well within the second in which a stop has to be heard.
+_BATCH_TOKENS = 2048
+_MOST_TOKENS = 512
+
+LOADING, PROBING, DOWNLOADING = "loading the encoder", "testing the encoder's precision", "downloading the encoder"
+READING, EMBEDDING = "reading the cache", "embedding"
+
+
+def embed(
+    what: Corpus | Queries | Sequence[str] | str,
+    encoder: str = "bundled",
+    *,
+    dtype: str = "auto",
+    device: str | None = None,
+    role: Role | None = None,
+    batch_size: int = 32,
+    cache: bool = True,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Embeddings:
+    """Unit vectors of a corpus (as documents) or of queries (as queries): (n, d) float32, on the CPU.
+
+    encoder: "bundled", a model folder, or a sentence-transformers name. dtype: "auto" (bfloat16 where it is fast and
+    faithful), "float32" or "bfloat16": the arithmetic, not the result. device: None for a GPU if there is one. role:
+    "document" or "query", which prompt to use, if not the usual one. batch_size: an upper limit; it is no part of the
+    cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk.
+    progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked between
+    batches; loading the encoder cannot be interrupted.
+    Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
+    FrontierError for an encoder that cannot be had, options that make no sense, or a cache that cannot be written.
+    """
+    ids, texts, role = _inputs(what, role)
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise FrontierError(f"batch_size must be a whole number in [1, ∞); got {batch_size!r}")
+    run = _Run(len(texts), progress, stop)
+    run.tell(LOADING)
+    device = models.device_of(device)
+    source = models.find(encoder, cache, lambda: run.tell(DOWNLOADING))
+    arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
+    prompt = source.prompt(role)
+
+    missing = []
+    for span in chunks(texts):
+        key = digest_of([_FORMAT, source.digest, arithmetic, role, prompt, *texts[span.start : span.stop]])
+        rows = store.get_array(SECTION, key) if cache else None
+        if rows is None:
+            missing.append((span, key))
+        else:
+            run.place(span.start, torch.from_numpy(rows), READING)
+    if missing:
+        run.tell(LOADING)
+        model = models.load(source, device, arithmetic)
+        run.tell(EMBEDDING)
+    for span, key in missing:
+        rows = _encoded(model, texts[span.start : span.stop], role, prompt, batch_size, run)
+        if cache:
+            store.put_array(SECTION, key, rows.numpy())
+        run.place(span.start, rows)
+    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
+
+
+def load_encoder(name: str = "bundled", device: str | None = None, dtype: str = "auto") -> Encoder:
+    """A loaded encoder for single queries: `.encode(texts, role)`, `.warm()`; shared by all who ask for the same one.
+
+    Raises FrontierError where there is no such encoder, device or dtype.
+    """
+    device = models.device_of(device)
+    source = models.find(name)
+    return models.load(source, device, precision.choose(source, device, dtype))
+
+
+def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
+    """How many texts are longer than the encoder reads, so that their ends do not count; None where it does not say.
+
+    About 10,000 texts a second; the model is not loaded. Raises as `embed`.
+    """
+    _, texts, role = _inputs(what, None)
+    source = models.find(encoder)
+    prompt = source.prompt(role)
+    return source.over_limit([prompt + text for text in texts])
+
+
+def chunks(texts: Sequence[str]) -> Iterator[range]:
+    """Consecutive positions to be embedded and stored together, decided by the texts alone.
+
+    A chunk ends after a text whose checksum says so, or when it is full: a document that is added or changed moves
+    the ends near it, and the chunks further on come out as before.
+    """
+    start = tokens = 0
+    for i, text in enumerate(texts):
+        raw = text.encode("utf-8", "surrogatepass")
+        tokens += _tokens(raw)
+        held = i + 1 - start
+        natural = held >= _CHUNK_LEAST and zlib.crc32(raw) % _CHUNK_MEAN == 0
+        if natural or held == _CHUNK_TEXTS or tokens >= _CHUNK_TOKENS:
+            yield range(start, i + 1)
+            start, tokens = i + 1, 0
+    if start < len(texts):
+        yield range(start, len(texts))
+
+
+class _Run:
+    """One call of `embed`: the matrix as it fills, what is told, and whether to go on."""
+
+    def __init__(self, total: int, progress: Progress | None, stop: Stop | None) -> None:
+        self.vectors = torch.empty(0, 0)
+        self._total, self._progress, self._stop, self._done = total, progress, stop, 0
+
+    def tell(self, label: str, more: int = 0) -> None:
+        if self._stop is not None and self._stop.is_set():
+            raise Cancelled(f"embedding stopped at {self._done:,} of {self._total:,} texts")
+        self._done += more
+        if self._progress is not None:
+            self._progress(self._done, self._total, label)
+
+    def place(self, start: int, rows: Tensor, label: str | None = None) -> None:
+        if not len(self.vectors):
+            # Only now is the width known; one matrix, as the largest corpora would not fit twice.
+            self.vectors = torch.empty(self._total, rows.shape[1])
+        self.vectors[start : start + len(rows)] = rows
+        if label:
+            self.tell(label, len(rows))
+
+
+def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:
+    """The vectors of one chunk, whatever else the corpus holds: (len(texts), d)."""
+    rows: Tensor | None = None
+    for batch in _batches(texts, batch_size, model.device):
+        found = model.encode([texts[i] for i in batch], role, prompt)
+        rows = torch.empty(len(texts), found.shape[1]) if rows is None else rows
+        rows[batch] = found
+        run.tell(EMBEDDING, len(batch))
+    return rows  # type: ignore[return-value]  # a chunk has a text
+
+
+def _batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[list[int]]:
+    """Positions in batches of similar length, the longest first, so that little is computed on padding."""
+    length = [_tokens(text.encode("utf-8", "replace")) for text in texts]
+    order = sorted(range(len(texts)), key=lambda i: -length[i])
+    while order:
+        most = min(batch_size, _BATCH_TOKENS // length[order[0]]) if device == "cpu" else batch_size
+        batch, order = order[: max(1, most)], order[max(1, most) :]
+        yield batch
+
+
+def _tokens(raw: bytes) -> int:
+    # Three bytes a token: right for code and for Chinese, cautious for English prose.
+    return min(len(raw) // 3 + 2, _MOST_TOKENS)
+
+
+def _inputs(what: object, role: Role | None) -> tuple[tuple[str, ...], tuple[str, ...], Role]:
+    """ids, texts and role, checked."""
+    if role not in (None, "document", "query"):
+        raise FrontierError(f"role must be 'document' or 'query'; got {role!r}")
+    match what:
+        case Corpus():
+            _check(what.texts)
+            return what.ids, what.passages, role or "document"
+        case Queries():
+            _check(what.texts)
+            return what.ids, what.texts, role or "query"
+        case Dataset():
+            raise DataError("a data set has two kinds of text: embed its .corpus or its .queries")
+        case str():
+            return _inputs((what,), role)
+        case Iterable() if not isinstance(what, (bytes, dict)):
+            texts = tuple(what)
+            _check(texts)
+            return _inputs(Queries.of(texts), role)
+    raise DataError(f"embed takes a Corpus, Queries or a list of strings; got {type(what).__name__}")
+
+
+def _check(texts: Sequence[object]) -> None:
+    if not texts:
+        raise DataError("there is nothing to embed: no texts")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {i} (counting from 0) is {type(text).__name__}, not a string: {text!r:.60}")

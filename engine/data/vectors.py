@@ -1,0 +1,194 @@
+"""Vectors that a person brings along: .npy and .npz files, checked row by row. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.data.tables import as_id
+from engine.data.textfiles import Progress, lines, tick
+from engine.errors import DataError
+from engine.values import Embeddings, Notice
+
+SUFFIXES = (".npy", ".npz")
+
+_BLOCK = 1 << 22  # numbers converted at a time: 16 MB of float32
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    KeyError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_REFUSED = (
+    "holds Python objects, which only unpickling could read, and unpickling a file runs whatever code is in it; "
+    "save plain numbers: np.save(path, np.stack(list(vectors)).astype('float32')), ids as np.array(ids, dtype=str)"
+)
+
+
+def load_vectors(
+    path: str | Path,
+    ids: Sequence[str] | str | Path | None = None,
+    normalize: bool = False,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+) -> Embeddings:
+    """The (n, d) numeric matrix of a .npy or .npz file as float32, one id a row.
+
+    .npz: the array `vectors`, or the only 2-D array, and optionally a 1-D string array `ids`. ids: a sequence, or a
+    text file with one id a line; None takes the `ids` of the .npz, else `<stem>.ids.txt` or `ids.txt` beside the file,
+    else row numbers from 0. normalize: scale rows to length 1. Raises DataError for anything that is not (n, d)
+    finite numbers within float32, or ids that do not fit; Cancelled.
+    """
+    return read_vectors(path, ids, normalize, progress, stop)[0]
+
+
+def read_vectors(
+    path: str | Path,
+    ids: Sequence[str] | str | Path | None = None,
+    normalize: bool = False,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+) -> tuple[Embeddings, tuple[Notice, ...]]:
+    """The same, with what a person should know: a notice where no ids came with the vectors."""
+    path = Path(path)
+    array, inside = _arrays(path)
+    if array.ndim != 2 or 0 in array.shape:
+        raise DataError(f"{path}: expected a matrix with a row for each document, (n, d); found shape {array.shape}")
+    if array.dtype.kind not in "fiu":
+        raise DataError(f"{path}: expected numbers, for example float32; found dtype {array.dtype}")
+    if ids is None:
+        ids = inside if inside is not None else _beside(path)
+    notices: tuple[Notice, ...] = ()
+    if ids is None:
+        names = tuple(map(str, range(len(array))))
+        notices = (Notice("vectors without ids: their ids are row numbers, counted from 0", len(names)),)
+    elif isinstance(ids, (str, Path)):
+        names = tuple(text.removesuffix("\n").removesuffix("\r") for _, text in lines(Path(ids)))
+    else:
+        names = tuple(as_id(value, f"{path} row {row}") for row, value in enumerate(ids))
+    _check_ids(path, names, len(array))
+    return Embeddings(torch.from_numpy(_float32(path, array, names, normalize, progress, stop)), names), notices
+
+
+def aligned(found: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
+    """The rows re-ordered to `ids`. Raises DataError when the two do not name the same documents."""
+    if found.ids == ids:
+        return found
+    position = {doc: row for row, doc in enumerate(found.ids)}
+    missing = [doc for doc in ids if doc not in position]
+    extra = sorted(position.keys() - set(ids), key=position.__getitem__)
+    if missing or extra:
+        raise DataError(
+            f"{path} and the corpus name different documents: {_listed('without a vector', missing)}, "
+            f"{_listed('not in the corpus', extra)}"
+        )
+    return Embeddings(found.vectors[torch.tensor([position[doc] for doc in ids])], ids, found.encoder)
+
+
+def _beside(path: Path) -> Path | None:
+    return next((p for p in (path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")) if p.is_file()), None)
+
+
+def _arrays(path: Path) -> tuple[np.ndarray, list[Any] | None]:
+    """The matrix (mapped from disk where it can be) and the ids of the file."""
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; expected a .npy or .npz file of vectors")
+    try:
+        # Mapped, so that a matrix which must be converted is in memory once, not twice.
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded, None
+        with loaded:
+            return _matrix(path, loaded), _ids_inside(path, loaded)
+    except DataError:
+        raise
+    except _UNREADABLE as error:
+        if "pickle" in str(error) or "Python objects" in str(error):
+            raise DataError(f"{path} {_REFUSED}") from None
+        raise DataError(f"{path} is not a readable NumPy file: {error}") from None
+
+
+def _matrix(path: Path, stored: Any) -> np.ndarray:
+    if "vectors" in stored.files:
+        return stored["vectors"]
+    shapes = {name: array for name in stored.files if name != "ids" and isinstance(array := stored[name], np.ndarray)}
+    matrices = [array for array in shapes.values() if array.ndim == 2]
+    if len(matrices) != 1:
+        found = ", ".join(f"{name} {array.shape}" for name, array in shapes.items()) or "no arrays"
+        raise DataError(f"{path}: expected an array called 'vectors' or a single 2-D array; found {found}")
+    return matrices[0]
+
+
+def _ids_inside(path: Path, stored: Any) -> list[Any] | None:
+    if "ids" not in stored.files:
+        return None
+    ids = stored["ids"]
+    if ids.ndim != 1 or ids.dtype.kind not in "USiu":
+        raise DataError(f"{path}: 'ids' must be a 1-D array of strings; found shape {ids.shape}, dtype {ids.dtype}")
+    # Bytes that are not UTF-8 raise a ValueError, which the caller reports.
+    return [raw.decode() for raw in ids.tolist()] if ids.dtype.kind == "S" else ids.tolist()
+
+
+def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
+    if len(ids) != rows:
+        raise DataError(f"{path} has {rows} rows but {len(ids)} ids; one id is needed for each row")
+    if len(set(ids)) < rows:
+        seen: set[str] = set()
+        twice = list(dict.fromkeys(doc for doc in ids if doc in seen or seen.add(doc)))
+        raise DataError(f"{path}: {_listed('occur more than once', twice)}")
+
+
+def _float32(
+    path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress | None, stop: Event | None
+) -> np.ndarray:
+    """(n, d) float32, contiguous, checked and converted in blocks."""
+    total = len(array)
+    usable = array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable
+    out = array if usable else np.empty(array.shape, dtype=np.float32)
+    not_finite: list[int] = []
+    too_large: list[int] = []
+    no_length: list[int] = []
+    step = max(1, _BLOCK // array.shape[1])
+    for start in range(0, total, step):
+        tick(progress, stop, start, total, f"reading {path.name}")
+        block, into = array[start : start + step], out[start : start + step]
+        if not usable:
+            with np.errstate(over="ignore"):
+                into[:] = block
+        if (bad := ~np.isfinite(into).all(1)).any():
+            given = np.isfinite(block).all(1)
+            not_finite += (start + np.flatnonzero(~given)).tolist()
+            too_large += (start + np.flatnonzero(bad & given)).tolist()
+        elif normalize:
+            # In double: the squares of large float32 numbers overflow.
+            length = np.linalg.norm(into.astype(np.float64), axis=1, keepdims=True)
+            no_length += (start + np.flatnonzero(length == 0)).tolist()
+            np.divide(into, length, out=into, where=length > 0, casting="same_kind")
+    tick(progress, stop, total, total, f"reading {path.name}")
+    for rows, what in (
+        (not_finite, "hold NaN or infinity"),
+        (too_large, "hold values beyond float32 (3.4e38)"),
+        (no_length, "are all zero and cannot be scaled to length 1"),
+    ):
+        if rows:
+            named = ", ".join(f"row {row} (id {ids[row]!r})" for row in rows[:5])
+            raise DataError(f"{path}: {len(rows)} rows {what}; counted from 0, the first are {named}")
+    return out
+
+
+def _listed(what: str, ids: Sequence[str]) -> str:
+    first = f" (first: {', '.join(map(repr, ids[:5]))})" if ids else ""
+    return f"{len(ids)} ids {what}{first}"

@@ -1,0 +1,184 @@
+"""Retrieve, rerank, select: a decoder names one stage of each, and a depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.data.encoders import embed
+from engine.errors import DataError, ParamError
+from engine.params import Whole, declare, params_of
+from engine.solvers.contest import ranked
+from engine.space import QueryBatch, Space, finite, longest
+from engine.stages import Scorer, Selector, make, spec_of
+from engine.values import Embeddings, Queries, Ranking
+
+SET_SIZE = Whole(default=10, low=1, comfortable=(1, 50), symbol="k", name="k", help="How many documents a query gets.")
+DEPTH = Whole(
+    default=None,
+    low=1,
+    comfortable=(10, 500),
+    unset="the whole corpus",
+    symbol="n",
+    name="depth",
+    help="The selector chooses from the n most relevant documents only.",
+)
+POOL = Whole(default=None, low=1, unset="the whole corpus", symbol="n", name="pool", help=DEPTH.help)
+BLOCK_NUMBERS = 1 << 24
+"""How many scores (or pooled vector entries) are held at a time; queries go in blocks of that size."""
+
+QueryLike = Queries | Embeddings | str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """How sets are retrieved: a value, equal when its stages and depth are.
+
+    select: picks the set; retrieve: scores the corpus; rerank: scores the pool again, or None; depth: the pool's
+    size, None for the whole corpus.
+    """
+
+    select: Selector
+    retrieve: Scorer = field(default_factory=lambda: make("dense"))
+    rerank: Scorer | None = None
+    depth: int | None = declare(DEPTH)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("select", Selector), ("retrieve", Scorer), ("rerank", Scorer)):
+            stage = getattr(self, name)
+            if not isinstance(stage, kind) and not (name == "rerank" and stage is None):
+                raise ParamError(f'{name} must be a {kind.__name__}, made by engine.make("…"); got {stage!r}')
+        for param in params_of(self):
+            object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
+
+    @property
+    def label(self) -> str:
+        """The decoder as text, equal exactly when the decoders are."""
+        stages = [self.retrieve.label, *([self.rerank.label] if self.rerank else []), self.select.label]
+        return " → ".join(stages) + (f" [pool {self.depth}]" if self.depth else "")
+
+
+def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> Ranking:
+    """The documents a decoder retrieves for each query.
+
+    queries: Queries or plain text (embedded by the encoder that embedded the corpus), or Embeddings. Returns a
+    Ranking of (B, k) rows of the corpus. Raises ParamError or DataError, naming argument, range and value.
+    """
+    if not isinstance(decoder, Decoder):
+        raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
+    k = SET_SIZE.check(k)
+    batch = query_batch(space, queries)
+    depth = min(decoder.depth or len(space), len(space))
+    blocks = [batch.block(start, stop) for start, stop in _blocks(len(batch), space.vectors, depth)]
+    return Ranking.joined([_decode_block(decoder, space, block, depth, k) for block in blocks])
+
+
+def select(
+    selector: str | Selector, vectors: Any, queries: Any, k: int = 10, *, pool: int | None = None, **params: Any
+) -> Ranking:
+    """The k rows of `vectors` that a selector picks for each query, relevance being the inner product.
+
+    selector: its name (parameters as keywords) or a stage; vectors: (n, d) array or tensor; queries: (d,) or (B, d);
+    pool: choose from the most relevant only. Returns a Ranking of (B, k). Raises ParamError or DataError.
+    """
+    stage = selector if isinstance(selector, Selector) else None
+    if stage is None:
+        spec_of(selector, "selector")
+        stage = make(selector, **params)
+    elif params:
+        raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(params)} as well")
+    k = SET_SIZE.check(k)
+    pool = POOL.check(pool)
+    rows = finite(_tensor(vectors, "vectors"), "vectors")
+    points = _tensor(queries, "queries", rows)
+    points = finite(points.unsqueeze(0) if points.ndim == 1 else points, "queries")
+    if points.shape[1] != rows.shape[1]:
+        raise DataError(
+            f"queries must have the vectors' dimension; got {points.shape[1]}, the vectors have {rows.shape[1]}"
+        )
+    norm = longest(rows)
+    depth = min(pool or len(rows), len(rows))
+    blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth)]
+    return Ranking.joined([_answer(stage, Candidates(rows, b @ rows.T, b, norm), depth, k) for b in blocks])
+
+
+def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
+    """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
+    texts: tuple[str, ...] | None = None
+    if not isinstance(queries, Embeddings):
+        named = queries if isinstance(queries, Queries) else Queries.of(queries)
+        if not len(named):
+            raise DataError("queries must hold at least one query; got none")
+        encoder = space.embeddings.encoder
+        if encoder is None:
+            raise DataError(
+                "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
+                "as engine.Embeddings, or embed the corpus with engine.embed"
+            )
+        texts = named.texts
+        queries = embed(named, encoder=encoder.name, dtype=encoder.dtype)
+    vectors = finite(queries.vectors, "queries")
+    if vectors.shape[1] != space.vectors.shape[1]:
+        raise DataError(
+            f"queries must have the corpus's dimension; got {vectors.shape[1]}, the corpus has {space.vectors.shape[1]}"
+        )
+    return QueryBatch(queries.ids, vectors.to(space.device, space.vectors.dtype), texts)
+
+
+def _decode_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int, k: int) -> Ranking:
+    retrieve, rerank = decoder.retrieve, decoder.rerank
+    scores = retrieve.score(space, block)
+    whole = Candidates(space.vectors, scores, block.vectors, space.norm, retrieve.inner_product)
+    rescore = None if rerank is None else lambda rows: (rerank.score(space, block, rows), rerank.inner_product)
+    return _answer(decoder.select, whole, depth, k, rescore)
+
+
+def _blocks(count: int, vectors: Tensor, depth: int) -> list[tuple[int, int]]:
+    """Where to cut `count` queries so that their scores, and their pools' vectors, stay within BLOCK_NUMBERS."""
+    n, d = vectors.shape
+    size = max(1, BLOCK_NUMBERS // (n + (depth * d if depth < n else 0)))
+    return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _answer(
+    selector: Selector,
+    whole: Candidates,
+    depth: int,
+    k: int,
+    rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None,
+) -> Ranking:
+    """What the selector picks from the `depth` most relevant, in rows of the corpus and padded to k."""
+    vectors, relevance, inner_product = whole.vectors, whole.relevance, whole.inner_product
+    pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
+    if depth < whole.count:
+        # Ascending rows, so that ties go to the lower row inside a pool too.
+        pool = ranked(relevance, depth, whole.relevance_error, whole.exact_relevance)[0].sort(dim=1).values
+        vectors, relevance = vectors[pool], relevance.gather(1, pool)
+    if rescore is not None:
+        relevance, inner_product = rescore(pool)
+    candidates = Candidates(vectors, relevance, whole.queries, whole.norm, inner_product)
+    answer = selector.select(candidates, min(k, depth))
+    index = torch.where(answer.index >= 0, pool.gather(1, answer.index.clamp_min(0)), -1)
+    short = (0, k - index.shape[1])
+    return Ranking(
+        torch.nn.functional.pad(index, short, value=-1), torch.nn.functional.pad(answer.gain, short), answer.info
+    )
+
+
+def _tensor(data: Any, name: str, like: Tensor | None = None) -> Tensor:
+    """`data` as a float32 or float64 tensor, on the device and in the precision of `like` where given."""
+    try:
+        tensor = data if isinstance(data, Tensor) else torch.from_numpy(np.ascontiguousarray(data))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be a numeric array or tensor; got {type(data).__name__} ({error})") from None
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise DataError(f"{name} must hold real numbers; got {tensor.dtype}")
+    if like is not None:
+        return tensor.to(like.device, like.dtype)
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()

@@ -1,0 +1,274 @@
+"""A parameter, declared once: its range, scale, symbol, help and source, as data.
+
+Validation, command-line flags, widgets, sweep grids, addresses, the table in the README and the bad
+inputs that the tests try are all made from the declaration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, Literal
+
+from engine.errors import ParamError
+
+UNSET = "none"
+"""How an optional parameter without a value is written in flags and addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What every kind of parameter has.
+
+    default: the value taken when none is given; symbol: how the paper writes it; help: one line;
+    source: where in the paper; name: filled from the field it stands on.
+    """
+
+    default: Any
+    symbol: str
+    help: str
+    source: str = ""
+    name: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The command-line flag, for example --relevance-weight."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def label(self) -> str:
+        """The name as a person reads it."""
+        return self.name.replace("_", " ")
+
+    def refuse(self, value: object) -> ParamError:
+        """The error for a value outside the domain: names argument, symbol, range and value."""
+        return ParamError(f"{self.name} ({self.symbol}) must be {self.domain}; got {value!r}")
+
+    def text(self, value: Any) -> str:
+        """The value as flags and addresses write it; `parse` reads it back exactly."""
+        return UNSET if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Real(Declared):
+    """A finite real number in [low, high].
+
+    comfortable: the part of the range that sliders and grids cover (default: all of it). scale "log": even
+    steps are ratios; a log scale over a range that starts at 0 keeps 0 as a notch of its own.
+    """
+
+    low: float
+    high: float = math.inf
+    comfortable: tuple[float, float] | None = None
+    scale: Literal["linear", "log"] = "linear"
+    type = float
+
+    @property
+    def domain(self) -> str:
+        return f"a number in [{self.low:g}, {self.high:g}{']' if math.isfinite(self.high) else ')'}"
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The ends of the comfortable range."""
+        return self.comfortable or (self.low, self.high)
+
+    def check(self, value: Any) -> float:
+        if isinstance(value, bool) or not _is_number(value):
+            raise self.refuse(value)
+        number = float(value)
+        if not math.isfinite(number) or not self.low <= number <= self.high:
+            raise self.refuse(value)
+        return number
+
+    def parse(self, text: str) -> float:
+        try:
+            return self.check(float(text))
+        except ValueError:
+            raise self.refuse(text) from None
+
+    def text(self, value: float) -> str:
+        return repr(float(value))
+
+    def grid(self, points: int) -> tuple[float, ...]:
+        """`points` values from end to end of the comfortable range, each rounded as a person would write it."""
+        low, high = self.span
+        if points < 2:
+            return (self.default,)
+        steps = [i / (points - 1) for i in range(points)]
+        if self.scale == "log":
+            inner = [_round(low * (high / low) ** s, 3) for s in steps]
+            notch = [0.0] if self.low == 0 else []
+            return tuple(dict.fromkeys([*notch, low, *inner[1:-1], high]))
+        return tuple(dict.fromkeys([low, *(_round(low + (high - low) * s, 6) for s in steps[1:-1]), high]))
+
+    def outside(self) -> tuple[Any, ...]:
+        """Values that must be refused."""
+        beyond = [self.low - 1] + ([self.high + 1] if math.isfinite(self.high) else [])
+        return (*beyond, math.nan, math.inf, True, "much")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole(Declared):
+    """A whole number in [low, high]; `unset` (for example "all chosen") makes None legal and says what it means."""
+
+    low: int
+    high: int | None = None
+    comfortable: tuple[int, int] | None = None
+    unset: str | None = None
+    type = int
+
+    @property
+    def domain(self) -> str:
+        top = f"{self.high}]" if self.high is not None else "∞)"
+        return f"a whole number in [{self.low}, {top}" + (f" or none ({self.unset})" if self.unset else "")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The ends of the comfortable range."""
+        return self.comfortable or (self.low, self.high if self.high is not None else max(self.low + 1, 100))
+
+    def check(self, value: Any) -> int | None:
+        if value is None and self.unset:
+            return None
+        if isinstance(value, bool) or not _is_number(value) or not math.isfinite(value) or value != int(value):
+            raise self.refuse(value)
+        if value < self.low or (self.high is not None and value > self.high):
+            raise self.refuse(value)
+        return int(value)
+
+    def parse(self, text: str) -> int | None:
+        if text == UNSET and self.unset:
+            return None
+        try:
+            return self.check(int(text))
+        except ValueError:
+            raise self.refuse(text) from None
+
+    def grid(self, points: int) -> tuple[int | None, ...]:
+        """At most `points` whole numbers over the comfortable range, and None where that is legal."""
+        low, high = self.span
+        if points < 2:
+            return (self.default,)
+        numbers = [round(low + (high - low) * i / (points - 1)) for i in range(points)]
+        return tuple(dict.fromkeys([*numbers, *([None] if self.unset else [])]))
+
+    def outside(self) -> tuple[Any, ...]:
+        """Values that must be refused."""
+        beyond = [self.low - 1] + ([self.high + 1] if self.high is not None else [])
+        return (*beyond, self.low + 0.5, math.nan, True, "many", *([] if self.unset else [None]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Declared):
+    """One of a few named options."""
+
+    options: tuple[str, ...]
+    type = str
+
+    @property
+    def domain(self) -> str:
+        return "one of " + ", ".join(map(repr, self.options))
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.options:
+            raise self.refuse(value)
+        return value
+
+    parse = check
+
+    def grid(self, points: int) -> tuple[str, ...]:
+        """Every option."""
+        return self.options
+
+    def outside(self) -> tuple[Any, ...]:
+        """Values that must be refused."""
+        return ("no such option", 1, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag(Declared):
+    """True or false."""
+
+    type = bool
+
+    @property
+    def domain(self) -> str:
+        return "true or false"
+
+    def check(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.refuse(value)
+        return value
+
+    def parse(self, text: str) -> bool:
+        match text:
+            case "true":
+                return True
+            case "false":
+                return False
+        raise self.refuse(text)
+
+    def text(self, value: bool) -> str:
+        return "true" if value else "false"
+
+    def grid(self, points: int) -> tuple[bool, ...]:
+        """Both."""
+        return (False, True)
+
+    def outside(self) -> tuple[Any, ...]:
+        """Values that must be refused."""
+        return ("maybe", 1, None)
+
+
+Param = Real | Whole | Choice | Flag
+
+
+def declare(param: Param) -> Any:
+    """A dataclass field that is a declared parameter: `weight: float = declare(Real(...))`."""
+    param.check(param.default)
+    return field(default=param.default, metadata={"param": param})
+
+
+def params_of(stage: Any) -> tuple[Param, ...]:
+    """The parameters declared on a stage (class or value), in order, with their names."""
+    return tuple(replace(f.metadata["param"], name=f.name) for f in fields(stage) if "param" in f.metadata)
+
+
+def checked(params: tuple[Param, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """`values` validated against `params`; an unknown name is an error that lists the known ones."""
+    known = {p.name: p for p in params}
+    _refuse_unknown(known, values, owner)
+    return {name: known[name].check(value) for name, value in values.items()}
+
+
+def parsed(params: tuple[Param, ...], texts: Mapping[str, str], owner: str) -> dict[str, Any]:
+    """The same from text, as flags and addresses carry it."""
+    known = {p.name: p for p in params}
+    _refuse_unknown(known, texts, owner)
+    return {name: known[name].parse(text) for name, text in texts.items()}
+
+
+def values_of(stage: Any) -> dict[str, Any]:
+    """The parameters of a stage value as plain JSON values."""
+    return {p.name: getattr(stage, p.name) for p in params_of(stage)}
+
+
+def undeclared_fields(stage: type) -> list[str]:
+    """Fields of a stage that are not declared parameters: a stage must have none."""
+    return [f.name for f in fields(stage) if "param" not in f.metadata and f.default is MISSING]
+
+
+def _refuse_unknown(known: Mapping[str, Param], given: Mapping[str, Any], owner: str) -> None:
+    if unknown := [name for name in given if name not in known]:
+        has = "it has " + ", ".join(known) if known else "it has none"
+        raise ParamError(f"{owner} has no parameter {', '.join(unknown)}; {has}")
+
+
+def _is_number(value: Any) -> bool:
+    # numpy's scalars are numbers too, and a sweep over np.linspace should not need casts.
+    return isinstance(value, (int, float)) or (type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0)
+
+
+def _round(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")

@@ -1,0 +1,24 @@
+"""dense: the inner product of query and document vectors."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer, register
+
+
+@register("dense", title="Dense", paper="dual encoders", equation=r"r_i = u_i\cdot v", cost="n·d", order=0)
+@dataclass(frozen=True)
+class Dense(Scorer):
+    """Inner product in the embedding space; cosine where rows are unit."""
+
+    inner_product: ClassVar[bool] = True
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n), or (B, m) for given rows."""
+        if rows is None:
+            return queries.vectors @ space.vectors.T
+        return torch.bmm(space.vectors[rows], queries.vectors.unsqueeze(2)).squeeze(2)

@@ -1,0 +1,59 @@
+"""Who wins: the best candidate, or the k best, decided in float64 wherever float32 leaves it open.
+
+Ties go to the lower row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Exact = Callable[[Tensor, Tensor], Tensor]
+"""(m,) float64 scores at flat (problem, candidate) pairs."""
+
+MARGIN = 16
+"""How many runners-up `ranked` fetches at first: enough unless near-ties abound."""
+
+
+def best(score: Tensor, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
+    """The best candidate of each problem.
+
+    score: (B, n), −inf where a candidate is out; error: (B,) bound on the error of a score. Returns the winners,
+    (B,) int64, and how many problems needed float64, (B,) bool.
+    """
+    top, index = score.max(dim=1)
+    open_ = score >= (top - 2 * error).unsqueeze(1)
+    contenders = open_.sum(1)
+    undecided = contenders > 1
+    if not bool(undecided.any()):
+        return index, undecided
+    batch, candidate = (open_ & undecided.unsqueeze(1)).nonzero(as_tuple=True)
+    value = exact(batch, candidate)
+    # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
+    order = value.argsort(descending=True, stable=True)
+    order = order[batch[order].argsort(stable=True)]
+    first = contenders[undecided].cumsum(0) - contenders[undecided]
+    index = index.clone()
+    index[undecided] = candidate[order[first]]
+    return index, undecided
+
+
+def ranked(score: Tensor, k: int, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
+    """The k best candidates of each problem, best first.
+
+    score: (B, n) with k ≤ n; error: (B,). Returns (B, k) int64 candidates and their (B, k) float64 scores.
+    """
+    batch, n = score.shape
+    width = min(n, k + MARGIN)
+    value, index = score.topk(width, dim=1)
+    floor = (value[:, k - 1] - 2 * error).unsqueeze(1)
+    if width < n and bool((value[:, -1:] >= floor).any()):
+        width = max(width, int((score >= floor).sum(1).max()))
+        index = score.topk(width, dim=1).indices
+    index = index.sort(dim=1).values
+    rows = torch.arange(batch, device=score.device).repeat_interleave(width)
+    sure = exact(rows, index.flatten()).view(batch, width)
+    order = sure.argsort(dim=1, descending=True, stable=True)[:, :k]
+    return index.gather(1, order), sure.gather(1, order)

@@ -1,0 +1,132 @@
+"""Scorer, Selector and the registry: names to stages, filled when the engine is imported and never after."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar
+
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.errors import ParamError
+from engine.params import Param, checked, params_of, undeclared_fields
+from engine.space import QueryBatch, Space
+from engine.values import Ranking
+
+Kind = Literal["scorer", "selector"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of a method without running it.
+
+    order: its place in lists and in the palette; cls: the stage itself.
+    """
+
+    name: str
+    kind: Kind
+    title: str
+    paper: str
+    equation: str
+    cost: str
+    summary: str
+    order: int
+    params: tuple[Param, ...]
+    cls: type[Stage]
+
+
+class Stage(ABC):
+    """A frozen dataclass whose fields are its declared parameters, checked when it is made."""
+
+    spec: ClassVar[Spec]
+
+    def __post_init__(self) -> None:
+        for param in params_of(self):
+            object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
+
+    @property
+    def label(self) -> str:
+        """The stage as text, for example mmr(relevance_weight=0.7): equal exactly when the stages are."""
+        values = ", ".join(f"{p.name}={p.text(getattr(self, p.name))}" for p in self.spec.params)
+        return f"{self.spec.name}({values})" if values else self.spec.name
+
+    def as_json(self) -> dict[str, Any]:
+        """Name and parameters as plain JSON values; `make(**…)` reads them back."""
+        return {"name": self.spec.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+class Selector(Stage):
+    """Picks a set knowing the whole set."""
+
+    @abstractmethod
+    def select(self, candidates: Candidates, k: int) -> Ranking:
+        """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""
+
+
+class Scorer(Stage):
+    """Gives every document a number."""
+
+    inner_product: ClassVar[bool] = False
+    """The score is the inner product of the space's vectors with the queries', so float64 can settle close calls."""
+
+    @abstractmethod
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n) scores of all documents, or (B, m) of each query's own rows, (B, m) int64: only those are scored."""
+
+
+S = TypeVar("S", bound=type[Stage])
+_SPECS: dict[str, Spec] = {}
+
+
+def register(name: str, *, title: str, paper: str, equation: str, cost: str, order: int = 1000) -> Callable[[S], S]:
+    """Enter a stage under `name`; stands above @dataclass(frozen=True) on a Selector or Scorer."""
+
+    def add(cls: S) -> S:
+        if name in _SPECS:
+            raise RuntimeError(f"two methods call themselves {name!r}")
+        if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
+            raise RuntimeError(f"put @register above @dataclass(frozen=True) on {cls.__name__}")
+        if extra := undeclared_fields(cls):
+            raise RuntimeError(f"{cls.__name__} has fields that are not declared parameters: {', '.join(extra)}")
+        kind: Kind = "selector" if issubclass(cls, Selector) else "scorer"
+        summary = (cls.__doc__ or "").strip().splitlines()[0]
+        cls.spec = _SPECS[name] = Spec(name, kind, title, paper, equation, cost, summary, order, params_of(cls), cls)
+        return cls
+
+    return add
+
+
+@cache
+def _discover() -> None:
+    # Adding a method is adding a file: every module of the two packages registers itself when imported.
+    for package in ("engine.selection", "engine.scoring"):
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            importlib.import_module(f"{package}.{module.name}")
+
+
+def methods(kind: Kind | None = None) -> dict[str, Spec]:
+    """The registered methods by name, in their order: kind "selector", "scorer" or None for all."""
+    if kind not in (None, "selector", "scorer"):
+        raise ParamError(f'kind must be "selector", "scorer" or None; got {kind!r}')
+    _discover()
+    found = sorted(_SPECS.values(), key=lambda s: (s.kind == "scorer", s.order, s.name))
+    return {s.name: s for s in found if kind in (None, s.kind)}
+
+
+def spec_of(name: str, kind: Kind | None = None) -> Spec:
+    """The method called `name`; ParamError lists the names there are."""
+    known = methods(kind)
+    if not isinstance(name, str) or name not in known:
+        raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(known)}")
+    return known[name]
+
+
+def make(name: str, **params: Any) -> Any:
+    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7)."""
+    spec = spec_of(name)
+    return spec.cls(**checked(spec.params, params, name))

@@ -1,0 +1,172 @@
+"""What each chart and table shows, as plain columns; no chart library, and no method named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from engine.evaluation.metrics import METRICS, measure
+from engine.space import Space
+from engine.stages import Kind, methods
+from engine.values import Qrels, Ranking
+
+SAME, NEW, DROPPED = "=", "NEW", "DROPPED"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One document of a retrieved set, against the baseline's.
+
+    rank: from 1; row: its position in the corpus; change: places gained (above 0) or lost, None where the baseline
+    did not return it; relevant: as judged, None without judgements; similarity: to the nearest document ranked above
+    it (None for the first), whose id is `nearest`.
+    """
+
+    rank: int
+    row: int
+    id: str
+    title: str
+    text: str
+    change: int | None
+    relevant: bool | None
+    relevance: float
+    gain: float
+    similarity: float | None
+    nearest: str | None
+
+    @property
+    def mark(self) -> str:
+        """▲2, ▼1, = or NEW."""
+        match self.change:
+            case None:
+                return NEW
+            case 0:
+                return SAME
+            case up if up > 0:
+                return f"▲{up}"
+            case down:
+                return f"▼{-down}"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A decoder's figures for one query.
+
+    recall: None without judgements; ilad: None for fewer than two documents; the deltas are to the baseline;
+    overlap: share of the baseline's documents that it returns too.
+    """
+
+    returned: int
+    recall: float | None
+    recall_delta: float | None
+    ilad: float | None
+    ilad_delta: float | None
+    overlap: float
+
+
+def diff(
+    space: Space, query: torch.Tensor, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None
+) -> tuple[list[Row], list[Row]]:
+    """What one query's set holds, best first, and what the baseline holds that it dropped.
+
+    query: (d,) its vector; ranking, baseline: of this query alone.
+    """
+    base = _kept(baseline)
+    here = _kept(ranking)
+    places = {row: rank for rank, row in enumerate(base)}
+    relevant = qrels.relevant(query_id) if qrels is not None else None
+    rows = []
+    for found, gains, only in ((here, ranking.gain[0].tolist(), None), (base, baseline.gain[0].tolist(), set(here))):
+        scores = (space.vectors[found].double() @ query.double().to(space.device)).tolist() if found else []
+        nearest = _nearest_above(space, found)
+        rows.append(
+            [
+                Row(
+                    rank=rank + 1,
+                    row=row,
+                    id=space.corpus.ids[row],
+                    title=space.corpus.titles[row],
+                    text=space.corpus.texts[row],
+                    change=places[row] - rank if row in places else None,
+                    relevant=None if not relevant else space.corpus.ids[row] in relevant,
+                    relevance=scores[rank],
+                    gain=gains[rank],
+                    similarity=nearest[rank][1],
+                    nearest=nearest[rank][0],
+                )
+                for rank, row in enumerate(found)
+                if only is None or row not in only
+            ]
+        )
+    return rows[0], rows[1]
+
+
+def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
+    """The figures of one query's set; k: for Recall@k and ILAD@k."""
+    judged = qrels is not None and bool(qrels.relevant(query_id))
+    wanted = ("recall", "ilad") if judged else ("ilad",)
+    own, base = (
+        measure(r, space, (query_id,), qrels if judged else None, k, wanted).per_query for r in (ranking, baseline)
+    )
+    figure = {m: own.get(m, {}).get(query_id) for m in ("recall", "ilad")}
+    delta = {m: None if figure[m] is None or query_id not in base[m] else figure[m] - base[m][query_id] for m in figure}
+    kept, shared = _kept(ranking), set(_kept(baseline))
+    overlap = len(shared.intersection(kept)) / max(1, len(shared))
+    return Card(len(kept), figure["recall"], delta["recall"], figure["ilad"], delta["ilad"], overlap)
+
+
+def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
+    """One row a method: what it is, its parameters and their ranges, where it comes from."""
+    return [
+        {
+            "name": spec.name,
+            "method": spec.title,
+            "what": spec.summary,
+            "parameters": "; ".join(
+                f"{p.name} ({p.symbol}), {p.domain}, default {p.text(p.default)}" for p in spec.params
+            )
+            or "–",
+            "cost": spec.cost,
+            "source": spec.paper,
+        }
+        for spec in methods(kind).values()
+    ]
+
+
+def method_table() -> str:
+    """The README's table of methods and metrics, in Markdown."""
+    tables = []
+    for kind, heading in (("selector", "Selectors"), ("scorer", "Scorers")):
+        rows = method_columns(kind)
+        tables.append(f"**{heading}**\n\n" + _markdown(rows))
+    metrics = [{"name": m.name, "metric": f"{m.title}@k", "formula": m.formula} for m in METRICS.values()]
+    return "\n\n".join([*tables, "**Metrics**\n\n" + _markdown(metrics)])
+
+
+def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for row in rows:
+        cells = [f"`{row[c]}`" if c == "name" else row[c].replace("|", "\\|") for c in head]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _kept(ranking: Ranking) -> list[int]:
+    return [row for row in ranking.index[0].tolist() if row >= 0]
+
+
+def _nearest_above(space: Space, found: Sequence[int]) -> list[tuple[str | None, float | None]]:
+    """For each document the id of, and cosine to, the nearest one ranked above it."""
+    if not found:
+        return []
+    rows = space.vectors[list(found)].double()
+    unit = torch.nn.functional.normalize(rows, dim=1)
+    cosine = unit @ unit.T
+    answer: list[tuple[str | None, float | None]] = [(None, None)]
+    for rank in range(1, len(found)):
+        value, at = cosine[rank, :rank].max(0)
+        answer.append((space.corpus.ids[found[int(at)]], float(value)))
+    return answer

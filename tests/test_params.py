@@ -1,0 +1,77 @@
+"""Declared parameters: what they accept, refuse, write and spread over."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import ParamError
+from engine.params import Choice, Flag, Real, Whole, declare
+
+WEIGHT = Real(name="weight", default=0.5, low=0, high=1, symbol="λ", help="h")
+PENALTY = Real(name="l1", default=0.1, low=0, comfortable=(0.001, 1), scale="log", symbol="λ₁", help="h")
+WINDOW = Whole(name="window", default=None, low=1, unset="all chosen", symbol="w", help="h")
+SOLVER = Choice(name="solver", default="exact", options=("exact", "fista"), symbol="solver", help="h")
+POLISH = Flag(name="polish", default=True, symbol="polish", help="h")
+
+
+@given(st.floats(0, 1))
+def test_real_text_round_trips_every_float(value):
+    assert WEIGHT.parse(WEIGHT.text(value)) == value
+
+
+@given(st.one_of(st.floats(), st.integers(), st.text(max_size=5), st.booleans(), st.none()))
+def test_real_takes_numbers_in_range_and_nothing_else(value):
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and math.isfinite(value) and 0 <= value <= 1:
+        assert WEIGHT.check(value) == value
+    else:
+        with pytest.raises(ParamError, match="weight"):
+            WEIGHT.check(value)
+
+
+@given(st.text(max_size=8))
+def test_nothing_but_a_number_parses_as_one(text):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if 0 <= number <= 1:
+        assert WEIGHT.parse(text) == number
+    else:
+        with pytest.raises(ParamError):
+            WEIGHT.parse(text)
+
+
+def test_numpy_numbers_are_numbers():
+    assert WEIGHT.check(np.float32(0.5)) == 0.5 and type(WEIGHT.check(np.float64(0.5))) is float
+    assert WINDOW.check(np.int64(3)) == 3
+    with pytest.raises(ParamError):
+        WEIGHT.check(np.array([0.5]))
+
+
+def test_a_log_grid_keeps_zero_as_a_notch_and_both_ends():
+    assert PENALTY.grid(4) == (0.0, 0.001, 0.01, 0.1, 1)
+    assert WEIGHT.grid(5) == (0, 0.25, 0.5, 0.75, 1)
+    assert WINDOW.grid(3)[-1] is None
+    assert PENALTY.grid(1) == (0.1,)
+
+
+def test_unset_is_legal_only_where_it_means_something():
+    assert WINDOW.parse("none") is None and WINDOW.text(None) == "none"
+    with pytest.raises(ParamError, match="k"):
+        Whole(name="k", default=1, low=1, symbol="k", help="h").check(None)
+
+
+def test_choice_and_flag():
+    assert SOLVER.parse("fista") == "fista" and POLISH.parse(POLISH.text(False)) is False
+    for param, bad in ((SOLVER, "magic"), (POLISH, "yes")):
+        with pytest.raises(ParamError, match=param.name):
+            param.parse(bad)
+
+
+def test_a_default_outside_its_own_range_cannot_be_declared():
+    with pytest.raises(ParamError):
+        declare(Real(default=2, low=0, high=1, symbol="x", help="h"))

@@ -1,0 +1,152 @@
+"""Selectors against their float64 oracles, batch and single, and what happens at the edges."""
+
+import numpy as np
+import pytest
+import torch
+from instances import FAMILIES, problem
+from oracles import STEPS, check_picks
+
+import engine
+
+WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.95, 1.0)
+SEEDS = range(125)
+
+
+def settings(name):
+    return [{"relevance_weight": w} for w in WEIGHTS] if name == "mmr" else [{}]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", STEPS)
+def test_equals_the_oracle(name, family):
+    """125 instances a family, 500 in all, each as a batch and one query at a time."""
+    decided = 0
+    for seed in SEEDS:
+        rows, queries = problem(family, seed)
+        k = 1 + seed % 12
+        params = settings(name)[seed % len(settings(name))]
+        together = engine.select(name, rows, queries, k=k, **params).index
+        for b, query in enumerate(queries):
+            alone = engine.select(name, rows, query, k=k, **params).index[0]
+            assert torch.equal(alone, together[b])
+            picks = [i for i in alone.tolist() if i >= 0]
+            assert len(picks) == min(k, len(rows))
+            decided += check_picks(name, rows, query, picks, **params)
+    assert decided > 500, "the margin rule excused nearly every pick: the instances prove nothing"
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_pool_is_the_method_on_the_most_relevant(name):
+    for seed in range(20):
+        rows, queries = problem("clustered", seed, n=50, d=8)
+        pooled = engine.select(name, rows, queries, k=6, pool=9).index
+        for b, query in enumerate(queries):
+            order = np.argsort(-(rows.astype(np.float64) @ query.astype(np.float64)), kind="stable")
+            kept = np.sort(order[:9])
+            expected = kept[engine.select(name, rows[kept], query, k=6).index[0].numpy()]
+            assert pooled[b].tolist() == expected.tolist()
+
+
+def test_mmr_at_weight_one_is_top_k():
+    for family in FAMILIES:
+        rows, queries = problem(family, 7, n=40, d=6)
+        mmr = engine.select("mmr", rows, queries, k=10, relevance_weight=1)
+        top = engine.select("top_k", rows, queries, k=10)
+        assert torch.equal(mmr.index, top.index)
+        assert torch.allclose(mmr.gain, top.gain)
+
+
+def test_gain_is_what_mmr_ranks_by():
+    rows, queries = problem("random", 3, n=30, d=5, dtype=np.float64)
+    answer = engine.select("mmr", rows, queries, k=8, relevance_weight=0.6)
+    for b, query in enumerate(queries):
+        picks = answer.index[b].tolist()
+        for step, pick in enumerate(picks):
+            near = max((rows[pick] @ rows[j] for j in picks[:step]), default=0.0)
+            assert answer.gain[b, step].item() == pytest.approx(0.6 * (rows[pick] @ query) - 0.4 * near, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_thread_count_and_block_size_change_nothing(name, monkeypatch):
+    rows, queries = problem("clustered", 1, n=700, d=48, batch=40)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = engine.select(name, rows, queries, k=25)
+        torch.set_num_threads(2)
+        two = engine.select(name, rows, queries, k=25)
+    finally:
+        torch.set_num_threads(before)
+    monkeypatch.setattr("engine.decoder.BLOCK_NUMBERS", 2000)
+    monkeypatch.setattr("engine.candidates.CHUNK_NUMBERS", 500)
+    blocks = engine.select(name, rows, queries, k=25)
+    for other in (two, blocks):
+        assert torch.equal(one.index, other.index)
+        assert torch.equal(one.gain, other.gain)
+
+
+def test_near_ties_are_settled_in_float64():
+    """Rows that float32 products cannot tell apart come in the order of their exact scores."""
+    rng = np.random.default_rng(5)
+    d = 64
+    query = rng.standard_normal(d)
+    query /= np.linalg.norm(query)
+    rows = np.repeat(query[None], 400, axis=0) + 1e-7 * rng.standard_normal((400, d))
+    rows, query = rows.astype(np.float32), query.astype(np.float32)
+    exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)
+    expected = np.argsort(-exact, kind="stable")[:50]
+    assert engine.select("top_k", rows, query, k=50).index[0].tolist() == expected.tolist()
+    in_float32 = np.argsort(-(rows @ query), kind="stable")[:50]
+    assert in_float32.tolist() != expected.tolist(), "the instance is too easy to show anything"
+
+
+BAD = [
+    (dict(k=0), "k.*whole number.*got 0"),
+    (dict(k=2.5), "k.*whole number.*2.5"),
+    (dict(k=True), "k.*whole number.*True"),
+    (dict(pool=0), "pool.*whole number.*got 0"),
+    (dict(relevance_weight=1.2), r"relevance_weight \(λ\).*\[0, 1\].*1\.2"),
+    (dict(relevance_weight=float("nan")), "relevance_weight.*nan"),
+    (dict(diversity=0.3), "mmr has no parameter diversity; it has relevance_weight"),
+    (dict(vectors=np.zeros((0, 4))), "vectors.*at least one row"),
+    (dict(vectors=np.array([[1, np.nan], [0, 1.0]])), "vectors must be finite; 1 rows.*first rows: 0"),
+    (dict(vectors=np.array([[1, np.inf], [0, 1.0]])), "vectors must be finite"),
+    (dict(vectors=np.array([["a", "b"]])), "vectors must be a numeric array"),
+    (dict(vectors=np.ones((2, 2), dtype=complex)), "vectors must hold real numbers"),
+    (dict(queries=np.array([np.nan, 1.0])), "queries must be finite"),
+    (dict(queries=np.ones(3)), "dimension; got 3, the vectors have 2"),
+    (dict(queries=np.ones((1, 1, 2))), "queries must be a matrix"),
+    (dict(name="nosuch"), "no selector is called 'nosuch'; there are top_k, mmr"),
+    (dict(name="dense"), "no selector is called 'dense'"),
+]
+
+
+@pytest.mark.parametrize("change,message", BAD, ids=[m for _, m in BAD])
+def test_bad_input_names_the_argument_its_range_and_the_value(change, message):
+    given = {"name": "mmr", "vectors": np.eye(2), "queries": np.ones(2), **change}
+    name, vectors, queries = given.pop("name"), given.pop("vectors"), given.pop("queries")
+    with pytest.raises(engine.FrontierError, match=message):
+        engine.select(name, vectors, queries, **given)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
+def test_number_types_are_taken_as_they_come(dtype):
+    rows = np.array([[2, 0], [0, 3], [1, 1]], dtype=dtype)
+    assert engine.select("top_k", rows, np.array([1, 0]), k=3).index.tolist() == [[0, 2, 1]]
+
+
+def test_lists_of_numbers_are_arrays_too():
+    assert engine.select("top_k", [[1.0, 0.0], [0.0, 1.0]], [0.0, 1.0], k=1).index.tolist() == [[1]]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", STEPS)
+def test_cuda_equals_cpu(name):
+    for family in FAMILIES:
+        for seed in range(10):
+            rows, queries = problem(family, seed, n=200, d=32, batch=8)
+            here = engine.select(name, rows, queries, k=12)
+            there = engine.select(name, torch.tensor(rows).cuda(), torch.tensor(queries).cuda(), k=12)
+            assert there.index.is_cuda
+            assert torch.equal(here.index, there.index.cpu())
