@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import state, uploads
-from dashboard.parts import corpus_chip, notices, show_progress, size
+from dashboard.parts import POLL, corpus_chip, notices, show_progress, size
 from dashboard.state import Source
 
 DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
@@ -25,6 +26,8 @@ def show() -> None:
         if source is not None:
             _load(source)
     with right:
+        if coming := st.session_state.get("data.loading"):
+            _watch(coming)
         _in_use()
         _cache()
 
@@ -141,27 +144,42 @@ def _load(source: Source) -> None:
             state.forget(source)
         state.loading(source)
         st.session_state["data.loading"] = source
-        st.rerun()
-    if st.session_state.get("data.loading") == source:
-        _watch(source)
 
 
-@st.fragment(run_every="1s")
+@st.fragment(run_every=POLL)
 def _watch(source: Source) -> None:
+    """The corpus that is on its way: what was read, how far the embedding is, how it ended."""
     job = state.loading(source)
-    if job.running:
-        show_progress(job)
-        if st.button("Cancel", key="data.cancel"):
-            job.cancel()
-    elif job.result is not None:
+    if job.result is not None:
         state.use(source)
         del st.session_state["data.loading"]
         st.rerun()
-    elif job.cancelled:
-        st.info("Stopped. What was embedded is kept: loading again goes on from there.", icon=":material/pause:")
+    with st.container(border=True):
+        st.text(f"Loading {source.path}")
+        if job.running:
+            show_progress(job)
+            if st.button("Cancel", key="data.cancel"):
+                job.cancel()
+        elif job.cancelled:
+            st.info("Stopped. What was embedded is kept: loading again goes on from there.", icon=":material/pause:")
+        else:
+            st.error("This corpus cannot be loaded.", icon=":material/error:")
+            st.text(job.error or "")
+        if job.partial is not None:
+            _report(job.partial)
+
+
+def _report(dataset: Any) -> None:
+    """Counts and what the reader remarked."""
+    rows = [("documents", f"{len(dataset.corpus):,}"), ("queries", f"{len(dataset.queries):,}")]
+    rows += [
+        (f"judgements, {split}", f"{qrels.count:,} of {len(qrels):,} queries") for split, qrels in dataset.qrels.items()
+    ]
+    st.dataframe(pd.DataFrame(rows, columns=["what", "count"]), hide_index=True)
+    if dataset.notices:
+        notices(dataset)
     else:
-        st.error("This corpus cannot be loaded.", icon=":material/error:")
-        st.text(job.error or "")
+        st.caption("Nothing to remark: ids unique, no empty texts, every judgement names a document and a query.")
 
 
 def _in_use() -> None:
@@ -171,19 +189,7 @@ def _in_use() -> None:
         st.caption("Still loading; Explore shows how far it is.")
         return
     corpus_chip(job.result)
-    dataset = job.result.dataset
-    counts = {"documents": len(dataset.corpus), "queries": len(dataset.queries)}
-    rows = [{"what": k, "count": f"{v:,}"} for k, v in counts.items()]
-    rows += [
-        {"what": f"judgements, {split}", "count": f"{q.count:,} of {len(q):,} queries"}
-        for split, q in dataset.qrels.items()
-    ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True)
-    if dataset.notices:
-        st.caption("Remarks of the reader")
-        notices(dataset)
-    else:
-        st.caption("Nothing to remark: ids unique, no empty texts, every judgement names a document and a query.")
+    _report(job.result.dataset)
 
 
 def _cache() -> None:

@@ -27,15 +27,17 @@ class Progress:
 class Job:
     """One piece of work in a daemon thread.
 
-    work: called with progress(done, total, label) and an Event that asks it to stop; its return value is `result`.
+    work: called with the job itself, reports to `report` and passes `stop` on; what it returns is `result`. What is
+    worth showing before the end goes to `partial`.
     """
 
-    def __init__(self, title: str, work: Callable[[Callable[[int, int, str], None], threading.Event], Any]) -> None:
+    def __init__(self, title: str, work: Callable[[Job], Any]) -> None:
         self.title = title
         self.result: Any = None
+        self.partial: Any = None
         self.error: str | None = None
         self.cancelled = False
-        self._stop = threading.Event()
+        self.stop = threading.Event()
         self._progress = Progress(0, 0, "starting", None)
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
@@ -52,14 +54,14 @@ class Job:
 
     def cancel(self) -> None:
         """Ask the work to stop; what it has finished stays in the cache."""
-        self._stop.set()
+        self.stop.set()
 
     def join(self, seconds: float | None = None) -> None:
         self._thread.join(seconds)
 
-    def _run(self, work: Callable[..., Any]) -> None:
+    def _run(self, work: Callable[[Job], Any]) -> None:
         try:
-            self.result = work(self._report, self._stop)
+            self.result = work(self)
         except Cancelled:
             self.cancelled = True
         except FrontierError as error:
@@ -70,7 +72,8 @@ class Job:
         finally:
             _ALL.remove(self)
 
-    def _report(self, done: int, total: int, label: str) -> None:
+    def report(self, done: int, total: int, label: str) -> None:
+        """The progress callback that long engine calls take."""
         self._progress = Progress(done, total, label, self._eta(done, total, label))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -79,7 +79,7 @@ def loading(chosen: Source | None = None) -> Job:
     with _LOCK:
         job = _JOBS.get(chosen)
         if job is None:
-            job = _JOBS[chosen] = Job(f"load {chosen.path}", _loader(chosen))
+            job = _JOBS[chosen] = Job(f"load {chosen.path}", partial(_load, chosen))
             finished = [s for s, j in _JOBS.items() if not j.running]
             for old in finished[: max(0, len(_JOBS) - MOST_LOADED)]:
                 del _JOBS[old]
@@ -98,24 +98,31 @@ def forget(chosen: Source) -> None:
         _JOBS.pop(chosen, None)
 
 
-def _loader(chosen: Source) -> Callable[[Any, threading.Event], Loaded]:
-    def load(progress: Any, stop: threading.Event) -> Loaded:
-        progress(0, 0, "reading the corpus")
-        import engine
-        from engine.data.tables import Columns
+def _load(chosen: Source, job: Job) -> Loaded:
+    job.report(0, 0, "reading the corpus")
+    import engine
+    from engine.data.encoders import truncated_count
+    from engine.data.tables import Columns
+    from engine.values import Notice
 
-        columns = Columns(**dict(zip(("id", "text", "title"), chosen.columns, strict=True))) if chosen.columns else None
-        dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=progress, stop=stop)
-        how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": progress, "stop": stop}
-        embeddings = dataset.vectors or engine.embed(dataset.corpus, **how)
-        queries = None
-        if embeddings.encoder is not None and 0 < len(dataset.queries) <= EAGER_QUERIES:
+    columns = None
+    if chosen.columns:
+        ident, text, title = chosen.columns
+        columns = Columns(id=ident, text=text, title=title)
+    dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=job.report, stop=job.stop)
+    job.partial = dataset
+    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": job.report, "stop": job.stop}
+    embeddings = dataset.vectors or engine.embed(dataset.corpus, **how)
+    queries = None
+    if embeddings.encoder is not None:
+        if cut := truncated_count(dataset.corpus, chosen.encoder):
+            notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
+            dataset = replace(dataset, notices=(*dataset.notices, notice))
+        if 0 < len(dataset.queries) <= EAGER_QUERIES:
             queries = engine.embed(dataset.queries, **how).vectors
-        loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
-        settle()
-        return loaded
-
-    return load
+    loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
+    settle()
+    return loaded
 
 
 def settle() -> None:
@@ -129,17 +136,17 @@ def settle() -> None:
 
 def warm_encoder(chosen: Source) -> None:
     """Load the encoder and run it once, beside the page, so that the first typed query does not wait for it."""
-    Job("warm the encoder", lambda progress, stop: _warm(chosen, stop))
+    Job("warm the encoder", partial(_warm, chosen))
 
 
-def _warm(chosen: Source, stop: threading.Event) -> None:
-    job = loading(chosen)
-    while job.running and not stop.is_set():
-        job.join(0.2)
-    if job.result is None or job.result.space.embeddings.encoder is None or stop.is_set():
+def _warm(chosen: Source, job: Job) -> None:
+    load = loading(chosen)
+    while load.running and not job.stop.is_set():
+        load.join(0.2)
+    if load.result is None or load.result.space.embeddings.encoder is None or job.stop.is_set():
         return
     import engine
 
-    ref = job.result.space.embeddings.encoder
+    ref = load.result.space.embeddings.encoder
     engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
     settle()

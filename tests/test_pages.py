@@ -1,0 +1,154 @@
+"""The screens without a browser: they draw, they answer, they teach when there is nothing to show."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from dashboard import state
+from dashboard.state import Source
+
+SCREENS = Path(dashboard.__file__).parent / "screens"
+
+
+def screen(name, source=None, **session):
+    """A screen as a session sees it whose corpus is loaded."""
+    chosen = source or Source("numpy-api")
+    job = state.loading(chosen)
+    job.join(120)
+    app = AppTest.from_file(str(SCREENS / f"{name}.py"), default_timeout=60)
+    app.session_state["source"] = chosen
+    for key, value in session.items():
+        app.session_state[key] = value
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def figures(app, label):
+    return [float(m.value) for m in app.metric if m.label.startswith(label)]
+
+
+def texts(app):
+    return " ".join(t.value for kind in (app.text, app.caption, app.info, app.error, app.warning) for t in kind)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A small table whose documents try to be markup."""
+    file = tmp_path / "hostile.csv"
+    file.write_text(
+        'id,text\n007,"<img src=x onerror=alert(1)>"\nNA,![x](http://192.0.2.1/x.png)\n 1e5,$x^2$ :red[blood] `code`\n',
+        encoding="utf-8",
+    )
+    return file
+
+
+def test_explore_shows_every_method_and_its_parameters():
+    import engine
+
+    known = engine.methods("selector")
+    app = screen("explore", decoders=list(known)[:3])
+    shown = [p for spec in list(known.values())[:3] for p in spec.params]
+    keys = {
+        w.key for kind in (app.slider, app.select_slider, app.number_input, app.toggle, app.selectbox) for w in kind
+    }
+    assert {f"explore.{s.name}.{p.name}" for s in list(known.values())[:3] for p in s.params} <= keys
+    assert len(shown) >= 1 and len(figures(app, "Recall@10")) == min(3, len(known)) == len(app.dataframe)
+
+
+def test_the_slider_trades_relevance_for_diversity():
+    app = screen("explore")
+    before = figures(app, "ILAD@10")
+    app.slider(key="explore.mmr.relevance_weight").set_value(0.0).run()
+    after = figures(app, "ILAD@10")
+    assert after[0] == before[0] and after[1] > before[1]
+    app.slider(key="explore.mmr.relevance_weight").set_value(1.0).run()
+    assert figures(app, "ILAD@10")[1] == before[0]
+    assert list(app.dataframe[1].value["Document"]) == list(app.dataframe[0].value["Document"])
+
+
+def test_k_and_pool_reach_the_engine():
+    app = screen("explore")
+    app.slider(key="k").set_value(4).run()
+    app.number_input(key="pool").set_value(4).run()
+    sets = [
+        {d for d, c in zip(t.value["Document"], t.value.get("Change", [""] * 9), strict=False) if c != "DROPPED"}
+        for t in app.dataframe
+    ]
+    assert sets[0] == sets[1] and len(sets[0]) == 4, "a pool of k leaves nothing to choose"
+
+
+def test_own_words_have_no_recall_and_say_so():
+    app = screen("explore")
+    way = next(g for g in app.button_group if g.label == "Query")
+    way.set_value("Own words").run()
+    assert "Type a query" in texts(app)
+    next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
+    assert not app.exception and not figures(app, "Recall") and figures(app, "ILAD@10")
+    assert "Without judgements there is no Recall" in texts(app)
+
+
+def test_document_text_is_never_markup(table):
+    """Nothing of a document is drawn by an element that interprets it."""
+    app = screen("explore", Source(str(table)))
+    next(g for g in app.button_group if g.label == "Query").set_value("A document").run()
+    document = next(i for i in app.text_input if i.label == "Document id")
+    for ident, text in (("007", "<img src=x"), ("NA", "![x](http"), (" 1e5", "$x^2$")):
+        document.set_value(ident).run()
+        assert not app.exception
+        assert any(text in t.value for t in app.text)
+        for kind in (app.markdown, app.caption, app.info, app.warning, app.error):
+            assert not any(text in element.value for element in kind)
+
+
+def test_a_query_document_that_does_not_exist_is_said():
+    app = screen("explore")
+    next(g for g in app.button_group if g.label == "Query").set_value("A document").run()
+    next(i for i in app.text_input if i.label == "Document id").set_value("no such id").run()
+    assert not app.exception and "No document has this id" in texts(app)
+
+
+def test_no_decoder_chosen_teaches():
+    app = screen("explore", decoders=[])
+    assert "Choose a decoder" in texts(app) and not app.dataframe
+
+
+def test_data_reports_the_corpus_in_use():
+    app = screen("data")
+    counts = dict(zip(app.dataframe[0].value["what"], app.dataframe[0].value["count"], strict=True))
+    assert counts["queries"] == "315" and 600 <= int(counts["documents"]) <= 1000
+
+
+def test_data_previews_and_maps_a_table(table):
+    app = screen("data", **{"data.way": "Path", "data.path": str(table)})
+    assert list(app.dataframe[0].value["id"]) == ["007", "NA", " 1e5"]
+    assert app.selectbox(key=f"data.columns.{table}.text").value == "text"
+    app.button(key="data.load").click().run()
+    state.loading(Source(str(table), columns=("id", "text", None))).join(60)
+    app.run()
+    assert app.session_state["source"].path == str(table)
+
+
+@pytest.mark.parametrize(
+    "content,message",
+    [
+        (b"id,text\n1,caf\xe9\n", "byte"),
+        (b"id,text\n1,a\n1,b\n", "more than once"),
+        (b"", "empty"),
+    ],
+)
+def test_data_explains_what_cannot_be_read(tmp_path, content, message):
+    file = tmp_path / "bad.csv"
+    file.write_bytes(content)
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    if message == "more than once":
+        app.button(key="data.load").click().run()
+        state.loading(Source(str(file), columns=("id", "text", None))).join(60)
+        app.run()
+    assert not app.exception and message in texts(app), texts(app)
+
+
+def test_a_path_that_is_not_there_is_said():
+    assert "no such file or folder" in texts(screen("data", **{"data.way": "Path", "data.path": "/no/such/place"}))
