@@ -203,12 +203,18 @@ def _module_members(module_name):
     return found
 
 
+def _inner(thing):
+    """The function inside decorators: torch wraps torch.manual_seed anew when some of its modules are imported."""
+    return inspect.unwrap(thing) if inspect.isfunction(thing) else thing
+
+
 def _groups(named):
     """[(names, object)]: the names of each object, the best first: its own name, then the shortest path."""
     things, names = {}, {}
     for name, thing in named:
-        things[id(thing)] = thing  # kept alive, so that ids stay distinct
-        names.setdefault(id(thing), {})[name] = None
+        key = id(_inner(thing))
+        things.setdefault(key, thing)  # kept alive, so that ids stay distinct
+        names.setdefault(key, {})[name] = None
 
     def badness(name, thing):  # ties keep the order in which the names were found
         return name.rpartition(".")[2] != getattr(thing, "__name__", None), name.count(".")
