@@ -153,6 +153,7 @@ def _watch(source: Source) -> None:
     if job.result is not None:
         state.use(source)
         del st.session_state["data.loading"]
+        st.toast("Ready: Explore now searches this corpus.", icon=":material/check:")
         st.rerun()
     with st.container(border=True):
         st.text(f"Loading {source.path}")

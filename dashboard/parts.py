@@ -20,6 +20,7 @@ def wait_for(source: state.Source) -> state.Loaded | None:
     if job.result is not None:
         return job.result
     st.title("Frontier")
+    st.text("What relevance costs and what diversity buys, on your own corpus.")
     _waiting(source, job)
     return None
 
@@ -44,6 +45,7 @@ def _waiting(source: state.Source, job: Job) -> None:
         return
     st.text(f"Loading {source.path}")
     show_progress(job)
+    st.caption("Embedding happens once: what is done is kept, and the next start takes seconds.")
     if st.button("Cancel", disabled=not job.running):
         job.cancel()
 

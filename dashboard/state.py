@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,8 +15,8 @@ import streamlit as st
 from dashboard.jobs import Job
 
 DEMOS = {
-    "numpy-api": "NumPy's functions: about 900 documents full of near-duplicates, with judged tasks",
-    "python-api": "NumPy, pandas, SciPy, scikit-learn and PyTorch: about 20,000 documents, no judgements",
+    "numpy-api": "NumPy's functions: about 820 documents full of near-duplicates, with judged tasks",
+    "python-api": "NumPy, pandas, SciPy, scikit-learn and PyTorch: about 15,000 documents, no judgements",
 }
 MOST_LOADED = 3
 """How many corpora stay in memory; the one not used for longest goes first."""
@@ -100,6 +101,7 @@ def forget(chosen: Source) -> None:
 
 def _load(chosen: Source, job: Job) -> Loaded:
     job.report(0, 0, "reading the corpus")
+    report = _freezing(job)
     import engine
     from engine.data.encoders import truncated_count
     from engine.data.tables import Columns
@@ -109,9 +111,9 @@ def _load(chosen: Source, job: Job) -> Loaded:
     if chosen.columns:
         ident, text, title = chosen.columns
         columns = Columns(id=ident, text=text, title=title)
-    dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=job.report, stop=job.stop)
+    dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
     job.partial = dataset
-    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": job.report, "stop": job.stop}
+    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": report, "stop": job.stop}
     embeddings = dataset.vectors or engine.embed(dataset.corpus, **how)
     queries = None
     if embeddings.encoder is not None:
@@ -123,6 +125,17 @@ def _load(chosen: Source, job: Job) -> Loaded:
     loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
     settle()
     return loaded
+
+
+def _freezing(job: Job) -> Callable[[int, int, str], None]:
+    """The job's progress callback; each new stretch of work hides what was imported for it from the collector."""
+
+    def report(done: int, total: int, label: str) -> None:
+        if label != job.progress.label:
+            gc.freeze()
+        job.report(done, total, label)
+
+    return report
 
 
 def settle() -> None:

@@ -1,4 +1,5 @@
-"""How long from the command to a page with answers, cold and warm, beside a bare import of streamlit and torch.
+"""How long from the command to a page with answers, cold and warm, beside a bare import of streamlit and torch, and
+beside embedding the demo on the command line.
 
 python tests/bench/bench_start.py [--runs 5] > assets/results/start.md          needs Debian's chromium
 
@@ -33,6 +34,17 @@ def bare_import() -> float:
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import streamlit, torch"], check=True)
     return time.perf_counter() - started
+
+
+def embedding() -> float:
+    """Seconds of a process that embeds the demo and its queries into an empty cache, without a page."""
+    with tempfile.TemporaryDirectory() as empty:
+        command = [sys.executable, "-m", "engine.cli", "embed", "--queries"]
+        started = time.perf_counter()
+        subprocess.run(
+            command, cwd=ROOT, check=True, env={**os.environ, "FRONTIER_HOME": empty}, stdout=subprocess.DEVNULL
+        )
+        return time.perf_counter() - started
 
 
 def start(browser: Browser, home: str) -> dict[str, float]:
@@ -74,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5)
     runs = parser.parse_args().runs
-    imports, warm, cold = [], [], []
+    imports, warm, cold, embeds = [], [], [], []
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as home:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
@@ -87,7 +99,7 @@ def main() -> None:
             warm.append(start(browser, home))
         for _ in range(min(3, runs)):
             with tempfile.TemporaryDirectory() as empty:
-                imports.append(bare_import())
+                embeds.append(embedding())
                 cold.append(start(browser, empty))
         browser.close()
 
@@ -99,7 +111,7 @@ def main() -> None:
         f"torch {version('torch')}, streamlit {version('streamlit')}. Medians; (least to most).\n"
     )
     print("| what | seconds | times a bare import |\n| --- | --- | --- |")
-    rows = [("import streamlit, torch", imports)]
+    rows = [("import streamlit, torch", imports), ("embed the demo, command line, cold", embeds)]
     rows += [(f"warm, {stage}", [w[stage] for w in warm]) for stage in STAGES]
     rows += [(f"cold, {stage}", [c[stage] for c in cold]) for stage in STAGES]
     for name, values in rows:
