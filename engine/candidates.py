@@ -7,13 +7,30 @@ duplicates always tie.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 CHUNK_NUMBERS = 1 << 22
 """How many numbers a float64 re-scoring holds at a time (32 MiB)."""
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def exactly(function: F) -> F:
+    """The function without gradients and without autocast, which would compute in less than the bounds assume."""
+
+    @wraps(function)
+    def plain(*args: object, **kwargs: object) -> object:
+        with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            return function(*args, **kwargs)
+
+    return plain  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +72,12 @@ class Candidates:
         """(B,) bound on |relevance − its exact value|; 0 where the scorer's numbers define it."""
         if not self.inner_product:
             return self.relevance.new_zeros(self.batch)
-        return self._rounding * self.norm * torch.linalg.vector_norm(self.queries, dim=1)
+        return self._rounding * self.norm * torch.linalg.vector_norm(self.queries, dim=1) + self._underflow
 
     @property
     def similarity_error(self) -> float:
         """Bound on |similarity of two candidates − its exact value|."""
-        return self._rounding * self.norm**2
+        return self._rounding * self.norm**2 + self._underflow
 
     def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m,) float64 relevance at flat pairs."""
@@ -80,15 +97,46 @@ class Candidates:
             parts.append((others.view(*picked.shape, -1) * own).sum(2).amax(1))
         return torch.cat(parts)
 
+    @cached_property
+    def twins(self) -> Tensor | None:
+        """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing.
+
+        Made only when very many candidates tie: one representative of each kind then stands for all.
+        """
+        return lowest_twin(self.vectors) if self.inner_product and self.vectors.ndim == 2 else None
+
     @property
     def _rounding(self) -> float:
         # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
         unit = torch.finfo(self.vectors.dtype).eps / 2
         if self.vectors.dtype == torch.float32:
-            unit = {"highest": unit, "high": 2.0**-9, "medium": 2.0**-6}[torch.get_float32_matmul_precision()]
+            backend = torch.backends.cuda.matmul if self.vectors.is_cuda else torch.backends.mkldnn.matmul
+            # Both factors are rounded to the shorter format first: twice its unit.
+            unit = {"tf32": 2.0**-10, "bf16": 2.0**-7}.get(backend.fp32_precision, unit)
         length = (self.vectors.shape[-1] + 4) * unit
         return length / (1 - length) if length < 0.5 else 1.0
+
+    @property
+    def _underflow(self) -> float:
+        # Higham's bound leaves underflow out: each of d products may lose up to the smallest normal number.
+        return self.vectors.shape[-1] * torch.finfo(self.vectors.dtype).tiny
 
     def _chunks(self, batch: Tensor, index: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
         size = max(1, CHUNK_NUMBERS // (self.vectors.shape[-1] * max(1, width)))
         return list(zip(batch.split(size), index.split(size), strict=True))
+
+
+def lowest_twin(rows: Tensor) -> Tensor:
+    """(n,) for each row of (n, d) the lowest row with the same bytes: itself where there is no other."""
+    words = rows.contiguous().view(torch.int32)
+    here = torch.arange(len(rows), device=rows.device)
+    mixer = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=torch.Generator().manual_seed(0)).to(
+        rows.device
+    )
+    step = max(1, CHUNK_NUMBERS // words.shape[1])
+    # A hash finds the pairs (64-bit products wrap, alike everywhere) and a comparison proves them.
+    mixed = torch.cat([(block.long() * mixer).sum(1) for block in words.split(step)])
+    kind = torch.unique(mixed, return_inverse=True)[1]
+    lowest = torch.zeros_like(here).scatter_reduce(0, kind, here, "amin", include_self=False)[kind]
+    same = [(words[block] == words[lowest[block]]).all(1) for block in here.split(step)]
+    return torch.where(torch.cat(same), lowest, here)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates
+from engine.candidates import Candidates, exactly
 from engine.data.encoders import embed
 from engine.errors import DataError, ParamError
 from engine.params import Whole, declare, params_of
 from engine.solvers.contest import ranked
 from engine.space import QueryBatch, Space, finite, longest
 from engine.stages import Scorer, Selector, make, spec_of
-from engine.values import Embeddings, Queries, Ranking
+from engine.values import Embeddings, EncoderRef, Queries, Ranking, real_tensor
 
-SET_SIZE = Whole(default=10, low=1, comfortable=(1, 50), symbol="k", name="k", help="How many documents a query gets.")
+SET_SIZE = Whole(
+    default=10,
+    low=1,
+    high=1_000_000,
+    comfortable=(1, 50),
+    symbol="k",
+    name="k",
+    help="How many documents a query gets.",
+)
 DEPTH = Whole(
     default=None,
     low=1,
@@ -29,7 +36,7 @@ DEPTH = Whole(
     name="depth",
     help="The selector chooses from the n most relevant documents only.",
 )
-POOL = Whole(default=None, low=1, unset="the whole corpus", symbol="n", name="pool", help=DEPTH.help)
+POOL = replace(DEPTH, name="pool")
 BLOCK_NUMBERS = 1 << 24
 """How many scores (or pooled vector entries) are held at a time; queries go in blocks of that size."""
 
@@ -64,6 +71,7 @@ class Decoder:
         return " → ".join(stages) + (f" [pool {self.depth}]" if self.depth else "")
 
 
+@exactly
 def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> Ranking:
     """The documents a decoder retrieves for each query.
 
@@ -79,6 +87,7 @@ def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> R
     return Ranking.joined([_decode_block(decoder, space, block, depth, k) for block in blocks])
 
 
+@exactly
 def select(
     selector: str | Selector, vectors: Any, queries: Any, k: int = 10, *, pool: int | None = None, **params: Any
 ) -> Ranking:
@@ -95,14 +104,15 @@ def select(
         raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(params)} as well")
     k = SET_SIZE.check(k)
     pool = POOL.check(pool)
-    rows = finite(_tensor(vectors, "vectors"), "vectors")
-    points = _tensor(queries, "queries", rows)
+    rows = finite(real_tensor(vectors, "vectors"), "vectors")
+    points = real_tensor(queries, "queries").to(rows.device, rows.dtype)
     points = finite(points.unsqueeze(0) if points.ndim == 1 else points, "queries")
     if points.shape[1] != rows.shape[1]:
         raise DataError(
             f"queries must have the vectors' dimension; got {points.shape[1]}, the vectors have {rows.shape[1]}"
         )
-    norm = longest(rows)
+    norm = longest(rows, "vectors")
+    longest(points, "queries")
     depth = min(pool or len(rows), len(rows))
     blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth)]
     return Ranking.joined([_answer(stage, Candidates(rows, b @ rows.T, b, norm), depth, k) for b in blocks])
@@ -123,7 +133,13 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
             )
         texts = named.texts
         queries = embed(named, encoder=encoder.name, dtype=encoder.dtype)
+    if queries.encoder and space.embeddings.encoder and queries.encoder.digest != space.embeddings.encoder.digest:
+        raise DataError(
+            f"queries were embedded by {_named(queries.encoder)}, the corpus by {_named(space.embeddings.encoder)}; "
+            "embed both with one encoder"
+        )
     vectors = finite(queries.vectors, "queries")
+    longest(vectors, "queries")
     if vectors.shape[1] != space.vectors.shape[1]:
         raise DataError(
             f"queries must have the corpus's dimension; got {vectors.shape[1]}, the corpus has {space.vectors.shape[1]}"
@@ -171,14 +187,5 @@ def _answer(
     )
 
 
-def _tensor(data: Any, name: str, like: Tensor | None = None) -> Tensor:
-    """`data` as a float32 or float64 tensor, on the device and in the precision of `like` where given."""
-    try:
-        tensor = data if isinstance(data, Tensor) else torch.from_numpy(np.ascontiguousarray(data))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be a numeric array or tensor; got {type(data).__name__} ({error})") from None
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise DataError(f"{name} must hold real numbers; got {tensor.dtype}")
-    if like is not None:
-        return tensor.to(like.device, like.dtype)
-    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+def _named(encoder: EncoderRef) -> str:
+    return f"{encoder.name} (weights {encoder.digest[:8]})"

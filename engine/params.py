@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
+from numbers import Real as RealNumber
 from typing import Any, Literal
 
 from engine.errors import ParamError
@@ -74,9 +76,12 @@ class Real(Declared):
         return self.comfortable or (self.low, self.high)
 
     def check(self, value: Any) -> float:
-        if isinstance(value, bool) or not _is_number(value):
+        if not _is_number(value):
             raise self.refuse(value)
-        number = float(value)
+        try:
+            number = float(value) + 0.0  # no negative zero: it equals 0 and reads differently
+        except OverflowError:
+            raise self.refuse(value) from None
         if not math.isfinite(number) or not self.low <= number <= self.high:
             raise self.refuse(value)
         return number
@@ -131,7 +136,9 @@ class Whole(Declared):
     def check(self, value: Any) -> int | None:
         if value is None and self.unset:
             return None
-        if isinstance(value, bool) or not _is_number(value) or not math.isfinite(value) or value != int(value):
+        if not _is_number(value):
+            raise self.refuse(value)
+        if not isinstance(value, Integral) and not float(value).is_integer():
             raise self.refuse(value)
         if value < self.low or (self.high is not None and value > self.high):
             raise self.refuse(value)
@@ -227,6 +234,8 @@ Param = Real | Whole | Choice | Flag
 def declare(param: Param) -> Any:
     """A dataclass field that is a declared parameter: `weight: float = declare(Real(...))`."""
     param.check(param.default)
+    if isinstance(param, Real) and (not math.isfinite(param.span[1]) or (param.scale == "log" and param.span[0] <= 0)):
+        raise ParamError(f"{param.symbol} needs a comfortable range: finite, and above 0 on a log scale")
     return field(default=param.default, metadata={"param": param})
 
 
@@ -256,7 +265,7 @@ def values_of(stage: Any) -> dict[str, Any]:
 
 def undeclared_fields(stage: type) -> list[str]:
     """Fields of a stage that are not declared parameters: a stage must have none."""
-    return [f.name for f in fields(stage) if "param" not in f.metadata and f.default is MISSING]
+    return [f.name for f in fields(stage) if "param" not in f.metadata]
 
 
 def _refuse_unknown(known: Mapping[str, Param], given: Mapping[str, Any], owner: str) -> None:
@@ -266,8 +275,8 @@ def _refuse_unknown(known: Mapping[str, Param], given: Mapping[str, Any], owner:
 
 
 def _is_number(value: Any) -> bool:
-    # numpy's scalars are numbers too, and a sweep over np.linspace should not need casts.
-    return isinstance(value, (int, float)) or (type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0)
+    # NumPy's scalars are numbers too: a sweep over np.linspace should not need casts. True and False are not.
+    return isinstance(value, RealNumber) and not isinstance(value, bool)
 
 
 def _round(value: float, digits: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Space:
         self.embeddings = embeddings
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.vectors = finite(embeddings.vectors, "vectors").to(self.device)
-        self.norm = longest(self.vectors)
+        self.norm = longest(self.vectors, "vectors")
         self._derived: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
 
@@ -85,6 +86,13 @@ def finite(vectors: Tensor, name: str) -> Tensor:
     return vectors
 
 
-def longest(vectors: Tensor) -> float:
-    """The largest Euclidean length of a row."""
-    return float(torch.linalg.vector_norm(vectors, dim=1).max())
+def longest(vectors: Tensor, name: str) -> float:
+    """The largest Euclidean length of a row, or a DataError where products of such rows would overflow."""
+    length = float(torch.linalg.vector_norm(vectors, dim=1).max())
+    most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
+    if not length <= most:
+        raise DataError(
+            f"{name} must have rows of length at most {most:.3g} in {vectors.dtype}; the longest has {length:.3g}; "
+            "scale them down, or pass float64"
+        )
+    return length

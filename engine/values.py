@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,6 +52,8 @@ class Corpus(ByDigest):
     name: str = "corpus"
 
     def __post_init__(self) -> None:
+        for name in ("ids", "texts", "titles"):
+            object.__setattr__(self, name, _strings(getattr(self, name), f"corpus {name}"))
         _unique(self.ids, "corpus")
         object.__setattr__(self, "titles", self.titles or ("",) * len(self.ids))
         if not len(self.ids) == len(self.texts) == len(self.titles):
@@ -85,6 +88,8 @@ class Queries(ByDigest):
     texts: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        for name in ("ids", "texts"):
+            object.__setattr__(self, name, _strings(getattr(self, name), f"query {name}"))
         _unique(self.ids, "queries")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
@@ -188,13 +193,16 @@ class EncoderRef:
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(ByDigest):
-    """One vector per id. vectors: (n, d) float32; encoder: None for vectors that were brought along."""
+    """One vector per id. vectors: (n, d) float32 (or float64); encoder: None for vectors that were brought along."""
 
     vectors: Tensor
     ids: tuple[str, ...]
     encoder: EncoderRef | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
+        object.__setattr__(self, "ids", _strings(self.ids, "embedding ids"))
+        _unique(self.ids, "embeddings")
         if self.vectors.ndim != 2 or len(self.ids) != self.vectors.shape[0]:
             raise DataError(
                 f"embeddings need one row per id: {len(self.ids)} ids, vectors of shape {tuple(self.vectors.shape)}"
@@ -243,6 +251,39 @@ class Ranking:
             torch.cat([p.gain for p in parts]),
             tuple(entry for p in parts for entry in p.info),
         )
+
+
+def real_tensor(data: Any, name: str) -> Tensor:
+    """An array, tensor or list of numbers as a float32 tensor, or float64 where float32 would lose digits.
+
+    Raises DataError, naming the argument, for anything that is not real numbers.
+    """
+    try:
+        if not isinstance(data, Tensor):
+            array = np.asarray(data)
+            # longdouble and foreign byte orders are numbers too, but not ones that torch knows.
+            native = array.astype(float) if array.dtype.kind == "f" and not array.dtype.isnative else array
+            data = torch.from_numpy(np.ascontiguousarray(native))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be a numeric array or tensor; got {type(data).__name__} ({error})") from None
+    if data.is_complex() or data.dtype == torch.bool or data.layout != torch.strided or data.is_meta:
+        raise DataError(f"{name} must hold real numbers in a dense array; got {data.dtype}, {data.layout}")
+    data = data.detach()
+    if data.dtype in (torch.float32, torch.float64):
+        return data
+    fits = data.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
+    return data.float() if fits else data.double()
+
+
+def _strings(values: Any, what: str) -> tuple[str, ...]:
+    """`values` as a tuple, or a DataError that names the first that is no string."""
+    if isinstance(values, str):
+        raise DataError(f"{what} must be a list of strings; got one string")
+    values = tuple(values)
+    for at, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{what} must be strings; number {at} is {value!r}")
+    return values
 
 
 def _unique(ids: Sequence[str], what: str) -> None:

@@ -89,6 +89,17 @@ def test_ilad_is_undefined_not_zero_for_fewer_than_two():
     assert math.isnan(alone.mean["ilad"])
 
 
+def test_identical_documents_are_exactly_alike():
+    rows = np.repeat(np.random.default_rng(0).standard_normal((1, 384)), 10, axis=0).astype(np.float32)
+    got = engine.measure(ranking_of([list(range(10))]), space_of(rows), ["a"], k=10, metrics=["ilad"])
+    assert 0 <= got.per_query["ilad"]["a"] < 1e-12
+
+
+def test_a_ranking_of_another_corpus_is_refused():
+    with pytest.raises(engine.DataError, match="not of this corpus: it holds row 7"):
+        engine.measure(ranking_of([[0, 7]]), space_of(np.eye(3)), ["a"], k=2, metrics=["ilad"])
+
+
 def test_negative_cosines_count_in_full():
     vectors = np.array([[1, 0], [-2, 0]], dtype=np.float32)
     got = engine.measure(ranking_of([[0, 1]]), space_of(vectors), ["a"], k=2, metrics=["ilad"])
@@ -109,6 +120,8 @@ def test_a_relevant_document_outside_the_corpus_counts_as_not_found():
         (dict(metrics=["hits"]), "metrics must be among recall.*'hits'"),
         (dict(qrels=None), "recall, comp, ndcg need judgements"),
         (dict(queries=["a", "b"]), "2 queries, 1 rankings"),
+        (dict(queries="a"), "list of distinct query ids"),
+        (dict(qrels={"a": {"d0": 1}}), "qrels must be engine.Qrels"),
     ],
 )
 def test_bad_calls_say_what_is_wrong(change, message):

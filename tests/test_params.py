@@ -25,7 +25,7 @@ def test_real_text_round_trips_every_float(value):
 @given(st.one_of(st.floats(), st.integers(), st.text(max_size=5), st.booleans(), st.none()))
 def test_real_takes_numbers_in_range_and_nothing_else(value):
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and math.isfinite(value) and 0 <= value <= 1:
+    if number and 0 <= value <= 1:
         assert WEIGHT.check(value) == value
     else:
         with pytest.raises(ParamError, match="weight"):
@@ -50,6 +50,44 @@ def test_numpy_numbers_are_numbers():
     assert WINDOW.check(np.int64(3)) == 3
     with pytest.raises(ParamError):
         WEIGHT.check(np.array([0.5]))
+
+
+@pytest.mark.parametrize(
+    "value", [np.bool_(True), np.str_("0.5"), np.complex64(1), np.datetime64("2020"), math.inf, "1"]
+)
+def test_what_merely_looks_like_a_number_is_refused(value):
+    for param in (WEIGHT, WINDOW):
+        with pytest.raises(ParamError, match=param.name):
+            param.check(value)
+
+
+def test_zero_has_one_sign():
+    assert WEIGHT.text(WEIGHT.check(-0.0)) == "0.0"
+
+
+def test_an_endless_range_needs_a_comfortable_part():
+    with pytest.raises(ParamError, match="comfortable"):
+        declare(Real(default=1, low=0, symbol="x", help="h"))
+    with pytest.raises(ParamError, match="comfortable"):
+        declare(Real(default=1, low=0, high=2, scale="log", symbol="x", help="h"))
+
+
+def test_a_stage_may_hide_no_field():
+    from dataclasses import dataclass
+
+    from engine.stages import Selector, register
+
+    with pytest.raises(RuntimeError, match="not declared parameters: hidden"):
+
+        @register("hider", title="t", paper="p", equation="e", cost="c")
+        @dataclass(frozen=True)
+        class Hider(Selector):
+            """Hides."""
+
+            hidden: float = 3.0
+
+            def select(self, candidates, k):
+                raise AssertionError
 
 
 def test_a_log_grid_keeps_zero_as_a_notch_and_both_ends():

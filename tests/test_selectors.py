@@ -100,10 +100,66 @@ def test_near_ties_are_settled_in_float64():
     assert in_float32.tolist() != expected.tolist(), "the instance is too easy to show anything"
 
 
+def test_near_ties_of_long_and_short_rows_are_settled_too():
+    """The rounding bound scales with the rows, and knows of underflow."""
+    rng = np.random.default_rng(6)
+    d = 32
+    query = rng.standard_normal(d).astype(np.float32)
+    for scale in (1e-22, 1e-3, 1e3, 1e17):
+        rows = scale * (np.repeat(query[None], 300, axis=0) + 1e-7 * rng.standard_normal((300, d)))
+        rows = rows.astype(np.float32)
+        exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)
+        expected = np.argsort(-exact, kind="stable")[:40].tolist()
+        assert engine.select("top_k", rows, query, k=40).index[0].tolist() == expected, scale
+        assert engine.select("mmr", rows, query, k=40, relevance_weight=1).index[0].tolist() == expected, scale
+
+
+def test_crowds_of_duplicates_come_lowest_row_first():
+    """More exact duplicates than are scored again one by one, among a few other rows, batch and pool alike."""
+    rng = np.random.default_rng(7)
+    kinds = rng.standard_normal((6, 48)).astype(np.float32)
+    rows = kinds[rng.integers(6, size=3000)]
+    queries = rng.standard_normal((4, 48)).astype(np.float32)
+    for name in STEPS:
+        for pool in (None, 2000):
+            together = engine.select(name, rows, queries, k=12, pool=pool).index
+            for b, query in enumerate(queries):
+                picks = together[b].tolist()
+                if pool is None:
+                    check_picks(name, rows, query, picks, **({"relevance_weight": 0.8} if name == "mmr" else {}))
+                kind = [int(np.flatnonzero((kinds == rows[i]).all(1))[0]) for i in picks]
+                for k in set(kind):
+                    members = np.flatnonzero((rows == kinds[k]).all(1))
+                    assert [i for i, at in zip(picks, kind, strict=True) if at == k] == members[
+                        : kind.count(k)
+                    ].tolist()
+
+
+def test_autocast_gradients_and_precision_switches_change_no_pick():
+    rows, queries = (torch.tensor(x) for x in problem("clustered", 3, n=800, d=32))
+    plain = engine.select("mmr", rows, queries, k=20)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(engine.select("mmr", rows, queries, k=20).index, plain.index)
+    traced = engine.select("mmr", rows.clone().requires_grad_(), queries, k=20)
+    assert torch.equal(traced.index, plain.index) and not traced.gain.requires_grad
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    try:
+        torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+        assert torch.equal(engine.select("mmr", rows, queries, k=20).index, plain.index)
+    finally:
+        torch.backends.mkldnn.matmul.fp32_precision = before
+
+
 BAD = [
     (dict(k=0), "k.*whole number.*got 0"),
     (dict(k=2.5), "k.*whole number.*2.5"),
     (dict(k=True), "k.*whole number.*True"),
+    (dict(k=10**12), "k.*whole number in .1, 1000000.*1000000000000"),
+    (dict(relevance_weight=10**400), "relevance_weight"),
+    (dict(relevance_weight="0.5"), "relevance_weight.*'0.5'"),
+    (dict(vectors=1e20 * np.eye(2, dtype=np.float32)), "vectors must have rows of length at most"),
+    (dict(queries=np.array([1e200, 0]), vectors=np.eye(2)), "queries must have rows of length at most"),
+    (dict(vectors=torch.eye(2).to_sparse()), "vectors must hold real numbers in a dense array"),
     (dict(pool=0), "pool.*whole number.*got 0"),
     (dict(relevance_weight=1.2), r"relevance_weight \(λ\).*\[0, 1\].*1\.2"),
     (dict(relevance_weight=float("nan")), "relevance_weight.*nan"),
@@ -133,6 +189,10 @@ def test_bad_input_names_the_argument_its_range_and_the_value(change, message):
 def test_number_types_are_taken_as_they_come(dtype):
     rows = np.array([[2, 0], [0, 3], [1, 1]], dtype=dtype)
     assert engine.select("top_k", rows, np.array([1, 0]), k=3).index.tolist() == [[0, 2, 1]]
+
+
+def test_whole_numbers_keep_every_digit():
+    assert engine.select("top_k", [[16777216], [16777217]], [1], k=2).index.tolist() == [[1, 0]]
 
 
 def test_lists_of_numbers_are_arrays_too():

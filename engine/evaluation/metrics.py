@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from engine.candidates import exactly
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.space import Space
@@ -79,6 +80,7 @@ METRICS: dict[str, Metric] = {
 }
 
 
+@exactly
 def measure(
     ranking: Ranking,
     space: Space,
@@ -98,6 +100,14 @@ def measure(
     if unknown := [m for m in wanted if m not in METRICS]:
         raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
     ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
+    if isinstance(queries, str) or len(set(ids)) != len(ids):
+        raise DataError("queries must be Queries, Embeddings, or a list of distinct query ids")
+    if qrels is not None and not isinstance(qrels, Qrels):
+        raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
+    if int(ranking.index.max()) >= len(space):
+        raise DataError(
+            f"the ranking is not of this corpus: it holds row {int(ranking.index.max())}, the corpus has {len(space)}"
+        )
     if len(ids) != len(ranking):
         raise DataError(f"queries must be those of the ranking: {len(ids)} queries, {len(ranking)} rankings")
     if ranking.index.shape[1] < k:
@@ -130,6 +140,7 @@ def ilad(vectors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     vectors: (n, d); rows: (B, k) int64, −1 pads. A zero row has cosine 0 to everything.
     """
     parts = []
+    rows = rows.to(vectors.device)
     # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
     for block in rows.split(max(1, (1 << 22) // (rows.shape[1] * vectors.shape[1]))):
         kept = (block >= 0).unsqueeze(2)

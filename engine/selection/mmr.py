@@ -46,7 +46,7 @@ class MMR(Selector):
         chosen = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
         close_calls = torch.zeros(c.batch, dtype=torch.int64, device=c.relevance.device)
 
-        pick, close = best(c.relevance, c.relevance_error, c.exact_relevance)
+        pick, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.twins)
         weighted = weight * c.relevance
         error = weight * c.relevance_error + (1 - weight) * c.similarity_error
         nearest: Tensor | None = None
@@ -60,6 +60,7 @@ class MMR(Selector):
                     lambda b, i, t=step: (
                         weight * c.exact_relevance(b, i) - (1 - weight) * c.exact_nearest(b, i, chosen[:, :t])
                     ),
+                    lambda: c.twins,
                 )
             chosen[:, step] = pick
             close_calls += close

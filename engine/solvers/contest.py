@@ -13,15 +13,20 @@ from torch import Tensor
 Exact = Callable[[Tensor, Tensor], Tensor]
 """(m,) float64 scores at flat (problem, candidate) pairs."""
 
+CROWD = 64
+"""With more contenders than this a problem, exact duplicates are looked for before anything is scored again."""
 MARGIN = 16
 """How many runners-up `ranked` fetches at first: enough unless near-ties abound."""
 
 
-def best(score: Tensor, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
+def best(
+    score: Tensor, error: Tensor, exact: Exact, twins: Callable[[], Tensor | None] = lambda: None
+) -> tuple[Tensor, Tensor]:
     """The best candidate of each problem.
 
-    score: (B, n), −inf where a candidate is out; error: (B,) bound on the error of a score. Returns the winners,
-    (B,) int64, and how many problems needed float64, (B,) bool.
+    score: (B, n), −inf where a candidate is out; error: (B,) bound on the error of a score; twins: gives (n,) the
+    lowest candidate that is exactly alike, asked only when very many tie. Returns the winners, (B,) int64, and which
+    problems needed float64, (B,) bool.
     """
     top, index = score.max(dim=1)
     open_ = score >= (top - 2 * error).unsqueeze(1)
@@ -30,14 +35,24 @@ def best(score: Tensor, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
     if not bool(undecided.any()):
         return index, undecided
     batch, candidate = (open_ & undecided.unsqueeze(1)).nonzero(as_tuple=True)
+    if len(candidate) > CROWD * len(score) and (alike := twins()) is not None:
+        batch, candidate, contenders = _one_of_a_kind(batch, candidate, alike, len(score))
     value = exact(batch, candidate)
     # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
     order = value.argsort(descending=True, stable=True)
     order = order[batch[order].argsort(stable=True)]
     first = contenders[undecided].cumsum(0) - contenders[undecided]
-    index = index.clone()
     index[undecided] = candidate[order[first]]
     return index, undecided
+
+
+def _one_of_a_kind(batch: Tensor, candidate: Tensor, alike: Tensor, problems: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The lowest candidate of each kind in each problem, and how many each problem has."""
+    kind = torch.unique(batch * len(alike) + alike[candidate], return_inverse=True)[1]
+    at = torch.arange(len(kind), device=kind.device)
+    lowest = torch.zeros_like(at)[: int(kind.max()) + 1].scatter_reduce(0, kind, at, "amin", include_self=False)
+    kept = lowest.sort().values
+    return batch[kept], candidate[kept], torch.bincount(batch[kept], minlength=problems)
 
 
 def ranked(score: Tensor, k: int, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
