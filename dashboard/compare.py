@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from html import escape
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts import style_of
 from dashboard.controls import stage_controls
@@ -15,13 +16,25 @@ from dashboard.state import Loaded
 from engine.decoder import Decoder, decode
 from engine.stages import Selector, Spec, methods
 from engine.values import Embeddings, Ranking
-from engine.views import DROPPED, Card, Row, card, diff
+from engine.views import DROPPED, Card, Row, card, diff, missed
 
 MOST_SHOWN = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels."""
 MOST_ROWS, ROW_HEIGHT = 24, 32
+READING_HEIGHT = 92
+"""The reading panel is always there, so that the tables below do not jump at a click."""
+METRIC_WIDTH = 120
 REPEATS = 3
 """A decoder is timed so often (less if it is slow): a busy machine only ever adds to a time."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The document being read: for which query, from which method's set, and what was known of it there."""
+
+    query: str
+    method: str
+    row: Row
 
 
 def show(loaded: Loaded, asked: Asked) -> None:
@@ -42,7 +55,10 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         key="decoders",
         persist_state="session",
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
-        help=f"Up to {MOST_SHOWN} beside each other. Changes are marked against {known[names[0]].title}.",
+        help="\n\n".join(
+            [f"Up to {MOST_SHOWN} beside each other; changes are marked against {known[names[0]].title}."]
+            + [f"**{spec.title}** {spec.summary}" for spec in known.values()]
+        ),
     )
     if not chosen:
         st.info("Choose a decoder to see what it retrieves.")
@@ -50,39 +66,46 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
     shown = [n for n in names if n in chosen][:MOST_SHOWN]
     if len(chosen) > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN} are shown.")
-    baseline, _ = _decode(loaded, asked, known[names[0]].cls())
+    first = known[names[0]].cls()
+    baseline, baseline_seconds = _decode(loaded, asked, first)
     # Three rows of columns rather than one column a decoder: cards and tables then begin at one height.
     controls, cards = (st.columns(len(shown), gap="medium") for _ in range(2))
-    reading = st.container()
+    reading = st.container(border=True, height=READING_HEIGHT, gap="xxsmall")
     tables = st.columns(len(shown), gap="medium")
-    opened: list[Row] = []
+    sets: dict[str, list[Row]] = {}
     for at, name in enumerate(shown):
         against = None if name == names[0] else known[names[0]].title
         with controls[at]:
             _heading(known[name])
             stage = stage_controls(known[name], "explore")
-        ranking, seconds = _decode(loaded, asked, stage)
+        ranking, seconds = (baseline, baseline_seconds) if stage == first else _decode(loaded, asked, stage)
         with cards[at]:
-            _card(card(loaded.space, asked.id, ranking, baseline, asked.qrels, asked.k), asked.k, seconds, against)
+            figures = card(loaded.space, asked.id, ranking, baseline, asked.qrels, asked.k)
+            _card(figures, asked.k, seconds, loaded.space.device.type, against)
         with tables[at]:
             kept, dropped = diff(loaded.space, asked.vector, asked.id, ranking, baseline, asked.qrels)
-            if row := _table(kept, dropped if against else [], f"set.{name}", compared=against is not None):
-                opened.append(row)
+            sets[name] = [*kept, *(dropped if against else [])]
+            _table(name, sets[name], len(kept), asked, compared=against is not None)
+            if lacking := missed(loaded.space, asked.vector, asked.id, ranking, asked.qrels):
+                st.text("Relevant, not returned: " + ", ".join(f"{doc} ({_place(rank)})" for doc, rank in lacking))
     with reading:
-        for row in opened:
-            _document(row)
-    hints = [] if opened else ["Click a row to read the document."]
-    if not asked.judged:
-        hints.append("Without judgements there is no Recall.")
-    hints.append(f"Times: this query on {loaded.space.device.type}, the best of up to {REPEATS} runs.")
+        _document(sets, known, asked)
+    hints = [] if asked.judged else ["Without judgements there is no Recall."]
+    if asked.depth is not None and asked.depth < asked.k:
+        hints.append(f"The pool of {asked.depth} is smaller than k, {asked.k}: no decoder can return more.")
+    hints.append(f"Times are of this query alone, the best of up to {REPEATS} runs.")
     st.caption(" ".join(hints))
+
+
+def _place(rank: int | None) -> str:
+    return "not in the corpus" if rank is None else f"{rank:,} by relevance"
 
 
 def _heading(spec: Spec) -> None:
     style = style_of(spec.name)
     st.html(
         f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
-        f'<strong>{spec.title}</strong> <span style="opacity: 0.65; font-size: 0.9rem">{spec.summary}</span>'
+        f"<strong>{escape(spec.title)}</strong>"
     )
 
 
@@ -102,52 +125,55 @@ def _decode(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, flo
     return ranking, best
 
 
-def _card(figures: Card, k: int, seconds: float, against: str | None) -> None:
-    with st.container(border=True):
-        cells = st.columns(4 if figures.recall is not None else 3)
-        if figures.recall is not None:
-            _metric(cells[0], f"Recall@{k}", figures.recall, figures.recall_delta, against)
-        _metric(cells[-3], f"ILAD@{k}", figures.ilad, figures.ilad_delta, against)
-        cells[-2].metric(
-            "Overlap",
-            f"{figures.overlap:.0%}",
-            "baseline" if against is None else f"with {against}",
-            delta_color="off",
-            delta_arrow="off",
-        )
-        cells[-1].metric(
-            "Time", f"{1000 * seconds:.1f} ms", f"{figures.returned} returned", delta_color="off", delta_arrow="off"
-        )
+def _card(figures: Card, k: int, seconds: float, device: str, against: str | None) -> None:
+    milliseconds = 1000 * seconds
+    took = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, gap="medium"):
+            if figures.recall is not None:
+                _metric(f"Recall@{k}", figures.recall, figures.recall_delta, against)
+            _metric(f"ILAD@{k}", figures.ilad, figures.ilad_delta, against)
+            st.metric(
+                "Overlap",
+                f"{figures.overlap:.0%}",
+                "baseline" if against is None else f"with {against}",
+                delta_color="off",
+                delta_arrow="off",
+                width=METRIC_WIDTH,
+            )
+        others = "".join(f" · {title} {value:.3f}" for title, value in figures.others.items())
+        short = f"only {figures.returned} returned · " if figures.returned < k else ""
+        st.caption(f"{short}{took} on {device}{others}")
 
 
-def _metric(cell: DeltaGenerator, label: str, value: float | None, delta: float | None, against: str | None) -> None:
+def _metric(label: str, value: float | None, delta: float | None, against: str | None) -> None:
     shown = "–" if delta is None or against is None else f"{delta:+.3f}" if abs(delta) >= 5e-4 else "±0"
     still = shown in ("–", "±0")
-    cell.metric(
+    st.metric(
         label,
         "–" if value is None else f"{value:.3f}",
         shown,
         delta_color="off" if still else "normal",
         delta_arrow="off" if still else "auto",
+        width=METRIC_WIDTH,
         help="Intra-list average distance: mean of 1 − cosine over the pairs returned." if "ILAD" in label else None,
     )
 
 
-def _table(kept: list[Row], dropped: list[Row], key: str, compared: bool) -> Row | None:
-    """The set as a table, what it dropped of the baseline below; returns the row that was clicked."""
-    rows = [*kept, *dropped]
-    blank = [None] * len(dropped)
+def _table(name: str, rows: list[Row], kept: int, asked: Asked, compared: bool) -> None:
+    """The set as a table, what it dropped of the baseline below; a click opens the document."""
+    lost = len(rows) - kept
     columns = {
-        "#": [*(r.rank for r in kept), *blank],
-        **({"Change": [*(r.mark for r in kept), *(DROPPED for _ in dropped)]} if compared else {}),
+        "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
+        **({"Change": [*(r.mark for r in rows[:kept]), *[DROPPED] * lost]} if compared else {}),
         **({"✓": ["✓" if r.relevant else "" for r in rows]} if any(r.relevant is not None for r in rows) else {}),
         "Document": [r.title or r.text[:200] or r.id for r in rows],
         "Relevance": [r.relevance for r in rows],
-        "Nearest": [*(r.similarity for r in kept), *blank],
+        "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
     }
     event = st.dataframe(
         pd.DataFrame(columns),
-        key=key,
+        key=f"set.{name}",
         hide_index=True,
         on_select="rerun",
         selection_mode="single-cell",
@@ -155,24 +181,35 @@ def _table(kept: list[Row], dropped: list[Row], key: str, compared: bool) -> Row
         row_height=ROW_HEIGHT,
         placeholder="",
         column_config={
-            "#": st.column_config.NumberColumn(width=36),
-            "Change": st.column_config.TextColumn(width=84, help="Places gained or lost; NEW and DROPPED documents"),
-            "✓": st.column_config.TextColumn(width=32, help="Judged relevant"),
-            "Document": st.column_config.TextColumn(width=165 if compared else 245),
-            "Relevance": st.column_config.NumberColumn(format="%.3f", width=82, help="Inner product with the query"),
+            "#": st.column_config.NumberColumn(width=32),
+            "Change": st.column_config.TextColumn(width=78, help="Places gained or lost; NEW and DROPPED documents"),
+            "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
+            "Document": st.column_config.TextColumn(width=190 if compared else 268),
+            "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
             "Nearest": st.column_config.NumberColumn(
-                format="%.3f", width=72, help="Cosine to the most similar document ranked above it"
+                format="%.3f", width=68, help="Cosine to the most similar document ranked above it"
             ),
         },
     )
-    picked = [row for row, _ in event.selection.cells]
-    return rows[picked[0]] if picked and picked[0] < len(rows) else None
+    # The grid remembers a place, not a document: only a change of place is a click.
+    cells = event.selection.cells
+    place = cells[0][0] if cells and cells[0][0] < len(rows) else None
+    places = st.session_state.setdefault("places", {})
+    if place != places.get(name):
+        places[name] = place
+        st.session_state["reading"] = None if place is None else Opened(asked.text, name, rows[place])
 
 
-def _document(row: Row) -> None:
-    # Of one height, so that the tables below do not jump from click to click.
-    with st.container(border=True, height=170):
-        st.text(row.title or row.id)
-        st.text(row.text or "(no text)")
-        near = "" if row.nearest is None else f", nearest above {row.nearest} at cosine {row.similarity:.3f}"
-        st.text(f"id {row.id}, relevance {row.relevance:.4f}, score when picked {row.gain:.4f}{near}")
+def _document(sets: dict[str, list[Row]], known: dict[str, Spec], asked: Asked) -> None:
+    """The document that was clicked last, for as long as the query stays."""
+    opened: Opened | None = st.session_state.get("reading")
+    if opened is None or opened.query != asked.text or opened.method not in sets:
+        st.caption("Click a row to read the document here.")
+        return
+    now = next((row for row in sets[opened.method] if row.row == opened.row.row), None)
+    row = now or opened.row
+    near = "" if row.nearest is None else f" · nearest above: {row.nearest}, cosine {row.similarity:.3f}"
+    gone = "" if now else " · no longer in this set"
+    scores = f"{known[opened.method].title}, {row.gain:.4f} when picked · relevance {row.relevance:.4f}"
+    st.text(f"{row.id} · {scores}{near}{gone}")
+    st.text(" ".join(filter(None, [row.title if row.title != row.id else "", row.text])) or "(no text)")

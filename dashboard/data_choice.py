@@ -11,6 +11,8 @@ import streamlit as st
 from dashboard import state, uploads
 from dashboard.parts import POLL, corpus_chip, notices, show_progress, size
 from dashboard.state import Source
+from engine.errors import FrontierError
+from engine.values import showable
 
 DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
 NO_COLUMN = "(none)"
@@ -22,12 +24,22 @@ def show() -> None:
     st.title("Data")
     left, right = st.columns([2, 1], gap="large")
     with left:
-        source = _choose()
+        try:
+            source = _choose()
+        except (FrontierError, OSError, RuntimeError, ValueError) as error:
+            st.error("This cannot be read.", icon=":material/error:")
+            st.text(showable(str(error)))
+            source = None
         if source is not None:
             _load(source)
     with right:
         if coming := st.session_state.get("data.loading"):
             _watch(coming)
+        for other, job in state.others_loading(coming):
+            st.text(f"Also loading: {other.path}, {job.progress.done:,} of {job.progress.total:,}")
+            if st.button("Watch", key=f"data.watch.{hash(other)}"):
+                st.session_state["data.loading"] = other
+                st.rerun()
         _in_use()
         _cache()
 
@@ -72,7 +84,6 @@ def _choose() -> Source | None:
 def _mapped(path: Path) -> Source | None:
     """The source with its columns, after a look at the first rows."""
     from engine.data.tables import SUFFIXES, preview
-    from engine.errors import FrontierError
 
     if path.is_dir():
         folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
@@ -85,14 +96,9 @@ def _mapped(path: Path) -> Source | None:
         return _embedding(Source(str(path), qrels=qrels))
     if path.suffix.lower() not in SUFFIXES:
         return _embedding(Source(str(path)))
-    try:
-        head = preview(path, PREVIEW_ROWS)
-    except FrontierError as error:
-        st.error("This file cannot be read.", icon=":material/error:")
-        st.text(str(error))
-        return None
+    head = preview(path, PREVIEW_ROWS)
     _preview(head)
-    names = list(head.columns)
+    names = list(dict.fromkeys(head.columns))
     optional = [NO_COLUMN, *names]
     a, b, c = st.columns(3)
     key = f"data.columns.{path}"
@@ -113,7 +119,7 @@ def _mapped(path: Path) -> Source | None:
 
 def _preview(head) -> None:
     st.caption("First rows" + (f" of {head.total:,}" if head.total else ""))
-    frame = pd.DataFrame(head.rows, columns=list(head.columns))
+    frame = pd.DataFrame(head.rows, columns=list(dict.fromkeys(head.columns)))
     st.dataframe(frame, hide_index=True, height=36 * min(6, len(frame) + 1) + 2)
 
 
@@ -140,8 +146,8 @@ def _embedding(source: Source) -> Source:
 def _load(source: Source) -> None:
     if st.button("Load and embed", type="primary", key="data.load"):
         job = state.known(source)
-        if job is not None and not job.running and job.result is None:
-            state.forget(source)
+        if job is not None and not job.running:
+            state.forget(source, job)  # files change; what is embedded comes from the cache
         state.loading(source)
         st.session_state["data.loading"] = source
 
@@ -149,7 +155,10 @@ def _load(source: Source) -> None:
 @st.fragment(run_every=POLL)
 def _watch(source: Source) -> None:
     """The corpus that is on its way: what was read, how far the embedding is, how it ended."""
-    job = state.loading(source)
+    job = state.known(source)
+    if job is None:  # it ended, and others needed its place
+        del st.session_state["data.loading"]
+        st.rerun()
     if job.result is not None:
         state.use(source)
         del st.session_state["data.loading"]
@@ -159,7 +168,7 @@ def _watch(source: Source) -> None:
         st.text(f"Loading {source.path}")
         if job.running:
             show_progress(job)
-            if st.button("Cancel", key="data.cancel"):
+            if st.button("Cancel", key="data.cancel", help="Stops it for every window that waits for this corpus."):
                 job.cancel()
         elif job.cancelled:
             st.info("Stopped. What was embedded is kept: loading again goes on from there.", icon=":material/pause:")
@@ -174,13 +183,15 @@ def _report(dataset: Any) -> None:
     """Counts and what the reader remarked."""
     rows = [("documents", f"{len(dataset.corpus):,}"), ("queries", f"{len(dataset.queries):,}")]
     rows += [
-        (f"judgements, {split}", f"{qrels.count:,} of {len(qrels):,} queries") for split, qrels in dataset.qrels.items()
+        (f"judgements, {split}", f"{qrels.count:,} for {len(qrels):,} queries")
+        for split, qrels in dataset.qrels.items()
     ]
     st.dataframe(pd.DataFrame(rows, columns=["what", "count"]), hide_index=True)
     if dataset.notices:
         notices(dataset)
     else:
-        st.caption("Nothing to remark: ids unique, no empty texts, every judgement names a document and a query.")
+        judged = ", every judgement names a document and a query" if dataset.qrels else ""
+        st.caption(f"Nothing to remark: ids unique, no empty texts{judged}.")
 
 
 def _in_use() -> None:
@@ -198,9 +209,13 @@ def _cache() -> None:
 
     st.subheader("Cache")
     used = cache.usage()
-    st.caption(f"{used.files:,} files, {size(used.bytes)} in `{cache.home()}`")
+    uploaded = used.sections[uploads.SECTION].bytes if uploads.SECTION in used.sections else 0
+    st.caption(f"{used.files:,} files, {size(used.bytes)}" + (f", {size(uploaded)} of it uploads" if uploaded else ""))
+    st.code(str(cache.home()), language=None)
     with st.popover("Clear", disabled=not used.files):
         st.text("Embeddings will be made anew when they are needed.")
+        everything = st.checkbox("Uploaded files too", key="data.clear.uploads") if uploaded else False
         if st.button("Clear the cache", type="primary", key="data.clear"):
-            st.toast(f"{size(cache.clear())} freed")
+            sections = [name for name in used.sections if everything or name != uploads.SECTION]
+            st.toast(f"{size(sum(cache.clear(name) for name in sections))} freed")
             st.rerun()

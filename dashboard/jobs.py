@@ -41,8 +41,11 @@ class Job:
         self._progress = Progress(0, 0, "starting", None)
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
-        _ALL.append(self)
-        self._thread.start()
+        with _LOCK:
+            if _CLOSED.is_set():
+                self.stop.set()
+            _ALL.append(self)
+            self._thread.start()
 
     @property
     def running(self) -> bool:
@@ -78,11 +81,16 @@ class Job:
 
 
 _ALL: list[Job] = []
+_LOCK = threading.Lock()
+_CLOSED = threading.Event()
 
 
 def stop_all(seconds: float = 10) -> None:
-    """Stop every job and wait: torch aborts the process if one still computes while Python shuts down."""
-    for job in (running := list(_ALL)):
+    """Stop every job, for good, and wait: torch aborts the process if one computes while Python shuts down."""
+    with _LOCK:
+        _CLOSED.set()  # a job that somebody starts from now on finds itself stopped
+        running = list(_ALL)
+    for job in running:
         job.cancel()
     for job in running:
         job.join(seconds)

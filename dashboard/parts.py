@@ -37,7 +37,7 @@ def _waiting(source: state.Source, job: Job) -> None:
             st.text(job.error or "")
         again, other = st.columns([1, 5])
         if again.button("Go on" if job.cancelled else "Try again"):
-            state.forget(source)
+            state.forget(source, job)
             st.rerun()
         if source != state.source_at_start() and other.button("Back to the first corpus"):
             state.use(state.source_at_start())
@@ -55,11 +55,12 @@ def show_progress(job: Job) -> None:
     at = job.progress
     share = min(1.0, at.done / at.total) if at.total else 0.0
     parts = [at.label or job.title]
-    if at.total:
+    if at.done and at.total:
         parts.append(f"{at.done:,} of {at.total:,}")
     if at.seconds_left is not None and at.seconds_left >= 1:
         parts.append(f"{spoken(at.seconds_left)} left")
-    st.progress(share, text=" · ".join(parts))
+    st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
+    st.progress(share)
 
 
 def corpus_chip(loaded: state.Loaded) -> None:

@@ -12,9 +12,10 @@ import engine
 from dashboard.controls import control
 from dashboard.state import Loaded
 from engine.decoder import POOL, SET_SIZE
-from engine.values import Qrels
+from engine.errors import FrontierError
+from engine.values import Qrels, showable
 
-LABELLED, OWN, DOCUMENT = "Labelled", "Own words", "A document"
+LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
 MOST_LISTED = 20_000
 """A picker holds at most so many entries; beyond, a browser struggles."""
 
@@ -41,8 +42,8 @@ def ask(loaded: Loaded) -> Asked | None:
     dataset, encoder = loaded.dataset, loaded.space.embeddings.encoder
     ways = [
         *([LABELLED] if len(dataset.queries) and encoder is not None else []),
-        *([OWN] if encoder is not None else []),
-        DOCUMENT,
+        *([TYPED] if encoder is not None else []),
+        SIMILAR,
     ]
     key = loaded.space.corpus.digest[:12]
     way = st.segmented_control(
@@ -52,14 +53,20 @@ def ask(loaded: Loaded) -> Asked | None:
         required=True,
         key=f"way.{key}",
         persist_state="session",
-        help="A labelled query has judgements, so Recall can be measured. A document as query finds more like it.",
+        help="A labelled query has judgements, so Recall can be measured. Similar: a document as query, itself first.",
     )
-    found = {LABELLED: _labelled, OWN: _own, DOCUMENT: _document}[way or ways[0]](loaded, key)
+    try:
+        found = {LABELLED: _labelled, TYPED: _typed, SIMILAR: _similar}[way or ways[0]](loaded, key)
+    except FrontierError as error:
+        st.error("The query cannot be embedded.", icon=":material/error:")
+        st.text(str(error))
+        found = None
     k = control(SET_SIZE, "k")
     depth = control(POOL, "pool")
     if found is None:
         return None
-    return Asked(*found, k=k, depth=depth)
+    query, text, vector, qrels = found
+    return Asked(query, showable(text), vector, qrels, k, depth)
 
 
 def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
@@ -74,7 +81,7 @@ def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None]
         f"{len(queries):,} queries",
         range(min(len(queries), MOST_LISTED)),
         key=f"query.{key}.{split}",
-        format_func=lambda i: queries.texts[i],
+        format_func=lambda i: showable(queries.texts[i]),
         persist_state="session",
     )
     qrels = dataset.qrels[split] if split else None
@@ -86,7 +93,7 @@ def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None]
     return query, queries.texts[at], vector, qrels
 
 
-def _own(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _typed(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
     text = st.text_area(
         "Your query",
         key=f"own.{key}",
@@ -100,18 +107,21 @@ def _own(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | No
     return "", text, _embedded(loaded, text), None
 
 
-def _document(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _similar(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
     corpus = loaded.dataset.corpus
     named = st.text_input(
         "Document id",
-        value=corpus.ids[0],
+        value=showable(corpus.ids[0]),
         key=f"document.{key}",
         persist_state="session",
         help="The id as it stands in the corpus.",
     )
     row = corpus.position.get(named)
     if row is None:
+        near = [showable(i) for i in corpus.ids if named.strip().lower() in i.lower()][:5] if named.strip() else []
         st.warning("No document has this id.")
+        if near:
+            st.text("Did you mean: " + ", ".join(near))
         return None
     return "", corpus.passages[row] or named, loaded.space.embeddings.vectors[row], None
 

@@ -65,8 +65,18 @@ def source_at_start() -> Source:
 
 
 def source() -> Source:
-    """The corpus this session looks at."""
-    return st.session_state.get("source", _START)
+    """The corpus this session looks at; its name stands in the address, so that a reload comes back to it.
+
+    An address opens demos and what this server has been asked to load, and nothing else.
+    """
+    if "source" not in st.session_state:
+        wanted = st.query_params.get("corpus")
+        there = [s for s in _JOBS if s.path == wanted] or [Source(wanted)] * (wanted in DEMOS)
+        st.session_state["source"] = there[-1] if there else _START
+    chosen = st.session_state["source"]
+    if chosen != _START and st.query_params.get("corpus") != chosen.path:
+        st.query_params["corpus"] = chosen.path
+    return chosen
 
 
 def use(chosen: Source) -> None:
@@ -88,20 +98,26 @@ def loading(chosen: Source | None = None) -> Job:
         return job
 
 
+def others_loading(mine: Source | None) -> list[tuple[Source, Job]]:
+    """What is being loaded, by whatever session, other than `mine`."""
+    return [(s, job) for s, job in list(_JOBS.items()) if job.running and s != mine]
+
+
 def known(chosen: Source) -> Job | None:
     """The job that loads or has loaded a corpus, if there is one."""
     return _JOBS.get(chosen)
 
 
-def forget(chosen: Source) -> None:
-    """Drop a corpus, or a load that failed, so that it is loaded anew."""
+def forget(chosen: Source, job: Job) -> None:
+    """Drop a load that ended without a result, so that it is tried anew; not one that somebody has started since."""
     with _LOCK:
-        _JOBS.pop(chosen, None)
+        if _JOBS.get(chosen) is job:
+            del _JOBS[chosen]
 
 
 def _load(chosen: Source, job: Job) -> Loaded:
     job.report(0, 0, "reading the corpus")
-    report = _freezing(job)
+    report = _freezing(job, "documents")
     import engine
     from engine.data.encoders import truncated_count
     from engine.data.tables import Columns
@@ -121,16 +137,18 @@ def _load(chosen: Source, job: Job) -> Loaded:
             notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         if 0 < len(dataset.queries) <= EAGER_QUERIES:
-            queries = engine.embed(dataset.queries, **how).vectors
+            queries = engine.embed(dataset.queries, **how | {"progress": _freezing(job, "queries")}).vectors
     loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
     settle()
     return loaded
 
 
-def _freezing(job: Job) -> Callable[[int, int, str], None]:
+def _freezing(job: Job, what: str) -> Callable[[int, int, str], None]:
     """The job's progress callback; each new stretch of work hides what was imported for it from the collector."""
+    from engine.data.encoders import EMBEDDING
 
     def report(done: int, total: int, label: str) -> None:
+        label = f"{label} {what}" if label == EMBEDDING else label
         if label != job.progress.label:
             gc.freeze()
         job.report(done, total, label)
@@ -143,6 +161,7 @@ def settle() -> None:
 
     Streamlit collects after every script run; with torch loaded that takes 190 ms and starves worker threads.
     """
+    gc.unfreeze()  # else what died since the last time would stay for ever
     gc.collect()
     gc.freeze()
 

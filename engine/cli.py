@@ -20,7 +20,7 @@ class Frontier(click.Group):
     default: str | None = None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {"--help", "--version"}
+        own = {"--help", "-h", "--version"}
         if self.default and (not args or (args[0].startswith("-") and args[0] not in own)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -145,13 +145,15 @@ def decode(
     import engine
     from engine.decoder import SET_SIZE
     from engine.evaluation.metrics import METRICS
-    from engine.values import Queries
+    from engine.values import Queries, showable
 
     use_threads()
     decoder = _decoder(given)
     size = SET_SIZE.parse(k)
     if sum(map(bool, (texts, query_ids, split))) != 1:
         raise click.UsageError("give one of --query, --query-id or --split")
+    if any(not text.strip() for text in texts):
+        raise click.UsageError("--query is empty")
     with Meter() as meter:
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         if not as_json:
@@ -191,17 +193,21 @@ def decode(
     }
     results = [_result(space, queries, ranking, i) for i in range(len(queries))]
     if as_json:
-        click.echo(json.dumps({**result, "results": results}, ensure_ascii=False, allow_nan=False))
+        click.echo(showable(json.dumps({**result, "results": results}, ensure_ascii=False, allow_nan=False)))
         return
     for entry in [] if split else results:
         click.echo(click.style(f"\n{_one_line(entry['query'], 100)}", bold=True))
         for document in entry["documents"]:
             click.echo(
-                f"{document['rank']:>3}  {document['gain']:>8.4f}  {document['id']}  {_one_line(document['text'], 80)}"
+                f"{document['rank']:>3}  {document['gain']:>8.4f}  {_one_line(document['id'], 60)}  "
+                f"{_one_line(document['text'], 80)}"
             )
     means = "  ".join(f"{METRICS[m].title}@{size} {v:.4f}" for m, v in measured.mean.items() if v == v)
     left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
-    click.echo(f"\n{decoder.label}: {len(queries):,} queries, {len(space):,} documents, {1000 * seconds:.1f} ms")
+    click.echo(
+        f"\n{decoder.label}: {_counted(len(queries), 'query', 'queries')}, "
+        f"{_counted(len(space), 'document', 'documents')}, {1000 * seconds:.1f} ms"
+    )
     click.echo(f"{means}{left}")
 
 
@@ -288,10 +294,10 @@ def _stage_flags() -> list[click.Option]:
 def _decoder(given: dict[str, str | None]) -> Any:
     from engine.decoder import DEPTH, Decoder
     from engine.params import parsed
-    from engine.stages import make, spec_of
+    from engine.stages import make, methods, spec_of
 
     stages = {}
-    for stage, kind, _ in STAGES:
+    for stage, kind, prefix in STAGES:
         texts = {key.split("__", 1)[1]: v for key, v in given.items() if key.startswith(f"{stage}__") and v is not None}
         name = given[stage]
         if name is None:
@@ -299,6 +305,12 @@ def _decoder(given: dict[str, str | None]) -> Any:
                 raise click.UsageError(f"--{stage} is not given, so {', '.join(texts)} has nothing to act on")
             stages[stage] = None
             continue
+        own = {p.name for p in spec_of(name, kind).params}
+        for text in texts:
+            owners = [s.name for s in methods(kind).values() if text in {p.name for p in s.params}]
+            if text not in own:
+                flag = f"--{prefix}{text.replace('_', '-')}"
+                raise click.UsageError(f"{flag} is of {', '.join(owners)}; add --{stage} {owners[0]}")
         stages[stage] = make(name, **parsed(spec_of(name, kind).params, texts, name))
     depth = given["depth"]
     return Decoder(**stages, depth=DEPTH.parse(depth) if depth is not None else DEPTH.default)
@@ -334,8 +346,15 @@ def _print_notices(dataset: Any) -> None:
         click.echo(f"note: {notice}", err=True)
 
 
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def _one_line(text: str, width: int) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """The text as one line a terminal can show: no control characters, at most `width` long."""
+    from engine.values import showable
+
+    line = " ".join("".join(c if c.isprintable() else " " for c in showable(text)).split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 

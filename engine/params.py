@@ -45,7 +45,8 @@ class Declared:
 
     def refuse(self, value: object) -> ParamError:
         """The error for a value outside the domain: names argument, symbol, range and value."""
-        return ParamError(f"{self.name} ({self.symbol}) must be {self.domain}; got {value!r}")
+        symbol = "" if self.symbol == self.name else f" ({self.symbol})"
+        return ParamError(f"{self.name}{symbol} must be {self.domain}; got {value!r}")
 
     def text(self, value: Any) -> str:
         """The value as flags and addresses write it; `parse` reads it back exactly."""

@@ -156,7 +156,7 @@ class Notice:
     first: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        ids = ", ".join(map(repr, self.first))
+        ids = showable(", ".join(map(repr, self.first)))
         return f"{self.count:,} {self.what}" + (f" (first: {ids})" if ids else "")
 
 
@@ -251,6 +251,11 @@ class Ranking:
             torch.cat([p.gain for p in parts]),
             tuple(entry for p in parts for entry in p.info),
         )
+
+
+def showable(text: str) -> str:
+    """The text without lone surrogates, which JSON allows and neither tokenizers nor screens do."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def real_tensor(data: Any, name: str) -> Tensor:

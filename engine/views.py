@@ -10,7 +10,7 @@ import torch
 from engine.evaluation.metrics import METRICS, measure
 from engine.space import Space
 from engine.stages import Kind, methods
-from engine.values import Qrels, Ranking
+from engine.values import Qrels, Ranking, showable
 
 SAME, NEW, DROPPED = "=", "NEW", "DROPPED"
 
@@ -55,7 +55,7 @@ class Card:
     """A decoder's figures for one query.
 
     recall: None without judgements; ilad: None for fewer than two documents; the deltas are to the baseline;
-    overlap: share of the baseline's documents that it returns too.
+    overlap: share of the baseline's documents that it returns too; others: title → value of the remaining metrics.
     """
 
     returned: int
@@ -64,6 +64,7 @@ class Card:
     ilad: float | None
     ilad_delta: float | None
     overlap: float
+    others: Mapping[str, float]
 
 
 def diff(
@@ -86,9 +87,9 @@ def diff(
                 Row(
                     rank=rank + 1,
                     row=row,
-                    id=space.corpus.ids[row],
-                    title=space.corpus.titles[row],
-                    text=space.corpus.texts[row],
+                    id=showable(space.corpus.ids[row]),
+                    title=showable(space.corpus.titles[row]),
+                    text=showable(space.corpus.texts[row]),
                     change=places[row] - rank if row in places else None,
                     relevant=None if not relevant else space.corpus.ids[row] in relevant,
                     relevance=scores[rank],
@@ -106,15 +107,34 @@ def diff(
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
     """The figures of one query's set; k: for Recall@k and ILAD@k."""
     judged = qrels is not None and bool(qrels.relevant(query_id))
-    wanted = ("recall", "ilad") if judged else ("ilad",)
+    wanted = tuple(METRICS) if judged else ("ilad",)
     own, base = (
         measure(r, space, (query_id,), qrels if judged else None, k, wanted).per_query for r in (ranking, baseline)
     )
     figure = {m: own.get(m, {}).get(query_id) for m in ("recall", "ilad")}
     delta = {m: None if figure[m] is None or query_id not in base[m] else figure[m] - base[m][query_id] for m in figure}
+    others = {METRICS[m].title: own[m][query_id] for m in wanted if m not in figure}
     kept, shared = _kept(ranking), set(_kept(baseline))
     overlap = len(shared.intersection(kept)) / max(1, len(shared))
-    return Card(len(kept), figure["recall"], delta["recall"], figure["ilad"], delta["ilad"], overlap)
+    return Card(len(kept), figure["recall"], delta["recall"], figure["ilad"], delta["ilad"], overlap, others)
+
+
+def missed(
+    space: Space, query: torch.Tensor, query_id: str, ranking: Ranking, qrels: Qrels | None
+) -> list[tuple[str, int | None]]:
+    """The relevant documents that a set lacks, with their rank by relevance in the whole corpus, nearest first.
+
+    The rank is None for a judged document that the corpus does not have.
+    """
+    if qrels is None:
+        return []
+    lacking = qrels.relevant(query_id) - {space.corpus.ids[row] for row in _kept(ranking)}
+    scores = space.vectors.double() @ query.double().to(space.device)
+    found = []
+    for doc in sorted(lacking):
+        row = space.corpus.position.get(doc)
+        found.append((showable(doc), None if row is None else int((scores > scores[row]).sum()) + 1))
+    return sorted(found, key=lambda entry: (entry[1] is None, entry[1]))
 
 
 def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
@@ -168,5 +188,5 @@ def _nearest_above(space: Space, found: Sequence[int]) -> list[tuple[str | None,
     answer: list[tuple[str | None, float | None]] = [(None, None)]
     for rank in range(1, len(found)):
         value, at = cosine[rank, :rank].max(0)
-        answer.append((space.corpus.ids[found[int(at)]], float(value)))
+        answer.append((showable(space.corpus.ids[found[int(at)]]), float(value)))
     return answer

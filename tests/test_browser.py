@@ -140,7 +140,7 @@ def test_type_a_query_slide_and_see_the_set_change(page, server):
     dark = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", dark)[:3])) < 150) == (page.scheme == "dark"), dark
 
-    page.get_by_text("Own words", exact=True).click()
+    page.get_by_text("Typed", exact=True).click()
     page.get_by_label("Your query").fill("sum of the elements ignoring missing values")
     page.get_by_label("Your query").press("Control+Enter")
     page.get_by_text("Without judgements there is no Recall").wait_for(timeout=WAIT)
@@ -165,7 +165,7 @@ def test_a_click_opens_the_text(page, server):
     settled(page)
     first = column(page, 0, "Document")[0]
     page.get_by_test_id("stDataFrame").first.click(position={"x": 150, "y": 48})
-    page.get_by_text(re.compile(r"^id numpy\.\S+, relevance 0\.\d{4}, score when picked")).first.wait_for(timeout=WAIT)
+    page.get_by_text(re.compile(r"^numpy\.\S+ · .* when picked · relevance 0\.\d{4}")).first.wait_for(timeout=WAIT)
     assert first in page.inner_text("body")
 
 

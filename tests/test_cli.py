@@ -52,6 +52,14 @@ def test_a_beir_folder_and_a_table(tmp_path):
     assert set(found) == {"007", "1e5", "NA"} and found[-1] == "NA"
 
 
+def test_control_characters_and_lone_surrogates_do_not_reach_the_terminal(tmp_path):
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(b'{"_id": "a\\u001b[31m", "text": "hello \\ud83d world"}\n')
+    shown = run("decode", "--corpus", str(file), "--query", "hello", "-k", "1")
+    assert shown.exit_code == 0 and "\x1b[31m" not in shown.stdout and "hello ? world" in shown.stdout
+    assert run("decode", "--corpus", str(file), "--query", "hello", "--json").exit_code == 0
+
+
 def test_embed_says_what_it_made():
     done = run("embed")
     assert done.exit_code == 0 and "384 dimensions" in done.stdout and "fingerprint" in done.stdout
@@ -81,9 +89,10 @@ def test_flags_come_from_the_declarations():
             "relevance_weight (λ) must be a number in [0, 1]",
         ),
         (["--query", "x", "--select", "mmr", "--relevance-weight", "high"], "got 'high'"),
-        (["--query", "x", "--relevance-weight", "0.5"], "top_k has no parameter relevance_weight"),
+        (["--query", "x", "--relevance-weight", "0.5"], "--relevance-weight is of mmr; add --select mmr"),
+        (["--query", " "], "--query is empty"),
         (["--query", "x", "--select", "nosuch"], "nosuch"),
-        (["--query", "x", "-k", "0"], "k (k) must be a whole number in [1"),
+        (["--query", "x", "-k", "0"], "k must be a whole number in [1"),
         (["--query", "x", "--depth", "0"], "depth (n) must be a whole number in [1"),
         (["--query", "x", "--split", "dev"], "give one of --query, --query-id or --split"),
         ([], "give one of --query, --query-id or --split"),
@@ -106,7 +115,7 @@ def test_without_a_command_it_serves(monkeypatch):
     assert run().exit_code == 0 and seen["port"] is None and seen["browser"] is True
     run("--port", "8599", "--corpus", "python-api")
     assert seen["port"] == 8599 and seen["corpus"] == "python-api"
-    assert "serve" in run("--help").output and "0." in run("--version").output
+    assert "decode" in run("-h").output and "serve" in run("--help").output and "0." in run("--version").output
 
 
 def test_serve_refuses_a_corpus_that_is_not_there():

@@ -12,6 +12,7 @@ from threading import Event
 import pytest
 
 from engine.data import demo
+from engine.errors import Cancelled
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "assets" / "demo" / "numpy-api"
@@ -116,7 +117,7 @@ def test_stripped_docstrings_are_an_error_that_says_what_to_do():
 def test_reading_the_packages_can_be_stopped():
     stop = Event()
     stop.set()
-    with pytest.raises(InterruptedError):
+    with pytest.raises(Cancelled):
         demo.python_api_documents(stop=stop)
 
 

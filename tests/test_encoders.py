@@ -70,7 +70,7 @@ def test_a_zero_vector_stays_zero_and_one_that_is_not_finite_is_refused(monkeypa
         ([], "nothing to embed"),
         (Corpus((), ()), "nothing to embed"),
         (["fine", None], "text 1 .* NoneType"),
-        (corpus(["fine", 3.5]), "text 1 .* float"),
+        (["fine", 3.5], "text 1 .* float"),
         (b"bytes", "bytes"),
         ({"a": "b"}, "dict"),
         (7, "int"),

@@ -62,5 +62,11 @@ def test_stop_all_waits_for_every_job():
         ended.append(job.title)
 
     started = [Job(f"job {i}", work) for i in range(3)]
-    jobs.stop_all()
+    try:
+        jobs.stop_all()
+        late = Job("late", work)
+        late.join(10)
+    finally:
+        jobs._CLOSED.clear()
+    assert ended.pop() == "late", "who comes after the end is stopped at once"
     assert sorted(ended) == ["job 0", "job 1", "job 2"] and not any(job.running for job in started)

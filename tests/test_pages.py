@@ -83,7 +83,7 @@ def test_k_and_pool_reach_the_engine():
 def test_own_words_have_no_recall_and_say_so():
     app = screen("explore")
     way = next(g for g in app.button_group if g.label == "Query")
-    way.set_value("Own words").run()
+    way.set_value("Typed").run()
     assert "Type a query" in texts(app)
     next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
     assert not app.exception and not figures(app, "Recall") and figures(app, "ILAD@10")
@@ -93,7 +93,7 @@ def test_own_words_have_no_recall_and_say_so():
 def test_document_text_is_never_markup(table):
     """Nothing of a document is drawn by an element that interprets it."""
     app = screen("explore", Source(str(table)))
-    next(g for g in app.button_group if g.label == "Query").set_value("A document").run()
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
     document = next(i for i in app.text_input if i.label == "Document id")
     for ident, text in (("007", "<img src=x"), ("NA", "![x](http"), (" 1e5", "$x^2$")):
         document.set_value(ident).run()
@@ -105,9 +105,21 @@ def test_document_text_is_never_markup(table):
 
 def test_a_query_document_that_does_not_exist_is_said():
     app = screen("explore")
-    next(g for g in app.button_group if g.label == "Query").set_value("A document").run()
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
     next(i for i in app.text_input if i.label == "Document id").set_value("no such id").run()
     assert not app.exception and "No document has this id" in texts(app)
+
+
+def test_lone_surrogates_are_shown_as_question_marks(tmp_path):
+    """Legal in JSON, kept byte for byte in the engine, and no text that a browser could be sent."""
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(b'{"_id": "a\\ud83d", "text": "hello \\ud83d world"}\n{"_id": "b", "text": "fine"}\n')
+    app = screen("explore", Source(str(file)))
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
+    assert not app.exception
+    next(i for i in app.text_input if i.label == "Document id").set_value("b").run()
+    assert not app.exception and "hello ? world" in list(app.dataframe[0].value["Document"])
+    assert not screen("data", **{"data.way": "Path", "data.path": str(file)}).exception
 
 
 def test_no_decoder_chosen_teaches():
@@ -132,22 +144,35 @@ def test_data_previews_and_maps_a_table(table):
 
 
 @pytest.mark.parametrize(
-    "content,message",
+    "content,message,previewed",
     [
-        (b"id,text\n1,caf\xe9\n", "byte"),
-        (b"id,text\n1,a\n1,b\n", "more than once"),
-        (b"", "empty"),
+        (b"id,text\n1,caf\xe9\n", "byte", False),
+        (b"id,text\n1,a\n1,b\n", "more than once", True),
+        (b"", "empty", False),
+        (b"id,text,text\n1,a,b\n", "2 columns called 'text'", True),
     ],
 )
-def test_data_explains_what_cannot_be_read(tmp_path, content, message):
+def test_data_explains_what_cannot_be_read(tmp_path, content, message, previewed):
     file = tmp_path / "bad.csv"
     file.write_bytes(content)
     app = screen("data", **{"data.way": "Path", "data.path": str(file)})
-    if message == "more than once":
+    if previewed:
         app.button(key="data.load").click().run()
         state.loading(Source(str(file), columns=("id", "text", None))).join(60)
         app.run()
     assert not app.exception and message in texts(app), texts(app)
+
+
+def test_a_broken_beir_folder_is_explained(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": }\n')
+    app = screen("data", **{"data.way": "Path", "data.path": str(tmp_path)})
+    assert not app.exception and "corpus.jsonl line 1" in texts(app)
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "~nobody-of-this-name/x", "a\0b"])
+def test_a_path_that_cannot_be_is_said(path):
+    app = screen("data", **{"data.way": "Path", "data.path": path})
+    assert not app.exception and app.error
 
 
 def test_a_path_that_is_not_there_is_said():

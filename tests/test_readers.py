@@ -209,7 +209,7 @@ def test_the_python_demo_passes_progress_and_stop_on(monkeypatch):
     def documents(progress, stop):
         progress(1, 2, "os")
         if stop.is_set():
-            raise InterruptedError("stopped")
+            raise Cancelled("stopped")
         return [("os", "os", "x"), ("os.path", "os.path", "")]
 
     monkeypatch.setattr(engine.data.demo, "python_api_documents", documents)
@@ -223,10 +223,10 @@ def test_the_python_demo_passes_progress_and_stop_on(monkeypatch):
 
 def test_without_docstrings_the_demo_says_so(monkeypatch):
     def documents():
-        raise RuntimeError("run without -OO")
+        raise DataError("run without -OO")
 
     monkeypatch.setattr(engine.data.demo, "numpy_api_documents", documents)
-    with pytest.raises(DataError, match="numpy-api: run without -OO"):
+    with pytest.raises(DataError, match="run without -OO"):
         load_dataset("numpy-api")
 
 
@@ -236,6 +236,7 @@ def test_the_demo_module_wins_over_the_installed_demo_folder(tmp_path):
     for name in ("__init__.py", "demo.py"):
         written(tmp_path, f"engine/data/{name}", (source / name).read_bytes())
     written(tmp_path, "engine/__init__.py", "")
+    written(tmp_path, "engine/errors.py", (source.parent / "errors.py").read_bytes())
     written(tmp_path, "engine/data/demo/numpy-api/queries.jsonl", "")
     code = (
         "import engine.data.demo as demo; from importlib import resources; print(demo.__file__, demo.canonical);"

@@ -20,3 +20,5 @@ if loaded is not None:
         asked = question.ask(loaded)
     if asked is not None:
         compare.show(loaded, asked)
+    else:
+        st.info("Ask something in the sidebar: the sets that each decoder retrieves appear here, side by side.")

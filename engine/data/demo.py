@@ -12,9 +12,12 @@ import io
 import pkgutil
 import re
 import sys
+import threading
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+
+from engine.errors import Cancelled, DataError
 
 Document = tuple[str, str, str]
 
@@ -73,11 +76,14 @@ _SKIPPED = (
 )
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def numpy_api_documents() -> list[Document]:
     """Public functions of the installed NumPy, about 800 documents sorted by id.
 
     Text: name and signature, then the first paragraph of the docstring. The same in every process.
-    Raises RuntimeError when Python runs with -OO, which strips docstrings.
+    Raises DataError when Python runs with -OO, which strips docstrings.
     """
     _need_docstrings()
     return _documents(_numpy_names())
@@ -101,14 +107,14 @@ def python_api_documents(progress=None, stop=None) -> list[Document]:
 
     progress: called as progress(done, total, label) after each module. stop: a threading.Event looked at between
     modules. A package that is missing, and a module that cannot be imported, is left out.
-    Raises InterruptedError when stopped, RuntimeError under python -OO.
+    Raises Cancelled when stopped, DataError under python -OO.
     """
     _need_docstrings()
     modules = [module for package in PACKAGES for module in _module_names(package)]
     named = list(_numpy_names()) if importlib.util.find_spec("numpy") else []
     for done, module_name in enumerate(modules, start=1):
         if stop is not None and stop.is_set():
-            raise InterruptedError("reading the installed packages was stopped")
+            raise Cancelled("reading the installed packages was stopped")
         named.extend(_module_members(module_name))
         if progress is not None:
             progress(done, len(modules), module_name)
@@ -117,7 +123,7 @@ def python_api_documents(progress=None, stop=None) -> list[Document]:
 
 def _need_docstrings():
     if sys.flags.optimize > 1:
-        raise RuntimeError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
+        raise DataError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
 
 
 def _numpy_names():
@@ -177,7 +183,8 @@ def _module_members(module_name):
     """(name, object) for a module, its public functions and classes, and the public methods of those classes."""
     found = []
     silence = io.StringIO()  # a few modules remark on what they miss
-    with warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
+    # Both belong to the process: two threads at once would restore each other's.
+    with _ONE_AT_A_TIME, warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
         warnings.simplefilter("ignore")
         try:
             module = importlib.import_module(module_name)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from engine.data import hub
 from engine.errors import DataError, FrontierError
+from engine.values import showable
 
 Role = Literal["document", "query"]
 Dtype = Literal["float32", "bfloat16"]
@@ -69,7 +70,7 @@ class Source:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         # A token has at least one byte, so shorter texts need no counting.
-        long = [encodable(text) for text in texts if len(text.encode("utf-8", "replace")) > self.limit - 2]
+        long = [showable(text) for text in texts if len(text.encode("utf-8", "replace")) > self.limit - 2]
         blocks = (long[i : i + 1024] for i in range(0, len(long), 1024))
         return sum(len(e.ids) > self.limit for block in blocks for e in tokenizer.encode_batch_fast(block))
 
@@ -99,7 +100,7 @@ class Encoder:
         """
         encode = self.model.encode_query if role == "query" else self.model.encode_document
         prompt = self.source.prompt(role) if prompt is None else prompt
-        clean = [encodable(text) for text in texts]
+        clean = [showable(text) for text in texts]
         try:
             with self._turn:
                 raw = encode(
@@ -167,11 +168,6 @@ def device_of(device: str | None) -> str:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FrontierError(f"device {device!r} cannot be used here: {reason}; use 'cpu' or leave it out") from None
     return kind if kind == "cpu" else str(torch.device(device))
-
-
-def encodable(text: str) -> str:
-    """The text without lone surrogates, which JSON allows and tokenizers do not."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _model(source: Source, device: str, dtype: Dtype) -> Any:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from threading import Event
 
 from engine.data import tables, vectors
 from engine.data.tables import Columns, read_documents
-from engine.data.textfiles import Progress, lines
-from engine.errors import Cancelled, DataError
+from engine.data.textfiles import lines
+from engine.errors import DataError
+from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
 
 BUILT_IN = ("numpy-api", "python-api")
@@ -32,7 +32,7 @@ def load_dataset(
     qrels: str = "qrels",
     columns: Columns | None = None,
     progress: Progress | None = None,
-    stop: Event | None = None,
+    stop: Stop | None = None,
 ) -> Dataset:
     """A corpus with its queries, judgements, aspects and vectors, as far as the source has them.
 
@@ -41,8 +41,13 @@ def load_dataset(
     None guesses. progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
     Raises DataError naming file, place and fix; Cancelled once `stop` is set.
     """
+    if not isinstance(source, (str, Path)):
+        raise DataError(f"source must be the name of a demo or a path; got {source!r}")
     path = Path(os.path.expanduser(source))
-    folder = source not in BUILT_IN and path.is_dir()
+    try:
+        folder = source not in BUILT_IN and path.is_dir()
+    except (OSError, ValueError) as error:
+        raise DataError(f"no path is like {str(source)[:80]!r}: {error}") from None
     suffix = path.suffix.lower()
     if columns is not None and (folder or source in BUILT_IN or suffix in vectors.SUFFIXES):
         raise DataError(f"columns= is for tables; {source} has fixed ones")
@@ -68,7 +73,7 @@ def _expected() -> str:
     return f"{' or '.join(map(repr, BUILT_IN))}, a folder with {_LAYOUT}, {tables.KINDS}, or .npy or .npz vectors"
 
 
-def _folder(path: Path, qrels: str, progress: Progress | None, stop: Event | None) -> Dataset:
+def _folder(path: Path, qrels: str, progress: Progress | None, stop: Stop | None) -> Dataset:
     if not (path / "corpus.jsonl").is_file():
         raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed; whatever else a line holds (its metadata may give answers away) is not kept.
@@ -92,15 +97,10 @@ def _folder(path: Path, qrels: str, progress: Progress | None, stop: Event | Non
     )
 
 
-def _built_in(name: str, progress: Progress | None, stop: Event | None) -> Dataset:
+def _built_in(name: str, progress: Progress | None, stop: Stop | None) -> Dataset:
     from engine.data import demo
 
-    try:
-        rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(progress, stop)
-    except InterruptedError as error:
-        raise Cancelled(str(error)) from None
-    except RuntimeError as error:
-        raise DataError(f"{name}: {error}") from None
+    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(progress, stop)
     ids, titles, texts = zip(*rows, strict=True)
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
@@ -139,7 +139,7 @@ def _canonical(grades: Grades, canonical) -> tuple[Grades, list[str]]:
 
 
 def _corpus(
-    path: Path, name: str, columns: Columns | None, progress: Progress | None, stop: Event | None
+    path: Path, name: str, columns: Columns | None, progress: Progress | None, stop: Stop | None
 ) -> tuple[Corpus, tuple[Notice, ...]]:
     found = read_documents(path, columns, progress, stop)
     if not found.ids:
@@ -157,7 +157,7 @@ def _blank(corpus: Corpus) -> tuple[Notice, ...]:
     return _notice("documents have neither title nor text", empty)
 
 
-def _queries(path: Path, progress: Progress | None, stop: Event | None) -> tuple[Queries, tuple[Notice, ...]]:
+def _queries(path: Path, progress: Progress | None, stop: Stop | None) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
     found = read_documents(path, Columns(id="_id", text="text"), progress, stop)
@@ -170,7 +170,7 @@ def _queries(path: Path, progress: Progress | None, stop: Event | None) -> tuple
 
 
 def _splits(
-    folder: Path, name: str, progress: Progress | None, stop: Event | None
+    folder: Path, name: str, progress: Progress | None, stop: Stop | None
 ) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
     """The judgements of one folder by split; a data set without the usual folder has none."""
     found = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
@@ -187,7 +187,7 @@ def _splits(
 
 
 def _grades(
-    path: Path, key: tuple[str, ...], progress: Progress | None, stop: Event | None
+    path: Path, key: tuple[str, ...], progress: Progress | None, stop: Stop | None
 ) -> tuple[Grades, tuple[Notice, ...]]:
     """Judgements of a file with the columns `key`, corpus-id, score; or TREC's query, 0, document, grade.
 
@@ -230,7 +230,7 @@ def _grades(
 
 
 def _aspects(
-    path: Path, corpus: Corpus, queries: Queries, progress: Progress | None, stop: Event | None
+    path: Path, corpus: Corpus, queries: Queries, progress: Progress | None, stop: Stop | None
 ) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
     if not path.is_file():
         return None, ()
@@ -242,14 +242,21 @@ def _aspects(
     return aspects, notices + _unknown(path.name, grades, corpus, queries)
 
 
-def _bare_vectors(path: Path, progress: Progress | None, stop: Event | None) -> Dataset:
+def _bare_vectors(path: Path, progress: Progress | None, stop: Stop | None) -> Dataset:
     found, notices = vectors.read_vectors(path, progress=progress, stop=stop)
     corpus = Corpus(found.ids, ("",) * len(found), name=path.stem)
-    return Dataset(corpus, Queries((), ()), vectors=found, notices=notices)
+    return Dataset(corpus, Queries((), ()), vectors=found, notices=notices + _lengths(found))
+
+
+def _lengths(found: Embeddings) -> tuple[Notice, ...]:
+    """A remark where rows are not of unit length, because λ then weighs products and not cosines."""
+    odd = ((found.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
+    what = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
+    return _notice(what, [found.ids[i] for i in odd])
 
 
 def _vectors_of(
-    folder: Path, corpus: Corpus, progress: Progress | None, stop: Event | None
+    folder: Path, corpus: Corpus, progress: Progress | None, stop: Stop | None
 ) -> tuple[Embeddings | None, tuple[Notice, ...]]:
     """The vectors that stand in a data set's folder, in the order of its corpus."""
     path = next((file for suffix in vectors.SUFFIXES if (file := folder / f"vectors{suffix}").is_file()), None)
@@ -257,14 +264,14 @@ def _vectors_of(
         return None, ()
     found, without_ids = vectors.read_vectors(path, progress=progress, stop=stop)
     if not without_ids:
-        return vectors.aligned(found, corpus.ids, path), ()
+        return vectors.aligned(found, corpus.ids, path), _lengths(found)
     if len(found) != len(corpus):
         raise DataError(
             f"{path} has {len(found)} rows and no ids, the corpus {len(corpus)} documents; "
             f"put the ids of the rows into {path.stem}.ids.txt, one a line"
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
-    return Embeddings(found.vectors, corpus.ids), (Notice(what, len(found)),)
+    return Embeddings(found.vectors, corpus.ids), (Notice(what, len(found)), *_lengths(found))
 
 
 def _qrels(grades: Grades) -> Qrels:

@@ -14,12 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from threading import Event
 from typing import Any, NamedTuple
 
-from engine.data.textfiles import Progress, lines, tick
+from engine.data.textfiles import lines, tick
 from engine.errors import DataError
-from engine.values import Notice
+from engine.progress import Progress, Stop
+from engine.values import Notice, showable
 
 Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
@@ -71,7 +71,7 @@ def preview(path: str | Path, rows: int = _HEAD) -> Preview:
     with closing(records):
         head = list(islice(records, rows + 1))
     total = _parquet_rows(Path(path)) if _suffix(path) == ".parquet" else len(head) if len(head) <= rows else None
-    shown = [{name: _shown(record.get(name)) for name in names} for _, record in head[:rows]]
+    shown = [{name: showable(_shown(record.get(name))) for name in names} for _, record in head[:rows]]
     return Preview(tuple(names), shown, total, _guess(names, shown))
 
 
@@ -84,7 +84,7 @@ def guess_columns(path: str | Path) -> Columns:
 
 
 def read_documents(
-    path: str | Path, columns: Columns | None = None, progress: Progress | None = None, stop: Event | None = None
+    path: str | Path, columns: Columns | None = None, progress: Progress | None = None, stop: Stop | None = None
 ) -> Documents:
     """Every row of a table as a document, in file order; columns: None guesses.
 
@@ -141,7 +141,7 @@ def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[s
 
 
 def _open(
-    path: Path, columns: Columns | None = None, progress: Progress | None = None, stop: Event | None = None
+    path: Path, columns: Columns | None = None, progress: Progress | None = None, stop: Stop | None = None
 ) -> tuple[list[str], Rows]:
     """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
     wanted = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
@@ -167,7 +167,7 @@ def _open(
     return names, records
 
 
-def _csv_rows(path: Path, progress: Progress | None, stop: Event | None) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
     reader = csv.reader((text for _, text in lines(path, progress, stop)), strict=True)
     while True:
@@ -185,7 +185,7 @@ def _csv_rows(path: Path, progress: Progress | None, stop: Event | None) -> Iter
             yield first, fields
 
 
-def _tsv_rows(path: Path, progress: Progress | None, stop: Event | None) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Iterator[tuple[int, list[str]]]:
     for number, text in lines(path, progress, stop):
         if text := text.removesuffix("\n").removesuffix("\r"):
             yield number, text.split("\t")
@@ -209,7 +209,7 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def _json_rows(path: Path, progress: Progress | None, stop: Event | None) -> Rows:
+def _json_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Rows:
     for number, text in lines(path, progress, stop):
         try:
             record = json.loads(text)
@@ -227,7 +227,7 @@ def _json_rows(path: Path, progress: Progress | None, stop: Event | None) -> Row
 
 
 def _parquet(
-    path: Path, wanted: list[str] | None, progress: Progress | None, stop: Event | None
+    path: Path, wanted: list[str] | None, progress: Progress | None, stop: Stop | None
 ) -> tuple[list[str], Rows]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 from typing import BinaryIO
 
 from engine.errors import Cancelled, DataError
-
-Progress = Callable[[int, int, str], object]
-"""Called as progress(done, total, label); bytes for text files, rows for Parquet and vectors."""
+from engine.progress import Progress, Stop
 
 _BATCH = 4096  # lines between two looks at `stop`
 _BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
-def lines(path: Path, progress: Progress | None = None, stop: Event | None = None) -> Iterator[tuple[int, str]]:
+def lines(path: Path, progress: Progress | None = None, stop: Stop | None = None) -> Iterator[tuple[int, str]]:
     """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
 
     Only a line feed ends a line. Raises DataError naming the first byte that is not UTF-8; Cancelled.
@@ -44,7 +41,7 @@ def lines(path: Path, progress: Progress | None = None, stop: Event | None = Non
         tick(progress, stop, total, total, label)
 
 
-def tick(progress: Progress | None, stop: Event | None, done: int, total: int, label: str) -> None:
+def tick(progress: Progress | None, stop: Stop | None, done: int, total: int, label: str) -> None:
     """Reports progress; raises Cancelled where `stop` is set."""
     if stop is not None and stop.is_set():
         raise Cancelled(f"{label} was stopped")

@@ -6,15 +6,15 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
 import torch
 
 from engine.data.tables import as_id
-from engine.data.textfiles import Progress, lines, tick
+from engine.data.textfiles import lines, tick
 from engine.errors import DataError
+from engine.progress import Progress, Stop
 from engine.values import Embeddings, Notice
 
 SUFFIXES = (".npy", ".npz")
@@ -43,7 +43,7 @@ def load_vectors(
     ids: Sequence[str] | str | Path | None = None,
     normalize: bool = False,
     progress: Progress | None = None,
-    stop: Event | None = None,
+    stop: Stop | None = None,
 ) -> Embeddings:
     """The (n, d) numeric matrix of a .npy or .npz file as float32, one id a row.
 
@@ -60,7 +60,7 @@ def read_vectors(
     ids: Sequence[str] | str | Path | None = None,
     normalize: bool = False,
     progress: Progress | None = None,
-    stop: Event | None = None,
+    stop: Stop | None = None,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
     """The same, with what a person should know: a notice where no ids came with the vectors."""
     path = Path(path)
@@ -152,7 +152,7 @@ def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
 
 
 def _float32(
-    path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress | None, stop: Event | None
+    path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress | None, stop: Stop | None
 ) -> np.ndarray:
     """(n, d) float32, contiguous, checked and converted in blocks."""
     total = len(array)

@@ -1,0 +1,84 @@
+"""What a browser sends is kept by content, in folders of our choosing."""
+
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard import uploads
+
+_NUMBERS = count()
+
+
+@dataclass
+class Sent:
+    """An upload as Streamlit hands it over."""
+
+    name: str
+    data: bytes
+    file_id: str = field(default_factory=lambda: str(next(_NUMBERS)))
+
+    def getvalue(self):
+        return self.data
+
+
+@pytest.fixture(autouse=True)
+def session(monkeypatch):
+    monkeypatch.setattr(uploads.st, "session_state", {})
+
+
+CORPUS = b'{"_id": "007", "text": "a red apple"}\n{"_id": "NA", "text": "a fast car"}\n'
+
+
+def test_a_table_keeps_its_name_and_reads():
+    path = uploads.keep([Sent("things.csv", b"id,text\n007,apple\n")])
+    assert path.name == "things.csv" and engine.load_dataset(path).corpus.ids == ("007",)
+    assert uploads.keep([Sent("things.csv", b"id,text\n007,apple\n")]) == path
+    assert uploads.keep([Sent("things.csv", b"id,text\n008,apple\n")]) != path
+
+
+def test_a_handful_becomes_a_beir_folder():
+    sent = [
+        Sent("corpus.jsonl", CORPUS),
+        Sent("queries.jsonl", b'{"_id": "q", "text": "fruit"}\n'),
+        Sent("test.tsv", b"query-id\tcorpus-id\tscore\nq\t007\t1\n"),
+    ]
+    dataset = engine.load_dataset(uploads.keep(sent))
+    assert dataset.corpus.ids == ("007", "NA") and dataset.qrels["test"].grades == {"q": {"007": 1}}
+
+
+def test_vectors_come_with_their_ids(tmp_path):
+    np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
+    path = uploads.keep([Sent("v.npy", (tmp_path / "v.npy").read_bytes()), Sent("names.txt", b"a\nb\n")])
+    assert path.name == "v.npy" and engine.load_dataset(path).vectors.ids == ("a", "b")
+
+
+@pytest.mark.parametrize("name", ["../../evil.csv", "..\\..\\evil.csv", "/etc/evil.csv", "C:\\x\\evil.csv"])
+def test_a_name_cannot_choose_a_folder(name):
+    path = uploads.keep([Sent(name, b"id,text\n1,a\n")])
+    assert path.name == "evil.csv" and path.parent.parent.name == uploads.SECTION
+
+
+@pytest.mark.parametrize(
+    "names,message",
+    [
+        (["a.csv", "b.csv"], "2 files make a corpus only with"),
+        (["a.csv", "a.csv"], "same name"),
+        (["corpus.jsonl", "notes.docx"], "notes.docx is no part of a BEIR folder"),
+        ([".."], "cannot be called"),
+        ([".bashrc"], "cannot be called"),
+        (["x" * 300 + ".csv"], "cannot be called"),
+    ],
+)
+def test_what_makes_no_corpus_is_refused(names, message):
+    with pytest.raises(engine.DataError, match=message):
+        uploads.keep([Sent(name, CORPUS) for name in names])
+
+
+def test_a_rerun_writes_nothing_again(monkeypatch):
+    sent = [Sent("things.csv", b"id,text\n1,a\n")]
+    path = uploads.keep(sent)
+    monkeypatch.setattr(uploads, "_keep", lambda files: pytest.fail("kept twice"))
+    assert uploads.keep(sent) == path
