@@ -167,6 +167,27 @@ def test_a_click_opens_the_text(page, server):
     page.get_by_test_id("stDataFrame").first.click(position={"x": 150, "y": 48})
     page.get_by_text(re.compile(r"^numpy\.\S+ · .* when picked · relevance 0\.\d{4}")).first.wait_for(timeout=WAIT)
     assert first in page.inner_text("body")
+    # The panel follows the document, not the place in the grid, when the set below changes.
+    opened = page.get_by_text(re.compile("when picked")).inner_text().split(" · ")[0]
+    slider = page.locator("[data-testid=stSlider]").filter(has_text="relevance weight").locator("input[type=range]")
+    slider.focus()
+    slider.press("Home")
+    until(page, lambda: metric(page, "ILAD@10", 1) > 0.5)
+    assert page.get_by_text(re.compile("when picked")).inner_text().split(" · ")[0] == opened
+
+
+def test_a_reload_comes_back_to_its_corpus(page, server, tmp_path):
+    file = tmp_path / f"fruit-{page.scheme}.csv"
+    file.write_text("id,text\n007,an apple\n1e5,a pear\nNA,a plum\n", encoding="utf-8")
+    page.goto(f"{server}/data")
+    page.get_by_text("Path", exact=True).click()
+    page.get_by_label("File or folder on this machine").fill(str(file))
+    page.get_by_label("File or folder on this machine").press("Enter")
+    page.get_by_text("Text column").wait_for(timeout=WAIT)
+    page.get_by_text("Load and embed").click()
+    page.get_by_text("3 documents").wait_for(timeout=WAIT)
+    page.reload()
+    page.get_by_text("3 documents").wait_for(timeout=WAIT)
 
 
 def test_a_deep_link_opens_data_and_lists_the_corpus(page, server):

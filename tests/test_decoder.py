@@ -133,3 +133,17 @@ def test_values_with_equal_contents_are_equal():
     rows = np.eye(2, dtype=np.float32)
     one = engine.Embeddings(rows, ["a", "b"])
     assert one == engine.Embeddings(torch.tensor(rows), ("a", "b")) and one != engine.Embeddings(-rows, ("a", "b"))
+
+
+def test_lowest_twin_finds_exactly_the_identical_rows():
+    from engine.candidates import lowest_twin
+
+    rng = np.random.default_rng(3)
+    for dtype in (torch.float32, torch.float64):
+        kinds = torch.tensor(rng.standard_normal((7, 5)), dtype=dtype)
+        which = torch.tensor(rng.integers(7, size=200))
+        rows = kinds[which]
+        rows[50] += 1e-6
+        found = lowest_twin(rows).tolist()
+        for i in range(200):
+            assert found[i] == next(j for j in range(200) if torch.equal(rows[j], rows[i]))

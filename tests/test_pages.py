@@ -103,6 +103,41 @@ def test_document_text_is_never_markup(table):
             assert not any(text in element.value for element in kind)
 
 
+def test_an_edited_file_is_read_again(tmp_path):
+    file = tmp_path / "things.csv"
+    file.write_text("id,text\n1,an apple\n2,a pear\n")
+    source = Source(str(file), columns=("id", "text", None))
+    app = screen("data", source, **{"data.way": "Path", "data.path": str(file)})
+    counts = {
+        w: c for t in app.dataframe if "what" in t.value for w, c in zip(t.value["what"], t.value["count"], strict=True)
+    }
+    assert counts["documents"] == "2"
+    file.write_text("id,text\n1,an apple\n2,a pear\n3,a car\n")
+    app.button(key="data.load").click().run()
+    state.loading(source).join(60)
+    app.run()
+    counts = {
+        w: c for t in app.dataframe if "what" in t.value for w, c in zip(t.value["what"], t.value["count"], strict=True)
+    }
+    assert counts["documents"] == "3"
+
+
+def test_an_address_opens_only_what_this_server_has_loaded(table):
+    state.loading(Source(str(table))).join(60)
+    for wanted, opened in ((str(table), str(table)), ("/etc/passwd", "numpy-api"), ("", "numpy-api")):
+        state.loading(Source("numpy-api")).join(60)
+        app = AppTest.from_file(str(SCREENS / "data.py"), default_timeout=60)
+        app.query_params["corpus"] = wanted
+        app.run()
+        assert not app.exception and app.session_state["source"].path == opened
+
+
+def test_a_pool_smaller_than_k_is_explained():
+    app = screen("explore")
+    app.number_input(key="pool").set_value(3).run()
+    assert "The pool of 3 is smaller than k, 10" in texts(app) and "only 3 returned" in texts(app)
+
+
 def test_a_query_document_that_does_not_exist_is_said():
     app = screen("explore")
     next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()

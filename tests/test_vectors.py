@@ -140,3 +140,10 @@ def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
     np.save(tmp_path / "vectors.npy", np.eye(3))
     with pytest.raises(DataError, match=r"3 rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"):
         load_dataset(tmp_path)
+
+
+def test_rows_that_are_not_unit_are_remarked_on(tmp_path):
+    np.save(tmp_path / "v.npy", np.array([[1, 0], [3, 4], [0, 0]], dtype=np.float32))
+    assert "2 vectors are not of unit length" in said(load_dataset(tmp_path / "v.npy").notices)
+    np.save(tmp_path / "u.npy", np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
+    assert "unit length" not in said(load_dataset(tmp_path / "u.npy").notices)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import engine
-from engine.views import DROPPED, NEW, card, diff
+from engine.views import DROPPED, NEW, card, diff, missed
 
 
 @pytest.fixture
@@ -53,6 +53,18 @@ def test_card_gives_figures_and_what_they_changed_by(space):
     assert (figures.recall, figures.recall_delta, figures.overlap, figures.returned) == (1.0, 0.5, 0.5, 2)
     assert figures.ilad == pytest.approx(1.0)
     assert figures.ilad_delta == pytest.approx(np.cos(np.radians(10)))
+
+
+def test_card_names_the_other_metrics_where_there_are_judgements(space):
+    assert set(card(space, "q", ranking(0, 3), ranking(0, 1), QRELS, 2).others) == {"Comp", "nDCG", "MRR", "Precision"}
+    assert card(space, "x", ranking(0, 3), ranking(0, 1), QRELS, 2).others == {}
+
+
+def test_missed_lists_relevant_documents_by_their_rank(space):
+    qrels = engine.Qrels({"q": {"a": 1, "d": 2, "c": 1, "gone": 1, "e": 0}})
+    assert missed(space, QUERY, "q", ranking(0, 1), qrels) == [("c", 3), ("d", 4), ("gone", None)]
+    assert missed(space, QUERY, "q", ranking(0, 3, 2), QRELS) == []
+    assert missed(space, QUERY, "q", ranking(0), None) == []
 
 
 def test_card_has_no_figure_where_there_is_none(space):
