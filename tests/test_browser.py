@@ -126,6 +126,16 @@ def until(page, condition):
     pytest.fail("the page never came to show it")
 
 
+def load_path(page, server, file):
+    """Load a table through the Data page."""
+    page.goto(f"{server}/data")
+    page.get_by_text("Path", exact=True).click()
+    page.get_by_label("File or folder on this machine").fill(str(file))
+    page.get_by_label("File or folder on this machine").press("Enter")
+    page.get_by_text("Text column").wait_for(timeout=WAIT)
+    page.get_by_text("Load and embed").click()
+
+
 def settled(page):
     page.wait_for_function(
         "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length > 12", timeout=WAIT
@@ -179,12 +189,7 @@ def test_a_click_opens_the_text(page, server):
 def test_a_reload_comes_back_to_its_corpus(page, server, tmp_path):
     file = tmp_path / f"fruit-{page.scheme}.csv"
     file.write_text("id,text\n007,an apple\n1e5,a pear\nNA,a plum\n", encoding="utf-8")
-    page.goto(f"{server}/data")
-    page.get_by_text("Path", exact=True).click()
-    page.get_by_label("File or folder on this machine").fill(str(file))
-    page.get_by_label("File or folder on this machine").press("Enter")
-    page.get_by_text("Text column").wait_for(timeout=WAIT)
-    page.get_by_text("Load and embed").click()
+    load_path(page, server, file)
     page.get_by_text("3 documents").wait_for(timeout=WAIT)
     page.reload()
     page.get_by_text("3 documents").wait_for(timeout=WAIT)
@@ -210,12 +215,7 @@ def test_a_path_is_loaded_and_explored(page, server, tmp_path):
         ),
         encoding="utf-8",
     )
-    page.goto(f"{server}/data")
-    page.get_by_text("Path", exact=True).click()
-    page.get_by_label("File or folder on this machine").fill(str(file))
-    page.get_by_label("File or folder on this machine").press("Enter")
-    page.get_by_text("Text column").wait_for(timeout=WAIT)
-    page.get_by_text("Load and embed").click()
+    load_path(page, server, file)
     page.get_by_text("animals").nth(0).wait_for(timeout=WAIT)
     page.get_by_text("12 documents").wait_for(timeout=WAIT)
     page.get_by_text("Explore", exact=True).click()
