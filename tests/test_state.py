@@ -1,0 +1,69 @@
+"""Loaded corpora are shared, kept while they are used, and given up oldest first."""
+
+import threading
+
+import pytest
+
+from dashboard import state
+from dashboard.state import Source
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Loading without work: what was loaded, in order; a path in `held` waits for its event."""
+    seen, held = [], {}
+
+    def load(chosen, job):
+        seen.append(chosen.path)
+        if chosen.path in held:
+            held[chosen.path].wait(10)
+        if chosen.path == "broken":
+            raise ValueError("broken")
+        return chosen.path
+
+    monkeypatch.setattr(state, "_JOBS", type(state._JOBS)())
+    monkeypatch.setattr(state, "_load", load)
+    return seen, held
+
+
+def done(path):
+    job = state.loading(Source(path))
+    job.join(10)
+    return job
+
+
+def test_a_corpus_is_loaded_once_for_everybody(loads):
+    assert done("a") is done("a") and done("a").result == "a" and loads[0] == ["a"]
+
+
+def test_the_one_not_used_for_longest_goes_first(loads):
+    for path in ("a", "b", "c"):
+        done(path)
+    done("a")
+    done("d")
+    assert [s.path for s in state._JOBS] == ["c", "a", "d"] and len(state._JOBS) == state.MOST_LOADED
+    done("b")
+    assert loads[0] == ["a", "b", "c", "d", "b"]
+
+
+def test_what_is_still_loading_is_never_given_up(loads):
+    loads[1]["slow"] = threading.Event()
+    slow = state.loading(Source("slow"))
+    for path in ("a", "b", "c", "d"):
+        done(path)
+    assert state.known(Source("slow")) is slow and slow.running
+    assert [s.path for s, _ in state.others_loading(None)] == ["slow"]
+    loads[1]["slow"].set()
+    slow.join(10)
+    assert state.others_loading(None) == [] and slow.result == "slow"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_forgetting_a_failure_spares_a_new_try(loads):
+    failed = done("broken")
+    assert failed.error == "ValueError: broken"
+    state.forget(Source("broken"), failed)
+    again = state.loading(Source("broken"))
+    state.forget(Source("broken"), failed)
+    assert state.known(Source("broken")) is again
+    again.join(10)
