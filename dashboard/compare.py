@@ -21,6 +21,8 @@ from engine.views import DROPPED, Card, Row, card, diff, missed
 MOST_SHOWN = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels."""
 MOST_ROWS, ROW_HEIGHT = 24, 32
+MOST_NAMED = 6
+"""A class of a hundred relevant documents is counted, not listed."""
 READING_HEIGHT = 92
 """The reading panel is always there, so that the tables below do not jump at a click."""
 METRIC_WIDTH = 120
@@ -86,8 +88,7 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
             kept, dropped = diff(loaded.space, asked.vector, asked.id, ranking, baseline, asked.qrels)
             sets[name] = [*kept, *(dropped if against else [])]
             _table(name, sets[name], len(kept), asked, compared=against is not None)
-            if lacking := missed(loaded.space, asked.vector, asked.id, ranking, asked.qrels):
-                st.text("Relevant, not returned: " + ", ".join(f"{doc} ({_place(rank)})" for doc, rank in lacking))
+            _lacking(missed(loaded.space, asked.vector, asked.id, ranking, asked.qrels))
     with reading:
         _document(sets, known, asked)
     hints = [] if asked.judged else ["Without judgements there is no Recall."]
@@ -95,6 +96,14 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         hints.append(f"The pool of {asked.depth} is smaller than k, {asked.k}: no decoder can return more.")
     hints.append(f"Times are of this query alone, the best of up to {REPEATS} runs.")
     st.caption(" ".join(hints))
+
+
+def _lacking(documents: list[tuple[str, int | None]]) -> None:
+    """Name the relevant documents that a set lacks, the most relevant first."""
+    if documents:
+        named = [f"{doc} ({_place(rank)})" for doc, rank in documents[:MOST_NAMED]]
+        more = [f"and {len(documents) - MOST_NAMED:,} more"] if len(documents) > MOST_NAMED else []
+        st.text("Relevant, not returned: " + ", ".join([*named, *more]))
 
 
 def _place(rank: int | None) -> str:

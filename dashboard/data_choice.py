@@ -20,7 +20,7 @@ PREVIEW_ROWS = 20
 
 
 def show() -> None:
-    """Three steps beside each other in one column, the corpus in use and the cache in the other."""
+    """The choice of a corpus in one column; what is loading, in use and on disk in the other."""
     st.title("Data")
     left, right = st.columns([2, 1], gap="large")
     with left:
@@ -58,7 +58,7 @@ def _choose() -> Source | None:
             "Files",
             accept_multiple_files=True,
             help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file; or corpus.jsonl with queries.jsonl and the "
-            "judgements' .tsv files of a BEIR folder.",
+            "judgements' .tsv files of a BEIR folder; or vectors with their ids, one a line, in a .txt.",
         )
         if not files:
             st.info("A table with a text column is enough. Judgements make Recall possible.", icon=":material/upload:")
@@ -157,11 +157,11 @@ def _watch(source: Source) -> None:
     """The corpus that is on its way: what was read, how far the embedding is, how it ended."""
     job = state.known(source)
     if job is None:  # it ended, and others needed its place
-        del st.session_state["data.loading"]
+        st.session_state.pop("data.loading", None)
         st.rerun()
     if job.result is not None:
         state.use(source)
-        del st.session_state["data.loading"]
+        st.session_state.pop("data.loading", None)
         st.toast("Ready: Explore now searches this corpus.", icon=":material/check:")
         st.rerun()
     with st.container(border=True):

@@ -109,7 +109,7 @@ def known(chosen: Source) -> Job | None:
 
 
 def forget(chosen: Source, job: Job) -> None:
-    """Drop a load that ended without a result, so that it is tried anew; not one that somebody has started since."""
+    """Drop a load that has ended, so that the next one reads anew; not one that somebody has started since."""
     with _LOCK:
         if _JOBS.get(chosen) is job:
             del _JOBS[chosen]

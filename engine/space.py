@@ -1,20 +1,15 @@
-"""What a decoder searches: the texts, the vectors, and whatever scorers derive from them."""
+"""What a decoder searches: the texts and the vectors, on one device."""
 
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from engine.errors import DataError
 from engine.values import Corpus, Embeddings
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,23 +47,9 @@ class Space:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.vectors = finite(embeddings.vectors, "vectors").to(self.device)
         self.norm = longest(self.vectors, "vectors")
-        self._derived: dict[Hashable, Any] = {}
-        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.corpus)
-
-    @property
-    def digest(self) -> str:
-        """Identity: the digests of corpus and embeddings."""
-        return f"{self.corpus.digest}+{self.embeddings.digest}"
-
-    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returns, made once per key: indexes and products that belong to this space."""
-        with self._lock:
-            if key not in self._derived:
-                self._derived[key] = make()
-            return self._derived[key]
 
 
 def finite(vectors: Tensor, name: str) -> Tensor:

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.errors import ParamError
-from engine.params import Param, checked, params_of, undeclared_fields
+from engine.params import Param, checked, params_of, undeclared_fields, values_of
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 
@@ -57,7 +57,7 @@ class Stage(ABC):
 
     def as_json(self) -> dict[str, Any]:
         """Name and parameters as plain JSON values; `make(**…)` reads them back."""
-        return {"name": self.spec.name, **asdict(self)}  # type: ignore[call-overload]
+        return {"name": self.spec.name, **values_of(self)}
 
 
 class Selector(Stage):

@@ -129,7 +129,9 @@ def missed(
     if qrels is None:
         return []
     lacking = qrels.relevant(query_id) - {space.corpus.ids[row] for row in _kept(ranking)}
-    scores = space.vectors.double() @ query.double().to(space.device)
+    if not lacking:
+        return []
+    scores = space.vectors @ query.to(space.device, space.vectors.dtype)
     found = []
     for doc in sorted(lacking):
         row = space.corpus.position.get(doc)

@@ -132,6 +132,16 @@ def test_an_address_opens_only_what_this_server_has_loaded(table):
         assert not app.exception and app.session_state["source"].path == opened
 
 
+def test_a_crowd_of_missed_documents_is_counted(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    rows = range(40)
+    (tmp_path / "corpus.jsonl").write_text("".join(f'{{"_id": "d{i}", "text": "animal {i}"}}\n' for i in rows))
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "animals"}\n')
+    (tmp_path / "qrels" / "test.tsv").write_text("".join(f"q\td{i}\t1\n" for i in rows))
+    said = [t.value for t in screen("explore", Source(str(tmp_path))).text if t.value.startswith("Relevant, not")]
+    assert said and all(line.endswith("and 24 more") for line in said)
+
+
 def test_a_pool_smaller_than_k_is_explained():
     app = screen("explore")
     app.number_input(key="pool").set_value(3).run()
