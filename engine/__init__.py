@@ -15,6 +15,7 @@ _HOME = {
     "Decoder": "engine.decoder",
     "decode": "engine.decoder",
     "select": "engine.decoder",
+    "select_grid": "engine.decoder",
     "measure": "engine.evaluation.metrics",
     "Corpus": "engine.values",
     "Queries": "engine.values",

@@ -15,9 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-CHUNK_NUMBERS = 1 << 22
-"""How many numbers a float64 re-scoring holds at a time (32 MiB)."""
-
+from engine.matrix import CHUNK_NUMBERS, Matrix
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -39,13 +37,13 @@ class Candidates:
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool a query in ascending row order; relevance: (B, n)
     or (B, m); queries: (B, d); inner_product: relevance is vectors · queries (else the scorer's numbers are taken
-    as they are); norm: the largest length of a row.
+    as they are); matrix: the corpus that the vectors are or were taken from.
     """
 
     vectors: Tensor
     relevance: Tensor
     queries: Tensor
-    norm: float
+    matrix: Matrix
     inner_product: bool = True
 
     @property
@@ -57,13 +55,31 @@ class Candidates:
         """How many candidates each problem has."""
         return self.relevance.shape[1]
 
+    @property
+    def norm(self) -> float:
+        """No row is longer."""
+        return self.matrix.norm
+
+    @property
+    def shared(self) -> bool:
+        """Whether all problems choose from all rows of the matrix."""
+        return self.vectors.ndim == 2
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """(n,) or (B, m) squared lengths of the candidates; exactly 1 where every row is a unit row."""
+        if self.matrix.unit:
+            return self.relevance.new_ones(self.vectors.shape[:-1])
+        lengths = self.matrix.lengths if self.shared else torch.linalg.vector_norm(self.vectors, dim=-1)
+        return lengths * lengths
+
     def rows(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m, d) the vectors at flat (problem, candidate) pairs."""
-        return self.vectors[index] if self.vectors.ndim == 2 else self.vectors[batch, index]
+        return self.vectors[index] if self.shared else self.vectors[batch, index]
 
     def products(self, points: Tensor) -> Tensor:
         """(B, n) inner products of every candidate with its problem's point, points (B, d)."""
-        if self.vectors.ndim == 2:
+        if self.shared:
             return points @ self.vectors.T
         return torch.bmm(self.vectors, points.unsqueeze(2)).squeeze(2)
 
@@ -97,13 +113,13 @@ class Candidates:
             parts.append((others.view(*picked.shape, -1) * own).sum(2).amax(1))
         return torch.cat(parts)
 
-    @cached_property
+    @property
     def twins(self) -> Tensor | None:
         """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing.
 
-        Made only when very many candidates tie: one representative of each kind then stands for all.
+        Asked for only when very many candidates tie: one representative of each kind then stands for all.
         """
-        return lowest_twin(self.vectors) if self.inner_product and self.vectors.ndim == 2 else None
+        return self.matrix.twins if self.inner_product and self.shared else None
 
     @property
     def _rounding(self) -> float:
@@ -124,19 +140,3 @@ class Candidates:
     def _chunks(self, batch: Tensor, index: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
         size = max(1, CHUNK_NUMBERS // (self.vectors.shape[-1] * max(1, width)))
         return list(zip(batch.split(size), index.split(size), strict=True))
-
-
-def lowest_twin(rows: Tensor) -> Tensor:
-    """(n,) for each row of (n, d) the lowest row with the same bytes: itself where there is no other."""
-    words = rows.contiguous().view(torch.int32)
-    here = torch.arange(len(rows), device=rows.device)
-    mixer = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=torch.Generator().manual_seed(0)).to(
-        rows.device
-    )
-    step = max(1, CHUNK_NUMBERS // words.shape[1])
-    # A hash finds the pairs (64-bit products wrap, alike everywhere) and a comparison proves them.
-    mixed = torch.cat([(block.long() * mixer).sum(1) for block in words.split(step)])
-    kind = torch.unique(mixed, return_inverse=True)[1]
-    lowest = torch.zeros_like(here).scatter_reduce(0, kind, here, "amin", include_self=False)[kind]
-    same = [(words[block] == words[lowest[block]]).all(1) for block in here.split(step)]
-    return torch.where(torch.cat(same), lowest, here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,10 @@ from torch import Tensor
 from engine.candidates import Candidates, exactly
 from engine.data.encoders import embed
 from engine.errors import DataError, ParamError
+from engine.matrix import Matrix
 from engine.params import Whole, declare, params_of
 from engine.solvers.contest import ranked
-from engine.space import QueryBatch, Space, finite, longest
+from engine.space import QueryBatch, Space
 from engine.stages import Scorer, Selector, make, spec_of
 from engine.values import Embeddings, EncoderRef, Queries, Ranking, real_tensor
 
@@ -96,26 +97,56 @@ def select(
     selector: its name (parameters as keywords) or a stage; vectors: (n, d) array or tensor; queries: (d,) or (B, d);
     pool: choose from the most relevant only. Returns a Ranking of (B, k). Raises ParamError or DataError.
     """
-    stage = selector if isinstance(selector, Selector) else None
-    if stage is None:
+    return _select([_stage(selector, params)], vectors, queries, k, pool)[0]
+
+
+@exactly
+def select_grid(
+    selector: str,
+    vectors: Any,
+    queries: Any,
+    k: int = 10,
+    *,
+    grid: Sequence[Mapping[str, Any]],
+    pool: int | None = None,
+) -> list[Ranking]:
+    """What a selector picks at every setting of a grid; products that settings have in common are made once.
+
+    grid: parameters by name, one mapping a setting; the rest as in `select`, whose answers these are. Returns a
+    Ranking of (B, k) for each setting, in order. Raises ParamError or DataError.
+    """
+    spec_of(selector, "selector")
+    if isinstance(grid, str | Mapping) or not all(isinstance(params, Mapping) for params in grid):
+        raise ParamError(f'grid must be a list of parameters by name, [{{"name": value}}, …]; got {grid!r}')
+    stages = [make(selector, **params) for params in grid]
+    return _select(stages, vectors, queries, k, pool) if stages else []
+
+
+def _stage(selector: str | Selector, params: Mapping[str, Any]) -> Selector:
+    if not isinstance(selector, Selector):
         spec_of(selector, "selector")
-        stage = make(selector, **params)
-    elif params:
-        raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(params)} as well")
+        return make(selector, **params)
+    if params:
+        raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(params)} as well")
+    return selector
+
+
+def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
     k = SET_SIZE.check(k)
     pool = POOL.check(pool)
-    rows = finite(real_tensor(vectors, "vectors"), "vectors")
+    matrix = Matrix(real_tensor(vectors, "vectors"))
+    rows = matrix.vectors
     points = real_tensor(queries, "queries").to(rows.device, rows.dtype)
-    points = finite(points.unsqueeze(0) if points.ndim == 1 else points, "queries")
+    points = points.unsqueeze(0) if points.ndim == 1 else points
+    Matrix(points, "queries")
     if points.shape[1] != rows.shape[1]:
         raise DataError(
             f"queries must have the vectors' dimension; got {points.shape[1]}, the vectors have {rows.shape[1]}"
         )
-    norm = longest(rows, "vectors")
-    longest(points, "queries")
     depth = min(pool or len(rows), len(rows))
-    blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth)]
-    return Ranking.joined([_answer(stage, Candidates(rows, b @ rows.T, b, norm), depth, k) for b in blocks])
+    blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
+    answers = [_answer(stages, Candidates(rows, b @ rows.T, b, matrix), depth, k) for b in blocks]
+    return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
 def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
@@ -138,8 +169,7 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
             f"queries were embedded by {_named(queries.encoder)}, the corpus by {_named(space.embeddings.encoder)}; "
             "embed both with one encoder"
         )
-    vectors = finite(queries.vectors, "queries")
-    longest(vectors, "queries")
+    vectors = Matrix(queries.vectors, "queries").vectors
     if vectors.shape[1] != space.vectors.shape[1]:
         raise DataError(
             f"queries must have the corpus's dimension; got {vectors.shape[1]}, the corpus has {space.vectors.shape[1]}"
@@ -150,26 +180,26 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
 def _decode_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int, k: int) -> Ranking:
     retrieve, rerank = decoder.retrieve, decoder.rerank
     scores = retrieve.score(space, block)
-    whole = Candidates(space.vectors, scores, block.vectors, space.norm, retrieve.inner_product)
+    whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
     rescore = None if rerank is None else lambda rows: (rerank.score(space, block, rows), rerank.inner_product)
-    return _answer(decoder.select, whole, depth, k, rescore)
+    return _answer([decoder.select], whole, depth, k, rescore)[0]
 
 
-def _blocks(count: int, vectors: Tensor, depth: int) -> list[tuple[int, int]]:
+def _blocks(count: int, vectors: Tensor, depth: int, settings: int = 1) -> list[tuple[int, int]]:
     """Where to cut `count` queries so that their scores, and their pools' vectors, stay within BLOCK_NUMBERS."""
     n, d = vectors.shape
-    size = max(1, BLOCK_NUMBERS // (n + (depth * d if depth < n else 0)))
+    size = max(1, BLOCK_NUMBERS // (n * settings + (depth * d if depth < n else 0)))
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def _answer(
-    selector: Selector,
+    selectors: Sequence[Selector],
     whole: Candidates,
     depth: int,
     k: int,
     rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None,
-) -> Ranking:
-    """What the selector picks from the `depth` most relevant, in rows of the corpus and padded to k."""
+) -> list[Ranking]:
+    """What each selector, all of one class, picks from the `depth` most relevant: rows of the corpus, padded to k."""
     vectors, relevance, inner_product = whole.vectors, whole.relevance, whole.inner_product
     pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
     if depth < whole.count:
@@ -178,8 +208,12 @@ def _answer(
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)
-    candidates = Candidates(vectors, relevance, whole.queries, whole.norm, inner_product)
-    answer = selector.select(candidates, min(k, depth))
+    candidates = Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product)
+    found = type(selectors[0]).select_grid(selectors, candidates, min(k, depth))
+    return [_in_corpus_rows(answer, pool, k) for answer in found]
+
+
+def _in_corpus_rows(answer: Ranking, pool: Tensor, k: int) -> Ranking:
     index = torch.where(answer.index >= 0, pool.gather(1, answer.index.clamp_min(0)), -1)
     short = (0, k - index.shape[1])
     return Ranking(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from engine.errors import DataError
+from engine.matrix import Matrix
 from engine.values import Corpus, Embeddings
 
 
@@ -45,35 +45,12 @@ class Space:
         self.corpus = corpus
         self.embeddings = embeddings
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.vectors = finite(embeddings.vectors, "vectors").to(self.device)
-        self.norm = longest(self.vectors, "vectors")
+        self.matrix = Matrix(embeddings.vectors.to(self.device))
 
     def __len__(self) -> int:
         return len(self.corpus)
 
-
-def finite(vectors: Tensor, name: str) -> Tensor:
-    """`vectors`, or a DataError that names the first rows with a NaN or an infinity, or an empty matrix."""
-    if vectors.ndim != 2 or 0 in vectors.shape:
-        raise DataError(
-            f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
-        )
-    # A finite sum proves every entry finite without a temporary; only a failure looks closer.
-    if not bool(vectors.sum().isfinite()):
-        bad = (~vectors.isfinite().all(1)).nonzero().flatten()
-        if len(bad):
-            rows = ", ".join(map(str, bad[:5].tolist()))
-            raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
-    return vectors
-
-
-def longest(vectors: Tensor, name: str) -> float:
-    """The largest Euclidean length of a row, or a DataError where products of such rows would overflow."""
-    length = float(torch.linalg.vector_norm(vectors, dim=1).max())
-    most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
-    if not length <= most:
-        raise DataError(
-            f"{name} must have rows of length at most {most:.3g} in {vectors.dtype}; the longest has {length:.3g}; "
-            "scale them down, or pass float64"
-        )
-    return length
+    @property
+    def vectors(self) -> Tensor:
+        """(n, d) the documents' vectors."""
+        return self.matrix.vectors

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from torch import Tensor
 
@@ -66,6 +66,11 @@ class Selector(Stage):
     @abstractmethod
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""
+
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
+        """What each of several stages of this class selects; a class whose stages can share work overrides it."""
+        return [stage.select(candidates, k) for stage in stages]
 
 
 class Scorer(Stage):

@@ -136,7 +136,7 @@ def test_values_with_equal_contents_are_equal():
 
 
 def test_lowest_twin_finds_exactly_the_identical_rows():
-    from engine.candidates import lowest_twin
+    from engine.matrix import lowest_twin
 
     rng = np.random.default_rng(3)
     for dtype in (torch.float32, torch.float64):

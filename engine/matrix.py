@@ -1,0 +1,94 @@
+"""A matrix of vectors and what every query over it shares, each made when first asked for."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from engine.errors import DataError
+
+CHUNK_NUMBERS = 1 << 22
+"""How many numbers a float64 pass holds at a time (32 MiB)."""
+GRAM_ROWS = 2048
+"""Up to so many rows all inner products are kept (16 MiB in float32)."""
+
+
+class Matrix:
+    """(n, d) finite vectors whose inner products do not overflow.
+
+    Raises DataError, naming `name`, where that is not so.
+    """
+
+    def __init__(self, vectors: Tensor, name: str = "vectors") -> None:
+        self.vectors = finite(vectors, name)
+        self.lengths = torch.linalg.vector_norm(vectors, dim=1)
+        self.norm = float(self.lengths.max())
+        most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
+        if not self.norm <= most:
+            raise DataError(
+                f"{name} must have rows of length at most {most:.3g} in {vectors.dtype}; the longest has "
+                f"{self.norm:.3g}; scale them down, or pass float64"
+            )
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @cached_property
+    def unit(self) -> bool:
+        """Whether every row has length 1, up to the rounding of stored unit rows."""
+        return float((self.lengths - 1).abs().max()) <= 8 * torch.finfo(torch.float32).eps
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """(d,) float64 mean row."""
+        step = max(1, CHUNK_NUMBERS // self.vectors.shape[1])
+        return torch.stack([block.double().sum(0) for block in self.vectors.split(step)]).sum(0) / len(self)
+
+    @cached_property
+    def centrality(self) -> Tensor:
+        """(n,) inner product of every row with the mean row."""
+        return self.vectors @ self.mean.to(self.vectors.dtype)
+
+    @cached_property
+    def gram(self) -> Tensor | None:
+        """(n, n) all inner products; None where there are more than GRAM_ROWS rows."""
+        return self.vectors @ self.vectors.T if len(self) <= GRAM_ROWS else None
+
+    @cached_property
+    def twins(self) -> Tensor:
+        """(n,) for each row the lowest row with the same bytes: itself where there is no other."""
+        return lowest_twin(self.vectors)
+
+
+def finite(vectors: Tensor, name: str) -> Tensor:
+    """`vectors`, or a DataError that names the first rows with a NaN or an infinity, or an empty matrix."""
+    if vectors.ndim != 2 or 0 in vectors.shape:
+        raise DataError(
+            f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
+        )
+    # A finite sum proves every entry finite without a temporary; only a failure looks closer.
+    if not bool(vectors.sum().isfinite()):
+        bad = (~vectors.isfinite().all(1)).nonzero().flatten()
+        if len(bad):
+            rows = ", ".join(map(str, bad[:5].tolist()))
+            raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
+    return vectors
+
+
+def lowest_twin(rows: Tensor) -> Tensor:
+    """(n,) for each row of (n, d) the lowest row with the same bytes: itself where there is no other."""
+    words = rows.contiguous().view(torch.int32)
+    here = torch.arange(len(rows), device=rows.device)
+    mixer = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=torch.Generator().manual_seed(0)).to(
+        rows.device
+    )
+    step = max(1, CHUNK_NUMBERS // words.shape[1])
+    # A hash finds the pairs (64-bit products wrap, alike everywhere) and a comparison proves them.
+    mixed = torch.cat([(block.long() * mixer).sum(1) for block in words.split(step)])
+    kind = torch.unique(mixed, return_inverse=True)[1]
+    lowest = torch.zeros_like(here).scatter_reduce(0, kind, here, "amin", include_self=False)[kind]
+    same = [(words[block] == words[lowest[block]]).all(1) for block in here.split(step)]
+    return torch.where(torch.cat(same), lowest, here)
