@@ -63,37 +63,35 @@ class Candidates:
     @property
     def shared(self) -> bool:
         """Whether all problems choose from all rows of the matrix."""
-        return self.vectors.ndim == 2
+        return self.vectors is self.matrix.vectors
 
     @cached_property
     def squares(self) -> Tensor:
-        """(n,) or (B, m) squared lengths of the candidates; exactly 1 where every row is a unit row."""
-        if self.matrix.unit:
-            return self.relevance.new_ones(self.vectors.shape[:-1])
+        """(n,) or (B, m) squared lengths of the candidates."""
         lengths = self.matrix.lengths if self.shared else torch.linalg.vector_norm(self.vectors, dim=-1)
         return lengths * lengths
 
     def rows(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m, d) the vectors at flat (problem, candidate) pairs."""
-        return self.vectors[index] if self.shared else self.vectors[batch, index]
+        return self.vectors[index] if self.vectors.ndim == 2 else self.vectors[batch, index]
 
     def products(self, points: Tensor) -> Tensor:
         """(B, n) inner products of every candidate with its problem's point, points (B, d)."""
-        if self.shared:
+        if self.vectors.ndim == 2:
             return points @ self.vectors.T
         return torch.bmm(self.vectors, points.unsqueeze(2)).squeeze(2)
 
-    @property
+    @cached_property
     def relevance_error(self) -> Tensor:
         """(B,) bound on |relevance − its exact value|; 0 where the scorer's numbers define it."""
         if not self.inner_product:
             return self.relevance.new_zeros(self.batch)
-        return self._rounding * self.norm * torch.linalg.vector_norm(self.queries, dim=1) + self._underflow
+        return self.rounding * self.norm * torch.linalg.vector_norm(self.queries, dim=1) + self.underflow
 
     @property
     def similarity_error(self) -> float:
         """Bound on |similarity of two candidates − its exact value|."""
-        return self._rounding * self.norm**2 + self._underflow
+        return self.rounding * self.norm**2 + self.underflow
 
     def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m,) float64 relevance at flat pairs."""
@@ -121,8 +119,9 @@ class Candidates:
         """
         return self.matrix.twins if self.inner_product and self.shared else None
 
-    @property
-    def _rounding(self) -> float:
+    @cached_property
+    def rounding(self) -> float:
+        """γ: an inner product of vectors is within γ·|a||b| + underflow of its exact value."""
         # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
         unit = torch.finfo(self.vectors.dtype).eps / 2
         if self.vectors.dtype == torch.float32:
@@ -132,8 +131,9 @@ class Candidates:
         length = (self.vectors.shape[-1] + 4) * unit
         return length / (1 - length) if length < 0.5 else 1.0
 
-    @property
-    def _underflow(self) -> float:
+    @cached_property
+    def underflow(self) -> float:
+        """What products too small for the format may lose."""
         # Higham's bound leaves underflow out: each of d products may lose up to the smallest normal number.
         return self.vectors.shape[-1] * torch.finfo(self.vectors.dtype).tiny
 

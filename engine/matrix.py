@@ -13,7 +13,7 @@ from engine.errors import DataError
 CHUNK_NUMBERS = 1 << 22
 """How many numbers a float64 pass holds at a time (32 MiB)."""
 GRAM_ROWS = 2048
-"""Up to so many rows all inner products are kept (16 MiB in float32)."""
+"""Up to so many rows all inner products are worth keeping (32 MiB)."""
 
 
 class Matrix:
@@ -23,9 +23,16 @@ class Matrix:
     """
 
     def __init__(self, vectors: Tensor, name: str = "vectors") -> None:
-        self.vectors = finite(vectors, name)
+        if vectors.ndim != 2 or 0 in vectors.shape:
+            raise DataError(
+                f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
+            )
+        self.vectors = vectors
         self.lengths = torch.linalg.vector_norm(vectors, dim=1)
         self.norm = float(self.lengths.max())
+        # A finite length proves every entry of its row finite; only a failure looks closer.
+        if not math.isfinite(self.norm):
+            _finite(vectors, name)
         most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
         if not self.norm <= most:
             raise DataError(
@@ -53,9 +60,9 @@ class Matrix:
         return self.vectors @ self.mean.to(self.vectors.dtype)
 
     @cached_property
-    def gram(self) -> Tensor | None:
-        """(n, n) all inner products; None where there are more than GRAM_ROWS rows."""
-        return self.vectors @ self.vectors.T if len(self) <= GRAM_ROWS else None
+    def gram(self) -> Tensor:
+        """(n, n) float64 inner products of all rows: for up to GRAM_ROWS of them."""
+        return gram(self.vectors.double())
 
     @cached_property
     def twins(self) -> Tensor:
@@ -63,19 +70,24 @@ class Matrix:
         return lowest_twin(self.vectors)
 
 
-def finite(vectors: Tensor, name: str) -> Tensor:
-    """`vectors`, or a DataError that names the first rows with a NaN or an infinity, or an empty matrix."""
-    if vectors.ndim != 2 or 0 in vectors.shape:
-        raise DataError(
-            f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
-        )
-    # A finite sum proves every entry finite without a temporary; only a failure looks closer.
-    if not bool(vectors.sum().isfinite()):
-        bad = (~vectors.isfinite().all(1)).nonzero().flatten()
-        if len(bad):
-            rows = ", ".join(map(str, bad[:5].tolist()))
-            raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
-    return vectors
+def _finite(vectors: Tensor, name: str) -> None:
+    """Raise a DataError that names the first rows with a NaN or an infinity, if there is one."""
+    bad = (~vectors.isfinite().all(1)).nonzero().flatten()
+    if len(bad):
+        rows = ", ".join(map(str, bad[:5].tolist()))
+        raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
+
+
+def gram(rows: Tensor) -> Tensor:
+    """(n, n) inner products of (n, d) rows: one triangle computed, the other copied."""
+    n = len(rows)
+    products = rows.new_empty(n, n)
+    step = max(64, n // 8)
+    for at in range(0, n, step):
+        strip = rows[at : at + step] @ rows[at:].T
+        products[at : at + step, at:] = strip
+        products[at + step :, at : at + step] = strip[:, step:].T
+    return products
 
 
 def lowest_twin(rows: Tensor) -> Tensor:

@@ -10,17 +10,61 @@ def steps_top_k(rows, query, picks):
         yield _without(score, picks[:step])
 
 
-def steps_mmr(rows, query, picks, relevance_weight):
+def steps_mmr(rows, query, picks, relevance_weight, window=None):
     relevance = np.array([np.dot(row, query) for row in rows])
     for step in range(len(picks)):
         if step == 0:
             yield relevance
             continue
-        nearest = np.array([max(np.dot(row, rows[j]) for j in picks[:step]) for row in rows])
+        recent = picks[max(0, step - (window or step)) : step]
+        nearest = np.array([max(np.dot(row, rows[j]) for j in recent) for row in rows])
         yield _without(relevance_weight * relevance - (1 - relevance_weight) * nearest, picks[:step])
 
 
-STEPS = {"top_k": steps_top_k, "mmr": steps_mmr}
+def residuals(rows, chosen, least):
+    """Squared distance of every row to the span of the chosen rows, a row that adds less than `least` left out."""
+    kept = []
+    for j in chosen:
+        if _distance(rows[j], kept) > least * (rows[j] @ rows[j]):
+            kept.append(rows[j])
+    return np.array([_distance(row, kept) for row in rows])
+
+
+def _distance(row, others):
+    if not others:
+        return row @ row
+    span = np.array(others).T
+    left = row - span @ np.linalg.lstsq(span, row, rcond=None)[0]
+    return left @ left
+
+
+def steps_dpp(rows, query, picks, relevance_weight, window=None, floor=1e-6):
+    """Scores in which a document past the rank is a million below its relevance."""
+    relevance, square = rows @ query, (rows**2).sum(1)
+    unit = np.abs(np.sqrt(square) - 1).max() < 1e-6
+    for step in range(len(picks)):
+        if relevance_weight == 1 or (step == 0 and (unit or len(picks) == 1)):
+            yield _without(relevance, picks[:step])
+            continue
+        left = residuals(rows, picks[max(0, step - (window or step)) : step], floor)
+        with np.errstate(divide="ignore"):
+            alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(left, 1e-300))
+        yield _without(np.where(left > floor * square, alive, relevance - 1e6), picks[:step])
+
+
+def steps_ssd(rows, query, picks, relevance_weight, window=None):
+    relevance, square = rows @ query, (rows**2).sum(1)
+    unit = np.abs(np.sqrt(square) - 1).max() < 1e-6
+    for step in range(len(picks)):
+        if step == 0 and (unit or len(picks) == 1):
+            yield relevance
+            continue
+        left = residuals(rows, picks[max(0, step - (window or step)) : step], 1e-12)
+        left[left < 1e-12 * square] = 0
+        yield _without(relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(left), picks[:step])
+
+
+STEPS = {"top_k": steps_top_k, "mmr": steps_mmr, "dpp": steps_dpp, "ssd": steps_ssd}
 
 
 def check_picks(name, rows, query, picks, **params):

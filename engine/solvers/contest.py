@@ -30,20 +30,27 @@ def best(
     """
     top, index = score.max(dim=1)
     open_ = score >= (top - 2 * error).unsqueeze(1)
+    undecided = open_.sum(1) > 1
+    if bool(undecided.any()):
+        index[undecided] = decide(open_ & undecided.unsqueeze(1), exact, twins)[undecided]
+    return index, undecided
+
+
+def decide(open_: Tensor, exact: Exact, twins: Callable[[], Tensor | None] = lambda: None) -> Tensor:
+    """(B,) the best of each problem's contenders, open_ (B, n) bool, the lowest row of equals; 0 where it has none."""
+    batch, candidate = open_.nonzero(as_tuple=True)
     contenders = open_.sum(1)
-    undecided = contenders > 1
-    if not bool(undecided.any()):
-        return index, undecided
-    batch, candidate = (open_ & undecided.unsqueeze(1)).nonzero(as_tuple=True)
-    if len(candidate) > CROWD * len(score) and (alike := twins()) is not None:
-        batch, candidate, contenders = _one_of_a_kind(batch, candidate, alike, len(score))
+    if len(candidate) > CROWD * len(open_) and (alike := twins()) is not None:
+        batch, candidate, contenders = _one_of_a_kind(batch, candidate, alike, len(open_))
     value = exact(batch, candidate)
     # nonzero lists candidates in ascending order, and both sorts are stable: the lower row wins a tie.
     order = value.argsort(descending=True, stable=True)
     order = order[batch[order].argsort(stable=True)]
-    first = contenders[undecided].cumsum(0) - contenders[undecided]
-    index[undecided] = candidate[order[first]]
-    return index, undecided
+    some = contenders > 0
+    first = (contenders.cumsum(0) - contenders)[some]
+    index = torch.zeros_like(contenders)
+    index[some] = candidate[order[first]]
+    return index
 
 
 def _one_of_a_kind(batch: Tensor, candidate: Tensor, alike: Tensor, problems: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,68 @@
+"""dpp: greedy MAP of a determinantal point process, Chen, Zhang & Zhou 2018, Alg. 1."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+
+from engine.candidates import Candidates
+from engine.params import Real, Whole, declare
+from engine.solvers.greedy import greedy_grid
+from engine.solvers.marginals import LogResidual
+from engine.stages import Selector, register
+from engine.values import Ranking
+
+NOISE = {torch.float32: 1e-6, torch.float64: 1e-10}
+"""A squared residual under this share of a row's squared length is the noise of vectors of that precision."""
+
+
+@register(
+    "dpp",
+    title="DPP",
+    paper="Chen et al. 2018",
+    equation=r"\arg\max_{i\notin Y} \lambda r_i+(1-\lambda)\log\det S_{Y\cup i}",
+    cost="≤ k·n·d",
+    order=20,
+)
+@dataclass(frozen=True)
+class DPP(Selector):
+    """One document at a time: relevant, and adding volume to what the chosen span."""
+
+    relevance_weight: float = declare(
+        Real(
+            default=0.8,
+            low=0.0,
+            high=1.0,
+            symbol="λ",
+            help="1 is pure relevance, 0 pure volume.",
+            source="θ of the kernel exp(θ r_i/2(1−θ)) s_ij exp(θ r_j/2(1−θ))",
+        )
+    )
+    window: int | None = declare(
+        Whole(
+            default=None,
+            low=1,
+            comfortable=(1, 20),
+            unset="all of them",
+            symbol="w",
+            help="Volume with the last so many picks only.",
+            source="§4.2",
+        )
+    )
+
+    def select(self, candidates: Candidates, k: int) -> Ranking:
+        """Greedily the largest λ·Σ relevance + (1−λ)·log det of the chosen rows' inner products; λ = 1 is top_k.
+
+        A document whose squared distance to the span of the chosen is noise comes after all that add something;
+        among such, relevance decides. gain: the growth of the objective, past the rank the relevance. info: see
+        `solvers.greedy.greedy`.
+        """
+        return self.select_grid([self], candidates, k)[0]
+
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
+        """Stages that differ in their weight only share every pass over the corpus."""
+        scale = 1 + float(candidates.relevance.abs().max())
+        below = min(scale * 2.0**20, 1e38)
+        return greedy_grid(stages, candidates, k, LogResidual(NOISE[candidates.vectors.dtype], below))

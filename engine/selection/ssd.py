@@ -1,0 +1,58 @@
+"""ssd: sliding spectrum decomposition, Huang et al. 2021, Alg. 1."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from engine.candidates import Candidates
+from engine.params import Real, Whole, declare
+from engine.solvers.greedy import greedy_grid
+from engine.solvers.marginals import RootResidual
+from engine.stages import Selector, register
+from engine.values import Ranking
+
+
+@register(
+    "ssd",
+    title="SSD",
+    paper="Huang et al. 2021",
+    equation=r"\arg\max_{i\notin Y} \lambda r_i+(1-\lambda)\lVert u_i-\Pi_W u_i\rVert",
+    cost="≤ k·n·d",
+    order=80,
+)
+@dataclass(frozen=True)
+class SSD(Selector):
+    """One document at a time: relevant, and far from the span of the last few chosen."""
+
+    relevance_weight: float = declare(
+        Real(
+            default=0.8,
+            low=0.0,
+            high=1.0,
+            symbol="λ",
+            help="1 is pure relevance, 0 pure distance.",
+        )
+    )
+    window: int | None = declare(
+        Whole(
+            default=None,
+            low=1,
+            comfortable=(1, 20),
+            unset="all of them",
+            symbol="w",
+            help="Far from the last so many picks only.",
+            source="§3.3",
+        )
+    )
+
+    def select(self, candidates: Candidates, k: int) -> Ranking:
+        """Greedily the best of λ·relevance + (1−λ)·(distance to the span of the last `window` picks).
+
+        gain: that score at the moment of the pick. info: see `solvers.greedy.greedy`.
+        """
+        return self.select_grid([self], candidates, k)[0]
+
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
+        """Stages that differ in their weight only share every pass over the corpus."""
+        return greedy_grid(stages, candidates, k, RootResidual())
