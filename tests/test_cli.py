@@ -89,7 +89,7 @@ def test_flags_come_from_the_declarations():
             "relevance_weight (λ) must be a number in [0, 1]",
         ),
         (["--query", "x", "--select", "mmr", "--relevance-weight", "high"], "got 'high'"),
-        (["--query", "x", "--relevance-weight", "0.5"], "--relevance-weight is of mmr; add --select mmr"),
+        (["--query", "x", "--relevance-weight", "0.5"], "--relevance-weight is of mmr, dpp"),
         (["--query", " "], "--query is empty"),
         (["--query", "x", "--select", "nosuch"], "nosuch"),
         (["--query", "x", "-k", "0"], "k must be a whole number in [1"),
