@@ -172,13 +172,13 @@ class _Clock:
                 self._keep(at, 0, seconds, answer)
 
     def round(self, i: int) -> None:
-        # Three in a row, as a selector makes them: of small vectors the first finds the caches cold.
-        self.passes += [timed(self.bench.device, self.bench.one_pass, i)[0] for _ in range(3)]
         order = list(range(len(self.seats)))
         # Nobody always follows the same one, whose traces in the caches it would inherit.
         for at in order[i % len(order) :] + order[: i % len(order)]:
             if len(self.times[at]) < self.most[at] and i not in self.picks[at]:
                 self._keep(at, i, *timed(self.bench.device, self.seats[at].call, i))
+            # The second of two, as a selector's passes follow each other: the first may find the caches cold.
+            self.passes.append([timed(self.bench.device, self.bench.one_pass, i)[0] for _ in range(2)][1])
 
     def _keep(self, at: int, i: int, seconds: float, answer: object) -> None:
         self.times[at].append(seconds)

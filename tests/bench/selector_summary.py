@@ -81,12 +81,12 @@ def _least(target: str, pairs: list[tuple[Row, float]], least: float) -> Verdict
     return Verdict(target, f"{figure:.2f} × ({place(row)})" + _of(pairs), figure >= least)
 
 
-def _most(target: str, pairs: list[tuple[Row, float]], most: float, unit: str = " ×") -> Verdict:
+def _most(target: str, pairs: list[tuple[Row, float]], most: float) -> Verdict:
     """Met where the largest figure stays within `most`."""
     if not pairs:
         return Verdict(target, "not measured", None)
     row, figure = max(pairs, key=lambda pair: pair[1])
-    return Verdict(target, f"{figure:.2f}{unit} ({place(row)})" + _of(pairs), figure <= most)
+    return Verdict(target, f"{figure:.2f} × ({place(row)})" + _of(pairs), figure <= most)
 
 
 def _of(pairs: list[tuple[Row, float]]) -> str:
@@ -181,7 +181,8 @@ def _memory(rows: list[Row]) -> list[Verdict]:
     return [
         Verdict(
             target.format(f"{row.weight:g}"),
-            f"{row.bytes / 2**20:.1f} MiB of {row.allowance / 2**20:.1f} MiB" + (f" ({row.note})" if row.note else ""),
+            f"{row.bytes / 2**20:.1f} MiB of {row.allowance / 2**20:.1f} MiB, the most of {row.runs} runs"
+            + (f" ({row.note})" if row.note else ""),
             row.bytes <= row.allowance,
         )
         for row in found
