@@ -1,0 +1,121 @@
+"""Whom the selectors are compared with: the libraries people use, and each method written plainly in torch.
+
+Every function takes (n, d) float32 unit rows, one query (d,), k and the weight of relevance, and returns the k rows it
+picks; computing the relevance is part of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import faiss
+import numpy as np
+import torch
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from pyversity import diversify
+from torch import Tensor
+
+Picks = Callable[[], list[int]]
+
+NOTES = {
+    "pyversity msd": "sums distances that ours weighs by k",
+    "pyversity dpp": "z-scores the relevance; its weight has another scale",
+    "pyversity ssd": "z-scores the relevance and appends a constant to every row",
+    "pyversity cover": "sums a power of all similarities, where facility location takes the largest",
+    "pyversity mmr": "the same objective, similarities cut off at 0",
+    "langchain mmr": "the same objective; it is given an array, which it takes faster than the list its signature asks",
+    "plain torch reference": "Frank–Wolfe of the paper: a pass U(Uᵀx) each step, until the gap is 0 or 200 steps",
+}
+MOST_STEPS = 200
+
+
+def pyversity(strategy: str, rows: np.ndarray, query: np.ndarray, k: int, weight: float) -> np.ndarray:
+    """One of pyversity's strategies by name."""
+    return diversify(rows, rows @ query, k, strategy=strategy, diversity=1 - weight).indices
+
+
+def langchain(rows: np.ndarray, query: np.ndarray, k: int, weight: float) -> list[int]:
+    """langchain-core's maximal marginal relevance."""
+    return maximal_marginal_relevance(query, rows, lambda_mult=weight, k=k)
+
+
+def flat_index(rows: np.ndarray) -> faiss.IndexFlatIP:
+    """Exact search by faiss, on one thread."""
+    faiss.omp_set_num_threads(1)
+    index = faiss.IndexFlatIP(rows.shape[1])
+    index.add(rows)
+    return index
+
+
+def product_topk(rows: Tensor, queries: Tensor, k: int) -> Tensor:
+    """(B, k) the most relevant rows of each query: a matrix product and torch.topk."""
+    return (queries @ rows.T).topk(k, dim=1).indices
+
+
+def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
+    """Carbonell & Goldstein 1998 with one product over the rows a pick."""
+    relevance = rows @ query
+    picks = torch.empty(k, dtype=torch.int64, device=rows.device)
+    picks[0] = relevance.argmax()
+    weighted = weight * relevance
+    nearest = torch.full_like(relevance, -torch.inf)
+    for step in range(1, k):
+        last = picks[step - 1]
+        torch.maximum(nearest, rows @ rows[last], out=nearest)
+        weighted[last] = -torch.inf
+        picks[step] = torch.sub(weighted, nearest, alpha=1 - weight).argmax()
+    return picks
+
+
+def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
+    """Chen et al. 2018, Algorithm 1: incremental Cholesky rows of L_ij = q_i s_ij q_j, k × n of them."""
+    quality = torch.exp((rows @ query) * (weight / (2 * (1 - weight))))
+    left = quality * quality
+    factor = torch.empty(k, len(rows), device=rows.device)
+    picks = torch.empty(k, dtype=torch.int64, device=rows.device)
+    for step in range(k):
+        picks[step] = last = left.argmax()
+        if step == k - 1:
+            break
+        entry = quality * (rows @ rows[last]) * quality[last]
+        if step:
+            entry -= factor[:step].T @ factor[:step, last]
+        entry /= left[last].clamp_min(1e-12).sqrt()
+        factor[step] = entry
+        left -= entry * entry
+        left[picks[: step + 1]] = -torch.inf
+    return picks
+
+
+def reference_frank_wolfe(rows: Tensor, query: Tensor, k: int, weight: float, loading: float = 1.0) -> Tensor:
+    """The relaxation of the quadratic programme by Frank–Wolfe from x = k/n, then the k largest of x.
+
+    maximises θ(k−1) r·x + (1−θ) xᵀ((1+δ)I − S)x over the capped simplex; stops where the gap is 0.
+    """
+    n = len(rows)
+    linear = weight * (k - 1) * (rows @ query)
+    x = torch.full((n,), k / n, device=rows.device)
+    for _ in range(MOST_STEPS):
+        mean = x @ rows
+        gradient = linear + 2 * (1 - weight) * ((1 + loading) * x - rows @ mean)
+        corner = gradient.topk(k).indices
+        vertex = torch.zeros_like(x)
+        vertex[corner] = 1
+        step = vertex - x
+        gap = float(gradient @ step)
+        if gap <= 0:
+            break
+        moved = rows[corner].sum(0) - mean
+        curve = float(2 * (1 - weight) * ((1 + loading) * (step @ step) - moved @ moved))
+        size = 1.0 if curve >= 0 else min(1.0, gap / -curve)
+        # In this form a full step lands on the vertex exactly, and the next gap is exactly 0.
+        x = (1 - size) * x + size * vertex
+    return x.topk(k).indices
+
+
+def objective(rows: Tensor, query: Tensor, picks: list[int], weight: float) -> float:
+    """θ(k−1) Σ r − (1−θ) Σ_{i≠j} s_ij of a set, in float64, whatever the order of its rows."""
+    chosen = rows[torch.tensor(sorted(picks), device=rows.device)].double()
+    relevance = float((chosen @ query.double()).sum())
+    pairs = float(chosen.sum(0).square().sum() - chosen.square().sum())
+    return weight * (len(picks) - 1) * relevance - (1 - weight) * pairs

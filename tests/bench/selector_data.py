@@ -1,0 +1,98 @@
+"""What the selectors are measured on: clustered unit vectors from a seed, and the embeddings of the demo python-api."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import engine
+from engine.data.encoders import EMBEDDING
+
+QUERIES = 64
+CLUSTER_ROWS = 100
+BACKGROUND, TOPIC = 0.2, 0.5
+"""Shares of a row's squared length: what all rows have in common, and what its cluster has; the rest is its own."""
+QUERY_NOISE = 0.5
+"""Length of the noise that makes a unit row a query: the cosine of the two is about .9."""
+QUESTIONS = (
+    "sort an array along an axis",
+    "solve a linear system of equations",
+    "read a table from a csv file",
+    "fit a logistic regression with cross-validation",
+    "multiply two sparse matrices",
+    "sample from a multivariate normal distribution",
+    "convolution of two signals in the frequency domain",
+    "move a tensor to the GPU and back",
+)
+HOW = (
+    "clustered: rows are √.2·b + √.5·t + √.3·e, normalised; b one random unit vector, t one for each cluster of about "
+    f"{CLUSTER_ROWS} rows, e one for each row (seed 0); queries: {QUERIES} random rows, each plus noise of length "
+    f"{QUERY_NOISE}, normalised. python-api: the documentation of the installed NumPy, pandas, SciPy, scikit-learn and "
+    f"PyTorch, embedded by the bundled encoder; queries: {len(QUESTIONS)} questions in plain text."
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """(n, d) float32 unit rows and (64, d) queries on the CPU; apart, together: mean cosine of two random rows, and of
+    a row and its nearest (real) or a random one of its cluster (clustered)."""
+
+    name: str
+    vectors: Tensor
+    queries: Tensor
+    apart: float
+    together: float
+
+
+def clustered(n: int, d: int) -> Data:
+    """n rows in about n / 100 clusters, from seed 0."""
+    source = torch.Generator().manual_seed(0)
+
+    def units(count: int) -> Tensor:
+        return torch.nn.functional.normalize(torch.randn(count, d, generator=source))
+
+    topics = max(2, n // CLUSTER_ROWS)
+    member = torch.randint(topics, (n,), generator=source)
+    base = BACKGROUND**0.5 * units(1) + TOPIC**0.5 * units(topics)
+    rows = units(n).mul_((1 - BACKGROUND - TOPIC) ** 0.5)
+    for part in torch.arange(n).split(1 << 14):
+        rows[part] += base[member[part]]
+    rows = torch.nn.functional.normalize(rows, out=rows)
+    start = torch.randint(n, (QUERIES,), generator=source)
+    queries = torch.nn.functional.normalize(rows[start] + QUERY_NOISE * units(QUERIES))
+    one, two = torch.randint(n, (2, 4096), generator=source)
+    cosine = (rows[one] * rows[two]).sum(1)
+    order = member.argsort(stable=True)
+    # Neighbours in this order share a cluster, but for one pair in a hundred.
+    side = torch.randint(n - 1, (4096,), generator=source)
+    left, right = order[side], order[side + 1]
+    inside = (rows[left] * rows[right]).sum(1)[member[left] == member[right]]
+    return Data("clustered", rows, queries, float(cosine[member[one] != member[two]].mean()), float(inside.mean()))
+
+
+def real() -> Data | str:
+    """The demo python-api from Frontier's cache; where it is not there, what to do about it."""
+    stop = threading.Event()
+    corpus = engine.load_dataset("python-api").corpus
+
+    def watch(done: int, total: int, label: str) -> None:
+        # Embedding 15,000 documents takes minutes, which no benchmark should spend unasked.
+        if label == EMBEDDING:
+            stop.set()
+
+    try:
+        rows = engine.embed(corpus, device="cpu", progress=watch, stop=stop).vectors
+    except engine.Cancelled as error:
+        return (
+            f"python-api is left out: its vectors are not in the cache ({error}); "
+            "`python -m engine.cli embed --corpus python-api --device cpu` puts them there"
+        )
+    asked = engine.embed(list(QUESTIONS), device="cpu").vectors
+    source = torch.Generator().manual_seed(0)
+    one, two = torch.randint(len(rows), (2, 4096), generator=source)
+    near = (rows[one[:256]] @ rows.T).scatter_(1, one[:256, None], -1.0).amax(1)
+    queries = asked.repeat(QUERIES // len(asked), 1)
+    return Data("python-api", rows, queries, float((rows[one] * rows[two]).sum(1).mean()), float(near.mean()))
