@@ -8,6 +8,7 @@ duplicates always tie.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TypeVar
@@ -15,7 +16,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from engine.matrix import CHUNK_NUMBERS, Matrix
+from engine.matrix import CHUNK_NUMBERS, Matrix, products
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -25,7 +26,10 @@ def exactly(function: F) -> F:
 
     @wraps(function)
     def plain(*args: object, **kwargs: object) -> object:
-        with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        with torch.no_grad(), ExitStack() as off:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    off.enter_context(torch.autocast(device, enabled=False))
             return function(*args, **kwargs)
 
     return plain  # type: ignore[return-value]
@@ -78,7 +82,7 @@ class Candidates:
     def products(self, points: Tensor) -> Tensor:
         """(B, n) inner products of every candidate with its problem's point, points (B, d)."""
         if self.vectors.ndim == 2:
-            return points @ self.vectors.T
+            return products(self.vectors, points)
         return torch.bmm(self.vectors, points.unsqueeze(2)).squeeze(2)
 
     @cached_property
@@ -97,9 +101,8 @@ class Candidates:
         """(m,) float64 relevance at flat pairs."""
         if not self.inner_product:
             return self.relevance[batch, index].double()
-        return torch.cat(
-            [(self.rows(b, i).double() * self.queries[b].double()).sum(1) for b, i in self._chunks(batch, index, 1)]
-        )
+        parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in self._chunks(batch, index, 1)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def exact_nearest(self, batch: Tensor, index: Tensor, chosen: Tensor) -> Tensor:
         """(m,) float64 largest similarity of each flat pair to its problem's chosen candidates, (B, t)."""
@@ -139,4 +142,6 @@ class Candidates:
 
     def _chunks(self, batch: Tensor, index: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
         size = max(1, CHUNK_NUMBERS // (self.vectors.shape[-1] * max(1, width)))
+        if len(index) <= size:
+            return [(batch, index)]
         return list(zip(batch.split(size), index.split(size), strict=True))

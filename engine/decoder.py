@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.candidates import Candidates, exactly
 from engine.data.encoders import embed
 from engine.errors import DataError, ParamError
-from engine.matrix import Matrix
+from engine.matrix import Matrix, products
 from engine.params import Whole, declare, params_of
 from engine.solvers.contest import ranked
 from engine.space import QueryBatch, Space
@@ -145,7 +145,7 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
         )
     depth = min(pool or len(rows), len(rows))
     blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
-    answers = [_answer(stages, Candidates(rows, b @ rows.T, b, matrix), depth, k) for b in blocks]
+    answers = [_answer(stages, Candidates(rows, products(rows, b), b, matrix), depth, k) for b in blocks]
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
@@ -200,6 +200,9 @@ def _answer(
     rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None,
 ) -> list[Ranking]:
     """What each selector, all of one class, picks from the `depth` most relevant: rows of the corpus, padded to k."""
+    if depth == whole.count and rescore is None:
+        found = type(selectors[0]).select_grid(selectors, whole, min(k, depth))
+        return [_padded(answer, answer.index, k) for answer in found]
     vectors, relevance, inner_product = whole.vectors, whole.relevance, whole.inner_product
     pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
     if depth < whole.count:
@@ -210,15 +213,16 @@ def _answer(
         relevance, inner_product = rescore(pool)
     candidates = Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product)
     found = type(selectors[0]).select_grid(selectors, candidates, min(k, depth))
-    return [_in_corpus_rows(answer, pool, k) for answer in found]
+    return [_padded(a, torch.where(a.index >= 0, pool.gather(1, a.index.clamp_min(0)), -1), k) for a in found]
 
 
-def _in_corpus_rows(answer: Ranking, pool: Tensor, k: int) -> Ranking:
-    index = torch.where(answer.index >= 0, pool.gather(1, answer.index.clamp_min(0)), -1)
+def _padded(answer: Ranking, index: Tensor, k: int) -> Ranking:
+    """The answer with `index` in place of its own, padded to k."""
+    if index.shape[1] == k:
+        return Ranking(index, answer.gain, answer.info)
     short = (0, k - index.shape[1])
-    return Ranking(
-        torch.nn.functional.pad(index, short, value=-1), torch.nn.functional.pad(answer.gain, short), answer.info
-    )
+    pad = torch.nn.functional.pad
+    return Ranking(pad(index, short, value=-1), pad(answer.gain, short), answer.info)
 
 
 def _named(encoder: EncoderRef) -> str:

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from engine.matrix import products
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -20,5 +21,5 @@ class Dense(Scorer):
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows."""
         if rows is None:
-            return queries.vectors @ space.vectors.T
+            return products(space.vectors, queries.vectors)
         return torch.bmm(space.vectors[rows], queries.vectors.unsqueeze(2)).squeeze(2)

@@ -28,10 +28,11 @@ def best(
     lowest candidate that is exactly alike, asked only when very many tie. Returns the winners, (B,) int64, and which
     problems needed float64, (B,) bool.
     """
-    top, index = score.max(dim=1)
-    open_ = score >= (top - 2 * error).unsqueeze(1)
-    undecided = open_.sum(1) > 1
+    top, index = score.topk(min(2, score.shape[1]), dim=1)
+    index = index[:, 0]
+    undecided = top[:, 0] - top[:, -1] <= 2 * error if top.shape[1] == 2 else torch.zeros_like(index, dtype=torch.bool)
     if bool(undecided.any()):
+        open_ = score >= (top[:, 0] - 2 * error).unsqueeze(1)
         index[undecided] = decide(open_ & undecided.unsqueeze(1), exact, twins)[undecided]
     return index, undecided
 

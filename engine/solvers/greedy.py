@@ -1,8 +1,9 @@
 """Greedy selection by a score that only falls: exact picks from a pool, certified against everything outside it.
 
-A pass over the corpus bounds every score from above. The best by that bound become a pool, in float64, and picks are
-made there for as long as the best beats every bound outside. Then one pass brings the bounds up to date with all those
-picks at once. So a pick costs a fraction of a pass, and the answer is that of the plain procedure.
+A pass over the corpus bounds every score from above, and as scores only fall the bounds stay true. The best by bound
+become a pool, in float64, and picks are made there for as long as the best beats every bound outside. Then the bounds
+of the next few candidates are brought up to date with all picks at once, and a new pool is drawn. So a pick costs a
+fraction of a pass, and the answer is that of the plain procedure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS, gram
+from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS, gram, products
 from engine.solvers.contest import best, decide, ranked
 from engine.solvers.lane import Lane, Problem, padded
 from engine.solvers.marginals import Marginal, exact_scores, span
@@ -27,8 +28,10 @@ POINT_NUMBERS = 1 << 24
 POOL = (64, 256)
 """The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
 FRUITFUL = 16
+REACH = 4
+"""Bounds are brought up to date for so many times the pool's rows at first."""
 STALLS = 3
-"""After so many pools in a row without a pick, near-ties abound and every pick gets a pass of its own."""
+"""After so many pools in a row without a pick, near-ties abound and each pick is settled by itself."""
 
 
 def greedy(
@@ -79,7 +82,7 @@ def _ranking(c: Candidates, problems: list[Problem]) -> Ranking:
     info = tuple(
         {
             "candidates": c.count,
-            "pool": p.pool,
+            "pool": p.largest,
             "passes": p.passes,
             "close_calls": p.close_calls,
             "certified": True,
@@ -91,28 +94,21 @@ def _ranking(c: Candidates, problems: list[Problem]) -> Ranking:
     return Ranking(index, torch.tensor([p.gains for p in problems], dtype=torch.float64, device=device), info)
 
 
-def _each(products: Tensor, place: Tensor) -> Tensor:
-    """(A, p, m) the products of each problem's points, place (A, p), from (u, m) those of all."""
-    flat = place.flatten()
-    if torch.equal(flat, torch.arange(len(products), device=flat.device)):
-        return products.view(*place.shape, -1)
-    return products[flat].view(*place.shape, -1)
-
-
 class _Batch:
     """P = queries × weights problems over one list of n candidates."""
 
     def __init__(self, c: Candidates, k: int, marginal: Marginal, weights: Sequence[float], window: int | None) -> None:
-        self.c, self.k, self.marginal, self.window = c, k, marginal, window
+        self.c, self.k, self.marginal, self.weights, self.window = c, k, marginal, weights, window
         grid = [(b, w) for b in range(c.batch) for w in weights]
-        self.problems = [Problem(at, b, w, size=min(max(8 * k, POOL[0]), POOL[1])) for at, (b, w) in enumerate(grid)]
-        self.owner = torch.tensor([b for b, _ in grid], device=c.relevance.device)
+        pool = min(max(8 * k, POOL[0]), POOL[1])
+        self.problems = [Problem(at, b, w, pool, REACH * pool) for at, (b, w) in enumerate(grid)]
         self.weight = c.relevance.new_tensor([[w] for _, w in grid])
         self.queries = c.queries.double() if c.inner_product else None
         self.squares = c.squares
-        self.state: Tensor | None = None
+        self.upper: Tensor | None = None
+        self.scale = max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
         keep = marginal.orthogonal and window is None
-        self.basis = torch.zeros(len(grid), k, c.vectors.shape[1]).to(c.queries.device, torch.float64) if keep else None
+        self.basis = c.queries.new_zeros(len(grid), k, c.vectors.shape[1], dtype=torch.float64) if keep else None
         # With a window old picks lose their say: a bound holds for so many steps as the picks it is made of stay in.
         self.horizon = k if window is None else (window + 1) // 2
 
@@ -121,23 +117,30 @@ class _Batch:
         if self.k == 1 or not self.marginal.orthogonal or self.c.matrix.unit:
             self._first()
         if self._small():
-            self._lane(self.problems, torch.arange(self.c.count, device=self.squares.device), {})
+            everything = torch.arange(self.c.count, device=self.squares.device)
+            self._lane(self.problems, everything, [-torch.inf] * len(self.problems))
         while active := [p for p in self.problems if len(p.picks) < self.k]:
-            spent = [p for p in active if self._spent(p)]
-            for p in spent:
-                self._rest(p)
-            if open_ := [p for p in active if p not in spent]:
-                self._round(open_)
+            if self.upper is None or self.window is not None:
+                self._pass(active)
+            # On a GPU all problems share one pool: few large steps instead of many small ones.
+            for query in dict.fromkeys(0 if self.squares.is_cuda else p.query for p in active):
+                self._round([p for p in active if self.squares.is_cuda or p.query == query])
         return self.problems
 
     def _first(self) -> None:
         """The most relevant document comes first, whatever the weight."""
         c = self.c
         index, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.twins)
-        for p in self.problems:
-            row = int(index[p.query])
-            p.close_calls += int(close[p.query])
-            self._pick(p, row, float(self._exact(p, index[p.query : p.query + 1])))
+        every = torch.arange(c.batch, device=index.device)
+        relevance = c.exact_relevance(every, index)
+        squares = c.rows(every, index).double().square().sum(1)
+        rows, close = index.tolist(), close.tolist()
+        for setting, weight in enumerate(self.weights):
+            gains = self.marginal.alone(relevance.new_tensor(weight), relevance, squares).tolist()
+            for b, (row, gain, called) in enumerate(zip(rows, gains, close, strict=True)):
+                p = self.problems[b * len(self.weights) + setting]
+                p.close_calls += called
+                self._pick(p, row, gain)
 
     def _small(self) -> bool:
         """Whether all candidates make one pool: they are few, or all their products are worth having."""
@@ -146,155 +149,177 @@ class _Batch:
     def _worth_a_gram(self, rows: int, picks: int) -> bool:
         return not self.marginal.orthogonal and self.window is None and rows <= min(GRAM_ROWS, 6 * picks)
 
-    def _round(self, active: list[Problem]) -> None:
-        """A pass that brings the bounds up to date, then picks from pools; a settled pick where a pool gives none."""
-        upper = self._bounds(active)
-        before = {p.at: len(p.picks) for p in active}
-        lanes: dict[int, list[tuple[Problem, Tensor, float]]] = {}
-        for a, p in enumerate(active):
-            if p.stalls < STALLS:
-                size = min(p.size, self.c.count - 1)
-                value, index = upper[a].topk(size + 1)
-                # On a GPU all problems share one pool: few large steps instead of many small ones.
-                lanes.setdefault(0 if upper.is_cuda else p.query, []).append((p, index[:size], float(value[size])))
-        for lane in lanes.values():
-            ids = torch.cat([index for _, index, _ in lane])
-            ids = ids.sort().values if len(lane) == 1 else ids.unique()
-            self._lane([p for p, _, _ in lane], ids, {p.at: tau for p, _, tau in lane})
-        for p in active:
-            made = len(p.picks) - before[p.at]
-            if made < min(FRUITFUL, self.horizon):
-                p.size = min(2 * p.size, max(POOL[1], self.c.count // 16))
-            p.stalls = 0 if made else p.stalls + 1
-            if not made:
-                self._settle(p)
-
-    def _bounds(self, active: list[Problem]) -> Tensor:
-        """(A, n) upper bounds on the scores, −inf where chosen; the states take in every pick made since."""
-        c, marginal = self.c, self.marginal
-        everyone = len(active) == len(self.problems)
-        at = None if everyone else torch.tensor([p.at for p in active], device=self.owner.device)
-        owner, weight = (self.owner, self.weight) if at is None else (self.owner[at], self.weight[at])
-        if self.state is None:
-            self.state = marginal.start(self.squares).expand(len(self.problems), -1).clone()
-        points, place = self._pending(active)
-        upper = self.state.new_empty(len(active), c.count)
-        for columns in self._columns(max(1, points.shape[0], place.numel())):
-            squares = self.squares[columns]
-            if self.window:
-                state = marginal.start(squares).expand(len(active), -1)
+    def _pass(self, active: list[Problem]) -> None:
+        """Upper bounds for all candidates, from every pick that counts for as long as the horizon reaches."""
+        c = self.c
+        if self.upper is None:
+            self.upper = c.relevance.new_empty(len(self.problems), c.count)
+        points, place = self._points_of(active, [self._lasting(p) for p in active])
+        for at in _columns(c.count, max(len(points), place.numel())):
+            relevance = c.relevance[:, at]
+            bound = self._bound(active, c.vectors[at], self.squares[at], relevance, points, place)
+            if len(active) == len(self.problems):
+                self.upper[:, at] = bound
             else:
-                state = self.state[:, columns] if at is None else self.state[at, columns]
-            if place.numel():
-                state = marginal.fold(state, _each(points @ c.vectors[columns].T, place))
-                if at is None:
-                    self.state[:, columns] = state
-                else:
-                    self.state[at, columns] = state
-            relevance = c.relevance[:, columns] + c.relevance_error.unsqueeze(1)
-            relevance = relevance if len(owner) == c.batch else relevance[owner]
-            upper[:, columns] = self._bound(weight, relevance, state, squares, active, 1)
-        for a, p in enumerate(active):
-            upper[a, p.picks] = -torch.inf
-            p.folded = len(p.picks)
-            p.passes += 1
-        return upper
+                self.upper[[p.at for p in active], at] = bound
+        for p in active:
+            self.upper[p.at, p.picks] = -torch.inf
+            p.fresh, p.passes = len(p.picks), p.passes + 1
 
     def _bound(
-        self, weight: Tensor, relevance: Tensor, state: Tensor, squares: Tensor, active: list[Problem], side: int
+        self, problems: list[Problem], rows: Tensor, squares: Tensor, relevance: Tensor, points: Tensor, place: Tensor
     ) -> Tensor:
-        """Bound on the scores from above (side 1) or below (−1), relevance shifted to that side already."""
-        most = max(len(p.picks) for p in active)
-        error = self.marginal.error(squares, self.c.rounding, self.c.underflow, most)
-        terms = self.marginal.terms(weight, relevance, squares)
-        score = self.marginal.score(terms, state + side * self.marginal.favour * error)
+        """(A, m) upper bounds on the scores of rows, (m, d), given points, (u, d), of which place, (A, p), are each's.
+
+        relevance: (B, m).
+        """
+        marginal, c = self.marginal, self.c
+        state = marginal.start(squares)
+        if place.numel():
+            product = products(rows, points)
+            each = product.unsqueeze(0) if len(place) == 1 else product[place.flatten()].view(*place.shape, -1)
+            state = marginal.fold(state, each)
+        state = state + marginal.favour * marginal.error(squares, c.rounding, c.underflow, place.shape[1])
+        relevance = relevance + c.relevance_error.unsqueeze(1)
+        weight = self.weight
+        if len(problems) < len(self.problems) or c.batch < len(problems):
+            relevance = relevance[[p.query for p in problems]]
+            weight = weight[[p.at for p in problems]]
+        score = marginal.score(marginal.terms(weight, relevance, squares), state)
         # The arithmetic of the score itself rounds too, a few times.
-        return score + side * (8 * torch.finfo(score.dtype).eps) * score.abs()
+        return score.add_(score.abs(), alpha=8 * torch.finfo(score.dtype).eps)
 
-    def _columns(self, rows: int) -> Iterator[slice]:
-        step = max(1, PASS_NUMBERS // rows)
-        return (slice(lo, lo + step) for lo in range(0, self.c.count, step))
+    def _round(self, problems: list[Problem]) -> None:
+        """Picks for problems that share a pool; a settled pick for those to which the pool gives none."""
+        before = [len(p.picks) for p in problems]
+        pooled = [p for p in problems if p.stalls < STALLS and not self._spent(p)]
+        if pooled:
+            ids, tau = self._pool(pooled)
+            self._lane(pooled, ids, tau)
+        for p, done in zip(problems, before, strict=True):
+            made = len(p.picks) - done
+            if made < min(FRUITFUL, self.horizon):
+                p.pool = min(2 * p.pool, max(POOL[1], self.c.count // 16))
+            p.stalls = 0 if made else p.stalls + 1
+            self.upper[p.at, p.picks[done:]] = -torch.inf
+            if len(p.picks) < self.k and self._spent(p):
+                self._rest(p)
+            elif not made:
+                self._settle(p)
 
-    def _pending(self, active: list[Problem]) -> tuple[Tensor, Tensor]:
-        """(u, d) the points that the states lack, and (A, p) which of them each problem lacks."""
-        c, device = self.c, self.owner.device
-        since = [self._since(p) for p in active]
+    def _pool(self, problems: list[Problem]) -> tuple[Tensor, list[float]]:
+        """Ascending rows of a pool, and for each problem an upper bound on every score outside it."""
+        n = self.c.count
+        tau = [-torch.inf] * len(problems)
+        stale = [p for p in problems if p.fresh < len(p.picks) and self.window is None]
+        if stale:
+            near = []
+            for g, p in enumerate(problems):
+                reach = min(p.reach, n - 1)
+                value, index = self.upper[p.at].topk(reach + 1)
+                near.append(index[:reach])
+                tau[g] = float(value[reach])
+            ids = _union(near)
+            bound = self._refreshed(problems, ids)
+        else:
+            ids, bound = None, [self.upper[p.at] for p in problems]
+        inside = []
+        for g, p in enumerate(problems):
+            size = min(p.pool, len(bound[g]) - 1)
+            value, index = bound[g].topk(size + 1)
+            inside.append(index[:size])
+            beyond = float(value[size])
+            if tau[g] > beyond:
+                # What was not brought up to date stands in the way: reach further next time.
+                p.reach *= 4
+            tau[g] = max(tau[g], beyond)
+        pool = _union(inside)
+        return (pool if ids is None else ids[pool]), tau
+
+    def _refreshed(self, problems: list[Problem], ids: Tensor) -> Tensor:
+        """(A, m) bounds of the candidates `ids` from all picks, kept."""
+        points, place = self._points_of(problems, [0] * len(problems))
+        rows, at = self.c.vectors[ids], [p.at for p in problems]
+        bound = self._bound(problems, rows, self.squares[ids], self.c.relevance[:, ids], points, place)
+        bound = torch.minimum(bound, self.upper[at][:, ids])
+        self.upper[torch.tensor(at).unsqueeze(1), ids] = bound
+        return bound
+
+    def _points_of(self, problems: list[Problem], since: list[int]) -> tuple[Tensor, Tensor]:
+        """(u, d) points of the picks from `since` on, and (A, p) which of them are each problem's."""
+        c, device = self.c, self.squares.device
         if self.marginal.orthogonal:
-            parts = [self._points(p, start) for p, start in zip(active, since, strict=True)]
+            parts = [self._points(p, start) for p, start in zip(problems, since, strict=True)]
             points = padded(parts, repeat=False)
             place = torch.arange(points.shape[0] * points.shape[1], device=device).view(points.shape[:2])
             return points.flatten(0, 1).to(c.vectors.dtype), place
-        if len(active) == 1:
-            rows = active[0].picks[since[0] :]
-            return c.vectors[rows], torch.arange(len(rows), device=device).unsqueeze(0)
-        longest = max(len(p.picks) - start for p, start in zip(active, since, strict=True))
-        rows = [
-            p.picks[start:] + p.picks[-1:] * (longest - len(p.picks) + start)
-            for p, start in zip(active, since, strict=True)
-        ]
+        picks = [p.picks[start:] for p, start in zip(problems, since, strict=True)]
+        longest = max(map(len, picks))
+        rows = torch.tensor([row + row[-1:] * (longest - len(row)) for row in picks], device=device)
+        if len(rows) == 1:
+            return c.vectors[rows[0]], torch.arange(longest, device=device).unsqueeze(0)
         # Problems that chose the same document share its products.
-        unique, place = torch.tensor(rows, device=device, dtype=torch.int64).unique(return_inverse=True)
-        return c.vectors[unique], place
+        rows, place = rows.unique(return_inverse=True)
+        return c.vectors[rows], place
 
-    def _since(self, p: Problem) -> int:
-        """The first pick that the bounds lack; with a window, the first that stays in it for the whole horizon."""
-        return p.folded if self.window is None else max(0, len(p.picks) + self.horizon - 1 - self.window)
+    def _lasting(self, p: Problem) -> int:
+        """The first pick that stays in the window for the whole horizon."""
+        return 0 if self.window is None else max(0, len(p.picks) + self.horizon - 1 - self.window)
 
     def _oldest(self, p: Problem) -> int:
         """The first pick that counts at this moment."""
         return 0 if self.window is None else max(0, len(p.picks) - self.window)
 
-    def _points(self, p: Problem, start: int = 0) -> Tensor:
-        """(t, d) float64 points of the picks that count, from number `start`."""
+    def _points(self, p: Problem, start: int) -> Tensor:
+        """(t, d) float64 points of the picks from number `start` on."""
         if self.basis is not None:
             return self.basis[p.at, start : len(p.picks)]
         rows = self._rows(p.picks[start:])
         return span(self.marginal, rows, rows[:0])
 
     def _rows(self, picks: list[int]) -> Tensor:
-        return self.c.vectors[picks].double()
+        return self.c.vectors.index_select(
+            0, torch.tensor(picks, dtype=torch.int64, device=self.squares.device)
+        ).double()
 
-    def _lane(self, problems: list[Problem], ids: Tensor, tau: dict[int, float]) -> None:
-        """Picks for problems that share a pool, up to what their bounds outside it, `tau`, allow."""
+    def _lane(self, problems: list[Problem], ids: Tensor, tau: list[float]) -> None:
+        """Picks for problems that share a pool, up to what the bounds outside it, `tau`, allow."""
         c, everything = self.c, len(ids) == self.c.count
         rows = c.vectors.double() if everything else c.vectors[ids].double()
-        query = torch.tensor([p.query for p in problems], device=ids.device)
+        query = [p.query for p in problems]
         queries = None if self.queries is None else self.queries[query]
         relevance = c.relevance[query][:, ids].double() if queries is None else queries @ rows.T
         held = padded([self._points(p, self._oldest(p)) for p in problems], repeat=not self.marginal.orthogonal)
-        products = None
-        if self._worth_a_gram(len(ids), len(problems) * max(self.k - len(p.picks) for p in problems)):
-            products = c.matrix.gram if everything and c.shared else gram(rows)
-        lane = Lane(self.marginal, problems, ids, rows, relevance, queries, held, products)
+        inner = None
+        if everything and self._small() and len(ids) > POOL[0]:
+            inner = c.matrix.gram if c.shared else gram(rows)
+        elif self._worth_a_gram(len(ids), FRUITFUL // 4 * len(problems)):
+            inner = gram(rows)
+        lane = Lane(self.marginal, problems, ids, rows, relevance, queries, held, inner, self.scale, c.count)
         before = [len(p.picks) for p in problems]
-        stop = [min(self.k, len(p.picks) + self.horizon) if tau else self.k for p in problems]
-        lane.run(stop, [tau.get(p.at, -torch.inf) for p in problems], self.window, self._rows)
+        stop = [self.k if everything else min(self.k, done + self.horizon) for done in before]
+        lane.run(stop, tau, self.window, self._rows)
         for g, (p, done) in enumerate(zip(problems, before, strict=True)):
-            p.pool = max(p.pool, len(ids))
+            p.largest = max(p.largest, len(ids))
             made = len(p.picks) - done
             if self.basis is not None and made:
                 self.basis[p.at, done : len(p.picks)] = lane.points[g, held.shape[1] : held.shape[1] + made]
 
     def _settle(self, p: Problem) -> None:
-        """The next pick from all candidates, in float64 wherever the bounds leave it open."""
-        c, weight = self.c, self.weight[p.at]
-        relevance, error = c.relevance[p.query], c.relevance_error[p.query]
-        state = self._state(p)
-        upper = self._bound(weight, relevance + error, state, self.squares, [p], 1)
-        lower = self._bound(weight, relevance - error, state, self.squares, [p], -1)
-        upper[p.picks] = lower[p.picks] = -torch.inf
-        open_ = (upper >= lower.max()).unsqueeze(0)
+        """The next pick from all candidates whose bound reaches the best one's score, in float64."""
+        c = self.c
+        top = self.upper[p.at].argmax().unsqueeze(0)
+        reached = float(self._exact(p, top))
+        ids = (self.upper[p.at] >= reached).nonzero().flatten()
+        if self.window is None:
+            ids = ids[self._refreshed([p], ids)[0] >= reached]
+        open_ = torch.zeros(1, c.count, dtype=torch.bool, device=ids.device)
+        # Rounding may have put the best one's own bound a hair below its score.
+        open_[0, ids] = open_[0, top] = True
         p.close_calls += 1
         pick = decide(open_, lambda _, at: self._exact(p, at), lambda: c.twins)
         self._pick(p, int(pick), float(self._exact(p, pick)))
-
-    def _state(self, p: Problem) -> Tensor:
-        """(n,) the state at this moment."""
-        if self.window is None:
-            return self.state[p.at]
-        points = self._points(p, self._oldest(p)).to(self.squares.dtype)
-        state = self.marginal.start(self.squares)
-        return self.marginal.fold(state, points @ self.c.vectors.T) if len(points) else state
+        self.upper[p.at, pick] = -torch.inf
 
     def _exact(self, p: Problem, at: Tensor) -> Tensor:
         """(m,) float64 scores of candidates at this moment, the same for identical ones."""
@@ -315,7 +340,10 @@ class _Batch:
         """Whether nothing is left that is new, so that relevance alone orders the rest."""
         if self.basis is None:
             return False
-        return p.past_rank is not None or int(self.basis[p.at].any(1).sum()) >= self.basis.shape[2]
+        if p.past_rank is not None:
+            return True
+        d = self.basis.shape[2]
+        return len(p.picks) >= d and int(self.basis[p.at].any(1).sum()) >= d
 
     def _rest(self, p: Problem) -> None:
         """The remaining picks where every candidate lies in the span of the chosen: relevance orders them."""
@@ -334,3 +362,13 @@ class _Batch:
             p.past_rank = len(p.picks)
         p.picks += index[0].tolist()
         p.gains += gain[0].tolist()
+
+
+def _union(parts: list[Tensor]) -> Tensor:
+    """All positions of the parts, ascending, each once."""
+    return parts[0].sort().values if len(parts) == 1 else torch.cat(parts).unique()
+
+
+def _columns(count: int, rows: int) -> Iterator[slice]:
+    step = max(1, PASS_NUMBERS // max(1, rows))
+    return (slice(lo, lo + step) for lo in range(0, count, step))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from engine.matrix import lowest_twin
+from engine.matrix import lowest_twin, products
 from engine.solvers.marginals import Marginal, exact_scores, residual, span
 
 
@@ -19,14 +19,19 @@ class Problem:
     at: int
     query: int
     weight: float
+    pool: int
+    """How many rows its next pool has."""
+    reach: int
+    """For how many rows its bounds are brought up to date next."""
     picks: list[int] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
     past_rank: int | None = None
-    pool: int = 0
+    largest: int = 0
+    """The largest pool so far."""
     passes: int = 0
     close_calls: int = 0
-    folded: int = 0
-    size: int = 0
+    fresh: int = 0
+    """How many picks the bounds of all candidates know of."""
     stalls: int = 0
 
     def add(self, row: int, score: float, below: float | None) -> None:
@@ -43,7 +48,7 @@ class Lane:
 
     ids: (m,) the rows' positions, ascending; relevance: (G, m) float64; queries: (G, d) float64 whose inner products
     they are, or None; points: (G, t, d) those of the picks so far, padded with zeros or repetitions; gram: (m, m)
-    float64 or None.
+    float64 or None; scale: of scores and squared lengths; count: how many rows the corpus has.
     """
 
     def __init__(
@@ -55,21 +60,24 @@ class Lane:
         relevance: Tensor,
         queries: Tensor | None,
         points: Tensor,
-        gram: Tensor | None = None,
+        gram: Tensor | None,
+        scale: float,
+        count: int,
     ) -> None:
         self.marginal, self.problems, self.queries = marginal, problems, queries
         self.ids, self.rows, self.relevance, self.gram = ids.tolist(), rows, relevance, gram
         self.points, self.filled = points, points.shape[1]
         self.squares = torch.linalg.vector_norm(rows, dim=1).square_()
-        self.margin = marginal.margin * max(1.0, float(self.squares.max()), float(relevance.abs().max()))
+        self.margin = marginal.margin * scale
         weight = torch.tensor([[p.weight] for p in problems], dtype=rows.dtype, device=rows.device)
         self.terms = marginal.terms(weight, relevance, self.squares)
-        place = {row: at for at, row in enumerate(self.ids)}
-        for g, problem in enumerate(problems):
-            if here := [place[row] for row in problem.picks if row in place]:
-                self.terms.base[g, here] = -torch.inf
-                if self.terms.after is not None:
-                    self.terms.after[g, here] = -torch.inf
+        # In a pool of its own a problem's chosen rows come last, so they are there only when little else is.
+        if len(problems) > 1 or len(self.ids) + len(problems[0].picks) > count:
+            place = {row: at for at, row in enumerate(self.ids)}
+            for g, problem in enumerate(problems):
+                for row in problem.picks:
+                    if row in place:
+                        self.terms.drop_one(g, place[row])
         self.steps: list[Tensor] = []
 
     def run(self, stop: list[int], tau: list[float], window: int | None, fetch: Callable[[list[int]], Tensor]) -> None:
@@ -134,7 +142,7 @@ class Lane:
             self.filled += 1
         else:
             self.steps.append(at)
-        return row @ self.rows.T
+        return products(self.rows, row)
 
     def _points(self, g: int) -> Tensor:
         """(t, d) the points of a problem's picks."""
@@ -159,6 +167,8 @@ class Lane:
 
 def padded(parts: list[Tensor], repeat: bool) -> Tensor:
     """(G, t, d) from (t_g, d) each, filled up to the longest with repetitions of the last row, or with zeros."""
+    if len(parts) == 1:
+        return parts[0].unsqueeze(0)
     longest = max(map(len, parts))
     filled = parts[0].new_zeros(len(parts), longest, parts[0].shape[1])
     for g, part in enumerate(parts):

@@ -29,6 +29,12 @@ class Terms:
     least: Tensor | None = None
     after: Tensor | None = None
 
+    def drop_one(self, g: int, at: int) -> None:
+        """Take a candidate out of one problem."""
+        self.base[g, at] = -torch.inf
+        if self.after is not None:
+            self.after[g, at] = -torch.inf
+
     def drop(self, at: Tensor) -> None:
         """Take candidates out, one a problem: at (G, 1)."""
         self.base.scatter_(1, at, -torch.inf)
