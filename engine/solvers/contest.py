@@ -24,13 +24,17 @@ def best(
 ) -> tuple[Tensor, Tensor]:
     """The best candidate of each problem.
 
-    score: (B, n), −inf where a candidate is out; error: (B,) bound on the error of a score; twins: gives (n,) the
-    lowest candidate that is exactly alike, asked only when very many tie. Returns the winners, (B,) int64, and which
-    problems needed float64, (B,) bool.
+    score: (B, n), −inf where a candidate is out; error: (B,) bound on the error of a score, or (B, n) on each;
+    twins: gives (n,) the lowest candidate that is exactly alike, asked only when very many tie. Returns the winners,
+    (B,) int64, and which problems needed float64, (B,) bool.
     """
     top, index = score.max(dim=1)
-    open_ = score >= (top - 2 * error).unsqueeze(1)
-    contenders = open_.sum(1)
+    # A contender may reach what the surest candidate has for certain; the top score is always one.
+    if error.ndim == 1:
+        open_ = score >= (top - 2 * error).unsqueeze(1)
+    else:
+        open_ = score + error >= (score - error).amax(1, keepdim=True)
+    contenders = open_.sum(1, dtype=torch.int32)  # in int64 the sum costs twenty times as much
     undecided = contenders > 1
     if not bool(undecided.any()):
         return index, undecided
