@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import CHUNK_NUMBERS
 from engine.params import Real, Whole, declare
 from engine.solvers.contest import ranked
 from engine.solvers.exact_products import ExactProducts
@@ -18,6 +17,8 @@ from engine.values import Ranking
 
 KEPT_ROWS = 4096
 """Up to so many documents in the ground set all their similarities are kept (128 MiB); beyond, made when asked for."""
+BLOCK = 64
+"""How many documents' similarities are looked at in one go."""
 FRESH = 16
 """How many gains are brought up to date at first; every further look at the same pick takes twice as many."""
 
@@ -27,7 +28,8 @@ FRESH = 16
     title="Facility location",
     paper="Lin & Bilmes 2011",
     equation=(
-        r"\max_{|Y|=k} \lambda\sum_{i\in Y} r_i+(1-\lambda)\frac{k}{|P|}\sum_{j\in P}\max\Bigl(0,\max_{i\in Y}s_{ij}\Bigr)"
+        r"\max_{|Y|=k} \lambda\sum_{i\in Y} r_i"
+        r"+(1-\lambda)\frac{k}{|P|}\sum_{j\in P}\max\Bigl(0,\max_{i\in Y}s_{ij}\Bigr)"
     ),
     cost="|P|²·d",
     order=70,
@@ -80,8 +82,8 @@ class FacilityLocation(Selector):
 
 def _answers(c: Candidates, k: int, size: int, weights: list[float]) -> list[Ranking]:
     """The ranking of each weight, over ground sets of `size` candidates."""
-    best, relevance = ranked(c.relevance, size, c.relevance_error, c.exact_relevance)
-    ground, order = best.sort(dim=1)
+    ground, relevance = ranked(c.relevance, size, c.relevance_error, c.exact_relevance)
+    ground, order = ground.sort(dim=1)
     relevance = relevance.gather(1, order)
     whole = size == c.count
     found: list[list[tuple[Tensor, Tensor, int]]] = [[] for _ in weights]
@@ -91,7 +93,7 @@ def _answers(c: Candidates, k: int, size: int, weights: list[float]) -> list[Ran
             covering = _Covering(c.vectors[ground[b]] if c.shared else c.vectors[b, ground[b]])
         for answers, weight in zip(found, weights, strict=True):
             # Greed alone could begin, and at k = 1 end, with another document than the most relevant.
-            only = torch.searchsorted(ground[b], best[b, 0]) if k == 1 else None
+            only = order[b].argmin() if k == 1 else None
             answers.append(covering.greedy(relevance[b], weight, k, only))
     rankings = []
     for answers in found:
@@ -123,8 +125,7 @@ class _Covering:
 
     def covered(self, index: Tensor, cover: Tensor) -> Tensor:
         """(m,) by how much each document at `index` raises the cover, (p,), in total."""
-        blocks = index.split(max(1, CHUNK_NUMBERS // (16 * self.size)))
-        return torch.cat([(self.similarities(block) - cover).clamp_min_(0).sum(1) for block in blocks])
+        return torch.cat([(self.similarities(i) - cover).clamp_min_(0).sum(1) for i in index.split(BLOCK)])
 
     def greedy(self, relevance: Tensor, weight: float, k: int, only: Tensor | None) -> tuple[Tensor, Tensor, int]:
         """(k,) picks and their (k,) gains, and how many gains were computed; `only`: the first pick, where given.
@@ -143,7 +144,7 @@ class _Covering:
             while step:
                 top, index = torch.where(fresh, -torch.inf, bound).topk(min(width, self.size))
                 # Who may equal the best is looked at too: of equals the lowest row wins.
-                index = index[(top >= torch.where(fresh, bound, -torch.inf).max()) & top.isfinite()]
+                index = index[(top >= torch.where(fresh, bound, -torch.inf).max()) & (top > -torch.inf)]
                 if not len(index):
                     break
                 bound[index] = own[index] + share * self.covered(index, cover)

@@ -20,12 +20,12 @@ class ExactProducts:
     def __init__(self, rows: Tensor) -> None:
         rows = rows.double()
         bits = (53 - math.ceil(math.log2(rows.shape[1]))) // 2
-        # Every entry is less than 2^exponent, and the high part a multiple of 2^(exponent − bits).
-        exponent = torch.frexp(rows.abs().amax(1, keepdim=True)).exponent
-        one = rows.new_ones(())
-        step = torch.ldexp(one, exponent - bits)
+        # Every entry is less than 2^exponent; below 2^-900 there is nothing that a product could keep.
+        exponent = torch.frexp(rows.abs().amax(1, keepdim=True)).exponent.clamp_min(-900)
+        ones = torch.ones_like(exponent, dtype=torch.float64)
+        step = torch.ldexp(ones, exponent - bits)
         self.high = (rows / step).round_().mul_(step)
-        step = torch.ldexp(one, exponent - 2 * bits)
+        step = torch.ldexp(ones, exponent - 2 * bits)
         self.low = ((rows - self.high) / step).round_().mul_(step)
 
     def gram(self) -> Tensor:
