@@ -1,4 +1,4 @@
-"""facility_location: relevance and coverage of a ground set, Lin & Bilmes 2011, eqs. 3 and 4, lazily greedy."""
+"""facility_location: relevance and coverage of a ground set, Lin & Bilmes 2011, §4, lazily greedy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ class FacilityLocation(Selector):
             high=1.0,
             symbol="λ",
             help="1 is pure relevance, 0 pure coverage.",
-            source="eq. 3",
         )
     )
     ground_set: int | None = declare(
@@ -56,7 +55,6 @@ class FacilityLocation(Selector):
             unset="the whole corpus",
             symbol="P",
             help="How many of the most relevant documents are chosen from, and are to be represented.",
-            source="eq. 4",
         )
     )
 

@@ -78,8 +78,8 @@ class _Race:
         self.along = (inner.relevance * self.scale).mul_((1 / length).to(c.vectors.dtype).unsqueeze(1))
         self.score = torch.empty_like(self.along)  # one buffer: fresh memory costs as much as what is written to it
         self.along_error = inner.relevance_error.double() * self.scale / length
-        self.squares = (c.squares.sqrt() * self.scale) ** 2
         # Stored unit rows count as exactly 1 long, up to the 8 units of float32 that Matrix.unit allows.
+        self.squares = None if c.matrix.unit else (c.squares.sqrt() * self.scale) ** 2
         allowed = 17 * torch.finfo(torch.float32).eps if c.matrix.unit else 0.0
         self.squares_error = max(c.similarity_error, allowed) * self.scale**2
         # The steps after the products, and what float64 itself rounds in sums of d terms.
@@ -108,13 +108,15 @@ class _Race:
         x_error = self.along_error / s + self.rough
         point_error = replace(c, queries=point, inner_product=True).relevance_error.double()
         y_error = 2 * self.scale * point_error / s + self.squares_error / s**2 + self.rough
-        y = c.products(point).mul_(column(2 * self.scale / s)).add_(column((length / s) ** 2))
-        y.addcmul_(self.squares, column(1 / s**2))
+        y, own = c.products(point), self.scale**2 if self.squares is None else 0.0
+        torch.addcmul(column((length**2 + own) / s**2), y, column(2 * self.scale / s), out=y)
+        if self.squares is not None:
+            y.addcmul_(self.squares, column(1 / s**2))
         # Under four errors of y anything from −1 to 1 is possible. Above them |1/√y − 1/√ŷ| ≤ 0.77·error/ŷ^1.5 and
         # 1/√y ≤ 1.16/√ŷ, whence the bound on x/√y, |x/√ŷ| being at most 1.2.
         floor = column(4 * y_error)
         lost = y <= floor if bool((y.amin(1, keepdim=True) < floor.clamp_min(1 / 16)).any()) else None
-        inverse = torch.maximum(y, floor, out=y).rsqrt_()
+        inverse = (y if lost is None else torch.maximum(y, floor)).rsqrt_()
         width = inverse.amax(1, keepdim=True) if lost is None else inverse
         error = width * (1.2 * column(x_error) + column(y_error) * width)
         error = error.squeeze(1) if lost is None else torch.where(lost, 3, error)
