@@ -8,6 +8,7 @@ from instances import FAMILIES, problem
 import engine
 from engine.candidates import Candidates
 from engine.matrix import Matrix
+from engine.selection.vrsd import _Race
 from engine.solvers.contest import best
 
 
@@ -96,6 +97,7 @@ def test_a_zero_query_has_cosine_zero_to_everything():
     other = np.ones(7, dtype=np.float32)
     answer = engine.select("vrsd", rows, np.stack([np.zeros(7, np.float32), other]), k=5)
     assert answer.index[0].tolist() == [0, 1, 2, 3, 4] and answer.gain[0].tolist() == [0] * 5
+    assert answer.info[0]["close_calls"] <= 1, "hopeless cosines were computed"
     assert torch.equal(answer.index[1], engine.select("vrsd", rows, other, k=5).index[0])
 
 
@@ -213,6 +215,29 @@ def test_thread_count_and_block_size_change_nothing(monkeypatch):
     blocks = engine.select("vrsd", rows, queries, k=25)
     for other in (two, blocks):
         assert torch.equal(one.index, other.index) and torch.equal(one.gain, other.gain)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_fast_cosine_is_further_off_than_its_bound(family, dtype):
+    """Rows of every size, and sums steered to be short, where a cosine is worth least."""
+    worst = 0.0
+    for seed in range(12):
+        rows, queries = problem(family, seed, n=120, d=2 + 3 * seed, dtype=dtype)
+        rows = torch.tensor(rows * dtype((1.0, 1e-9, 1e9)[seed % 3]))
+        queries = torch.tensor(queries)
+        race = _Race(Candidates(rows, queries @ rows.T, queries, Matrix(rows)))
+        every = torch.arange(3)
+        pick = (queries @ rows.T).argmax(1)
+        for step in range(6):
+            race.add(every, pick)
+            score, error = race.cosines()
+            free = score > -torch.inf
+            truth = race.exact(every.repeat_interleave(120), torch.arange(120).repeat(3)).view(3, 120)
+            error = error.unsqueeze(1) if error.ndim == 1 else error
+            worst = max(worst, float(((score - truth).abs() / error)[free].max()))
+            pick = torch.where(free, truth if step % 2 else -truth.abs(), -2).argmax(1)
+    assert 1e-4 < worst < 1
 
 
 def test_a_contest_weighs_each_candidates_own_error():

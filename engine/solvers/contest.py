@@ -38,7 +38,9 @@ def best(
     undecided = contenders > 1
     if not bool(undecided.any()):
         return index, undecided
-    batch, candidate = (open_ & undecided.unsqueeze(1)).nonzero(as_tuple=True)
+    problems = undecided.nonzero().flatten()
+    batch, candidate = open_[problems].nonzero(as_tuple=True)
+    batch = problems[batch]
     if len(candidate) > CROWD * len(score) and (alike := twins()) is not None:
         batch, candidate, contenders = _one_of_a_kind(batch, candidate, alike, len(score))
     value = exact(batch, candidate)
