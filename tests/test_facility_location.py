@@ -97,6 +97,17 @@ def test_lazy_equals_eager(monkeypatch):
             check(rows, queries[0], (lazy.index[0], lazy.gain[0], lazy.info[0]), weight, 300, 40)
 
 
+def test_a_stale_gain_that_equals_the_best_is_looked_at(monkeypatch):
+    """Equal kinds, all orthogonal: what a twin of a chosen row once gained is what the others still gain."""
+    monkeypatch.setattr("engine.selection.facility_location.FRESH", 1)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        kind = rng.permutation(np.repeat(np.arange(8), 3))
+        answer = solve(np.eye(8)[kind], np.ones(8), 8, 0.0, None)
+        assert answer.index[0].tolist() == sorted(int(np.flatnonzero(kind == k)[0]) for k in range(8))
+        assert (answer.gain == 1).all()
+
+
 def test_similarities_made_when_asked_for_are_the_kept_ones(monkeypatch):
     rows, queries = problem("degenerate", 5, n=300, d=33)
     kept = solve(rows, queries, 20, 0.4, None)

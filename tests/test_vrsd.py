@@ -1,5 +1,7 @@
 """vrsd against a float64 oracle of its Algorithm 1, and what happens at the edges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -160,6 +162,17 @@ def test_near_ties_are_settled_in_float64_at_every_scale():
     assert misled > 10, "the instances are too easy to show anything"
 
 
+def test_sums_of_the_longest_rows_do_not_overflow():
+    """Rows as long as Matrix admits: the square of a sum of five would be too large a number."""
+    for dtype in (np.float32, np.float64):
+        rows, queries = problem("random", 11, n=40, d=6, dtype=dtype)
+        plain = engine.select("vrsd", rows, queries, k=12)
+        longest = dtype(0.99 * np.sqrt(np.finfo(dtype).max) / 4)
+        long = engine.select("vrsd", rows * longest, queries, k=12)
+        assert torch.equal(long.index, plain.index)
+        assert torch.allclose(long.gain, plain.gain, atol=1e-6)
+
+
 def test_a_short_sum_leaves_its_neighbours_open():
     """Candidates that nearly cancel the sum have no float32 cosine; one of them may be the best all the same."""
     rng = np.random.default_rng(8)
@@ -220,13 +233,19 @@ def test_thread_count_and_block_size_change_nothing(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_fast_cosine_is_further_off_than_its_bound(family, dtype):
-    """Rows of every size, and sums steered to be short, where a cosine is worth least."""
+    """Rows of every size and of length almost 1, relevances as far off as they may be, sums steered to be short."""
     worst = 0.0
     for seed in range(12):
         rows, queries = problem(family, seed, n=120, d=2 + 3 * seed, dtype=dtype)
-        rows = torch.tensor(rows * dtype((1.0, 1e-9, 1e9)[seed % 3]))
-        queries = torch.tensor(queries)
-        race = _Race(Candidates(rows, queries @ rows.T, queries, Matrix(rows)))
+        rng = np.random.default_rng(seed)
+        if seed % 2 and family != "degenerate":
+            rows = rows * (1 + 9e-7 * rng.uniform(-1, 1, size=(120, 1))).astype(dtype)
+        else:
+            rows = rows * dtype((1.0, 1e-9, 1e9)[seed % 3])
+        rows, queries = torch.tensor(rows), torch.tensor(queries)
+        plain = Candidates(rows, queries @ rows.T, queries, Matrix(rows))
+        off = 0.9 * torch.tensor(rng.choice([-1, 1], size=(3, 120))) * plain.relevance_error.unsqueeze(1)
+        race = _Race(replace(plain, relevance=plain.relevance + off.to(rows.dtype)))
         every = torch.arange(3)
         pick = (queries @ rows.T).argmax(1)
         for step in range(6):
