@@ -204,7 +204,8 @@ def exact_scores(marginal: Marginal, weight: float, rows: Tensor, relevance: Ten
     for part, rel in zip(rows.split(size), relevance.split(size), strict=True):
         squares = (part * part).sum(1)
         if len(points):
-            state = marginal.fold(marginal.start(squares), (points.unsqueeze(1) * part).sum(2))
+            # Each row's sums run over memory in order; sums across rows would depend on a row's place among them.
+            state = marginal.fold(marginal.start(squares), (part.unsqueeze(1) * points).sum(2).T)
             parts.append(marginal.score(marginal.terms(at, rel, squares), state))
         else:
             parts.append(marginal.alone(at, rel, squares))
