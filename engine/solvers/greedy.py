@@ -100,13 +100,14 @@ class _Batch:
     def __init__(self, c: Candidates, k: int, marginal: Marginal, weights: Sequence[float], window: int | None) -> None:
         self.c, self.k, self.marginal, self.weights, self.window = c, k, marginal, weights, window
         grid = [(b, w) for b in range(c.batch) for w in weights]
-        pool = min(max(8 * k, POOL[0]), POOL[1])
+        # Problems with a pool in common share its products, so it may be larger.
+        pool = min(max(8 * k, POOL[0]), POOL[1] * (1 if len(weights) == 1 else 4))
         self.problems = [Problem(at, b, w, pool, REACH * pool) for at, (b, w) in enumerate(grid)]
         self.weight = c.relevance.new_tensor([[w] for _, w in grid])
         self.queries = c.queries.double() if c.inner_product else None
         self.squares = c.squares
         self.upper: Tensor | None = None
-        self.scale = max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
+        self.margin = marginal.margin * max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
         keep = marginal.orthogonal and window is None
         self.basis = c.queries.new_zeros(len(grid), k, c.vectors.shape[1], dtype=torch.float64) if keep else None
         # With a window old picks lose their say: a bound holds for so many steps as the picks it is made of stay in.
@@ -289,21 +290,23 @@ class _Batch:
         query = [p.query for p in problems]
         queries = None if self.queries is None else self.queries[query]
         relevance = c.relevance[query][:, ids].double() if queries is None else queries @ rows.T
-        held = padded([self._points(p, self._oldest(p)) for p in problems], repeat=not self.marginal.orthogonal)
+        basis = None if self.basis is None else padded([self._points(p, 0) for p in problems], repeat=False)
         inner = None
         if everything and self._small() and len(ids) > POOL[0]:
             inner = c.matrix.gram if c.shared else gram(rows)
-        elif self._worth_a_gram(len(ids), FRUITFUL // 4 * len(problems)):
+        elif len(problems) == 1 and self._worth_a_gram(len(ids), FRUITFUL // 4):
             inner = gram(rows)
-        lane = Lane(self.marginal, problems, ids, rows, relevance, queries, held, inner, self.scale, c.count)
+        lane = Lane(self.marginal, problems, ids, rows, relevance, queries, basis, inner, self._rows, self.window)
         before = [len(p.picks) for p in problems]
         stop = [self.k if everything else min(self.k, done + self.horizon) for done in before]
-        lane.run(stop, tau, self.window, self._rows)
+        # In a pool of its own a problem's chosen rows come last, so they are there only when little else is.
+        free = len(problems) == 1 and len(ids) + before[0] <= c.count
+        lane.run(stop, tau, self.margin, free)
         for g, (p, done) in enumerate(zip(problems, before, strict=True)):
             p.largest = max(p.largest, len(ids))
             made = len(p.picks) - done
-            if self.basis is not None and made:
-                self.basis[p.at, done : len(p.picks)] = lane.points[g, held.shape[1] : held.shape[1] + made]
+            if basis is not None and made:
+                self.basis[p.at, done : len(p.picks)] = lane.basis[g, basis.shape[1] : basis.shape[1] + made]
 
     def _settle(self, p: Problem) -> None:
         """The next pick from all candidates whose bound reaches the best one's score, in float64."""

@@ -47,8 +47,8 @@ class Lane:
     """Rows of the corpus, (m, d) in float64, and G problems that choose among them.
 
     ids: (m,) the rows' positions, ascending; relevance: (G, m) float64; queries: (G, d) float64 whose inner products
-    they are, or None; points: (G, t, d) those of the picks so far, padded with zeros or repetitions; gram: (m, m)
-    float64 or None; scale: of scores and squared lengths; count: how many rows the corpus has.
+    they are, or None; basis: (G, t, d) the points of the picks so far, where they are kept; gram: (m, m) float64 or
+    None; fetch: gives the float64 rows of the corpus at given positions; window: only the last so many picks count.
     """
 
     def __init__(
@@ -59,40 +59,35 @@ class Lane:
         rows: Tensor,
         relevance: Tensor,
         queries: Tensor | None,
-        points: Tensor,
+        basis: Tensor | None,
         gram: Tensor | None,
-        scale: float,
-        count: int,
+        fetch: Callable[[list[int]], Tensor],
+        window: int | None,
     ) -> None:
         self.marginal, self.problems, self.queries = marginal, problems, queries
         self.ids, self.rows, self.relevance, self.gram = ids.tolist(), rows, relevance, gram
-        self.points, self.filled = points, points.shape[1]
+        self.basis, self.filled = basis, 0 if basis is None else basis.shape[1]
+        self.fetch, self.window = fetch, window
         self.squares = torch.linalg.vector_norm(rows, dim=1).square_()
-        self.margin = marginal.margin * scale
         weight = torch.tensor([[p.weight] for p in problems], dtype=rows.dtype, device=rows.device)
         self.terms = marginal.terms(weight, relevance, self.squares)
-        # In a pool of its own a problem's chosen rows come last, so they are there only when little else is.
-        if len(problems) > 1 or len(self.ids) + len(problems[0].picks) > count:
-            place = {row: at for at, row in enumerate(self.ids)}
-            for g, problem in enumerate(problems):
-                for row in problem.picks:
-                    if row in place:
-                        self.terms.drop_one(g, place[row])
-        self.steps: list[Tensor] = []
+        self.columns = Columns(rows)
 
-    def run(self, stop: list[int], tau: list[float], window: int | None, fetch: Callable[[list[int]], Tensor]) -> None:
+    def run(self, stop: list[int], tau: list[float], margin: float, free: bool) -> None:
         """Pick for every problem until it has stop[g] documents or one outside the pool could score as much.
 
-        tau: upper bounds on the scores of everything outside; window: only the last so many picks count; fetch: gives
-        the float64 rows of the corpus at given positions.
+        tau: upper bounds on the scores of everything outside; margin: scores this close are settled in one fixed
+        order of summation; free: no problem has chosen a row of the pool yet.
         """
         marginal, terms = self.marginal, self.terms
-        if marginal.orthogonal and window is None:
+        if not free:
+            self._leave_out_chosen()
+        if self.basis is not None:
             more = max(s - len(p.picks) for s, p in zip(stop, self.problems, strict=True))
-            self.points = torch.nn.functional.pad(self.points, (0, 0, 0, more))
-        state = self._folded(self.points[:, : self.filled])
+            self.basis = torch.nn.functional.pad(self.basis, (0, 0, 0, more))
+        state = self._state()
         live = [(g, p, tau[g], stop[g]) for g, p in enumerate(self.problems) if len(p.picks) < stop[g]]
-        two, close = min(2, len(self.ids)), 2 * self.margin
+        two, close = min(2, len(self.ids)), 2 * margin
         while True:
             score = marginal.score(terms, state)
             value, at = score.topk(two, dim=1)
@@ -101,55 +96,69 @@ class Lane:
             for entry in tuple(live):
                 g, problem, outside, enough = entry
                 best, place = values[g][0], places[g][0]
-                if best - self.margin <= outside:
+                if best - margin <= outside:
                     live.remove(entry)
                     continue
-                if best - values[g][-1] <= close and two == 2:
-                    at[g, 0] = place = self._settled(g, score[g] >= best - close)
+                if two == 2 and best - values[g][1] <= close:
+                    at[g, 0] = places[g][0] = place = self._settled(g, score[g] >= best - close)
                 problem.add(self.ids[place], best, marginal.below)
                 if len(problem.picks) == enough:
                     live.remove(entry)
             if not live:
                 return
             terms.drop(at)
-            if window is None:
-                state = marginal.fold_one(state, self._absorbed(at[:, 0]))
+            if self.window is None:
+                state = marginal.fold_one(state, self._absorbed(at[:, 0], [places[g][0] for g, *_ in live], live))
             else:
-                self.points = self.windowed(window, fetch)
-                self.filled = self.points.shape[1]
-                state = self._folded(self.points)
+                state = self._state()
 
-    def windowed(self, window: int, fetch: Callable[[list[int]], Tensor]) -> Tensor:
-        """(G, ≤ window, d) points of each problem's last picks."""
-        rows = [fetch(p.picks[-window:]) for p in self.problems]
-        return padded([span(self.marginal, r, r[:0]) for r in rows], repeat=not self.marginal.orthogonal)
+    def points(self, g: int) -> Tensor:
+        """(t, d) the points of a problem's picks that count."""
+        if self.basis is not None:
+            return self.basis[g, : self.filled]
+        picks = self.problems[g].picks
+        rows = self.fetch(picks if self.window is None else picks[-self.window :])
+        return span(self.marginal, rows, rows[:0])
 
-    def _folded(self, points: Tensor) -> Tensor:
-        state = self.marginal.start(self.squares).expand_as(self.relevance)
-        if not points.shape[1]:
-            return state
-        return self.marginal.fold(state, (points.flatten(0, 1) @ self.rows.T).view(*points.shape[:2], -1))
+    def _leave_out_chosen(self) -> None:
+        place = {row: at for at, row in enumerate(self.ids)}
+        for g, problem in enumerate(self.problems):
+            if here := [place[row] for row in problem.picks if row in place]:
+                self.terms.base[g, here] = -torch.inf
+                if self.terms.after is not None:
+                    self.terms.after[g, here] = -torch.inf
 
-    def _absorbed(self, at: Tensor) -> Tensor:
-        """(G, m) products of the candidates with the points of the picks `at`, which are kept."""
+    def _state(self) -> Tensor:
+        """(G, m) the state from all picks that count."""
+        start = self.marginal.start(self.squares).expand_as(self.relevance)
+        longest = max(len(p.picks) for p in self.problems)
+        if not longest:
+            return start
+        if self.marginal.orthogonal or self.window is not None:
+            points = padded([self.points(g) for g in range(len(self.problems))], repeat=not self.marginal.orthogonal)
+            products = points.flatten(0, 1) @ self.rows.T
+            return self.marginal.fold(start, products.view(*points.shape[:2], -1))
+        # Problems that chose the same document share its products.
+        picks = [p.picks + p.picks[-1:] * (longest - len(p.picks)) for p in self.problems]
+        unique = list(dict.fromkeys(row for p in picks for row in p))
+        at = {row: i for i, row in enumerate(unique)}
+        products = self.fetch(unique) @ self.rows.T
+        if len(self.problems) == 1:
+            return self.marginal.fold(start, products.unsqueeze(0))
+        return self.marginal.fold(start, products[torch.tensor([[at[row] for row in p] for p in picks])])
+
+    def _absorbed(self, at: Tensor, places: list[int], live: list) -> Tensor:
+        """(G, m) products of the candidates with the points of the picks `at`, (G,); `places` are the live ones'."""
         if self.gram is not None:
-            self.steps.append(at)
             return self.gram.index_select(0, at)
-        row = self.rows.index_select(0, at)
         if self.marginal.orthogonal:
-            row = residual(self.marginal, row, self.points[:, : self.filled])
-            self.points[:, self.filled] = row
+            row = residual(self.marginal, self.rows.index_select(0, at), self.basis[:, : self.filled])
+            self.basis[:, self.filled] = row
             self.filled += 1
-        else:
-            self.steps.append(at)
-        return products(self.rows, row)
-
-    def _points(self, g: int) -> Tensor:
-        """(t, d) the points of a problem's picks."""
-        points = self.points[g, : self.filled]
-        if not self.steps:
-            return points
-        return torch.cat([points, self.rows[torch.stack([at[g] for at in self.steps])]])
+            return products(self.rows, row)
+        if len(self.problems) == 1:
+            return products(self.rows, self.rows.index_select(0, at))
+        return self.columns.of([g for g, *_ in live], places, len(self.problems))
 
     def _settled(self, g: int, open_: Tensor) -> int:
         """The best of near-equal candidates, the lowest row of equal ones."""
@@ -161,8 +170,30 @@ class Lane:
                 first = lowest_twin(rows) == torch.arange(len(at), device=at.device)
                 at, rows = at[first], rows[first]
             relevance = (rows * self.queries[g]).sum(1)
-        score = exact_scores(self.marginal, self.problems[g].weight, rows, relevance, self._points(g))
+        score = exact_scores(self.marginal, self.problems[g].weight, rows, relevance, self.points(g))
         return int(at[score.argmax()])
+
+
+class Columns:
+    """Products of all rows with some of them, each made once: problems at neighbouring weights pick much the same."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+        self.slot: dict[int, int] = {}
+        self.held = rows.new_empty(0, len(rows))
+
+    def of(self, live: list[int], places: list[int], problems: int) -> Tensor:
+        """(G, m) the products of each live problem's pick; any column will do for those that are done."""
+        if new := [place for place in dict.fromkeys(places) if place not in self.slot]:
+            used = len(self.slot)
+            if used + len(new) > len(self.held):
+                self.held = torch.cat([self.held, self.rows.new_empty(len(self.held) + 8 * len(new), len(self.rows))])
+            self.held[used : used + len(new)] = products(self.rows, self.rows[new])
+            self.slot |= {place: used + i for i, place in enumerate(new)}
+        slots = [self.slot[places[0]]] * problems
+        for g, place in zip(live, places, strict=True):
+            slots[g] = self.slot[place]
+        return self.held.index_select(0, torch.tensor(slots, device=self.held.device))
 
 
 def padded(parts: list[Tensor], repeat: bool) -> Tensor:
