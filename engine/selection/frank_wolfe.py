@@ -39,7 +39,7 @@ class FrankWolfe(Selector):
             low=0.0,
             high=1.0,
             symbol="δ",
-            help="Curvature added to the relaxation: 1 makes it tight, the paper's choice; less has fewer local maxima.",
+            help="Curvature added to the relaxation: 1, the paper's, makes it tight; less has fewer local maxima.",
             source="eq. 4, Theorem 2.5",
         )
     )

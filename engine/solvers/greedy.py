@@ -51,7 +51,7 @@ def _one(p: Quadratic, at: Tensor) -> Tensor:
             pick = picked[0]
             h[0, pick] = -torch.inf
             # The first pick is by relevance alone: its scores are no field at θ = 0.
-            pool = _Pool.of(p, at, y, h[0], float(error)) if 0 < p.weight or step else None
+            pool = _Pool.of(p, at, y, h[0], float(error)) if p.weight > 0 or step else None
         chosen[step] = pick
         y += p.c.rows(at, pick.view(1)).double()
     return chosen

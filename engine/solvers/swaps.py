@@ -20,7 +20,7 @@ from engine.solvers.shortlist import Shortlist
 
 LARGEST = 2048
 """Sets beyond this size are not polished: their Gram matrices and swaps would take minutes."""
-NARROWEST = 64
+NARROWEST = 128
 """The shortlist holds at least so many candidates beside the set, and as many as the set has."""
 ROUNDS = 12
 """How often a problem may need a further pass."""
@@ -147,7 +147,7 @@ def _verified(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float
 
 
 def _rivals(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float, tolerance: float) -> Tensor:
-    """Candidates beyond the shortlist that may improve the set, best bounds first, at most JOINING."""
+    """Candidates beyond the shortlist that improve the set, best first, at most JOINING."""
     c, short = p.c, search.short
     device = h.device
     stays = torch.from_numpy(short.marginal(search.chosen)).to(device)
@@ -165,17 +165,42 @@ def _rivals(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float, 
     ids = open_.nonzero().flatten()
     if not len(ids):
         return ids
+    gain = _best_swaps(p, at, ids, h, members.to(h.dtype), stays.to(h.dtype))
     error += 2 * p.beta * c.similarity_error
-    members, gains = members.to(h.dtype).T, []
-    for part in ids.split(max(1, CHUNK_NUMBERS // max(p.k, members.shape[0]))):
-        rows = c.rows(at.expand(len(part)), part)
-        gains.append(h[part] + torch.addmm(-stays.to(h.dtype), rows, members, alpha=p.beta).amax(1))
-    gain = torch.cat(gains)
-    kept = gain > tolerance - error
-    ids, gain = ids[kept], gain[kept]
-    if len(ids) > NARROWEST and (alike := c.twins) is not None:
+    band = gain > tolerance - error
+    ids, gain = ids[band], gain[band]
+    if len(ids) > JOINING and (alike := c.twins) is not None:
         ids, gain = _new_kinds(alike, ids, gain, search)
-    return ids[gain.argsort(descending=True, stable=True)[:JOINING]]
+    if not len(ids):
+        return ids
+    y = members.sum(0)
+
+    def exact(_: Tensor, index: Tensor) -> Tensor:
+        parts = []
+        for part in ids[index].split(max(1, CHUNK_NUMBERS // max(members.shape))):
+            rows, batch = c.rows(at.expand(len(part)), part).double(), at.expand(len(part))
+            own = p.linear * c.exact_relevance(batch, part) - p.beta * (rows @ y)
+            parts.append(own + torch.addmm(-stays, rows, members.T, alpha=p.beta).amax(1))
+        return torch.cat(parts)
+
+    order, sure = ranked(gain.unsqueeze(0), min(len(ids), JOINING), torch.full_like(gain[:1], error), exact)
+    return ids[order[0][sure[0] > tolerance]]
+
+
+def _best_swaps(p: Quadratic, at: Tensor, ids: Tensor, h: Tensor, members: Tensor, stays: Tensor) -> Tensor:
+    """What each candidate of `ids` would gain in the best member's place, in the vectors' precision."""
+    c = p.c
+    size = max(1, CHUNK_NUMBERS // max(len(members), members.shape[1]))
+    stays = -stays.unsqueeze(1)
+    if c.shared and 2 * len(ids) > c.count:
+        # Where most are asked for, reading all in place is faster than gathering them.
+        blocks = [torch.addmm(stays, members, rows.T, alpha=p.beta).amax(0) for rows in c.vectors.split(size)]
+        return h[ids] + torch.cat(blocks)[ids]
+    blocks = [
+        torch.addmm(stays, members, c.rows(at.expand(len(part)), part).T, alpha=p.beta).amax(0)
+        for part in ids.split(size)
+    ]
+    return h[ids] + torch.cat(blocks)
 
 
 def _new_kinds(alike: Tensor, ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
