@@ -21,39 +21,39 @@ DENSE = 4096
 """Up to so many candidates every pick makes a pass, all problems together."""
 POOL = 1024
 """How many candidates beyond 2k a pool holds."""
+TOGETHER = 64
+"""So many problems have pools at a time."""
 
 
 def greedy(p: Quadratic) -> Tensor:
     """(B, k) candidates in the order of the picks: the most relevant, then the largest θ(k−1) r_i − 2(1−θ) u_i·y."""
-    if p.c.count <= max(DENSE, 4 * (POOL + 2 * p.k)):
-        return _in_step(p)
-    return torch.stack([_one(p, p.every[b : b + 1]) for b in range(p.c.batch)])
+    pooled = p.c.count > max(DENSE, 4 * (POOL + 2 * p.k))
+    return torch.cat([_in_step(p, at, pooled) for at in p.every.split(TOGETHER if pooled else p.c.batch)])
 
 
-def _in_step(p: Quadratic) -> Tensor:
-    c = p.c
-    chosen = torch.empty(c.batch, p.k, dtype=torch.int64, device=p.every.device)
-    y = torch.zeros(c.batch, c.vectors.shape[-1], dtype=torch.float64, device=p.every.device)
+def _in_step(p: Quadratic, at: Tensor, pooled: bool) -> Tensor:
+    """The picks of some problems, which share the passes that their pools leave necessary."""
+    chosen = torch.empty(len(at), p.k, dtype=torch.int64, device=at.device)
+    y = torch.zeros(len(at), p.c.vectors.shape[-1], dtype=torch.float64, device=at.device)
+    pools: list[_Pool | None] = [None] * len(at)
     for step in range(p.k):
-        chosen[:, step] = _dense_pick(p, p.every, y, chosen[:, :step])[0]
-        y += c.rows(p.every, chosen[:, step]).double()
-    return chosen
-
-
-def _one(p: Quadratic, at: Tensor) -> Tensor:
-    chosen = torch.empty(p.k, dtype=torch.int64, device=at.device)
-    y = torch.zeros(1, p.c.vectors.shape[-1], dtype=torch.float64, device=at.device)
-    pool: _Pool | None = None
-    for step in range(p.k):
-        pick = pool.pick(y, chosen[:step]) if pool else None
-        if pick is None:
-            picked, h, error = _dense_pick(p, at, y, chosen[:step].unsqueeze(0))
-            pick = picked[0]
-            h[0, pick] = -torch.inf
-            # The first pick is by relevance alone: its scores are no field at θ = 0.
-            pool = _Pool.of(p, at, y, h[0], float(error)) if p.weight > 0 or step else None
-        chosen[step] = pick
-        y += p.c.rows(at, pick.view(1)).double()
+        left = torch.arange(len(at), device=at.device)
+        if pooled:
+            picks = [pool and pool.pick(y[i : i + 1], chosen[i, :step]) for i, pool in enumerate(pools)]
+            for i, pick in enumerate(picks):
+                if pick is not None:
+                    chosen[i, step] = pick
+            left = left[[pick is None for pick in picks]]
+        if len(left):
+            chosen[left, step], h, error = _dense_pick(p, at[left], y[left], chosen[left, :step])
+            h.scatter_(1, chosen[left, step].unsqueeze(1), -torch.inf)
+            # The first pick is by relevance alone: at θ = 0 its scores are no field.
+            if pooled and (step or p.weight > 0):
+                for row, i in enumerate(left.tolist()):
+                    # A pool that served no pick is not replaced at once: pooling may not pay here.
+                    idle = pools[i] is not None and not pools[i].served
+                    pools[i] = None if idle else _Pool.of(p, at[i : i + 1], y[i : i + 1], h[row], float(error[row]))
+        y += p.c.rows(at, chosen[:, step]).double()
     return chosen
 
 
@@ -69,7 +69,7 @@ def _dense_pick(p: Quadratic, at: Tensor, y: Tensor, chosen: Tensor) -> tuple[Te
     return best(h, error, lambda b, i: p.exact_field(at, y, b, i), lambda: c.twins)[0], h, error
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Pool:
     """The best candidates of one problem at y = start, ascending, and a bound on the field of all others there."""
 
@@ -79,6 +79,7 @@ class _Pool:
     ids: Tensor
     rows: Tensor
     outside: float
+    served: int = 0
 
     @staticmethod
     def of(p: Quadratic, at: Tensor, y: Tensor, h: Tensor, error: float) -> _Pool:
@@ -99,7 +100,10 @@ class _Pool:
         zero = torch.zeros_like(self.at)
         winner = self.ids[best(h, error, lambda b, i: p.exact_field(self.at, y, b, self.ids[i]))[0]]
         margin = float(p.exact_field(self.at, y, zero, winner)) - self._beyond(y)
-        return winner[0] if margin > 1e-12 * float(p.scale[self.at]) else None
+        if not margin > 1e-12 * float(p.scale[self.at]):
+            return None
+        self.served += 1
+        return winner[0]
 
     def _beyond(self, y: Tensor) -> float:
         """No candidate outside the pool has a larger field at y."""
