@@ -80,7 +80,7 @@ def test_frank_wolfe_is_mostly_optimal(weight, share, gap):
             kept.append((best.value - got.info[0]["objective"]) / (best.value - best.worst))
     gaps, paper = np.array(gaps), np.array(paper)
     assert (gaps > -1e-9).all() and (gaps <= paper + 1e-9).all()
-    assert (gaps < 1e-9).mean() >= share > (paper < 1e-9).mean() - 0.2
+    assert (gaps < 1e-9).mean() >= max(share, (paper < 1e-9).mean())
     assert gaps.mean() <= gap
 
 

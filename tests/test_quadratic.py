@@ -1,5 +1,7 @@
 """frank_wolfe and max_sum against independent float64 procedures, by brute-force swaps, and at the edges."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -38,7 +40,7 @@ def described(answer, b, oracle, expected_optimal=None):
         return
     marginal = [oracle.marginal(i, got) for i in got]
     assert answer.gain[b, : len(got)].tolist() == pytest.approx(marginal, abs=1e-9 * (1 + oracle.scale))
-    assert all(a >= b - 1e-9 * oracle.scale for a, b in zip(marginal, marginal[1:], strict=False))
+    assert all(a >= b - 1e-9 * oracle.scale for a, b in pairwise(marginal))
     assert info["candidates"] == oracle.n
 
 
@@ -139,9 +141,7 @@ def test_pools_spare_passes(monkeypatch):
     monkeypatch.setattr("engine.solvers.greedy.POOL", 200)
     passes = []
     products = engine.solvers.quadratic.Quadratic.field
-    monkeypatch.setattr(
-        "engine.solvers.quadratic.Quadratic.field", lambda *args: passes.append(1) or products(*args)
-    )
+    monkeypatch.setattr("engine.solvers.quadratic.Quadratic.field", lambda *args: passes.append(1) or products(*args))
     engine.select("max_sum", rows, query, k=50, polish=False)
     assert len(passes) < 25
 
@@ -157,9 +157,7 @@ def test_relevance_may_be_a_scorer_s_own(name):
         polished = engine.make(name, relevance_weight=WEIGHTS[seed % 6])
         shared = Candidates(matrix.vectors, torch.tensor(own), torch.tensor(queries), matrix, False)
         pools = torch.stack([torch.randperm(24)[:15].sort().values for _ in queries])
-        own_pools = Candidates(
-            matrix.vectors[pools], shared.relevance.gather(1, pools), shared.queries, matrix, False
-        )
+        own_pools = Candidates(matrix.vectors[pools], shared.relevance.gather(1, pools), shared.queries, matrix, False)
         for b in range(len(queries)):
             for c, kept in ((shared, np.arange(24)), (own_pools, pools[b].numpy())):
                 oracle = Problem(rows[kept], None, WEIGHTS[seed % 6], 5, relevance=own[b][kept])
