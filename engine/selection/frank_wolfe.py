@@ -65,9 +65,8 @@ class FrankWolfe(Selector):
         p = Quadratic(candidates, k, self.relevance_weight)
         end = ascend(p, self.loading)
         details = {"iterations": end.steps.tolist(), "gap": end.gap.tolist()}
-        index = end.index
-        if self.polish:
-            better = polish(p, index, True, end.field, end.error, end.fresh)
-            index = better.index
-            details |= {"swaps": better.swaps, "swap_optimal": better.optimal, "starts": better.starts}
-        return p.ranking(index, details)
+        if not self.polish:
+            return p.ranking(end.index, details)
+        better = polish(p, end.index, True, end.field, end.error, end.fresh)
+        details |= {"swaps": better.swaps, "swap_optimal": better.optimal, "starts": better.starts}
+        return p.ranking(better.index, details)

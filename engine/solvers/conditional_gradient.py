@@ -41,6 +41,9 @@ def ascend(p: Quadratic, loading: float) -> Ascent:
     """From x = k/n to a stationary point, which is rounded to the k largest x should it not be integral."""
     c, k = p.c, p.k
     batch, n = c.relevance.shape
+    if k == n:
+        index, zero = p.every.new_tensor(range(n)).expand(batch, -1), c.relevance.new_zeros(batch)
+        return Ascent(index, torch.zeros_like(p.every), zero, c.relevance, zero, zero > 0)
     load = p.beta * (1 + loading)
     x = torch.full((batch, n), k / n, dtype=torch.float64, device=c.relevance.device)
     mean, y_error = _mean(c)

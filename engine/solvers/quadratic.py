@@ -59,17 +59,26 @@ class Quadratic:
 
     def field(self, at: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """(b, n) the linear field of y in the vectors' precision, by one pass over them, and (b,) its error bound."""
+        h, error, _ = self.field_beside(at, y, self.c.vectors[:0])
+        return h, error
+
+    def field_beside(self, at: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The field of y, its error bound, and (m, n) products of all candidates with rows (m, d), by one pass.
+
+        Only candidates that the problems share can have products beside.
+        """
         c, z = self.c, self.point(at, y)
         whole = len(at) == c.batch
+        error, beside = c.product_error(z), rows
         if c.shared:
-            h = z.to(c.vectors.dtype) @ c.vectors.T
+            made = torch.cat([z.to(rows.dtype), rows]) @ c.vectors.T
+            h, beside = made[: len(at)], made[len(at) :]
         else:
             h = torch.bmm(c.vectors if whole else c.vectors[at], z.to(c.vectors.dtype).unsqueeze(2)).squeeze(2)
-        error = c.product_error(z)
         if not c.inner_product:
             h = h + self.linear * (c.relevance if whole else c.relevance[at])
             error = error + self.rounding * (self.scale[at] + c.norm * torch.linalg.vector_norm(z, dim=1))
-        return h, error
+        return h, error, beside
 
     @property
     def rounding(self) -> float:
