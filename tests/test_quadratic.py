@@ -141,17 +141,17 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
             plain = answers()
             for ahead in (0, 3):
                 with monkeypatch.context() as patch:
-                    patch.setattr("engine.solvers.greedy.DENSE", 0)
-                    patch.setattr("engine.solvers.greedy.POOL", 20)
-                    patch.setattr("engine.solvers.greedy.TOGETHER", 2)
-                    patch.setattr("engine.solvers.greedy.AHEAD", ahead)
+                    patch.setattr("engine.solvers.sum_greedy.DENSE", 0)
+                    patch.setattr("engine.solvers.sum_greedy.POOL", 20)
+                    patch.setattr("engine.solvers.sum_greedy.TOGETHER", 2)
+                    patch.setattr("engine.solvers.sum_greedy.AHEAD", ahead)
                     for dense, pooled in zip(plain, answers(), strict=True):
                         assert torch.equal(dense.index, pooled.index) and torch.equal(dense.gain, pooled.gain)
 
 
 def test_pools_spare_passes(monkeypatch):
     rows, query = problem("clustered", 3, n=6000, d=32, batch=1)
-    monkeypatch.setattr("engine.solvers.greedy.POOL", 200)
+    monkeypatch.setattr("engine.solvers.sum_greedy.POOL", 200)
     passes = []
     made = engine.solvers.quadratic.Quadratic.field_beside
     monkeypatch.setattr(
