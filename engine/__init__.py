@@ -17,6 +17,7 @@ _HOME = {
     "select": "engine.decoder",
     "select_grid": "engine.decoder",
     "measure": "engine.evaluation.metrics",
+    "optimum": "engine.evaluation.optimum",
     "Corpus": "engine.values",
     "Queries": "engine.values",
     "Qrels": "engine.values",

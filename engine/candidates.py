@@ -97,6 +97,10 @@ class Candidates:
         """Bound on |similarity of two candidates − its exact value|."""
         return self.rounding * self.norm**2 + self.underflow
 
+    def product_error(self, points: Tensor) -> Tensor:
+        """(B,) bound on |products(points) − exact|, for float64 points (B, d) rounded to the vectors' precision."""
+        return self._rounding * self.norm * torch.linalg.vector_norm(points, dim=1) + self._underflow
+
     def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m,) float64 relevance at flat pairs."""
         if not self.inner_product:
