@@ -99,7 +99,7 @@ class Candidates:
 
     def product_error(self, points: Tensor) -> Tensor:
         """(B,) bound on |products(points) − exact|, for float64 points (B, d) rounded to the vectors' precision."""
-        return self._rounding * self.norm * torch.linalg.vector_norm(points, dim=1) + self._underflow
+        return self.rounding * self.norm * torch.linalg.vector_norm(points, dim=1) + self.underflow
 
     def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m,) float64 relevance at flat pairs."""

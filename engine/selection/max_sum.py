@@ -6,8 +6,8 @@ import torch
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
-from engine.solvers.sum_greedy import greedy
 from engine.solvers.quadratic import Quadratic, most_relevant
+from engine.solvers.sum_greedy import greedy
 from engine.solvers.swaps import polish
 from engine.stages import Selector, register
 from engine.values import Ranking

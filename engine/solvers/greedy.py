@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS, gram, products
+from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, GRAM_ROWS, gram, products
 from engine.solvers.contest import best, decide, ranked
 from engine.solvers.lane import Lane, Problem, padded
 from engine.solvers.marginals import Marginal, exact_scores, span
@@ -25,10 +25,10 @@ PASS_NUMBERS = 1 << 18
 """How many products a pass holds at a time: a share of the cache."""
 POINT_NUMBERS = 1 << 24
 """How many numbers the points of one batch may hold (128 MiB)."""
-POOL = (64, 256)
+POOL = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
 FRUITFUL = 16
-REACH = 4
+REACH = 2
 """Bounds are brought up to date for so many times the pool's rows at first."""
 STALLS = 3
 """After so many pools in a row without a pick, near-ties abound and each pick is settled by itself."""
@@ -107,7 +107,10 @@ class _Batch:
         self.queries = c.queries.double() if c.inner_product else None
         self.squares = c.squares
         self.upper: Tensor | None = None
-        self.margin = marginal.margin * max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
+        scale = max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
+        self.margin = scale * marginal.margin
+        self.rounding = scale * 8 * torch.finfo(c.relevance.dtype).eps
+        self.errors = c.relevance_error.tolist()
         keep = marginal.orthogonal and window is None
         self.basis = c.queries.new_zeros(len(grid), k, c.vectors.shape[1], dtype=torch.float64) if keep else None
         # With a window old picks lose their say: a bound holds for so many steps as the picks it is made of stay in.
@@ -126,26 +129,45 @@ class _Batch:
             # On a GPU all problems share one pool: few large steps instead of many small ones.
             for query in dict.fromkeys(0 if self.squares.is_cuda else p.query for p in active):
                 self._round([p for p in active if self.squares.is_cuda or p.query == query])
+        for p in self.problems:
+            if p.rough:
+                p.gains = self._gains(p)
         return self.problems
+
+    def _gains(self, p: Problem) -> list[float]:
+        """The scores at the moments of the picks, in float64."""
+        rows = self._rows(p.picks)
+        at = torch.tensor(p.picks, device=rows.device)
+        relevance = self.c.exact_relevance(torch.full_like(at, p.query), at)
+        inner = rows @ rows.T
+        step = torch.arange(len(at), device=rows.device)
+        ago = step.unsqueeze(1) - step
+        counts = (ago > 0) & (ago <= (self.window or self.k))
+        return self.marginal.gains(p.weight, relevance, inner.masked_fill_(~counts, -torch.inf)).tolist()
 
     def _first(self) -> None:
         """The most relevant document comes first, whatever the weight."""
         c = self.c
         index, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.twins)
-        every = torch.arange(c.batch, device=index.device)
-        relevance = c.exact_relevance(every, index)
-        squares = c.rows(every, index).double().square().sum(1)
         rows, close = index.tolist(), close.tolist()
-        for setting, weight in enumerate(self.weights):
-            gains = self.marginal.alone(relevance.new_tensor(weight), relevance, squares).tolist()
-            for b, (row, gain, called) in enumerate(zip(rows, gains, close, strict=True)):
-                p = self.problems[b * len(self.weights) + setting]
-                p.close_calls += called
-                self._pick(p, row, gain)
+        for p in self.problems:
+            p.close_calls += close[p.query]
+            self._pick(p, rows[p.query], float(self._exact(p, index[p.query : p.query + 1])))
 
     def _small(self) -> bool:
-        """Whether all candidates make one pool: they are few, or all their products are worth having."""
-        return self.c.count <= POOL[0] or self._worth_a_gram(self.c.count, self.k * len(self.problems))
+        """Whether all candidates make one pool: they are few, or in the cache, or all their products worth having."""
+        return (
+            self.c.count <= POOL[0] or self._cached() or self._worth_a_gram(self.c.count, self.k * len(self.problems))
+        )
+
+    def _cached(self) -> bool:
+        """Whether a pass is so cheap that bounds cost more than they save."""
+        return (
+            len(self.problems) == 1
+            and self.c.vectors.numel() <= CACHED_NUMBERS
+            and not self.marginal.orthogonal
+            and self.window is None
+        )
 
     def _worth_a_gram(self, rows: int, picks: int) -> bool:
         return not self.marginal.orthogonal and self.window is None and rows <= min(GRAM_ROWS, 6 * picks)
@@ -201,11 +223,13 @@ class _Batch:
             made = len(p.picks) - done
             if made < min(FRUITFUL, self.horizon):
                 p.pool = min(2 * p.pool, max(POOL[1], self.c.count // 16))
-            p.stalls = 0 if made else p.stalls + 1
+                p.reach *= 4 if p.short else 1
+                p.short = p.short and p in pooled
+            p.stalls = 0 if made or p.short else p.stalls + 1
             self.upper[p.at, p.picks[done:]] = -torch.inf
             if len(p.picks) < self.k and self._spent(p):
                 self._rest(p)
-            elif not made:
+            elif not made and not p.short:
                 self._settle(p)
 
     def _pool(self, problems: list[Problem]) -> tuple[Tensor, list[float]]:
@@ -230,9 +254,8 @@ class _Batch:
             value, index = bound[g].topk(size + 1)
             inside.append(index[:size])
             beyond = float(value[size])
-            if tau[g] > beyond:
-                # What was not brought up to date stands in the way: reach further next time.
-                p.reach *= 4
+            # Where what was not brought up to date stands in the way, a pool without yield reaches further next time.
+            p.short = tau[g] > beyond
             tau[g] = max(tau[g], beyond)
         pool = _union(inside)
         return (pool if ids is None else ids[pool]), tau
@@ -285,23 +308,33 @@ class _Batch:
 
     def _lane(self, problems: list[Problem], ids: Tensor, tau: list[float]) -> None:
         """Picks for problems that share a pool, up to what the bounds outside it, `tau`, allow."""
-        c, everything = self.c, len(ids) == self.c.count
-        rows = c.vectors.double() if everything else c.vectors[ids].double()
+        c, marginal, everything = self.c, self.marginal, len(ids) == self.c.count
         query = [p.query for p in problems]
         queries = None if self.queries is None else self.queries[query]
-        relevance = c.relevance[query][:, ids].double() if queries is None else queries @ rows.T
+        rows = c.vectors if everything else c.vectors.index_select(0, ids)
+        by_gram = everything and len(ids) > POOL[0] and self._worth_a_gram(len(ids), self.k * len(self.problems))
+        if marginal.orthogonal or by_gram or (len(problems) == 1 and not (everything and self._cached())):
+            rows = rows.double()
+            relevance = c.relevance[query][:, ids].double() if queries is None else queries @ rows.T
+            error = [self.margin] * len(problems)
+        else:
+            # Half the memory to move, at the price of more near-ties to settle.
+            relevance = c.relevance[query][:, ids]
+            error = [
+                p.weight * self.errors[p.query] + (1 - p.weight) * c.similarity_error + self.rounding for p in problems
+            ]
+            for p in problems:
+                p.rough = True
         basis = None if self.basis is None else padded([self._points(p, 0) for p in problems], repeat=False)
         inner = None
-        if everything and self._small() and len(ids) > POOL[0]:
+        if by_gram:
             inner = c.matrix.gram if c.shared else gram(rows)
-        elif len(problems) == 1 and self._worth_a_gram(len(ids), FRUITFUL // 4):
-            inner = gram(rows)
         lane = Lane(self.marginal, problems, ids, rows, relevance, queries, basis, inner, self._rows, self.window)
         before = [len(p.picks) for p in problems]
         stop = [self.k if everything else min(self.k, done + self.horizon) for done in before]
         # In a pool of its own a problem's chosen rows come last, so they are there only when little else is.
         free = len(problems) == 1 and len(ids) + before[0] <= c.count
-        lane.run(stop, tau, self.margin, free)
+        lane.run(stop, tau, error, free)
         for g, (p, done) in enumerate(zip(problems, before, strict=True)):
             p.largest = max(p.largest, len(ids))
             made = len(p.picks) - done
@@ -311,7 +344,8 @@ class _Batch:
     def _settle(self, p: Problem) -> None:
         """The next pick from all candidates whose bound reaches the best one's score, in float64."""
         c = self.c
-        top = self.upper[p.at].argmax().unsqueeze(0)
+        top = self.upper[p.at].topk(min(POOL[0], c.count)).indices
+        top = top[self._refreshed([p], top)[0].argmax()].unsqueeze(0) if self.window is None else top[:1]
         reached = float(self._exact(p, top))
         ids = (self.upper[p.at] >= reached).nonzero().flatten()
         if self.window is None:

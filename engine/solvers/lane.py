@@ -1,15 +1,16 @@
-"""A pool in float64 on which several problems are taken forward together, as far as their certificates reach."""
+"""A pool on which several problems are taken forward together, as far as their certificates reach."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.matrix import lowest_twin, products
-from engine.solvers.marginals import Marginal, exact_scores, residual, span
+from engine.solvers.marginals import Marginal, Nearest, exact_scores, residual, span
 
 
 @dataclass
@@ -33,6 +34,10 @@ class Problem:
     fresh: int = 0
     """How many picks the bounds of all candidates know of."""
     stalls: int = 0
+    short: bool = False
+    """Whether candidates with bounds out of date limited the last pool."""
+    rough: bool = False
+    """Whether gains come from a pool in less than float64."""
 
     def add(self, row: int, score: float, below: float | None) -> None:
         """One more pick; a score from below the floor is told as the relevance that it orders by."""
@@ -44,11 +49,12 @@ class Problem:
 
 
 class Lane:
-    """Rows of the corpus, (m, d) in float64, and G problems that choose among them.
+    """Rows of the corpus, (m, d), and G problems that choose among them.
 
-    ids: (m,) the rows' positions, ascending; relevance: (G, m) float64; queries: (G, d) float64 whose inner products
-    they are, or None; basis: (G, t, d) the points of the picks so far, where they are kept; gram: (m, m) float64 or
-    None; fetch: gives the float64 rows of the corpus at given positions; window: only the last so many picks count.
+    ids: (m,) the rows' positions, ascending; relevance: (G, m), in the rows' precision; queries: (G, d) float64 whose
+    inner products they are, or None; basis: (G, t, d) float64 points of the picks so far, where they are kept; gram:
+    (m, m) or None; fetch: gives the float64 rows of the corpus at given positions; window: only the last so many picks
+    count.
     """
 
     def __init__(
@@ -73,30 +79,38 @@ class Lane:
         self.terms = marginal.terms(weight, relevance, self.squares)
         self.columns = Columns(rows)
 
-    def run(self, stop: list[int], tau: list[float], margin: float, free: bool) -> None:
+    def run(self, stop: list[int], tau: list[float], error: list[float], free: bool) -> None:
         """Pick for every problem until it has stop[g] documents or one outside the pool could score as much.
 
-        tau: upper bounds on the scores of everything outside; margin: scores this close are settled in one fixed
-        order of summation; free: no problem has chosen a row of the pool yet.
+        tau: upper bounds on the scores of everything outside; error: bounds on the error of a score here, so that
+        what is closer is settled in float64, in one fixed order of summation; free: no problem has chosen a row of
+        the pool yet.
         """
         marginal, terms = self.marginal, self.terms
         if not free:
             self._leave_out_chosen()
+        if isinstance(marginal, Nearest) and len(self.problems) == 1 and self.window is None and self.rows.is_cpu:
+            self._run_one(stop[0], tau[0] + error[0], 2 * error[0])
+            return
         if self.basis is not None:
             more = max(s - len(p.picks) for s, p in zip(stop, self.problems, strict=True))
             self.basis = torch.nn.functional.pad(self.basis, (0, 0, 0, more))
         state = self._state()
-        live = [(g, p, tau[g], stop[g]) for g, p in enumerate(self.problems) if len(p.picks) < stop[g]]
-        two, close = min(2, len(self.ids)), 2 * margin
+        live = [
+            (g, p, tau[g] + error[g], stop[g], 2 * error[g])
+            for g, p in enumerate(self.problems)
+            if len(p.picks) < stop[g]
+        ]
+        two = min(2, len(self.ids))
         while True:
             score = marginal.score(terms, state)
             value, at = score.topk(two, dim=1)
             values, places = value.tolist(), at.tolist()
             at = at[:, :1]
             for entry in tuple(live):
-                g, problem, outside, enough = entry
+                g, problem, outside, enough, close = entry
                 best, place = values[g][0], places[g][0]
-                if best - margin <= outside:
+                if best <= outside:
                     live.remove(entry)
                     continue
                 if two == 2 and best - values[g][1] <= close:
@@ -111,6 +125,48 @@ class Lane:
                 state = marginal.fold_one(state, self._absorbed(at[:, 0], [places[g][0] for g, *_ in live], live))
             else:
                 state = self._state()
+
+    def _run_one(self, stop: int, outside: float, close: float) -> None:
+        """`run` for one mmr problem on a CPU: so small are its arrays that a call costs more than what it computes.
+
+        NumPy's calls are the cheaper ones.
+        """
+        problem, rest = self.problems[0], 1 - self.problems[0].weight
+        base, near, rows = self.terms.base[0].numpy(), self._state()[0].numpy(), self.rows.numpy()
+        gram = None if self.gram is None else self.gram.numpy()
+        chosen = np.empty((stop, rows.shape[1]))
+        chosen[: len(problem.picks)] = self.fetch(problem.picks).numpy()
+        score = np.empty_like(base)
+        while (done := len(problem.picks)) < stop:
+            np.multiply(near, rest, out=score)
+            np.subtract(base, score, out=score)
+            place = int(score.argmax())
+            best = float(score[place])
+            if best <= outside:
+                return
+            score[place] = -np.inf
+            if best - score.max() <= close:
+                score[place] = best
+                place = self._decided(np.flatnonzero(score >= best - close), chosen[:done])
+            problem.add(self.ids[place], best, None)
+            base[place] = -np.inf
+            chosen[done] = rows[place]
+            np.maximum(near, rows @ rows[place] if gram is None else gram[place], out=near)
+
+    def _decided(self, at: np.ndarray, chosen: np.ndarray) -> int:
+        """The best of near-equal candidates, by float64 products where these tell them apart."""
+        problem = self.problems[0]
+        if self.queries is not None:
+            rows = self.rows.numpy()[at].astype(np.float64)
+            value = problem.weight * (rows @ self.queries[0].numpy())
+            value -= (1 - problem.weight) * (rows @ chosen.T).max(1)
+            first, second = np.sort(value)[[-1, -2]]
+            if first - second > Nearest.margin * max(1.0, abs(first), float(self.squares.max())):
+                problem.close_calls += 1
+                return int(at[value.argmax()])
+        open_ = torch.zeros(len(self.ids), dtype=torch.bool)
+        open_[torch.from_numpy(at)] = True
+        return self._settled(0, open_)
 
     def points(self, g: int) -> Tensor:
         """(t, d) the points of a problem's picks that count."""
@@ -136,16 +192,17 @@ class Lane:
             return start
         if self.marginal.orthogonal or self.window is not None:
             points = padded([self.points(g) for g in range(len(self.problems))], repeat=not self.marginal.orthogonal)
-            products = points.flatten(0, 1) @ self.rows.T
-            return self.marginal.fold(start, products.view(*points.shape[:2], -1))
+            inner = points.flatten(0, 1).to(self.rows.dtype) @ self.rows.T
+            return self.marginal.fold(start, inner.view(*points.shape[:2], -1))
         # Problems that chose the same document share its products.
         picks = [p.picks + p.picks[-1:] * (longest - len(p.picks)) for p in self.problems]
         unique = list(dict.fromkeys(row for p in picks for row in p))
         at = {row: i for i, row in enumerate(unique)}
-        products = self.fetch(unique) @ self.rows.T
+        inner = products(self.rows, self.fetch(unique).to(self.rows.dtype))
         if len(self.problems) == 1:
-            return self.marginal.fold(start, products.unsqueeze(0))
-        return self.marginal.fold(start, products[torch.tensor([[at[row] for row in p] for p in picks])])
+            return self.marginal.fold(start, inner.unsqueeze(0))
+        place = torch.tensor([[at[row] for row in p] for p in picks], device=inner.device)
+        return self.marginal.fold(start, inner[place])
 
     def _absorbed(self, at: Tensor, places: list[int], live: list) -> Tensor:
         """(G, m) products of the candidates with the points of the picks `at`, (G,); `places` are the live ones'."""
@@ -164,7 +221,7 @@ class Lane:
         """The best of near-equal candidates, the lowest row of equal ones."""
         self.problems[g].close_calls += 1
         at = open_.nonzero().flatten()
-        rows, relevance = self.rows[at], self.relevance[g, at]
+        rows, relevance = self.rows[at].double(), self.relevance[g, at].double()
         if self.queries is not None:
             if len(at) > 2:
                 first = lowest_twin(rows) == torch.arange(len(at), device=at.device)

@@ -117,6 +117,12 @@ class Nearest(Marginal):
     def alone(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Tensor:
         return weight * relevance
 
+    def gains(self, weight: float, relevance: Tensor, inner: Tensor) -> Tensor:
+        """(k,) the scores of picks in order; inner: (k, k) their products, −inf where one does not count."""
+        gains = weight * relevance
+        gains[1:] -= (1 - weight) * inner[1:].amax(1)
+        return gains
+
 
 class Residual(Marginal):
     """A score in the squared distance from a candidate to the span of the chosen."""
