@@ -105,7 +105,6 @@ class _Batch:
         self.problems = [Problem(at, b, w, pool, REACH * pool) for at, (b, w) in enumerate(grid)]
         self.weight = c.relevance.new_tensor([[w] for _, w in grid])
         self.queries = c.queries.double() if c.inner_product else None
-        self.squares = c.squares
         self.upper: Tensor | None = None
         scale = max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
         self.margin = scale * marginal.margin
@@ -121,14 +120,14 @@ class _Batch:
         if self.k == 1 or not self.marginal.orthogonal or self.c.matrix.unit:
             self._first()
         if self._small():
-            everything = torch.arange(self.c.count, device=self.squares.device)
+            everything = torch.arange(self.c.count, device=self.c.relevance.device)
             self._lane(self.problems, everything, [-torch.inf] * len(self.problems))
         while active := [p for p in self.problems if len(p.picks) < self.k]:
             if self.upper is None or self.window is not None:
                 self._pass(active)
             # On a GPU all problems share one pool: few large steps instead of many small ones.
-            for query in dict.fromkeys(0 if self.squares.is_cuda else p.query for p in active):
-                self._round([p for p in active if self.squares.is_cuda or p.query == query])
+            for query in dict.fromkeys(0 if self.c.relevance.is_cuda else p.query for p in active):
+                self._round([p for p in active if self.c.relevance.is_cuda or p.query == query])
         for p in self.problems:
             if p.rough:
                 p.gains = self._gains(p)
@@ -152,7 +151,8 @@ class _Batch:
         rows, close = index.tolist(), close.tolist()
         for p in self.problems:
             p.close_calls += close[p.query]
-            self._pick(p, rows[p.query], float(self._exact(p, index[p.query : p.query + 1])))
+            told_later = self._cached()
+            self._pick(p, rows[p.query], 0.0 if told_later else float(self._exact(p, index[p.query : p.query + 1])))
 
     def _small(self) -> bool:
         """Whether all candidates make one pool: they are few, or in the cache, or all their products worth having."""
@@ -180,7 +180,7 @@ class _Batch:
         points, place = self._points_of(active, [self._lasting(p) for p in active])
         for at in _columns(c.count, max(len(points), place.numel())):
             relevance = c.relevance[:, at]
-            bound = self._bound(active, c.vectors[at], self.squares[at], relevance, points, place)
+            bound = self._bound(active, c.vectors[at], self.c.squares[at], relevance, points, place)
             if len(active) == len(self.problems):
                 self.upper[:, at] = bound
             else:
@@ -264,14 +264,14 @@ class _Batch:
         """(A, m) bounds of the candidates `ids` from all picks, kept."""
         points, place = self._points_of(problems, [0] * len(problems))
         rows, at = self.c.vectors[ids], [p.at for p in problems]
-        bound = self._bound(problems, rows, self.squares[ids], self.c.relevance[:, ids], points, place)
+        bound = self._bound(problems, rows, self.c.squares[ids], self.c.relevance[:, ids], points, place)
         bound = torch.minimum(bound, self.upper[at][:, ids])
         self.upper[torch.tensor(at).unsqueeze(1), ids] = bound
         return bound
 
     def _points_of(self, problems: list[Problem], since: list[int]) -> tuple[Tensor, Tensor]:
         """(u, d) points of the picks from `since` on, and (A, p) which of them are each problem's."""
-        c, device = self.c, self.squares.device
+        c, device = self.c, self.c.relevance.device
         if self.marginal.orthogonal:
             parts = [self._points(p, start) for p, start in zip(problems, since, strict=True)]
             points = padded(parts, repeat=False)
@@ -303,14 +303,15 @@ class _Batch:
 
     def _rows(self, picks: list[int]) -> Tensor:
         return self.c.vectors.index_select(
-            0, torch.tensor(picks, dtype=torch.int64, device=self.squares.device)
+            0, torch.tensor(picks, dtype=torch.int64, device=self.c.relevance.device)
         ).double()
 
     def _lane(self, problems: list[Problem], ids: Tensor, tau: list[float]) -> None:
         """Picks for problems that share a pool, up to what the bounds outside it, `tau`, allow."""
         c, marginal, everything = self.c, self.marginal, len(ids) == self.c.count
         query = [p.query for p in problems]
-        queries = None if self.queries is None else self.queries[query]
+        all_ = len(problems) == c.batch == len(self.problems)
+        queries = None if self.queries is None else self.queries if all_ else self.queries[query]
         rows = c.vectors if everything else c.vectors.index_select(0, ids)
         by_gram = everything and len(ids) > POOL[0] and self._worth_a_gram(len(ids), self.k * len(self.problems))
         if marginal.orthogonal or by_gram or (len(problems) == 1 and not (everything and self._cached())):
@@ -319,7 +320,7 @@ class _Batch:
             error = [self.margin] * len(problems)
         else:
             # Half the memory to move, at the price of more near-ties to settle.
-            relevance = c.relevance[query][:, ids]
+            relevance = c.relevance if all_ and everything else c.relevance[query][:, ids]
             error = [
                 p.weight * self.errors[p.query] + (1 - p.weight) * c.similarity_error + self.rounding for p in problems
             ]
@@ -329,7 +330,9 @@ class _Batch:
         inner = None
         if by_gram:
             inner = c.matrix.gram if c.shared else gram(rows)
-        lane = Lane(self.marginal, problems, ids, rows, relevance, queries, basis, inner, self._rows, self.window)
+        lane = Lane(
+            self.marginal, problems, ids, rows, relevance, queries, basis, inner, self._rows, self.window, self.margin
+        )
         before = [len(p.picks) for p in problems]
         stop = [self.k if everything else min(self.k, done + self.horizon) for done in before]
         # In a pool of its own a problem's chosen rows come last, so they are there only when little else is.
@@ -385,7 +388,7 @@ class _Batch:
     def _rest(self, p: Problem) -> None:
         """The remaining picks where every candidate lies in the span of the chosen: relevance orders them."""
         c = self.c
-        taken = torch.zeros(c.count, dtype=torch.bool, device=self.squares.device)
+        taken = torch.zeros(c.count, dtype=torch.bool, device=c.relevance.device)
         taken[p.picks] = True
 
         def exact(_: Tensor, at: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -54,7 +55,7 @@ class Lane:
     ids: (m,) the rows' positions, ascending; relevance: (G, m), in the rows' precision; queries: (G, d) float64 whose
     inner products they are, or None; basis: (G, t, d) float64 points of the picks so far, where they are kept; gram:
     (m, m) or None; fetch: gives the float64 rows of the corpus at given positions; window: only the last so many picks
-    count.
+    count; margin: float64 scores this close are summed once more in one fixed order.
     """
 
     def __init__(
@@ -69,15 +70,16 @@ class Lane:
         gram: Tensor | None,
         fetch: Callable[[list[int]], Tensor],
         window: int | None,
+        margin: float,
     ) -> None:
         self.marginal, self.problems, self.queries = marginal, problems, queries
         self.ids, self.rows, self.relevance, self.gram = ids.tolist(), rows, relevance, gram
         self.basis, self.filled = basis, 0 if basis is None else basis.shape[1]
-        self.fetch, self.window = fetch, window
-        self.squares = torch.linalg.vector_norm(rows, dim=1).square_()
+        self.fetch, self.window, self.margin = fetch, window, margin
+        self.squares = torch.linalg.vector_norm(rows, dim=1).square_() if marginal.orthogonal else rows[:, 0]
         weight = torch.tensor([[p.weight] for p in problems], dtype=rows.dtype, device=rows.device)
         self.terms = marginal.terms(weight, relevance, self.squares)
-        self.columns = Columns(rows)
+        self.columns: Columns | None = None
 
     def run(self, stop: list[int], tau: list[float], error: list[float], free: bool) -> None:
         """Pick for every problem until it has stop[g] documents or one outside the pool could score as much.
@@ -132,10 +134,12 @@ class Lane:
         NumPy's calls are the cheaper ones.
         """
         problem, rest = self.problems[0], 1 - self.problems[0].weight
-        base, near, rows = self.terms.base[0].numpy(), self._state()[0].numpy(), self.rows.numpy()
+        base, rows = self.terms.base[0].numpy(), self.rows.numpy()
         gram = None if self.gram is None else self.gram.numpy()
         chosen = np.empty((stop, rows.shape[1]))
-        chosen[: len(problem.picks)] = self.fetch(problem.picks).numpy()
+        chosen[: len(problem.picks)] = before = self.fetch(problem.picks).numpy()
+        inner = products(self.rows, torch.from_numpy(before).to(self.rows.dtype)).numpy()
+        near = inner[0].copy() if len(inner) == 1 else inner.max(0)
         score = np.empty_like(base)
         while (done := len(problem.picks)) < stop:
             np.multiply(near, rest, out=score)
@@ -152,6 +156,11 @@ class Lane:
             base[place] = -np.inf
             chosen[done] = rows[place]
             np.maximum(near, rows @ rows[place] if gram is None else gram[place], out=near)
+        if problem.rough and self.queries is not None:
+            inner = np.where(np.tri(stop, k=-1, dtype=bool), chosen @ chosen.T, -np.inf)
+            gains = problem.weight * (chosen @ self.queries[0].numpy())
+            gains[1:] -= rest * inner[1:].max(1)
+            problem.gains, problem.rough = gains.tolist(), False
 
     def _decided(self, at: np.ndarray, chosen: np.ndarray) -> int:
         """The best of near-equal candidates, by float64 products where these tell them apart."""
@@ -161,7 +170,7 @@ class Lane:
             value = problem.weight * (rows @ self.queries[0].numpy())
             value -= (1 - problem.weight) * (rows @ chosen.T).max(1)
             first, second = np.sort(value)[[-1, -2]]
-            if first - second > Nearest.margin * max(1.0, abs(first), float(self.squares.max())):
+            if first - second > self.margin:
                 problem.close_calls += 1
                 return int(at[value.argmax()])
         open_ = torch.zeros(len(self.ids), dtype=torch.bool)
@@ -177,9 +186,9 @@ class Lane:
         return span(self.marginal, rows, rows[:0])
 
     def _leave_out_chosen(self) -> None:
-        place = {row: at for at, row in enumerate(self.ids)}
         for g, problem in enumerate(self.problems):
-            if here := [place[row] for row in problem.picks if row in place]:
+            places = [(bisect_left(self.ids, row), row) for row in problem.picks]
+            if here := [at for at, row in places if at < len(self.ids) and self.ids[at] == row]:
                 self.terms.base[g, here] = -torch.inf
                 if self.terms.after is not None:
                     self.terms.after[g, here] = -torch.inf
@@ -215,6 +224,7 @@ class Lane:
             return products(self.rows, row)
         if len(self.problems) == 1:
             return products(self.rows, self.rows.index_select(0, at))
+        self.columns = self.columns or Columns(self.rows)
         return self.columns.of([g for g, *_ in live], places, len(self.problems))
 
     def _settled(self, g: int, open_: Tensor) -> int:
