@@ -99,8 +99,8 @@ def gram(rows: Tensor) -> Tensor:
     products = rows.new_empty(n, n)
     step = max(64, n // 8)
     for at in range(0, n, step):
-        strip = rows[at : at + step] @ rows[at:].T
-        products[at : at + step, at:] = strip
+        strip = products[at : at + step, at:]
+        torch.mm(rows[at : at + step], rows[at:].T, out=strip)
         products[at + step :, at : at + step] = strip[:, step:].T
     return products
 

@@ -27,6 +27,10 @@ POINT_NUMBERS = 1 << 24
 """How many numbers the points of one batch may hold (128 MiB)."""
 POOL = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
+MOST_GRAM_ROWS = 10_240
+"""Up to so many rows all inner products are made for one batch that makes enough picks (400 MiB in float32)."""
+WIDE_POOL = 512
+"""The first pool's size where several weights share it."""
 FRUITFUL = 16
 REACH = 2
 """Bounds are brought up to date for so many times the pool's rows at first."""
@@ -100,8 +104,8 @@ class _Batch:
     def __init__(self, c: Candidates, k: int, marginal: Marginal, weights: Sequence[float], window: int | None) -> None:
         self.c, self.k, self.marginal, self.weights, self.window = c, k, marginal, weights, window
         grid = [(b, w) for b in range(c.batch) for w in weights]
-        # Problems with a pool in common share its products, so it may be larger.
-        pool = min(max(8 * k, POOL[0]), POOL[1] * (1 if len(weights) == 1 else 4))
+        # Problems with a pool in common share its products; small weights of relevance need a wide one.
+        pool = min(max(8 * k, POOL[0]), POOL[1]) if len(weights) == 1 else WIDE_POOL
         self.problems = [Problem(at, b, w, pool, REACH * pool) for at, (b, w) in enumerate(grid)]
         self.weight = c.relevance.new_tensor([[w] for _, w in grid])
         self.queries = c.queries.double() if c.inner_product else None
@@ -122,6 +126,11 @@ class _Batch:
         if self._small():
             everything = torch.arange(self.c.count, device=self.c.relevance.device)
             self._lane(self.problems, everything, [-torch.inf] * len(self.problems))
+        elif self._gram_of_all():
+            inner = gram(self.c.vectors)
+            for query in range(self.c.batch):
+                of = [p for p in self.problems if p.query == query]
+                self._lane(of, torch.arange(self.c.count, device=inner.device), [-torch.inf] * len(of), inner)
         while active := [p for p in self.problems if len(p.picks) < self.k]:
             if self.upper is None or self.window is not None:
                 self._pass(active)
@@ -136,13 +145,14 @@ class _Batch:
     def _gains(self, p: Problem) -> list[float]:
         """The scores at the moments of the picks, in float64."""
         rows = self._rows(p.picks)
-        at = torch.tensor(p.picks, device=rows.device)
-        relevance = self.c.exact_relevance(torch.full_like(at, p.query), at)
-        inner = rows @ rows.T
-        step = torch.arange(len(at), device=rows.device)
-        ago = step.unsqueeze(1) - step
-        counts = (ago > 0) & (ago <= (self.window or self.k))
-        return self.marginal.gains(p.weight, relevance, inner.masked_fill_(~counts, -torch.inf)).tolist()
+        relevance = self.c.relevance[p.query, p.picks].double()
+        if self.queries is not None:
+            relevance = rows @ self.queries[p.query]
+        counts = torch.ones(len(rows), len(rows), dtype=torch.bool, device=rows.device).tril_(-1)
+        if self.window is not None:
+            counts.triu_(-self.window)
+        inner = (rows @ rows.T).masked_fill_(~counts, -torch.inf)
+        return self.marginal.gains(p.weight, relevance, inner).tolist()
 
     def _first(self) -> None:
         """The most relevant document comes first, whatever the weight."""
@@ -171,6 +181,11 @@ class _Batch:
 
     def _worth_a_gram(self, rows: int, picks: int) -> bool:
         return not self.marginal.orthogonal and self.window is None and rows <= min(GRAM_ROWS, 6 * picks)
+
+    def _gram_of_all(self) -> bool:
+        """Whether so many picks are to be made that nearly every row's products are wanted."""
+        n, picks = self.c.count, self.k * len(self.problems)
+        return not self.marginal.orthogonal and self.window is None and n <= MOST_GRAM_ROWS and picks >= 2 * n
 
     def _pass(self, active: list[Problem]) -> None:
         """Upper bounds for all candidates, from every pick that counts for as long as the horizon reaches."""
@@ -306,8 +321,11 @@ class _Batch:
             0, torch.tensor(picks, dtype=torch.int64, device=self.c.relevance.device)
         ).double()
 
-    def _lane(self, problems: list[Problem], ids: Tensor, tau: list[float]) -> None:
-        """Picks for problems that share a pool, up to what the bounds outside it, `tau`, allow."""
+    def _lane(self, problems: list[Problem], ids: Tensor, tau: list[float], inner: Tensor | None = None) -> None:
+        """Picks for problems that share a pool, up to what the bounds outside it, `tau`, allow.
+
+        inner: (m, m) products of the pool's rows, where they are known.
+        """
         c, marginal, everything = self.c, self.marginal, len(ids) == self.c.count
         query = [p.query for p in problems]
         all_ = len(problems) == c.batch == len(self.problems)
@@ -320,14 +338,14 @@ class _Batch:
             error = [self.margin] * len(problems)
         else:
             # Half the memory to move, at the price of more near-ties to settle.
-            relevance = c.relevance if all_ and everything else c.relevance[query][:, ids]
+            relevance = c.relevance if all_ else c.relevance[query]
+            relevance = relevance if everything else relevance[:, ids]
             error = [
                 p.weight * self.errors[p.query] + (1 - p.weight) * c.similarity_error + self.rounding for p in problems
             ]
             for p in problems:
                 p.rough = True
         basis = None if self.basis is None else padded([self._points(p, 0) for p in problems], repeat=False)
-        inner = None
         if by_gram:
             inner = c.matrix.gram if c.shared else gram(rows)
         lane = Lane(

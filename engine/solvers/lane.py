@@ -232,12 +232,20 @@ class Lane:
         self.problems[g].close_calls += 1
         at = open_.nonzero().flatten()
         rows, relevance = self.rows[at].double(), self.relevance[g, at].double()
+        points = self.points(g)
         if self.queries is not None:
+            if not self.marginal.orthogonal and self.rows.dtype != rows.dtype and len(points):
+                # Most near-ties are of float32's making and plain float64 tells them apart.
+                weight = self.problems[g].weight
+                value = weight * (rows @ self.queries[g]) - (1 - weight) * (rows @ points.T).amax(1)
+                (best, second), order = value.topk(2)
+                if best - second > self.margin:
+                    return int(at[order[0]])
             if len(at) > 2:
                 first = lowest_twin(rows) == torch.arange(len(at), device=at.device)
                 at, rows = at[first], rows[first]
             relevance = (rows * self.queries[g]).sum(1)
-        score = exact_scores(self.marginal, self.problems[g].weight, rows, relevance, self.points(g))
+        score = exact_scores(self.marginal, self.problems[g].weight, rows, relevance, points)
         return int(at[score.argmax()])
 
 
