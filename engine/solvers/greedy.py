@@ -27,6 +27,7 @@ POINT_NUMBERS = 1 << 24
 """How many numbers the points of one batch may hold (128 MiB)."""
 POOL = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
+MOST_POOL = 1024
 MOST_GRAM_ROWS = 10_240
 """Up to so many rows all inner products are made for one batch that makes enough picks (400 MiB in float32)."""
 WIDE_POOL = 512
@@ -110,6 +111,7 @@ class _Batch:
         self.weight = c.relevance.new_tensor([[w] for _, w in grid])
         self.queries = c.queries.double() if c.inner_product else None
         self.upper: Tensor | None = None
+        self.state: Tensor | None = None
         scale = max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
         self.margin = scale * marginal.margin
         self.rounding = scale * 8 * torch.finfo(c.relevance.dtype).eps
@@ -132,8 +134,12 @@ class _Batch:
                 of = [p for p in self.problems if p.query == query]
                 self._lane(of, torch.arange(self.c.count, device=inner.device), [-torch.inf] * len(of), inner)
         while active := [p for p in self.problems if len(p.picks) < self.k]:
+            most = self.c.count // 16
             if self.upper is None or self.window is not None:
                 self._pass(active)
+            elif far := [p for p in active if p.reach > most and p.fresh < len(p.picks)]:
+                # Where so many bounds must be up to date, all of them are as easily.
+                self._pass(far)
             # On a GPU all problems share one pool: few large steps instead of many small ones.
             for query in dict.fromkeys(0 if self.c.relevance.is_cuda else p.query for p in active):
                 self._round([p for p in active if self.c.relevance.is_cuda or p.query == query])
@@ -189,35 +195,37 @@ class _Batch:
 
     def _pass(self, active: list[Problem]) -> None:
         """Upper bounds for all candidates, from every pick that counts for as long as the horizon reaches."""
-        c = self.c
+        c, marginal = self.c, self.marginal
         if self.upper is None:
             self.upper = c.relevance.new_empty(len(self.problems), c.count)
+            if self.window is None:
+                self.state = marginal.start(c.squares).expand(len(self.problems), -1).clone()
+        at = slice(None) if len(active) == len(self.problems) else [p.at for p in active]
         points, place = self._points_of(active, [self._lasting(p) for p in active])
-        for at in _columns(c.count, max(len(points), place.numel())):
-            relevance = c.relevance[:, at]
-            bound = self._bound(active, c.vectors[at], self.c.squares[at], relevance, points, place)
-            if len(active) == len(self.problems):
-                self.upper[:, at] = bound
-            else:
-                self.upper[[p.at for p in active], at] = bound
+        for columns in _columns(c.count, max(len(points), place.numel())):
+            squares = c.squares[columns]
+            start = marginal.start(squares) if self.window is not None else self.state[at, columns]
+            state = self._folded(start, c.vectors[columns], points, place)
+            if self.window is None:
+                self.state[at, columns] = state
+            self.upper[at, columns] = self._bound(active, state, squares, c.relevance[:, columns])
         for p in active:
             self.upper[p.at, p.picks] = -torch.inf
-            p.fresh, p.passes = len(p.picks), p.passes + 1
+            p.fresh, p.passes, p.reach = len(p.picks), p.passes + 1, REACH * p.pool
 
-    def _bound(
-        self, problems: list[Problem], rows: Tensor, squares: Tensor, relevance: Tensor, points: Tensor, place: Tensor
-    ) -> Tensor:
-        """(A, m) upper bounds on the scores of rows, (m, d), given points, (u, d), of which place, (A, p), are each's.
+    def _folded(self, state: Tensor, rows: Tensor, points: Tensor, place: Tensor) -> Tensor:
+        """(A, m) the state after points, (u, d), of which place, (A, p), are each problem's; rows: (m, d)."""
+        if not place.numel():
+            return state.expand(len(place), -1)
+        product = products(rows, points)
+        each = product.unsqueeze(0) if len(place) == 1 else product[place.flatten()].view(*place.shape, -1)
+        return self.marginal.fold(state, each)
 
-        relevance: (B, m).
-        """
+    def _bound(self, problems: list[Problem], state: Tensor, squares: Tensor, relevance: Tensor) -> Tensor:
+        """(A, m) upper bounds on the scores at a state, (A, m); relevance: (B, m)."""
         marginal, c = self.marginal, self.c
-        state = marginal.start(squares)
-        if place.numel():
-            product = products(rows, points)
-            each = product.unsqueeze(0) if len(place) == 1 else product[place.flatten()].view(*place.shape, -1)
-            state = marginal.fold(state, each)
-        state = state + marginal.favour * marginal.error(squares, c.rounding, c.underflow, place.shape[1])
+        most = max(len(p.picks) for p in problems)
+        state = state + marginal.favour * marginal.error(squares, c.rounding, c.underflow, most)
         relevance = relevance + c.relevance_error.unsqueeze(1)
         weight = self.weight
         if len(problems) < len(self.problems) or c.batch < len(problems):
@@ -237,7 +245,7 @@ class _Batch:
         for p, done in zip(problems, before, strict=True):
             made = len(p.picks) - done
             if made < min(FRUITFUL, self.horizon):
-                p.pool = min(2 * p.pool, max(POOL[1], self.c.count // 16))
+                p.pool = min(2 * p.pool, MOST_POOL)
                 p.reach *= 4 if p.short else 1
                 p.short = p.short and p in pooled
             p.stalls = 0 if made or p.short else p.stalls + 1
@@ -277,12 +285,15 @@ class _Batch:
 
     def _refreshed(self, problems: list[Problem], ids: Tensor) -> Tensor:
         """(A, m) bounds of the candidates `ids` from all picks, kept."""
-        points, place = self._points_of(problems, [0] * len(problems))
-        rows, at = self.c.vectors[ids], [p.at for p in problems]
-        bound = self._bound(problems, rows, self.c.squares[ids], self.c.relevance[:, ids], points, place)
-        bound = torch.minimum(bound, self.upper[at][:, ids])
-        self.upper[torch.tensor(at).unsqueeze(1), ids] = bound
-        return bound
+        c = self.c
+        points, place = self._points_of(problems, [p.fresh for p in problems])
+        at = torch.tensor([p.at for p in problems], device=ids.device).unsqueeze(1)
+        for part in ids.split(max(64, PASS_NUMBERS // c.vectors.shape[1])):
+            state = self._folded(self.state[at, part], c.vectors.index_select(0, part), points, place)
+            self.upper[at, part] = torch.minimum(
+                self.upper[at, part], self._bound(problems, state, c.squares[part], c.relevance[:, part])
+            )
+        return self.upper[at, ids]
 
     def _points_of(self, problems: list[Problem], since: list[int]) -> tuple[Tensor, Tensor]:
         """(u, d) points of the picks from `since` on, and (A, p) which of them are each problem's."""
@@ -294,7 +305,7 @@ class _Batch:
             return points.flatten(0, 1).to(c.vectors.dtype), place
         picks = [p.picks[start:] for p, start in zip(problems, since, strict=True)]
         longest = max(map(len, picks))
-        rows = torch.tensor([row + row[-1:] * (longest - len(row)) for row in picks], device=device)
+        rows = torch.tensor([row + row[-1:] * (longest - len(row)) for row in picks], dtype=torch.int64, device=device)
         if len(rows) == 1:
             return c.vectors[rows[0]], torch.arange(longest, device=device).unsqueeze(0)
         # Problems that chose the same document share its products.
@@ -302,8 +313,8 @@ class _Batch:
         return c.vectors[rows], place
 
     def _lasting(self, p: Problem) -> int:
-        """The first pick that stays in the window for the whole horizon."""
-        return 0 if self.window is None else max(0, len(p.picks) + self.horizon - 1 - self.window)
+        """The first pick that a pass has to add: with a window, the first that stays in it for the whole horizon."""
+        return p.fresh if self.window is None else max(0, len(p.picks) + self.horizon - 1 - self.window)
 
     def _oldest(self, p: Problem) -> int:
         """The first pick that counts at this moment."""
