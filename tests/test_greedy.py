@@ -59,10 +59,10 @@ def test_a_grid_is_its_settings_one_at_a_time(name, family, route):
 
 @each
 def test_pools_are_small_where_relevance_counts_and_few_passes_are_made(name):
-    rows, queries = problem("clustered", 1, n=6000, d=32, batch=2)
+    rows, queries = problem("clustered", 1, n=6000, d=96, batch=2)
     answer = engine.select(name, rows, queries, k=40, relevance_weight=0.9)
     for info in answer.info:
-        assert info["pool"] < 1500 and info["passes"] == 1 and info["candidates"] == 6000
+        assert info["pool"] < 1500 and info["passes"] <= 3 and info["candidates"] == 6000
 
 
 def test_a_window_of_everything_is_no_window():
