@@ -16,7 +16,7 @@ from dashboard.state import Loaded
 from engine.decoder import Decoder, decode
 from engine.stages import Selector, Spec, methods
 from engine.values import Embeddings, Ranking
-from engine.views import DROPPED, Card, Row, card, diff, missed
+from engine.views import DROPPED, Card, Row, card, diff, missed, trust
 
 MOST_SHOWN = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels."""
@@ -83,7 +83,7 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         ranking, seconds = (baseline, baseline_seconds) if stage == first else _decode(loaded, asked, stage)
         with cards[at]:
             figures = card(loaded.space, asked.id, ranking, baseline, asked.qrels, asked.k)
-            _card(figures, asked.k, seconds, loaded.space.device.type, against)
+            _card(figures, asked.k, seconds, loaded.space.device.type, against, trust(ranking.info[0]))
         with tables[at]:
             kept, dropped = diff(loaded.space, asked.vector, asked.id, ranking, baseline, asked.qrels)
             sets[name] = [*kept, *(dropped if against else [])]
@@ -134,7 +134,7 @@ def _decode(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, flo
     return ranking, best
 
 
-def _card(figures: Card, k: int, seconds: float, device: str, against: str | None) -> None:
+def _card(figures: Card, k: int, seconds: float, device: str, against: str | None, said: str) -> None:
     milliseconds = 1000 * seconds
     took = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
     with st.container(border=True, gap="small"):
@@ -153,6 +153,8 @@ def _card(figures: Card, k: int, seconds: float, device: str, against: str | Non
         others = "".join(f" · {title} {value:.3f}" for title, value in figures.others.items())
         short = f"only {figures.returned} returned · " if figures.returned < k else ""
         st.caption(f"{short}{took} on {device}{others}")
+        if said:
+            st.caption(said[0].upper() + said[1:])
 
 
 def _metric(label: str, value: float | None, delta: float | None, against: str | None) -> None:
@@ -196,7 +198,7 @@ def _table(name: str, rows: list[Row], kept: int, asked: Asked, compared: bool) 
             "Document": st.column_config.TextColumn(width=190 if compared else 268),
             "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
             "Nearest": st.column_config.NumberColumn(
-                format="%.3f", width=68, help="Cosine to the most similar document ranked above it"
+                format="%.3f", width=68, help="Similarity to the most similar document ranked above it"
             ),
         },
     )
@@ -217,7 +219,7 @@ def _document(sets: dict[str, list[Row]], known: dict[str, Spec], asked: Asked) 
         return
     now = next((row for row in sets[opened.method] if row.row == opened.row.row), None)
     row = now or opened.row
-    near = "" if row.nearest is None else f" · nearest above: {row.nearest}, cosine {row.similarity:.3f}"
+    near = "" if row.nearest is None else f" · nearest above: {row.nearest}, similarity {row.similarity:.3f}"
     gone = "" if now else " · no longer in this set"
     scores = f"{known[opened.method].title}, {row.gain:.4f} when picked · relevance {row.relevance:.4f}"
     st.text(f"{row.id} · {scores}{near}{gone}")

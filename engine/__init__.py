@@ -17,6 +17,7 @@ _HOME = {
     "select": "engine.decoder",
     "select_grid": "engine.decoder",
     "measure": "engine.evaluation.metrics",
+    "trace": "engine.evaluation.trace",
     "optimum": "engine.evaluation.optimum",
     "Corpus": "engine.values",
     "Queries": "engine.values",

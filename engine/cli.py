@@ -128,6 +128,7 @@ def embed(corpus: str, encoder: str, dtype: str, device: str | None, queries: bo
 @DTYPE
 @DEVICE
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
 def decode(
     corpus: str,
     qrels: str,
@@ -139,6 +140,7 @@ def decode(
     dtype: str,
     device: str | None,
     as_json: bool,
+    traced: bool,
     **given: str | None,
 ) -> None:
     """Retrieve a set for a query, or for every judged query of a split, and measure it."""
@@ -146,6 +148,7 @@ def decode(
     from engine.decoder import SET_SIZE
     from engine.evaluation.metrics import METRICS
     from engine.values import Queries, showable
+    from engine.views import trust
 
     use_threads()
     decoder = _decoder(given)
@@ -191,17 +194,26 @@ def decode(
         "mean": {m: v if v == v else None for m, v in measured.mean.items()},
         "left_out": measured.left_out,
     }
-    results = [_result(space, queries, ranking, i) for i in range(len(queries))]
+    picks = engine.trace(ranking, space, asked)
+    results = [_result(space, queries, picks, ranking.info, i) for i in range(len(queries))]
     if as_json:
         click.echo(showable(json.dumps({**result, "results": results}, ensure_ascii=False, allow_nan=False)))
         return
     for entry in [] if split else results:
         click.echo(click.style(f"\n{_one_line(entry['query'], 100)}", bold=True))
+        if traced:
+            click.echo("  #     score  relevance  nearest chosen")
         for document in entry["documents"]:
-            click.echo(
-                f"{document['rank']:>3}  {document['gain']:>8.4f}  {_one_line(document['id'], 60)}  "
-                f"{_one_line(document['text'], 80)}"
-            )
+            score = f"{document['rank']:>3}  {document['gain']:>8.4f}"
+            name, text = _one_line(document["id"], 60), _one_line(document["text"], 80)
+            if not traced:
+                click.echo(f"{score}  {name}  {text}")
+                continue
+            near = document["nearest"] or ""
+            near = f"{document['similarity']:.4f} {_one_line(near, 40)}" if near else "–"
+            click.echo(f"{score}  {document['relevance']:>9.4f}  {near:<47}  {name}  {text}")
+        if said := trust(entry["info"]):
+            click.echo(f"     {said}")
     means = "  ".join(f"{METRICS[m].title}@{size} {v:.4f}" for m, v in measured.mean.items() if v == v)
     left = f"  ({measured.left_out:,} without judgements left out)" if judgements and measured.left_out else ""
     click.echo(
@@ -327,18 +339,20 @@ def _judgements(dataset: Any, queries: Any, split: str | None) -> Any:
     return Qrels(known) if known and queries.digest == dataset.queries.only(queries.ids).digest else None
 
 
-def _result(space: Any, queries: Any, ranking: Any, i: int) -> dict[str, Any]:
+def _result(space: Any, queries: Any, picks: Any, info: Any, i: int) -> dict[str, Any]:
     documents = [
         {
-            "rank": rank + 1,
-            "id": space.corpus.ids[row],
-            "gain": ranking.gain[i, rank].item(),
-            "text": space.corpus.passages[row],
+            "rank": pick["rank"],
+            "id": space.corpus.ids[pick["row"]],
+            "gain": pick["score"],
+            "relevance": pick["relevance"],
+            "nearest": None if pick["nearest"] is None else space.corpus.ids[pick["nearest"]],
+            "similarity": pick["similarity"],
+            "text": space.corpus.passages[pick["row"]],
         }
-        for rank, row in enumerate(ranking.index[i].tolist())
-        if row >= 0
+        for pick in picks.rows(i)
     ]
-    return {"id": queries.ids[i], "query": queries.texts[i], "documents": documents, "info": dict(ranking.info[i])}
+    return {"id": queries.ids[i], "query": queries.texts[i], "documents": documents, "info": dict(info[i])}
 
 
 def _print_notices(dataset: Any) -> None:

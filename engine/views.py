@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from engine.evaluation.metrics import METRICS, measure
+from engine.evaluation.trace import trace
 from engine.space import Space
 from engine.stages import Kind, methods
-from engine.values import Qrels, Ranking, showable
+from engine.values import Embeddings, Qrels, Ranking, showable
 
 SAME, NEW, DROPPED = "=", "NEW", "DROPPED"
 
@@ -20,8 +22,8 @@ class Row:
     """One document of a retrieved set, against the baseline's.
 
     rank: from 1; row: its position in the corpus; change: places gained (above 0) or lost, None where the baseline
-    did not return it; relevant: as judged, None without judgements; similarity: to the nearest document ranked above
-    it (None for the first), whose id is `nearest`.
+    did not return it; relevant: as judged, None without judgements; similarity: inner product with the nearest document
+    ranked above it (None for the first), whose id is `nearest`.
     """
 
     rank: int
@@ -80,8 +82,9 @@ def diff(
     relevant = qrels.relevant(query_id) if qrels is not None else None
     rows = []
     for found, gains, only in ((here, ranking.gain[0].tolist(), None), (base, baseline.gain[0].tolist(), set(here))):
-        scores = (space.vectors[found].double() @ query.double().to(space.device)).tolist() if found else []
-        nearest = _nearest_above(space, found)
+        only_these = Ranking(torch.tensor([found]), torch.tensor([gains[: len(found)]]), ({},))
+        asked = Embeddings(query.unsqueeze(0), (query_id,), space.embeddings.encoder)
+        picks = trace(only_these, space, asked).rows() if found else []
         rows.append(
             [
                 Row(
@@ -92,12 +95,12 @@ def diff(
                     text=showable(space.corpus.texts[row]),
                     change=places[row] - rank if row in places else None,
                     relevant=None if not relevant else space.corpus.ids[row] in relevant,
-                    relevance=scores[rank],
-                    gain=gains[rank],
-                    similarity=nearest[rank][1],
-                    nearest=nearest[rank][0],
+                    relevance=pick["relevance"],
+                    gain=pick["score"],
+                    similarity=pick["similarity"],
+                    nearest=None if pick["nearest"] is None else showable(space.corpus.ids[pick["nearest"]]),
                 )
-                for rank, row in enumerate(found)
+                for rank, (row, pick) in enumerate(zip(found, picks, strict=True))
                 if only is None or row not in only
             ]
         )
@@ -139,6 +142,30 @@ def missed(
     return sorted(found, key=lambda entry: (entry[1] is None, entry[1]))
 
 
+def trust(info: Mapping[str, Any]) -> str:
+    """What a ranking says of itself, in words: how it was reached, and what it is certain of."""
+    parts = []
+    pool, of = info.get("pool"), info.get("candidates")
+    if info.get("certified"):
+        parts.append("exact" if not pool or pool == of else f"exact, by a pool of {pool:,}")
+    elif info.get("whole") is False:
+        parts.append(f"of the {pool:,} most relevant only")
+    if info.get("past_rank") is not None:
+        parts.append(f"by relevance alone from #{info['past_rank'] + 1} on: the rest adds nothing new")
+    if "swaps" in info:
+        best = "no swap improves it" if info.get("swap_optimal") else "not every swap was tried"
+        parts.append(f"{_counted(info['swaps'], 'swap')}, {best}")
+    elif info.get("iterations"):
+        parts.append(_counted(info["iterations"], "step"))
+    if "objective" in info:
+        parts.append(f"objective {info['objective']:.4f}")
+    return "; ".join(parts)
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
     """One row a method: what it is, its parameters and their ranges, where it comes from."""
     return [
@@ -178,17 +205,3 @@ def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
 
 def _kept(ranking: Ranking) -> list[int]:
     return [row for row in ranking.index[0].tolist() if row >= 0]
-
-
-def _nearest_above(space: Space, found: Sequence[int]) -> list[tuple[str | None, float | None]]:
-    """For each document the id of, and cosine to, the nearest one ranked above it."""
-    if not found:
-        return []
-    rows = space.vectors[list(found)].double()
-    unit = torch.nn.functional.normalize(rows, dim=1)
-    cosine = unit @ unit.T
-    answer: list[tuple[str | None, float | None]] = [(None, None)]
-    for rank in range(1, len(found)):
-        value, at = cosine[rank, :rank].max(0)
-        answer.append((showable(space.corpus.ids[found[int(at)]]), float(value)))
-    return answer

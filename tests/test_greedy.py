@@ -7,7 +7,7 @@ from instances import problem
 from oracles import check_picks
 
 import engine
-from engine.solvers import greedy
+from engine.solvers import pools
 
 NAMES = ("mmr", "dpp", "ssd")
 WEIGHTS = [{"relevance_weight": w} for w in (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)]
@@ -18,13 +18,13 @@ each = pytest.mark.parametrize("name", NAMES)
 def route(request, monkeypatch):
     """Sizes that send small problems down the routes that large ones take."""
     if request.param == "tiny pools":
-        monkeypatch.setattr(greedy, "POOL", (3, 5))
-        monkeypatch.setattr(greedy, "REACH", 2)
+        monkeypatch.setattr(pools, "POOL", (3, 5))
+        monkeypatch.setattr(pools, "REACH", 2)
     if request.param != "many passes":
-        monkeypatch.setattr(greedy, "GRAM_ROWS", 0)
+        monkeypatch.setattr(pools, "GRAM_ROWS", 0)
     else:
-        monkeypatch.setattr(greedy, "PASS_NUMBERS", 64)
-        monkeypatch.setattr(greedy, "POOL", (8, 8))
+        monkeypatch.setattr(pools, "PASS_NUMBERS", 64)
+        monkeypatch.setattr(pools, "POOL", (8, 8))
     return request.param
 
 

@@ -1,0 +1,92 @@
+"""Why each document was picked: its relevance, the nearest one already chosen, and its score at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.candidates import exactly
+from engine.decoder import QueryLike, query_batch
+from engine.errors import DataError, ParamError
+from engine.matrix import Matrix
+from engine.space import Space
+from engine.values import Embeddings, Ranking, real_tensor
+
+Column = str | int | float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What was known of every pick of a ranking, each (B, k), 0 on pads.
+
+    index: row of the corpus, −1 pads; relevance: inner product with the query; nearest: row of the most similar
+    document listed before, −1 for the first; similarity: inner product with that one; score: the ranking's gain,
+    what the method ranks by.
+    """
+
+    index: Tensor
+    relevance: Tensor
+    nearest: Tensor
+    similarity: Tensor
+    score: Tensor
+
+    def rows(self, query: int = 0) -> list[Mapping[str, Column]]:
+        """One mapping a pick of one query, best first; nearest and similarity are None for the first."""
+        found = []
+        for rank, row in enumerate(self.index[query].tolist()):
+            if row < 0:
+                break
+            near = self.nearest[query, rank].item()
+            found.append(
+                {
+                    "rank": rank + 1,
+                    "row": row,
+                    "relevance": self.relevance[query, rank].item(),
+                    "nearest": None if near < 0 else near,
+                    "similarity": None if near < 0 else self.similarity[query, rank].item(),
+                    "score": self.score[query, rank].item(),
+                }
+            )
+        return found
+
+
+@exactly
+def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any) -> Trace:
+    """What each pick of a ranking was worth when it was made.
+
+    ranking: (B, k), of any selector; space: a Space, or the (n, d) vectors that the ranking's rows are of; queries:
+    what was asked, as decode (with a Space) or select (with vectors) took it. Methods that do not pick one by one are
+    traced in the order of their list. In float64. Raises DataError where the shapes do not fit.
+    """
+    if not isinstance(ranking, Ranking):
+        raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")
+    if isinstance(space, Space):
+        vectors, points = space.vectors, query_batch(space, queries).vectors
+    else:
+        vectors = Matrix(real_tensor(space, "vectors")).vectors
+        given = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
+        points = given.unsqueeze(0) if given.ndim == 1 else given
+    if points.shape != (len(ranking), vectors.shape[1]):
+        raise DataError(
+            f"queries must be those of the ranking: {len(ranking)} of dimension {vectors.shape[1]}; "
+            f"got shape {tuple(points.shape)}"
+        )
+    index = ranking.index.to(vectors.device)
+    if int(index.max()) >= len(vectors):
+        raise DataError(f"the ranking holds row {int(index.max())}, but there are {len(vectors):,} vectors")
+    kept = index >= 0
+    relevance = torch.zeros(index.shape, dtype=torch.float64, device=vectors.device)
+    similarity, nearest = torch.zeros_like(relevance), torch.full_like(index, -1)
+    for b in range(len(ranking)):
+        found = index[b, kept[b]]
+        rows = vectors[found].double()
+        relevance[b, : len(found)] = rows @ points[b].to(rows)
+        if len(found) > 1:
+            before = torch.ones(len(found), len(found), dtype=torch.bool, device=rows.device).tril_(-1)
+            value, at = (rows @ rows.T).masked_fill_(~before, -torch.inf)[1:].max(1)
+            similarity[b, 1 : len(found)], nearest[b, 1 : len(found)] = value, found[at]
+    return Trace(index, relevance, nearest, similarity, ranking.gain.to(vectors.device))

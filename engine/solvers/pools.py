@@ -1,0 +1,373 @@
+"""Problems that pick from pools, certified against everything outside them: the rounds behind `greedy`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, GRAM_ROWS, gram, products
+from engine.solvers.contest import best, decide, ranked
+from engine.solvers.lane import Lane, Problem, padded
+from engine.solvers.marginals import Marginal, exact_scores, span
+
+PASS_NUMBERS = 1 << 18
+"""How many products a pass holds at a time: a share of the cache."""
+POOL = (128, 256)
+"""The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
+MOST_POOL = 1024
+MOST_GRAM_ROWS = 10_240
+"""Up to so many rows all inner products are made for one batch that makes enough picks (400 MiB in float32)."""
+WIDE_POOL = 512
+"""The first pool's size where several weights share it."""
+FRUITFUL = 16
+REACH = 2
+"""Bounds are brought up to date for so many times the pool's rows at first."""
+STALLS = 3
+"""After so many pools in a row without a pick, near-ties abound and each pick is settled by itself."""
+
+
+class Batch:
+    """P = queries × weights problems over one list of n candidates."""
+
+    def __init__(self, c: Candidates, k: int, marginal: Marginal, weights: Sequence[float], window: int | None) -> None:
+        self.c, self.k, self.marginal, self.weights, self.window = c, k, marginal, weights, window
+        grid = [(b, w) for b in range(c.batch) for w in weights]
+        # Problems with a pool in common share its products; small weights of relevance need a wide one.
+        pool = min(max(8 * k, POOL[0]), POOL[1]) if len(weights) == 1 else WIDE_POOL
+        self.problems = [Problem(at, b, w, pool, REACH * pool) for at, (b, w) in enumerate(grid)]
+        self.weight = c.relevance.new_tensor([[w] for _, w in grid])
+        self.queries = c.queries.double() if c.inner_product else None
+        self.upper: Tensor | None = None
+        self.state: Tensor | None = None
+        scale = max(1.0, c.norm * c.norm, float(c.relevance.abs().max()))
+        self.margin = scale * marginal.margin
+        self.rounding = scale * 8 * torch.finfo(c.relevance.dtype).eps
+        self.errors = c.relevance_error.tolist()
+        keep = marginal.orthogonal and window is None
+        self.basis = c.queries.new_zeros(len(grid), k, c.vectors.shape[1], dtype=torch.float64) if keep else None
+        # With a window old picks lose their say: a bound holds for so many steps as the picks it is made of stay in.
+        self.horizon = k if window is None else (window + 1) // 2
+
+    def solved(self) -> list[Problem]:
+        """The problems, each with its k picks."""
+        if self.k == 1 or not self.marginal.orthogonal or self.c.matrix.unit:
+            self._first()
+        if self._small():
+            everything = torch.arange(self.c.count, device=self.c.relevance.device)
+            self._lane(self.problems, everything, [-torch.inf] * len(self.problems))
+        elif self._gram_of_all():
+            inner = gram(self.c.vectors)
+            for query in range(self.c.batch):
+                of = [p for p in self.problems if p.query == query]
+                self._lane(of, torch.arange(self.c.count, device=inner.device), [-torch.inf] * len(of), inner)
+        while active := [p for p in self.problems if len(p.picks) < self.k]:
+            most = self.c.count // 16
+            if self.upper is None or self.window is not None:
+                self._pass(active)
+            elif far := [p for p in active if p.reach > most and p.fresh < len(p.picks)]:
+                # Where so many bounds must be up to date, all of them are as easily.
+                self._pass(far)
+            # On a GPU all problems share one pool: few large steps instead of many small ones.
+            for query in dict.fromkeys(0 if self.c.relevance.is_cuda else p.query for p in active):
+                self._round([p for p in active if self.c.relevance.is_cuda or p.query == query])
+        for p in self.problems:
+            if p.rough:
+                p.gains = self._gains(p)
+        return self.problems
+
+    def _gains(self, p: Problem) -> list[float]:
+        """The scores at the moments of the picks, in float64."""
+        rows = self._rows(p.picks)
+        relevance = self.c.relevance[p.query, p.picks].double()
+        if self.queries is not None:
+            relevance = rows @ self.queries[p.query]
+        counts = torch.ones(len(rows), len(rows), dtype=torch.bool, device=rows.device).tril_(-1)
+        if self.window is not None:
+            counts.triu_(-self.window)
+        inner = (rows @ rows.T).masked_fill_(~counts, -torch.inf)
+        return self.marginal.gains(p.weight, relevance, inner).tolist()
+
+    def _first(self) -> None:
+        """The most relevant document comes first, whatever the weight."""
+        c = self.c
+        index, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.twins)
+        rows, close = index.tolist(), close.tolist()
+        for p in self.problems:
+            p.close_calls += close[p.query]
+            told_later = self._cached()
+            self._pick(p, rows[p.query], 0.0 if told_later else float(self._exact(p, index[p.query : p.query + 1])))
+
+    def _small(self) -> bool:
+        """Whether all candidates make one pool: they are few, or in the cache, or all their products worth having."""
+        return (
+            self.c.count <= POOL[0] or self._cached() or self._worth_a_gram(self.c.count, self.k * len(self.problems))
+        )
+
+    def _cached(self) -> bool:
+        """Whether a pass is so cheap that bounds cost more than they save."""
+        return (
+            len(self.problems) == 1
+            and self.c.vectors.numel() <= CACHED_NUMBERS
+            and not self.marginal.orthogonal
+            and self.window is None
+        )
+
+    def _worth_a_gram(self, rows: int, picks: int) -> bool:
+        return not self.marginal.orthogonal and self.window is None and rows <= min(GRAM_ROWS, 6 * picks)
+
+    def _gram_of_all(self) -> bool:
+        """Whether so many picks are to be made that nearly every row's products are wanted."""
+        n, picks = self.c.count, self.k * len(self.problems)
+        return not self.marginal.orthogonal and self.window is None and n <= MOST_GRAM_ROWS and picks >= 2 * n
+
+    def _pass(self, active: list[Problem]) -> None:
+        """Upper bounds for all candidates, from every pick that counts for as long as the horizon reaches."""
+        c, marginal = self.c, self.marginal
+        if self.upper is None:
+            self.upper = c.relevance.new_empty(len(self.problems), c.count)
+            if self.window is None:
+                self.state = marginal.start(c.squares).expand(len(self.problems), -1).clone()
+        at = slice(None) if len(active) == len(self.problems) else [p.at for p in active]
+        points, place = self._points_of(active, [self._lasting(p) for p in active])
+        for columns in _columns(c.count, max(len(points), place.numel())):
+            squares = c.squares[columns]
+            start = marginal.start(squares) if self.window is not None else self.state[at, columns]
+            state = self._folded(start, c.vectors[columns], points, place)
+            if self.window is None:
+                self.state[at, columns] = state
+            self.upper[at, columns] = self._bound(active, state, squares, c.relevance[:, columns])
+        for p in active:
+            self.upper[p.at, p.picks] = -torch.inf
+            p.fresh, p.passes, p.reach = len(p.picks), p.passes + 1, REACH * p.pool
+
+    def _folded(self, state: Tensor, rows: Tensor, points: Tensor, place: Tensor) -> Tensor:
+        """(A, m) the state after points, (u, d), of which place, (A, p), are each problem's; rows: (m, d)."""
+        if not place.numel():
+            return state.expand(len(place), -1)
+        product = products(rows, points)
+        each = product.unsqueeze(0) if len(place) == 1 else product[place.flatten()].view(*place.shape, -1)
+        return self.marginal.fold(state, each)
+
+    def _bound(self, problems: list[Problem], state: Tensor, squares: Tensor, relevance: Tensor) -> Tensor:
+        """(A, m) upper bounds on the scores at a state, (A, m); relevance: (B, m)."""
+        marginal, c = self.marginal, self.c
+        most = max(len(p.picks) for p in problems)
+        state = state + marginal.favour * marginal.error(squares, c.rounding, c.underflow, most)
+        relevance = relevance + c.relevance_error.unsqueeze(1)
+        weight = self.weight
+        if len(problems) < len(self.problems) or c.batch < len(problems):
+            relevance = relevance[[p.query for p in problems]]
+            weight = weight[[p.at for p in problems]]
+        score = marginal.score(marginal.terms(weight, relevance, squares), state)
+        # The arithmetic of the score itself rounds too, a few times.
+        return score.add_(score.abs(), alpha=8 * torch.finfo(score.dtype).eps)
+
+    def _round(self, problems: list[Problem]) -> None:
+        """Picks for problems that share a pool; a settled pick for those to which the pool gives none."""
+        before = [len(p.picks) for p in problems]
+        pooled = [p for p in problems if p.stalls < STALLS and not self._spent(p)]
+        if pooled:
+            ids, tau = self._pool(pooled)
+            self._lane(pooled, ids, tau)
+        for p, done in zip(problems, before, strict=True):
+            made = len(p.picks) - done
+            if made < min(FRUITFUL, self.horizon):
+                p.pool = min(2 * p.pool, MOST_POOL)
+                p.reach *= 4 if p.short else 1
+                p.short = p.short and p in pooled
+            p.stalls = 0 if made or p.short else p.stalls + 1
+            self.upper[p.at, p.picks[done:]] = -torch.inf
+            if len(p.picks) < self.k and self._spent(p):
+                self._rest(p)
+            elif not made and not p.short:
+                self._settle(p)
+
+    def _pool(self, problems: list[Problem]) -> tuple[Tensor, list[float]]:
+        """Ascending rows of a pool, and for each problem an upper bound on every score outside it."""
+        n = self.c.count
+        tau = [-torch.inf] * len(problems)
+        stale = [p for p in problems if p.fresh < len(p.picks) and self.window is None]
+        if stale:
+            near = []
+            for g, p in enumerate(problems):
+                reach = min(p.reach, n - 1)
+                value, index = self.upper[p.at].topk(reach + 1)
+                near.append(index[:reach])
+                tau[g] = float(value[reach])
+            ids = _union(near)
+            bound = self._refreshed(problems, ids)
+        else:
+            ids, bound = None, [self.upper[p.at] for p in problems]
+        inside = []
+        for g, p in enumerate(problems):
+            size = min(p.pool, len(bound[g]) - 1)
+            value, index = bound[g].topk(size + 1)
+            inside.append(index[:size])
+            beyond = float(value[size])
+            # Where what was not brought up to date stands in the way, a pool without yield reaches further next time.
+            p.short = tau[g] > beyond
+            tau[g] = max(tau[g], beyond)
+        pool = _union(inside)
+        return (pool if ids is None else ids[pool]), tau
+
+    def _refreshed(self, problems: list[Problem], ids: Tensor) -> Tensor:
+        """(A, m) bounds of the candidates `ids` from all picks, kept."""
+        c = self.c
+        points, place = self._points_of(problems, [p.fresh for p in problems])
+        at = torch.tensor([p.at for p in problems], device=ids.device).unsqueeze(1)
+        for part in ids.split(max(64, PASS_NUMBERS // c.vectors.shape[1])):
+            state = self._folded(self.state[at, part], c.vectors.index_select(0, part), points, place)
+            self.upper[at, part] = torch.minimum(
+                self.upper[at, part], self._bound(problems, state, c.squares[part], c.relevance[:, part])
+            )
+        return self.upper[at, ids]
+
+    def _points_of(self, problems: list[Problem], since: list[int]) -> tuple[Tensor, Tensor]:
+        """(u, d) points of the picks from `since` on, and (A, p) which of them are each problem's."""
+        c, device = self.c, self.c.relevance.device
+        if self.marginal.orthogonal:
+            parts = [self._points(p, start) for p, start in zip(problems, since, strict=True)]
+            points = padded(parts, repeat=False)
+            place = torch.arange(points.shape[0] * points.shape[1], device=device).view(points.shape[:2])
+            return points.flatten(0, 1).to(c.vectors.dtype), place
+        picks = [p.picks[start:] for p, start in zip(problems, since, strict=True)]
+        longest = max(map(len, picks))
+        rows = torch.tensor([row + row[-1:] * (longest - len(row)) for row in picks], dtype=torch.int64, device=device)
+        if len(rows) == 1:
+            return c.vectors[rows[0]], torch.arange(longest, device=device).unsqueeze(0)
+        # Problems that chose the same document share its products.
+        rows, place = rows.unique(return_inverse=True)
+        return c.vectors[rows], place
+
+    def _lasting(self, p: Problem) -> int:
+        """The first pick that a pass has to add: with a window, the first that stays in it for the whole horizon."""
+        return p.fresh if self.window is None else max(0, len(p.picks) + self.horizon - 1 - self.window)
+
+    def _oldest(self, p: Problem) -> int:
+        """The first pick that counts at this moment."""
+        return 0 if self.window is None else max(0, len(p.picks) - self.window)
+
+    def _points(self, p: Problem, start: int) -> Tensor:
+        """(t, d) float64 points of the picks from number `start` on."""
+        if self.basis is not None:
+            return self.basis[p.at, start : len(p.picks)]
+        rows = self._rows(p.picks[start:])
+        return span(self.marginal, rows, rows[:0])
+
+    def _rows(self, picks: list[int]) -> Tensor:
+        return self.c.vectors.index_select(
+            0, torch.tensor(picks, dtype=torch.int64, device=self.c.relevance.device)
+        ).double()
+
+    def _lane(self, problems: list[Problem], ids: Tensor, tau: list[float], inner: Tensor | None = None) -> None:
+        """Picks for problems that share a pool, up to what the bounds outside it, `tau`, allow.
+
+        inner: (m, m) products of the pool's rows, where they are known.
+        """
+        c, marginal, everything = self.c, self.marginal, len(ids) == self.c.count
+        query = [p.query for p in problems]
+        all_ = len(problems) == c.batch == len(self.problems)
+        queries = None if self.queries is None else self.queries if all_ else self.queries[query]
+        rows = c.vectors if everything else c.vectors.index_select(0, ids)
+        by_gram = everything and len(ids) > POOL[0] and self._worth_a_gram(len(ids), self.k * len(self.problems))
+        if marginal.orthogonal or by_gram or (len(problems) == 1 and not (everything and self._cached())):
+            rows = rows.double()
+            relevance = c.relevance[query][:, ids].double() if queries is None else queries @ rows.T
+            error = [self.margin] * len(problems)
+        else:
+            # Half the memory to move, at the price of more near-ties to settle.
+            relevance = c.relevance if all_ else c.relevance[query]
+            relevance = relevance if everything else relevance[:, ids]
+            error = [
+                p.weight * self.errors[p.query] + (1 - p.weight) * c.similarity_error + self.rounding for p in problems
+            ]
+            for p in problems:
+                p.rough = True
+        basis = None if self.basis is None else padded([self._points(p, 0) for p in problems], repeat=False)
+        if by_gram:
+            inner = c.matrix.gram if c.shared else gram(rows)
+        lane = Lane(
+            self.marginal, problems, ids, rows, relevance, queries, basis, inner, self._rows, self.window, self.margin
+        )
+        before = [len(p.picks) for p in problems]
+        stop = [self.k if everything else min(self.k, done + self.horizon) for done in before]
+        # In a pool of its own a problem's chosen rows come last, so they are there only when little else is.
+        free = len(problems) == 1 and len(ids) + before[0] <= c.count
+        lane.run(stop, tau, error, free)
+        for g, (p, done) in enumerate(zip(problems, before, strict=True)):
+            p.largest = max(p.largest, len(ids))
+            made = len(p.picks) - done
+            if basis is not None and made:
+                self.basis[p.at, done : len(p.picks)] = lane.basis[g, basis.shape[1] : basis.shape[1] + made]
+
+    def _settle(self, p: Problem) -> None:
+        """The next pick from all candidates whose bound reaches the best one's score, in float64."""
+        c = self.c
+        top = self.upper[p.at].topk(min(POOL[0], c.count)).indices
+        top = top[self._refreshed([p], top)[0].argmax()].unsqueeze(0) if self.window is None else top[:1]
+        reached = float(self._exact(p, top))
+        ids = (self.upper[p.at] >= reached).nonzero().flatten()
+        if self.window is None:
+            ids = ids[self._refreshed([p], ids)[0] >= reached]
+        open_ = torch.zeros(1, c.count, dtype=torch.bool, device=ids.device)
+        # Rounding may have put the best one's own bound a hair below its score.
+        open_[0, ids] = open_[0, top] = True
+        p.close_calls += 1
+        pick = decide(open_, lambda _, at: self._exact(p, at), lambda: c.twins)
+        self._pick(p, int(pick), float(self._exact(p, pick)))
+        self.upper[p.at, pick] = -torch.inf
+
+    def _exact(self, p: Problem, at: Tensor) -> Tensor:
+        """(m,) float64 scores of candidates at this moment, the same for identical ones."""
+        points = self._points(p, self._oldest(p))
+        parts = []
+        for part in at.split(max(1, CHUNK_NUMBERS // self.c.vectors.shape[1])):
+            relevance = self.c.exact_relevance(torch.full_like(part, p.query), part)
+            parts.append(exact_scores(self.marginal, p.weight, self.c.vectors[part].double(), relevance, points))
+        return torch.cat(parts)
+
+    def _pick(self, p: Problem, row: int, gain: float) -> None:
+        if self.basis is not None:
+            done = self.basis[p.at, : len(p.picks)]
+            self.basis[p.at, len(p.picks)] = span(self.marginal, self._rows([row]), done)[0]
+        p.add(row, gain, self.marginal.below)
+
+    def _spent(self, p: Problem) -> bool:
+        """Whether nothing is left that is new, so that relevance alone orders the rest."""
+        if self.basis is None:
+            return False
+        if p.past_rank is not None:
+            return True
+        d = self.basis.shape[2]
+        return len(p.picks) >= d and int(self.basis[p.at].any(1).sum()) >= d
+
+    def _rest(self, p: Problem) -> None:
+        """The remaining picks where every candidate lies in the span of the chosen: relevance orders them."""
+        c = self.c
+        taken = torch.zeros(c.count, dtype=torch.bool, device=c.relevance.device)
+        taken[p.picks] = True
+
+        def exact(_: Tensor, at: Tensor) -> Tensor:
+            value = self.marginal.last(p.weight, c.exact_relevance(torch.full_like(at, p.query), at))
+            return value.masked_fill(taken[at], -torch.inf)
+
+        score = self.marginal.last(p.weight, c.relevance[p.query]).masked_fill(taken, -torch.inf).unsqueeze(0)
+        error = c.relevance_error[p.query].unsqueeze(0)
+        index, gain = ranked(score, self.k - len(p.picks), error, exact)
+        if p.past_rank is None and self.marginal.below is not None and p.weight < 1:
+            p.past_rank = len(p.picks)
+        p.picks += index[0].tolist()
+        p.gains += gain[0].tolist()
+
+
+def _union(parts: list[Tensor]) -> Tensor:
+    """All positions of the parts, ascending, each once."""
+    return parts[0].sort().values if len(parts) == 1 else torch.cat(parts).unique()
+
+
+def _columns(count: int, rows: int) -> Iterator[slice]:
+    step = max(1, PASS_NUMBERS // max(1, rows))
+    return (slice(lo, lo + step) for lo in range(0, count, step))
