@@ -25,7 +25,8 @@ MOST_NAMED = 6
 """A class of a hundred relevant documents is counted, not listed."""
 READING_HEIGHT = 92
 """The reading panel is always there, so that the tables below do not jump at a click."""
-METRIC_WIDTH = 120
+METRIC_WIDTHS = {1: 120, 2: 120, MOST_SHOWN: 86}
+"""By the number of cards: three figures fit side by side, so that the sets below are on the first screen."""
 REPEATS = 3
 """A decoder is timed so often (less if it is slow): a busy machine only ever adds to a time."""
 
@@ -83,7 +84,15 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         ranking, seconds = (baseline, baseline_seconds) if stage == first else _decode(loaded, asked, stage)
         with cards[at]:
             figures = card(loaded.space, asked.id, ranking, baseline, asked.qrels, asked.k)
-            _card(figures, asked.k, seconds, loaded.space.device.type, against, trust(ranking.info[0]))
+            _card(
+                figures,
+                asked.k,
+                seconds,
+                loaded.space.device.type,
+                against,
+                trust(ranking.info[0]),
+                METRIC_WIDTHS[len(shown)],
+            )
         with tables[at]:
             kept, dropped = diff(loaded.space, asked.vector, asked.id, ranking, baseline, asked.qrels)
             sets[name] = [*kept, *(dropped if against else [])]
@@ -134,30 +143,28 @@ def _decode(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, flo
     return ranking, best
 
 
-def _card(figures: Card, k: int, seconds: float, device: str, against: str | None, said: str) -> None:
+def _card(figures: Card, k: int, seconds: float, device: str, against: str | None, said: str, width: int) -> None:
     milliseconds = 1000 * seconds
     took = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
     with st.container(border=True, gap="small"):
-        with st.container(horizontal=True, gap="medium"):
+        with st.container(horizontal=True, gap="xxsmall"):
             if figures.recall is not None:
-                _metric(f"Recall@{k}", figures.recall, figures.recall_delta, against)
-            _metric(f"ILAD@{k}", figures.ilad, figures.ilad_delta, against)
+                _metric(f"Recall@{k}", figures.recall, figures.recall_delta, against, width)
+            _metric(f"ILAD@{k}", figures.ilad, figures.ilad_delta, against, width)
             st.metric(
                 "Overlap",
                 f"{figures.overlap:.0%}",
                 "baseline" if against is None else f"with {against}",
                 delta_color="off",
                 delta_arrow="off",
-                width=METRIC_WIDTH,
+                width=width,
             )
         others = "".join(f" · {title} {value:.3f}" for title, value in figures.others.items())
         short = f"only {figures.returned} returned · " if figures.returned < k else ""
-        st.caption(f"{short}{took} on {device}{others}")
-        if said:
-            st.caption(said[0].upper() + said[1:])
+        st.caption(" · ".join(filter(None, [f"{short}{took} on {device}{others}", said])))
 
 
-def _metric(label: str, value: float | None, delta: float | None, against: str | None) -> None:
+def _metric(label: str, value: float | None, delta: float | None, against: str | None, width: int) -> None:
     shown = "–" if delta is None or against is None else f"{delta:+.3f}" if abs(delta) >= 5e-4 else "±0"
     still = shown in ("–", "±0")
     st.metric(
@@ -166,7 +173,7 @@ def _metric(label: str, value: float | None, delta: float | None, against: str |
         shown,
         delta_color="off" if still else "normal",
         delta_arrow="off" if still else "auto",
-        width=METRIC_WIDTH,
+        width=width,
         help="Intra-list average distance: mean of 1 − cosine over the pairs returned." if "ILAD" in label else None,
     )
 
