@@ -79,17 +79,28 @@ def _one_of_a_kind(batch: Tensor, candidate: Tensor, alike: Tensor, problems: in
 def ranked(score: Tensor, k: int, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
     """The k best candidates of each problem, best first.
 
-    score: (B, n) with k ≤ n; error: (B,). Returns (B, k) int64 candidates and their (B, k) float64 scores.
+    score: (B, n) with k ≤ n; error: (B,). Returns (B, k) int64 candidates and their (B, k) float64 scores: as given
+    where they decide the order, in float64 where they leave it open, so that equals are equal.
     """
-    batch, n = score.shape
+    n = score.shape[1]
     width = min(n, k + MARGIN)
     value, index = score.topk(width, dim=1)
-    floor = (value[:, k - 1] - 2 * error).unsqueeze(1)
-    if width < n and bool((value[:, -1:] >= floor).any()):
-        width = max(width, int((score >= floor).sum(1).max()))
-        index = score.topk(width, dim=1).indices
-    index = index.sort(dim=1).values
-    rows = torch.arange(batch, device=score.device).repeat_interleave(width)
-    sure = exact(rows, index.flatten()).view(batch, width)
+    reach = 2 * error.unsqueeze(1)
+    if width < n and bool((value[:, -1:] >= value[:, k - 1 : k] - reach).any()):
+        width = max(width, int((score >= value[:, k - 1 : k] - reach).sum(1).max()))
+        value, index = score.topk(width, dim=1)
+    sure = value.double()
+    # Whoever is further than twice the error from both neighbours has its place.
+    near = value[:, :-1] - value[:, 1:] <= reach
+    open_ = torch.zeros_like(index, dtype=torch.bool)
+    open_[:, 1:] |= near
+    open_[:, :-1] |= near
+    if not bool(open_.any()):
+        return index[:, :k], sure[:, :k]
+    batch, place = open_.nonzero(as_tuple=True)
+    sure[batch, place] = exact(batch, index[batch, place])
+    # By row first, then by score: both sorts are stable, so the lower row goes first among equals.
+    index, order = index.sort(dim=1)
+    sure = sure.gather(1, order)
     order = sure.argsort(dim=1, descending=True, stable=True)[:, :k]
     return index.gather(1, order), sure.gather(1, order)
