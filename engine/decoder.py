@@ -207,7 +207,7 @@ def _answer(
     pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
     if depth < whole.count:
         # Ascending rows, so that ties go to the lower row inside a pool too.
-        pool = ranked(relevance, depth, whole.relevance_error, whole.exact_relevance)[0].sort(dim=1).values
+        pool = ranked(relevance, depth, whole.relevance_error, whole.exact_relevance, all_=False)[0].sort(dim=1).values
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)

@@ -14,6 +14,7 @@ class TopK(Selector):
     """The k most relevant documents, whatever they have in common."""
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The k largest relevances; gain is the relevance."""
-        index, gain = ranked(candidates.relevance, k, candidates.relevance_error, candidates.exact_relevance)
-        return Ranking(index, gain, tuple({"candidates": candidates.count} for _ in range(candidates.batch)))
+        """The k largest relevances; gain is the relevance, in float64 where near-ties needed it."""
+        c = candidates
+        index, gain = ranked(c.relevance, k, c.relevance_error, c.exact_relevance, all_=False)
+        return Ranking(index, gain, tuple({"candidates": c.count} for _ in range(c.batch)))

@@ -118,7 +118,7 @@ def _oracle(p: Quadratic, at: Tensor, y: Tensor, x: Tensor, h: Tensor, error: Te
         own = _squares(p, at[batch], i.unsqueeze(1)).squeeze(1)
         return p.exact_field(at, y[at], batch, i) + load * own * x[at[batch], i]
 
-    return ranked(score, p.k, error, exact)[0].sort(dim=1).values
+    return ranked(score, p.k, error, exact, all_=False)[0].sort(dim=1).values
 
 
 def _rounded(p: Quadratic, at: Tensor, y: Tensor, x: Tensor, base: Tensor, load: float) -> Tensor:

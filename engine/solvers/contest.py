@@ -76,11 +76,11 @@ def _one_of_a_kind(batch: Tensor, candidate: Tensor, alike: Tensor, problems: in
     return batch[kept], candidate[kept], torch.bincount(batch[kept], minlength=problems)
 
 
-def ranked(score: Tensor, k: int, error: Tensor, exact: Exact) -> tuple[Tensor, Tensor]:
+def ranked(score: Tensor, k: int, error: Tensor, exact: Exact, all_: bool = True) -> tuple[Tensor, Tensor]:
     """The k best candidates of each problem, best first.
 
-    score: (B, n) with k ≤ n; error: (B,). Returns (B, k) int64 candidates and their (B, k) float64 scores: as given
-    where they decide the order, in float64 where they leave it open, so that equals are equal.
+    score: (B, n) with k ≤ n; error: (B,); all_: score all of them again in float64, else only those whose order is open
+    otherwise. Returns (B, k) int64 candidates and their (B, k) float64 scores.
     """
     n = score.shape[1]
     width = min(n, k + MARGIN)
@@ -92,7 +92,7 @@ def ranked(score: Tensor, k: int, error: Tensor, exact: Exact) -> tuple[Tensor, 
     sure = value.double()
     # Whoever is further than twice the error from both neighbours has its place.
     near = value[:, :-1] - value[:, 1:] <= reach
-    open_ = torch.zeros_like(index, dtype=torch.bool)
+    open_ = torch.full_like(index, all_, dtype=torch.bool)
     open_[:, 1:] |= near
     open_[:, :-1] |= near
     if not bool(open_.any()):

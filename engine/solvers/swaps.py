@@ -86,7 +86,7 @@ def _polish(
         bound[stale] = renewed.double()
     y = p.sums(at, index[at])
     width = min(p.c.count, p.k + max(NARROWEST, p.k))
-    near = ranked(h, width, bound, lambda b, i: p.exact_field(at, y, b, i))[0]
+    near = ranked(h, width, bound, lambda b, i: p.exact_field(at, y, b, i), all_=False)[0]
     searches = [_started(p, b, near[i], index[b], more_starts) for i, b in enumerate(at.tolist())]
     optimal = [False] * len(at)
     # A set that is still the one the field was taken at needs no further pass.
