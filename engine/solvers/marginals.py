@@ -192,8 +192,14 @@ def span(marginal: Marginal, rows: Tensor, basis: Tensor) -> Tensor:
 
 def residual(marginal: Marginal, rows: Tensor, basis: Tensor) -> Tensor:
     """(G, d) unit vectors of what basis, (G, t, d), leaves of rows, (G, d); zeros where that is rounding."""
-    left = rows.unsqueeze(1)
     # Twice: the first pass leaves rounding along the basis that a short residual would magnify.
+    if len(rows) == 1:
+        left = rows[0]
+        for _ in range(2):
+            left = torch.addmv(left, basis[0].T, torch.mv(basis[0], left), alpha=-1)
+        square, whole = float(left @ left), float(rows[0] @ rows[0])
+        return (left / math.sqrt(square) if square > marginal.floor * whole else torch.zeros_like(left)).unsqueeze(0)
+    left = rows.unsqueeze(1)
     for _ in range(2):
         left = left - (left @ basis.mT) @ basis
     left = left.squeeze(1)
