@@ -79,7 +79,7 @@ def products(rows: Tensor, points: Tensor) -> Tensor:
             return torch.mv(rows, points[0]).unsqueeze(0)
         if rows.numel() > CACHED_NUMBERS:
             # A matrix-vector product reads memory at half the pace of a matrix-matrix product: one column more is free.
-            return (rows @ points.repeat(2, 1).T)[:, :1].T
+            return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
         # From the cache, NumPy's is the faster one.
         return torch.from_numpy(rows.numpy() @ points[0].numpy()).unsqueeze(0)
     return points @ rows.T

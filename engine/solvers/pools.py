@@ -13,11 +13,13 @@ from engine.solvers.contest import best, decide, ranked
 from engine.solvers.lane import Lane, Problem, padded
 from engine.solvers.marginals import Marginal, exact_scores, span
 
-PASS_NUMBERS = 1 << 18
+PASS_NUMBERS = 1 << 16
 """How many products a pass holds at a time: a share of the cache."""
+PASS_ROWS = 1024
+"""How many rows a pass with several points takes at a time: their product copies them first."""
 POOL = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
-MOST_POOL = 1024
+MOST_POOL = 512
 MOST_GRAM_ROWS = 10_240
 """Up to so many rows all inner products are made for one batch that makes enough picks (400 MiB in float32)."""
 WIDE_POOL = 512
@@ -369,5 +371,5 @@ def _union(parts: list[Tensor]) -> Tensor:
 
 
 def _columns(count: int, rows: int) -> Iterator[slice]:
-    step = max(1, PASS_NUMBERS // max(1, rows))
+    step = PASS_NUMBERS if rows <= 1 else max(1, min(PASS_ROWS, PASS_NUMBERS // rows))
     return (slice(lo, lo + step) for lo in range(0, count, step))

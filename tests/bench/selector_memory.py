@@ -25,7 +25,8 @@ def measure_memory(vectors: str, query: str, weight: float, k: int) -> dict[str,
     rows, point = np.load(vectors), np.load(query)
     engine.select("dpp", rows[:WARM_ROWS], point, k=k, relevance_weight=weight)
     # The linear algebra keeps buffers from its first large product on; they are the library's, not the method's.
-    torch.from_numpy(rows) @ torch.from_numpy(point)
+    for columns in (1, 2, 8, 32, 128):
+        torch.from_numpy(rows) @ torch.from_numpy(rows[:columns]).T
     with suppress(OSError):
         # The peak so far is forgotten: what was freed again before the call is not the call's.
         Path("/proc/self/clear_refs").write_text("5")
