@@ -108,16 +108,6 @@ class Candidates:
         parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in self._chunks(batch, index, 1)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def exact_nearest(self, batch: Tensor, index: Tensor, chosen: Tensor) -> Tensor:
-        """(m,) float64 largest similarity of each flat pair to its problem's chosen candidates, (B, t)."""
-        parts = []
-        for b, i in self._chunks(batch, index, chosen.shape[1]):
-            picked = chosen[b]
-            others = self.rows(b.repeat_interleave(picked.shape[1]), picked.flatten()).double()
-            own = self.rows(b, i).double().unsqueeze(1)
-            parts.append((others.view(*picked.shape, -1) * own).sum(2).amax(1))
-        return torch.cat(parts)
-
     @property
     def twins(self) -> Tensor | None:
         """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing.

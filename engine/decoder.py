@@ -179,10 +179,22 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
 
 def _decode_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int, k: int) -> Ranking:
     retrieve, rerank = decoder.retrieve, decoder.rerank
-    scores = retrieve.score(space, block)
+    scores = _checked(retrieve, retrieve.score(space, block))
     whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
-    rescore = None if rerank is None else lambda rows: (rerank.score(space, block, rows), rerank.inner_product)
+    rescore = (
+        None
+        if rerank is None
+        else lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
+    )
     return _answer([decoder.select], whole, depth, k, rescore)[0]
+
+
+def _checked(scorer: Scorer, scores: Tensor) -> Tensor:
+    """The scores in float32 or float64, or a DataError that names the scorer where one is not finite."""
+    scores = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+    if not bool(scores.sum().isfinite()) and not bool(scores.isfinite().all()):
+        raise DataError(f"{scorer.label} gave a document no finite score; a document that does not match scores 0")
+    return scores
 
 
 def _blocks(count: int, vectors: Tensor, depth: int, settings: int = 1) -> list[tuple[int, int]]:

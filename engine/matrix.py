@@ -35,6 +35,9 @@ class Matrix:
         # A finite length proves every entry of its row finite; only a failure looks closer.
         if not math.isfinite(self.norm):
             _finite(vectors, name)
+        if self.norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
+            # Squares this small lose digits, or all: the largest entry bounds the length instead.
+            self.norm = math.sqrt(vectors.shape[1]) * float(vectors.abs().max())
         most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
         if not self.norm <= most:
             raise DataError(

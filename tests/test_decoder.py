@@ -147,3 +147,20 @@ def test_lowest_twin_finds_exactly_the_identical_rows():
         found = lowest_twin(rows).tolist()
         for i in range(200):
             assert found[i] == next(j for j in range(200) if torch.equal(rows[j], rows[i]))
+
+
+def test_a_scorer_without_a_finite_score_is_named(monkeypatch):
+    from engine.scoring.dense import Dense
+
+    space, asked = space_of(torch.eye(4)), engine.Embeddings(torch.eye(4)[:1], ("q",))
+    decoder = engine.Decoder(select=engine.make("mmr"))
+    for bad in (-torch.inf, torch.nan):
+        scores = torch.tensor([[1.0, bad, 0.0, 0.5]])
+        monkeypatch.setattr(Dense, "score", lambda *_, scores=scores: scores)
+        with pytest.raises(engine.DataError, match="dense gave a document no finite score"):
+            engine.decode(decoder, space, asked, k=2)
+    whole = torch.tensor([[3, 1, 2, 0]])
+    monkeypatch.setattr(Dense, "score", lambda *_: whole)
+    assert engine.decode(engine.Decoder(select=engine.make("top_k")), space, asked, k=4).index.tolist() == [
+        [0, 2, 1, 3]
+    ]

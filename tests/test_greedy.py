@@ -1,5 +1,7 @@
 """The certified pool: every route to a pick gives the pick of the plain procedure, and says how it came by it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -120,3 +122,92 @@ def test_a_grid_must_be_a_list_of_settings():
     with pytest.raises(engine.ParamError, match=r"relevance_weight.*1\.5"):
         engine.select_grid("mmr", rows, queries, grid=[{"relevance_weight": 1.5}])
     assert engine.select_grid("mmr", rows, queries, grid=[]) == []
+
+
+def greedy_mmr(rows, query, k, weight):
+    """The definition in float64, one pick after another."""
+    relevance = (rows * query).sum(1)
+    picks, near = [int(relevance.argmax())], np.full(len(rows), -np.inf)
+    for _ in range(k - 1):
+        near = np.maximum(near, (rows * rows[picks[-1]]).sum(1))
+        score = weight * relevance - (1 - weight) * near
+        score[picks] = -np.inf
+        picks.append(int(score.argmax()))
+    return picks
+
+
+def gap(rows, query, picks, weight):
+    """By how much, in shares of the largest relevance, any pick falls short of the best at its moment."""
+    relevance = (rows * query).sum(1)
+    near, worst = np.full(len(rows), -np.inf), 0.0
+    for before, pick in pairwise(picks):
+        near = np.maximum(near, (rows * rows[before]).sum(1))
+        score = weight * relevance - (1 - weight) * near
+        score[picks[: picks.index(pick)]] = -np.inf
+        worst = max(worst, score.max() - score[pick])
+    return worst / np.abs(relevance).max()
+
+
+def test_problems_of_a_lane_may_be_at_different_stages(monkeypatch):
+    for name, value in (("WIDE_POOL", 4), ("REACH", 2), ("FRUITFUL", 4), ("GRAM_ROWS", 0), ("MOST_GRAM_ROWS", 0)):
+        monkeypatch.setattr(pools, name, value)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((1500, 3)) + 3
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        query = rng.standard_normal(3) + 0.5
+        grid = [{"relevance_weight": w} for w in (0.999, 0.1)]
+        for params, answer in zip(grid, engine.select_grid("mmr", rows, query, k=30, grid=grid), strict=True):
+            assert gap(rows, query, answer.index[0].tolist(), params["relevance_weight"]) < 1e-9
+
+
+@pytest.mark.parametrize("length", [1e-6, 1e-3, 1.0, 1e3])
+def test_short_queries_and_weights_near_one(length, monkeypatch):
+    """1 − λ and what is left of a difference keep their digits."""
+    monkeypatch.setattr(pools, "CACHED_NUMBERS", 0)
+    monkeypatch.setattr(pools, "POOL", (32, 32))
+    rng = np.random.default_rng(1)
+    for d in (1, 2, 12):
+        rows = rng.standard_normal((3000, d)) + 0.3
+        rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        query = rng.standard_normal(d) + 0.3
+        query = (length * query / np.linalg.norm(query)).astype(np.float32)
+        weights = (0.1, 0.8, 0.95, 0.999, 0.99999947)
+        answers = engine.select_grid("mmr", rows, query, k=30, grid=[{"relevance_weight": w} for w in weights])
+        for weight, answer in zip(weights, answers, strict=True):
+            alone = engine.select("mmr", rows, query, k=30, relevance_weight=weight).index[0].tolist()
+            assert alone == answer.index[0].tolist()
+            assert gap(rows.astype(float), query.astype(float), alone, weight) < 1e-5
+
+
+def test_a_batch_by_all_products_settles_near_ties_too():
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((2400, 8)) * 1e4).astype(np.float32)
+    rows[1200:] = rows[:1200] * (1 + 3e-7 * rng.standard_normal((1200, 8)))
+    queries = rng.standard_normal((100, 8)).astype(np.float32)
+    answer = engine.select("mmr", rows, queries, k=60, relevance_weight=0.5)
+    for b in range(0, 100, 10):
+        assert answer.index[b].tolist() == greedy_mmr(rows.astype(float), queries[b].astype(float), 60, 0.5)
+
+
+def test_dpp_keeps_the_order_of_relevance_past_its_rank_for_short_queries():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((100, 5))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    for length in (1e-7, 1.0, 1e6):
+        query = (length * rng.standard_normal(5)).astype(np.float32)
+        answer = engine.select("dpp", rows, query, k=40, relevance_weight=0.5)
+        relevance = (rows.astype(float) * query.astype(float)).sum(1)
+        rest = answer.index[0, answer.info[0]["past_rank"] :].tolist()
+        assert len(rest) > 20 and (np.diff(relevance[rest]) <= 0).all()
+        told = answer.gain[0, answer.info[0]["past_rank"] :].numpy()
+        assert told == pytest.approx(relevance[rest], rel=1e-6, abs=1e-9 * np.abs(relevance).max())
+
+
+@pytest.mark.parametrize("n,k", [(60, 9), (200, 100), (700, 9), (700, 300), (3000, 9)])
+def test_the_first_gain_is_told_on_every_route(n, k):
+    rows, queries = problem("clustered", 2, n=n, d=8)
+    for params in ({"k": k}, {"k": k, "pool": n - 5}):
+        answer = engine.select("mmr", rows, queries[0], relevance_weight=0.7, **params)
+        best = (rows.astype(float) * queries[0].astype(float)).sum(1).max()
+        assert answer.gain[0, 0].item() == pytest.approx(0.7 * best, abs=1e-9)

@@ -109,7 +109,7 @@ def test_near_ties_of_long_and_short_rows_are_settled_too():
     rng = np.random.default_rng(6)
     d = 32
     query = rng.standard_normal(d).astype(np.float32)
-    for scale in (1e-22, 1e-3, 1e3, 1e17):
+    for scale in (1e-26, 1e-22, 1e-3, 1e3, 1e17):
         rows = scale * (np.repeat(query[None], 300, axis=0) + 1e-7 * rng.standard_normal((300, d)))
         rows = rows.astype(np.float32)
         exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)

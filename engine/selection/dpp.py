@@ -63,6 +63,5 @@ class DPP(Selector):
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
         """Stages that differ in their weight only share every pass over the corpus."""
-        scale = 1 + float(candidates.relevance.abs().max())
-        below = min(scale * 2.0**20, 1e38)
-        return greedy_grid(stages, candidates, k, LogResidual(NOISE[candidates.vectors.dtype], below))
+        largest = float(candidates.relevance.abs().max())
+        return greedy_grid(stages, candidates, k, LogResidual.over(NOISE[candidates.vectors.dtype], largest))

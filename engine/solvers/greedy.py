@@ -1,7 +1,7 @@
 """Greedy selection by a score that only falls: exact picks from a pool, certified against everything outside it.
 
 A pass over the corpus bounds every score from above, and as scores only fall the bounds stay true. The best by bound
-become a pool, in float64, and picks are made there for as long as the best beats every bound outside. Then the bounds
+become a pool, and picks are made there for as long as the best beats every bound outside. Then the bounds
 of the next few candidates are brought up to date with all picks at once, and a new pool is drawn. So a pick costs a
 fraction of a pass, and the answer is that of the plain procedure.
 """

@@ -40,11 +40,11 @@ class Problem:
     rough: bool = False
     """Whether gains come from a pool in less than float64."""
 
-    def add(self, row: int, score: float, below: float | None) -> None:
+    def add(self, row: int, score: float, marginal: Marginal) -> None:
         """One more pick; a score from below the floor is told as the relevance that it orders by."""
-        if below is not None and score < -below / 2:
+        if marginal.below is not None and score < -marginal.below / 2:
             self.past_rank = len(self.picks) if self.past_rank is None else self.past_rank
-            score += below
+            score = (score + marginal.below) / marginal.lift if marginal.lift else 0.0
         self.picks.append(row)
         self.gains.append(score)
 
@@ -117,7 +117,7 @@ class Lane:
                     continue
                 if two == 2 and best - values[g][1] <= close:
                     at[g, 0] = places[g][0] = place = self._settled(g, score[g] >= best - close)
-                problem.add(self.ids[place], best, marginal.below)
+                problem.add(self.ids[place], best, marginal)
                 if len(problem.picks) == enough:
                     live.remove(entry)
             if not live:
@@ -152,7 +152,7 @@ class Lane:
             if best - score.max() <= close:
                 score[place] = best
                 place = self._decided(np.flatnonzero(score >= best - close), chosen[:done])
-            problem.add(self.ids[place], best, None)
+            problem.add(self.ids[place], best, self.marginal)
             base[place] = -np.inf
             chosen[done] = rows[place]
             np.maximum(near, rows @ rows[place] if gram is None else gram[place], out=near)

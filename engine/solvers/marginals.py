@@ -29,12 +29,6 @@ class Terms:
     least: Tensor | None = None
     after: Tensor | None = None
 
-    def drop_one(self, g: int, at: int) -> None:
-        """Take a candidate out of one problem."""
-        self.base[g, at] = -torch.inf
-        if self.after is not None:
-            self.after[g, at] = -torch.inf
-
     def drop(self, at: Tensor) -> None:
         """Take candidates out, one a problem: at (G, 1)."""
         self.base.scatter_(1, at, -torch.inf)
@@ -54,7 +48,9 @@ class Marginal(ABC):
     floor: float = SPENT
     """A squared residual under this share of the squared length adds no new direction to the span."""
     below: float | None = None
-    """Taken off the relevance of what may only come after everything else, where there is such a thing."""
+    """Taken off the score of what may only come after everything else, where there is such a thing."""
+    lift: float = 1.0
+    """The relevance counts so often in that score."""
 
     @abstractmethod
     def start(self, squares: Tensor) -> Tensor:
@@ -70,15 +66,18 @@ class Marginal(ABC):
 
     @abstractmethod
     def terms(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Terms:
-        """What does not change while documents are chosen; weight: (…, 1)."""
+        """What does not change while documents are chosen; weight: (…, 1) float64, relevance: (…, m)."""
 
     @abstractmethod
     def score(self, terms: Terms, state: Tensor) -> Tensor:
         """(…, m); it falls with what fold does and rises with relevance."""
 
     @abstractmethod
-    def error(self, squares: Tensor, rounding: float, underflow: float, points: int) -> Tensor:
-        """Bound on a state's error after `points` products, each within rounding·|u||v| + underflow."""
+    def error(self, squares: Tensor, norm: float, rounding: float, underflow: float, points: int) -> Tensor | float:
+        """Bound on a state's error after `points` products, each within rounding·|u||v| + underflow.
+
+        norm: no row is longer.
+        """
 
     def alone(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Tensor:
         """(m,) the score while nothing is chosen."""
@@ -87,6 +86,11 @@ class Marginal(ABC):
     def last(self, weight: float, relevance: Tensor) -> Tensor:
         """What orders the candidates when every one lies in the span of the chosen."""
         return relevance
+
+
+def _parts(weight: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
+    # 1 − weight before the precision is cut: near 1 its digits are those that count.
+    return weight.to(relevance.dtype) * relevance, (1 - weight).to(relevance.dtype)
 
 
 class Nearest(Marginal):
@@ -106,13 +110,13 @@ class Nearest(Marginal):
         return torch.maximum(state, product)
 
     def terms(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Terms:
-        return Terms(weight * relevance, 1 - weight)
+        return Terms(*_parts(weight, relevance))
 
     def score(self, terms: Terms, state: Tensor) -> Tensor:
         return torch.addcmul(terms.base, terms.rest, state, value=-1)
 
-    def error(self, squares: Tensor, rounding: float, underflow: float, points: int) -> Tensor:
-        return rounding * squares.max() + underflow
+    def error(self, squares: Tensor, norm: float, rounding: float, underflow: float, points: int) -> Tensor | float:
+        return rounding * norm * norm + underflow
 
     def alone(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Tensor:
         return weight * relevance
@@ -140,7 +144,7 @@ class Residual(Marginal):
     def fold_one(self, state: Tensor, product: Tensor) -> Tensor:
         return torch.addcmul(state, product, product, value=-1)
 
-    def error(self, squares: Tensor, rounding: float, underflow: float, points: int) -> Tensor:
+    def error(self, squares: Tensor, norm: float, rounding: float, underflow: float, points: int) -> Tensor | float:
         # d² = |u|² − Σ p_t² with |Δp_t| ≤ γ|u| and Σ p_t² ≤ |u|²: |Δd²| ≤ (γ + 2γ√t + tγ²)|u|².
         return rounding * (1 + 2 * math.sqrt(points) + points * rounding) * squares + (points + 1) * underflow
 
@@ -149,16 +153,24 @@ class Residual(Marginal):
 class LogResidual(Residual):
     """λ·relevance + (1−λ)·log d², the greedy step of log det; λ = 1 is relevance alone.
 
-    floor: a d² under this share of |u|² is noise; such a candidate comes after all others, by relevance; below: what
-    is taken off its relevance for that, more than scores can differ.
+    floor: a d² under this share of |u|² is noise; such a candidate comes after all others, by relevance; below, lift:
+    its score is lift·relevance − below, where below is more than scores can differ and lift keeps relevance's digits.
     """
 
     floor: float
     below: float
+    lift: float
+
+    @classmethod
+    def over(cls, floor: float, largest: float) -> LogResidual:
+        """For relevances up to `largest` in size."""
+        # The logarithm of a number of either precision is above −709.
+        scale = min(1 + largest, 1e34)
+        return cls(floor, 2048 * scale, scale / largest if largest > 0 else 0.0)
 
     def terms(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Terms:
-        after = torch.where(weight == 1, relevance, relevance - self.below)
-        return Terms(weight * relevance, 1 - weight, self.floor * squares, after)
+        after = torch.where(weight == 1, relevance, self.lift * relevance - self.below)
+        return Terms(*_parts(weight, relevance), self.floor * squares, after)
 
     def score(self, terms: Terms, state: Tensor) -> Tensor:
         # The smallest normal number keeps the logarithm of a zero row finite; it is below its floor anyway.
@@ -170,7 +182,7 @@ class RootResidual(Residual):
     """λ·relevance + (1−λ)·d."""
 
     def terms(self, weight: Tensor, relevance: Tensor, squares: Tensor) -> Terms:
-        return Terms(weight * relevance, 1 - weight, SPENT * squares)
+        return Terms(*_parts(weight, relevance), SPENT * squares)
 
     def score(self, terms: Terms, state: Tensor) -> Tensor:
         left = torch.where(state > terms.least, state, 0.0)

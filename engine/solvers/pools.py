@@ -40,7 +40,7 @@ class Batch:
         # Problems with a pool in common share its products; small weights of relevance need a wide one.
         pool = min(max(8 * k, POOL[0]), POOL[1]) if len(weights) == 1 else WIDE_POOL
         self.problems = [Problem(at, b, w, pool, REACH * pool) for at, (b, w) in enumerate(grid)]
-        self.weight = c.relevance.new_tensor([[w] for _, w in grid])
+        self.weight = torch.tensor([[w] for _, w in grid], dtype=torch.float64, device=c.relevance.device)
         self.queries = c.queries.double() if c.inner_product else None
         self.upper: Tensor | None = None
         self.state: Tensor | None = None
@@ -99,7 +99,7 @@ class Batch:
         rows, close = index.tolist(), close.tolist()
         for p in self.problems:
             p.close_calls += close[p.query]
-            told_later = self._cached()
+            told_later = self._cached() and not self._worth_a_gram(c.count, self.k)
             self._pick(p, rows[p.query], 0.0 if told_later else float(self._exact(p, index[p.query : p.query + 1])))
 
     def _small(self) -> bool:
@@ -157,15 +157,17 @@ class Batch:
         """(A, m) upper bounds on the scores at a state, (A, m); relevance: (B, m)."""
         marginal, c = self.marginal, self.c
         most = max(len(p.picks) for p in problems)
-        state = state + marginal.favour * marginal.error(squares, c.rounding, c.underflow, most)
+        state = state + marginal.favour * marginal.error(squares, c.norm, c.rounding, c.underflow, most)
         relevance = relevance + c.relevance_error.unsqueeze(1)
         weight = self.weight
         if len(problems) < len(self.problems) or c.batch < len(problems):
             relevance = relevance[[p.query for p in problems]]
             weight = weight[[p.at for p in problems]]
-        score = marginal.score(marginal.terms(weight, relevance, squares), state)
-        # The arithmetic of the score itself rounds too, a few times.
-        return score.add_(score.abs(), alpha=8 * torch.finfo(score.dtype).eps)
+        terms = marginal.terms(weight, relevance, squares)
+        score = marginal.score(terms, state)
+        # The arithmetic of the score itself rounds too, a few times: by shares of its two parts, which may cancel.
+        size = score.abs().add_(terms.base.abs(), alpha=2)
+        return score.add_(size, alpha=8 * torch.finfo(score.dtype).eps)
 
     def _round(self, problems: list[Problem]) -> None:
         """Picks for problems that share a pool; a settled pick for those to which the pool gives none."""
@@ -237,7 +239,9 @@ class Batch:
             return points.flatten(0, 1).to(c.vectors.dtype), place
         picks = [p.picks[start:] for p, start in zip(problems, since, strict=True)]
         longest = max(map(len, picks))
-        rows = torch.tensor([row + row[-1:] * (longest - len(row)) for row in picks], dtype=torch.int64, device=device)
+        # Filled up with a pick that counts already, which changes nothing.
+        filled = [row + p.picks[-1:] * (longest - len(row)) for p, row in zip(problems, picks, strict=True)]
+        rows = torch.tensor(filled, dtype=torch.int64, device=device)
         if len(rows) == 1:
             return c.vectors[rows[0]], torch.arange(longest, device=device).unsqueeze(0)
         # Problems that chose the same document share its products.
@@ -275,7 +279,8 @@ class Batch:
         queries = None if self.queries is None else self.queries if all_ else self.queries[query]
         rows = c.vectors if everything else c.vectors.index_select(0, ids)
         by_gram = everything and len(ids) > POOL[0] and self._worth_a_gram(len(ids), self.k * len(self.problems))
-        if marginal.orthogonal or by_gram or (len(problems) == 1 and not (everything and self._cached())):
+        alone = len(problems) == 1 and inner is None and not (everything and self._cached())
+        if marginal.orthogonal or by_gram or alone:
             rows = rows.double()
             relevance = c.relevance[query][:, ids].double() if queries is None else queries @ rows.T
             error = [self.margin] * len(problems)
@@ -311,12 +316,11 @@ class Batch:
         top = self.upper[p.at].topk(min(POOL[0], c.count)).indices
         top = top[self._refreshed([p], top)[0].argmax()].unsqueeze(0) if self.window is None else top[:1]
         reached = float(self._exact(p, top))
-        ids = (self.upper[p.at] >= reached).nonzero().flatten()
+        open_ = self.upper[p.at : p.at + 1] >= reached
         if self.window is None:
-            ids = ids[self._refreshed([p], ids)[0] >= reached]
-        open_ = torch.zeros(1, c.count, dtype=torch.bool, device=ids.device)
-        # Rounding may have put the best one's own bound a hair below its score.
-        open_[0, ids] = open_[0, top] = True
+            ids = open_[0].nonzero().flatten()
+            open_[0, ids] = self._refreshed([p], ids)[0] >= reached
+        open_[0, top] = True
         p.close_calls += 1
         pick = decide(open_, lambda _, at: self._exact(p, at), lambda: c.twins)
         self._pick(p, int(pick), float(self._exact(p, pick)))
@@ -335,7 +339,7 @@ class Batch:
         if self.basis is not None:
             done = self.basis[p.at, : len(p.picks)]
             self.basis[p.at, len(p.picks)] = span(self.marginal, self._rows([row]), done)[0]
-        p.add(row, gain, self.marginal.below)
+        p.add(row, gain, self.marginal)
 
     def _spent(self, p: Problem) -> bool:
         """Whether nothing is left that is new, so that relevance alone orders the rest."""
