@@ -194,12 +194,14 @@ def decode(
         "mean": {m: v if v == v else None for m, v in measured.mean.items()},
         "left_out": measured.left_out,
     }
-    picks = engine.trace(ranking, space, asked)
-    results = [_result(space, queries, picks, ranking.info, i) for i in range(len(queries))]
+    results = []
+    if as_json or not split:
+        picks = engine.trace(ranking, space, asked)
+        results = [_result(space, queries, picks, ranking.info, i) for i in range(len(queries))]
     if as_json:
         click.echo(showable(json.dumps({**result, "results": results}, ensure_ascii=False, allow_nan=False)))
         return
-    for entry in [] if split else results:
+    for entry in results:
         click.echo(click.style(f"\n{_one_line(entry['query'], 100)}", bold=True))
         if traced:
             click.echo("  #     score  relevance  nearest chosen")

@@ -14,11 +14,31 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.errors import ParamError
-from engine.params import Param, checked, params_of, undeclared_fields, values_of
+from engine.params import Param, Real, Whole, checked, params_of, undeclared_fields, values_of
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 
 Kind = Literal["scorer", "selector"]
+
+RELEVANCE_WEIGHT = Real(
+    default=0.8,
+    low=0.0,
+    high=1.0,
+    symbol="λ",
+    name="relevance_weight",
+    help="1 is pure relevance, 0 pure diversity.",
+)
+"""What many selectors have; `replace` gives it their words."""
+WINDOW = Whole(
+    default=None,
+    low=1,
+    comfortable=(1, 20),
+    unset="all of them",
+    symbol="w",
+    name="window",
+    help="Unlike the last so many picks only.",
+)
+"""What selectors that pick one by one have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Any
 
@@ -15,9 +15,11 @@ from torch import Tensor
 from engine.candidates import exactly
 from engine.errors import DataError, ParamError
 from engine.matrix import CHUNK_NUMBERS, Matrix
-from engine.params import Choice, Real, Whole, checked
+from engine.params import Choice, Whole, checked
+from engine.stages import RELEVANCE_WEIGHT
 from engine.values import real_tensor
 
+WEIGHT = replace(RELEVANCE_WEIGHT, symbol="θ")
 MOST_SETS = 5_000_000
 """How many sets are enumerated at most: minutes."""
 OBJECTIVE = Choice(
@@ -28,9 +30,6 @@ OBJECTIVE = Choice(
     help="What the set maximises.",
 )
 SIZE = Whole(default=5, low=1, high=1_000_000, symbol="k", name="k", help="How many documents the set has.")
-RELEVANCE_WEIGHT = Real(
-    default=0.8, low=0.0, high=1.0, symbol="θ", name="relevance_weight", help="1 is pure relevance, 0 pure diversity."
-)
 
 Value = Callable[[Tensor, Tensor], Tensor]
 """((m, k) relevances, (m, k, k) inner products) of m sets to their (m,) values."""
@@ -59,7 +58,7 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
     but vrsd. Raises ParamError where there are more than MOST_SETS sets, and ParamError or DataError for bad input.
     """
     objective = OBJECTIVE.check(objective)
-    params = checked((RELEVANCE_WEIGHT,) if objective != "vrsd" else (), params, objective)
+    params = checked((WEIGHT,) if objective != "vrsd" else (), params, objective)
     rows = Matrix(real_tensor(vectors, "vectors")).vectors.double()
     point = real_tensor(query, "query").double().to(rows.device)
     if point.ndim != 1 or point.shape[0] != rows.shape[1]:
@@ -71,7 +70,7 @@ def optimum(objective: str, vectors: Any, query: Any, k: int = 5, **params: Any)
             f"k and the rows of vectors must make at most {MOST_SETS:,} sets to be enumerated; got k = {k} of "
             f"{len(rows)} rows, {sets:,} sets; take fewer rows (the most relevant, say) or a smaller k"
         )
-    value = _value(objective, params.get("relevance_weight", RELEVANCE_WEIGHT.default), k, point)
+    value = _value(objective, params.get("relevance_weight", WEIGHT.default), k, point)
     return _enumerated(rows @ point, rows @ rows.T, k, value, sets)
 
 

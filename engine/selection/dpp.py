@@ -1,16 +1,16 @@
 """dpp: greedy MAP of a determinantal point process, Chen, Zhang & Zhou 2018, Alg. 1."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 
 from engine.candidates import Candidates
-from engine.params import Real, Whole, declare
+from engine.params import declare
 from engine.solvers.greedy import greedy_grid
 from engine.solvers.marginals import LogResidual
-from engine.stages import Selector, register
+from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
 NOISE = {torch.float32: 1e-6, torch.float64: 1e-10}
@@ -30,26 +30,13 @@ class DPP(Selector):
     """One document at a time: relevant, and adding volume to what the chosen span."""
 
     relevance_weight: float = declare(
-        Real(
-            default=0.8,
-            low=0.0,
-            high=1.0,
-            symbol="λ",
+        replace(
+            RELEVANCE_WEIGHT,
             help="1 is pure relevance, 0 pure volume.",
             source="θ of the kernel exp(θ r_i/2(1−θ)) s_ij exp(θ r_j/2(1−θ))",
         )
     )
-    window: int | None = declare(
-        Whole(
-            default=None,
-            low=1,
-            comfortable=(1, 20),
-            unset="all of them",
-            symbol="w",
-            help="Volume with the last so many picks only.",
-            source="§4.2",
-        )
-    )
+    window: int | None = declare(replace(WINDOW, help="Volume with the last so many picks only.", source="§4.2"))
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """Greedily the largest λ·Σ relevance + (1−λ)·log det of the chosen rows' inner products; λ = 1 is top_k.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.params import Real, Whole, declare
+from engine.params import Whole, declare
 from engine.solvers.contest import ranked
 from engine.solvers.exact_products import ExactProducts
-from engine.stages import Selector, register
+from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
 KEPT_ROWS = 4096
@@ -38,15 +38,7 @@ FRESH = 16
 class FacilityLocation(Selector):
     """Relevant documents that between them stand for all relevant ones."""
 
-    relevance_weight: float = declare(
-        Real(
-            default=0.8,
-            low=0.0,
-            high=1.0,
-            symbol="λ",
-            help="1 is pure relevance, 0 pure coverage.",
-        )
-    )
+    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure coverage."))
     ground_set: int | None = declare(
         Whole(
             default=1000,

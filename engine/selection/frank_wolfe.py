@@ -1,13 +1,13 @@
 """frank_wolfe: cardinality-constrained binary quadratic programme, CCBQP paper, eq. 2 to 6 and Algorithm 1."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
 from engine.solvers.conditional_gradient import ascend
 from engine.solvers.quadratic import Quadratic, most_relevant
 from engine.solvers.swaps import polish
-from engine.stages import Selector, register
+from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
 
@@ -23,16 +23,7 @@ from engine.values import Ranking
 class FrankWolfe(Selector):
     """All documents at once: relevant on average, and unlike one another on average."""
 
-    relevance_weight: float = declare(
-        Real(
-            default=0.8,
-            low=0.0,
-            high=1.0,
-            symbol="θ",
-            help="1 is pure relevance, 0 pure diversity.",
-            source="eq. 2",
-        )
-    )
+    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, symbol="θ", source="eq. 2"))
     loading: float = declare(
         Real(
             default=1.0,

@@ -1,15 +1,15 @@
 """max_sum: max-sum diversification, Gollapudi & Sharma 2009, on the objective of the CCBQP paper, eq. 2."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from engine.candidates import Candidates
-from engine.params import Flag, Real, declare
+from engine.params import Flag, declare
 from engine.solvers.quadratic import Quadratic, most_relevant
 from engine.solvers.sum_greedy import greedy
 from engine.solvers.swaps import polish
-from engine.stages import Selector, register
+from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
 
@@ -25,16 +25,7 @@ from engine.values import Ranking
 class MaxSum(Selector):
     """One document at a time: relevant, and unlike those already chosen on average."""
 
-    relevance_weight: float = declare(
-        Real(
-            default=0.8,
-            low=0.0,
-            high=1.0,
-            symbol="θ",
-            help="1 is pure relevance, 0 pure diversity.",
-            source="CCBQP, eq. 2",
-        )
-    )
+    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, symbol="θ", source="CCBQP, eq. 2"))
     polish: bool = declare(
         Flag(default=True, symbol="polish", help="Swap documents until no swap improves the set; off is plain greedy.")
     )

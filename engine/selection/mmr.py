@@ -1,14 +1,14 @@
 """mmr: maximal marginal relevance, Carbonell & Goldstein 1998, eq. 1."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from engine.candidates import Candidates
-from engine.params import Real, Whole, declare
+from engine.params import declare
 from engine.solvers.greedy import greedy_grid
 from engine.solvers.marginals import Nearest
-from engine.stages import Selector, register
+from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
 
@@ -25,25 +25,9 @@ class MMR(Selector):
     """One document at a time: relevant, and unlike the nearest already chosen."""
 
     relevance_weight: float = declare(
-        Real(
-            default=0.8,
-            low=0.0,
-            high=1.0,
-            symbol="λ",
-            help="1 is pure relevance, 0 pure novelty.",
-            source="eq. 1",
-        )
+        replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure novelty.", source="eq. 1")
     )
-    window: int | None = declare(
-        Whole(
-            default=None,
-            low=1,
-            comfortable=(1, 20),
-            unset="all of them",
-            symbol="w",
-            help="Unlike the last so many picks only.",
-        )
-    )
+    window: int | None = declare(WINDOW)
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """First the most relevant, then the best of λ·relevance − (1−λ)·(similarity to the nearest chosen).

@@ -1,14 +1,14 @@
 """ssd: sliding spectrum decomposition, Huang et al. 2021, Alg. 1."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from engine.candidates import Candidates
-from engine.params import Real, Whole, declare
+from engine.params import declare
 from engine.solvers.greedy import greedy_grid
 from engine.solvers.marginals import RootResidual
-from engine.stages import Selector, register
+from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
 
@@ -24,26 +24,8 @@ from engine.values import Ranking
 class SSD(Selector):
     """One document at a time: relevant, and far from the span of the last few chosen."""
 
-    relevance_weight: float = declare(
-        Real(
-            default=0.8,
-            low=0.0,
-            high=1.0,
-            symbol="λ",
-            help="1 is pure relevance, 0 pure distance.",
-        )
-    )
-    window: int | None = declare(
-        Whole(
-            default=None,
-            low=1,
-            comfortable=(1, 20),
-            unset="all of them",
-            symbol="w",
-            help="Far from the last so many picks only.",
-            source="§3.3",
-        )
-    )
+    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure distance."))
+    window: int | None = declare(replace(WINDOW, help="Far from the last so many picks only.", source="§3.3"))
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """Greedily the best of λ·relevance + (1−λ)·(distance to the span of the last `window` picks).

@@ -30,8 +30,9 @@ def greedy(
 
     window: only the last so many picks count, None for all. Returns one Ranking a weight; gain: the score at the
     moment of the pick; info: candidates; pool, the largest there was; passes over the candidates; close_calls, the
-    picks that float64 decided in a fixed order of summation; certified, that no pick was left open; past_rank, the
-    first pick that is nothing but a combination of earlier ones, where the method tells them apart.
+    picks that float64 decided in a fixed order of summation; certified, always: a pick that is not proven the best of
+    all candidates is not made; past_rank, the first pick that is nothing but a combination of earlier ones, where the
+    method tells them apart.
     """
     problems: list[Problem] = []
     for part in _parts(c, k * len(weights)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.matrix import lowest_twin, products
-from engine.solvers.marginals import Marginal, Nearest, exact_scores, residual, span
+from engine.solvers.marginals import Marginal, Nearest, exact_scores, residual, scores, span
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Lane:
         self.basis, self.filled = basis, 0 if basis is None else basis.shape[1]
         self.fetch, self.window, self.margin = fetch, window, margin
         self.squares = torch.linalg.vector_norm(rows, dim=1).square_() if marginal.orthogonal else rows[:, 0]
-        weight = torch.tensor([[p.weight] for p in problems], dtype=rows.dtype, device=rows.device)
+        weight = torch.tensor([[p.weight] for p in problems], dtype=torch.float64, device=rows.device)
         self.terms = marginal.terms(weight, relevance, self.squares)
         self.columns: Columns | None = None
 
@@ -116,7 +116,7 @@ class Lane:
                     live.remove(entry)
                     continue
                 if two == 2 and best - values[g][1] <= close:
-                    at[g, 0] = places[g][0] = place = self._settled(g, score[g] >= best - close)
+                    at[g, 0] = places[g][0] = place = self._settled(g, score[g] >= best - close, self.points(g))
                 problem.add(self.ids[place], best, marginal)
                 if len(problem.picks) == enough:
                     live.remove(entry)
@@ -151,7 +151,7 @@ class Lane:
             score[place] = -np.inf
             if best - score.max() <= close:
                 score[place] = best
-                place = self._decided(np.flatnonzero(score >= best - close), chosen[:done])
+                place = self._settled(0, torch.from_numpy(score >= best - close), torch.from_numpy(chosen[:done]))
             problem.add(self.ids[place], best, self.marginal)
             base[place] = -np.inf
             chosen[done] = rows[place]
@@ -161,21 +161,6 @@ class Lane:
             gains = problem.weight * (chosen @ self.queries[0].numpy())
             gains[1:] -= rest * inner[1:].max(1)
             problem.gains, problem.rough = gains.tolist(), False
-
-    def _decided(self, at: np.ndarray, chosen: np.ndarray) -> int:
-        """The best of near-equal candidates, by float64 products where these tell them apart."""
-        problem = self.problems[0]
-        if self.queries is not None:
-            rows = self.rows.numpy()[at].astype(np.float64)
-            value = problem.weight * (rows @ self.queries[0].numpy())
-            value -= (1 - problem.weight) * (rows @ chosen.T).max(1)
-            first, second = np.sort(value)[[-1, -2]]
-            if first - second > self.margin:
-                problem.close_calls += 1
-                return int(at[value.argmax()])
-        open_ = torch.zeros(len(self.ids), dtype=torch.bool)
-        open_[torch.from_numpy(at)] = True
-        return self._settled(0, open_)
 
     def points(self, g: int) -> Tensor:
         """(t, d) the points of a problem's picks that count."""
@@ -227,17 +212,16 @@ class Lane:
         self.columns = self.columns or Columns(self.rows)
         return self.columns.of([g for g, *_ in live], places, len(self.problems))
 
-    def _settled(self, g: int, open_: Tensor) -> int:
-        """The best of near-equal candidates, the lowest row of equal ones."""
-        self.problems[g].close_calls += 1
+    def _settled(self, g: int, open_: Tensor, points: Tensor) -> int:
+        """The best of near-equal candidates, the lowest row of equal ones; points: (t, d) of what is chosen."""
+        problem = self.problems[g]
+        problem.close_calls += 1
         at = open_.nonzero().flatten()
         rows, relevance = self.rows[at].double(), self.relevance[g, at].double()
-        points = self.points(g)
         if self.queries is not None:
-            if not self.marginal.orthogonal and self.rows.dtype != rows.dtype and len(points):
-                # Most near-ties are of float32's making and plain float64 tells them apart.
-                weight = self.problems[g].weight
-                value = weight * (rows @ self.queries[g]) - (1 - weight) * (rows @ points.T).amax(1)
+            if self.rows.dtype != rows.dtype:
+                # Most near-ties are of float32's making, and plain float64 tells them apart.
+                value = scores(self.marginal, problem.weight, rows, rows @ self.queries[g], points @ rows.T)
                 (best, second), order = value.topk(2)
                 if best - second > self.margin:
                     return int(at[order[0]])
@@ -245,8 +229,7 @@ class Lane:
                 first = lowest_twin(rows) == torch.arange(len(at), device=at.device)
                 at, rows = at[first], rows[first]
             relevance = (rows * self.queries[g]).sum(1)
-        score = exact_scores(self.marginal, self.problems[g].weight, rows, relevance, points)
-        return int(at[score.argmax()])
+        return int(at[exact_scores(self.marginal, problem.weight, rows, relevance, points).argmax()])
 
 
 class Columns:

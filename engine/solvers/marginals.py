@@ -220,17 +220,23 @@ def residual(marginal: Marginal, rows: Tensor, basis: Tensor) -> Tensor:
     return torch.where(new, left / square.sqrt(), torch.zeros_like(left))
 
 
+def scores(marginal: Marginal, weight: float, rows: Tensor, relevance: Tensor, products: Tensor) -> Tensor:
+    """(m,) float64 scores of rows, (m, d); products: (t, m) with the points of what is chosen."""
+    at = torch.tensor(weight, dtype=relevance.dtype, device=relevance.device)
+    squares = (rows * rows).sum(1)
+    if not len(products):
+        return marginal.alone(at, relevance, squares)
+    state = marginal.fold(marginal.start(squares), products)
+    return marginal.score(marginal.terms(at, relevance, squares), state)
+
+
 def exact_scores(marginal: Marginal, weight: float, rows: Tensor, relevance: Tensor, points: Tensor) -> Tensor:
     """(m,) scores of rows, (m, d) float64, summed in one fixed order: identical rows get identical scores."""
     size = max(1, CHUNK_NUMBERS // max(1, points.numel()))
-    at = torch.tensor(weight, dtype=relevance.dtype, device=relevance.device)
-    parts = []
-    for part, rel in zip(rows.split(size), relevance.split(size), strict=True):
-        squares = (part * part).sum(1)
-        if len(points):
-            # Each row's sums run over memory in order; sums across rows would depend on a row's place among them.
-            state = marginal.fold(marginal.start(squares), (part.unsqueeze(1) * points).sum(2).T)
-            parts.append(marginal.score(marginal.terms(at, rel, squares), state))
-        else:
-            parts.append(marginal.alone(at, rel, squares))
-    return torch.cat(parts)
+    # Each row's sums run over memory in order; sums across rows would depend on a row's place among them.
+    return torch.cat(
+        [
+            scores(marginal, weight, part, rel, (part.unsqueeze(1) * points).sum(2).T)
+            for part, rel in zip(rows.split(size), relevance.split(size), strict=True)
+        ]
+    )

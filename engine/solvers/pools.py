@@ -20,6 +20,7 @@ PASS_ROWS = 1024
 POOL = (128, 256)
 """The first pool has eight rows a pick within these limits; it doubles while it yields fewer than FRUITFUL picks."""
 MOST_POOL = 512
+"""No pool grows beyond: more rows in float64 leave the cache."""
 MOST_GRAM_ROWS = 10_240
 """Up to so many rows all inner products are made for one batch that makes enough picks (400 MiB in float32)."""
 WIDE_POOL = 512

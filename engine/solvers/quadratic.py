@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import CHUNK_NUMBERS
+from engine.matrix import CHUNK_NUMBERS, products
 from engine.solvers.contest import best
 from engine.values import Ranking
 
@@ -71,7 +71,7 @@ class Quadratic:
         whole = len(at) == c.batch
         error, beside = c.product_error(z), rows
         if c.shared:
-            made = torch.cat([z.to(rows.dtype), rows]) @ c.vectors.T
+            made = products(c.vectors, torch.cat([z.to(rows.dtype), rows]))
             h, beside = made[: len(at)], made[len(at) :]
         else:
             h = torch.bmm(c.vectors if whole else c.vectors[at], z.to(c.vectors.dtype).unsqueeze(2)).squeeze(2)
