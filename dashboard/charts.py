@@ -29,6 +29,7 @@ PALETTE = (
     Style("#CC79A7", "#CC79A7", "cross", "✚"),
     Style("#56B4E9", "#56B4E9", "star", "★"),
     Style("#882255", "#F0E442", "hexagon", "⬢"),
+    Style("#6A51A3", "#B39DDB", "pentagon", "⬟"),
 )
 
 

@@ -41,7 +41,8 @@ class Candidates:
 
     vectors: (n, d) shared by the batch, or (B, m, d), one pool a query in ascending row order; relevance: (B, n)
     or (B, m); queries: (B, d); inner_product: relevance is vectors · queries (else the scorer's numbers are taken
-    as they are); matrix: the corpus that the vectors are or were taken from.
+    as they are); matrix: the corpus that the vectors are or were taken from; pool: (B, m) their rows there, None for
+    all.
     """
 
     vectors: Tensor
@@ -49,6 +50,7 @@ class Candidates:
     queries: Tensor
     matrix: Matrix
     inner_product: bool = True
+    pool: Tensor | None = None
 
     @property
     def batch(self) -> int:

@@ -223,7 +223,7 @@ def _answer(
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)
-    candidates = Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product)
+    candidates = Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product, pool)
     found = type(selectors[0]).select_grid(selectors, candidates, min(k, depth))
     return [_padded(a, torch.where(a.index >= 0, pool.gather(1, a.index.clamp_min(0)), -1), k) for a in found]
 

@@ -21,15 +21,16 @@ GRAM_ROWS = 2048
 class Matrix:
     """(n, d) finite vectors whose inner products do not overflow.
 
-    Raises DataError, naming `name`, where that is not so.
+    kept: whether many queries will come, so that what only they repay is worth making. Raises DataError, naming `name`,
+    where the vectors are not such.
     """
 
-    def __init__(self, vectors: Tensor, name: str = "vectors") -> None:
+    def __init__(self, vectors: Tensor, name: str = "vectors", kept: bool = False) -> None:
         if vectors.ndim != 2 or 0 in vectors.shape:
             raise DataError(
                 f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
             )
-        self.vectors = vectors
+        self.vectors, self.kept = vectors, kept
         self.lengths = torch.linalg.vector_norm(vectors, dim=1)
         self.norm = float(self.lengths.max())
         # A finite length proves every entry of its row finite; only a failure looks closer.
@@ -70,6 +71,31 @@ class Matrix:
         return gram(self.vectors.double())
 
     @cached_property
+    def host(self) -> Tensor:
+        """The vectors in the memory of the CPU."""
+        return self.vectors.cpu()
+
+    @cached_property
+    def codes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, d) int8, (n,) float64, (n,) float64: row j is step[j] · codes[j] up to a vector of length slack[j]."""
+        codes = torch.empty(self.vectors.shape, dtype=torch.int8, device=self.vectors.device)
+        step, slack = self.lengths.new_empty(2, len(self), dtype=torch.float64)
+        size = max(1, CHUNK_NUMBERS // self.vectors.shape[1])
+        for at in range(0, len(self), size):
+            block = self.vectors[at : at + size].double()
+            unit = block.abs().amax(1).div_(127).clamp_min_(torch.finfo(torch.float32).tiny)
+            whole = (block / unit.unsqueeze(1)).round_()
+            codes[at : at + size], step[at : at + size] = whole.to(torch.int8), unit
+            # One part in a million more than the rounding of these few operations.
+            slack[at : at + size] = torch.linalg.vector_norm(block - whole * unit.unsqueeze(1), dim=1) * (1 + 1e-6)
+        return codes, step, slack
+
+    @cached_property
+    def spectrum(self) -> float:
+        """The largest eigenvalue of the Gram matrix, which is the squared largest singular value of the vectors."""
+        return largest_eigenvalue(self.vectors)
+
+    @cached_property
     def twins(self) -> Tensor:
         """(n,) for each row the lowest row with the same bytes: itself where there is no other."""
         return lowest_twin(self.vectors)
@@ -94,6 +120,17 @@ def _finite(vectors: Tensor, name: str) -> None:
     if len(bad):
         rows = ", ".join(map(str, bad[:5].tolist()))
         raise DataError(f"{name} must be finite; {len(bad)} rows hold NaN or infinity (first rows: {rows})")
+
+
+def largest_eigenvalue(rows: Tensor) -> float:
+    """The largest eigenvalue of rows · rowsᵀ, (n, d), from the smaller of the two Gram matrices, in float64."""
+    if len(rows) <= rows.shape[1]:
+        return float(torch.linalg.eigvalsh(gram(rows.double()))[-1].clamp_min(0))
+    small = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    for block in rows.split(max(1, CHUNK_NUMBERS // rows.shape[1])):
+        block = block.double()
+        small.addmm_(block.T, block)
+    return float(torch.linalg.eigvalsh(small)[-1].clamp_min(0))
 
 
 def gram(rows: Tensor) -> Tensor:

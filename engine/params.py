@@ -24,7 +24,8 @@ class Declared:
     """What every kind of parameter has.
 
     default: the value taken when none is given; symbol: how the paper writes it; help: one line;
-    source: where in the paper; name: filled from the field it stands on.
+    source: where in the paper; name: filled from the field it stands on; needs: another parameter and the only value
+    of it at which this one counts.
     """
 
     default: Any
@@ -32,6 +33,7 @@ class Declared:
     help: str
     source: str = ""
     name: str = ""
+    needs: tuple[str, Any] | None = None
 
     @property
     def flag(self) -> str:
@@ -169,9 +171,10 @@ class Whole(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Declared):
-    """One of a few named options."""
+    """One of a few named options; switch: the two that False and True stand for, where they read naturally."""
 
     options: tuple[str, ...]
+    switch: tuple[str, str] | None = None
     type = str
 
     @property
@@ -179,6 +182,8 @@ class Choice(Declared):
         return "one of " + ", ".join(map(repr, self.options))
 
     def check(self, value: Any) -> str:
+        if isinstance(value, bool) and self.switch:
+            return self.switch[value]
         if not isinstance(value, str) or value not in self.options:
             raise self.refuse(value)
         return value

@@ -45,7 +45,7 @@ class Space:
         self.corpus = corpus
         self.embeddings = embeddings
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.matrix = Matrix(embeddings.vectors.to(self.device))
+        self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
 
     def __len__(self) -> int:
         return len(self.corpus)

@@ -23,7 +23,12 @@ each_param = pytest.mark.parametrize("spec,param", PARAMS, ids=lambda x: x.name)
 def settings(name):
     """The defaults, and each parameter at the ends and the middle of its comfortable range."""
     spec = engine.methods()[name]
-    return [{}] + [{p.name: value} for p in spec.params for value in p.grid(3)]
+    return [{}] + [with_value(p, value) for p in spec.params for value in p.grid(3)]
+
+
+def with_value(param, value):
+    """The parameters at which a value of this one counts."""
+    return dict([*filter(None, [param.needs]), (param.name, value)])
 
 
 def picks(answer, b=0):
@@ -132,7 +137,7 @@ def test_every_parameter_has_an_effect_somewhere(spec, param):
     for seed in range(10):
         rows, queries = problem("clustered", seed, n=30, d=5, batch=4)
         answers = {
-            str(engine.select(spec.name, rows, queries, k=6, **{param.name: v}).index.tolist()) for v in param.grid(5)
+            str(engine.select(spec.name, rows, queries, k=6, **with_value(param, v)).index) for v in param.grid(5)
         }
         if len(answers) > 1:
             return

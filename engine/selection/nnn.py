@@ -1,0 +1,101 @@
+"""nnn: non-negative elastic net decoding, NNN paper, eq. 1 and eq. 5."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.candidates import Candidates
+from engine.params import Choice, Real, Whole, declare
+from engine.solvers.reconstruction import reconstruct
+from engine.stages import Selector, register
+from engine.values import Ranking
+
+
+@register(
+    "nnn",
+    title="NNN",
+    paper="Non-Negative Elastic Net Decoding",
+    equation=r"\min_{w\ge 0}\tfrac12\|U^\top w-v\|^2+\lambda_1\sum_i w_i+\tfrac{\lambda_2}{2}\|w\|^2",
+    cost="2 to 5 passes",
+    order=40,
+)
+@dataclass(frozen=True)
+class NNN(Selector):
+    """Documents that rebuild the query between them, each with a weight: what others say already adds nothing."""
+
+    l1: float = declare(
+        Real(
+            default=0.1,
+            low=0.0,
+            comfortable=(0.001, 1.0),
+            scale="log",
+            symbol="λ₁",
+            help="What a document must add to get a weight: more of it, fewer documents.",
+            source="eq. 1",
+        )
+    )
+    l2: float = declare(
+        Real(
+            default=0.1,
+            low=0.0,
+            comfortable=(0.001, 1.0),
+            scale="log",
+            symbol="λ₂",
+            help="Spreads weight over similar documents: more of it, more alike are kept.",
+            source="eq. 1",
+        )
+    )
+    solver: str = declare(
+        Choice(
+            default="exact",
+            options=("exact", "fista"),
+            symbol="solver",
+            help="exact: the minimiser, proven. fista: the paper's decoder, stopped after T steps.",
+            source="eq. 5",
+        )
+    )
+    iterations: int = declare(
+        Whole(
+            default=50,
+            low=1,
+            high=1_000_000,
+            comfortable=(1, 400),
+            symbol="T",
+            help="How many steps fista takes.",
+            source="eq. 5",
+            needs=("solver", "fista"),
+        )
+    )
+    scale: str = declare(
+        Choice(
+            default="absolute",
+            options=("absolute", "relative", "support"),
+            symbol="scale",
+            help="What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
+        )
+    )
+    fill: str = declare(
+        Choice(
+            default="strict",
+            options=("strict", "fill"),
+            switch=("strict", "fill"),
+            symbol="fill",
+            help="strict: only documents with a weight. fill: then those that would add most, up to k.",
+        )
+    )
+
+    def select(self, candidates: Candidates, k: int) -> Ranking:
+        """The documents with a weight, the largest first; `select_grid` says what else."""
+        return self.select_grid([self], candidates, k)[0]
+
+    @classmethod
+    def select_grid(cls, stages: Sequence["NNN"], candidates: Candidates, k: int) -> list[Ranking]:
+        """What rebuilds each query at every setting; the settings share their products and start from one another.
+
+        The query is rebuilt from the vectors, whatever scorer chose the candidates. gain: the weight w; of documents
+        filled in, u·(v − Uᵀw) − λ₁, at most 0: what they miss. info: l1, λ₁ as used; support, how many have a weight;
+        residual, the largest violation of the optimality conditions, in float64; gap, the duality gap; bound on
+        |w − w*| (both None at λ₂ = 0); ordered: how many leading weights are in certified order; certified: the
+        residual is at most 1e-6 of the best score; tied: row → its exact duplicates, which could stand for it (λ₂ = 0);
+        passes over the candidates; iterations, of fista; messages.
+        """
+        return reconstruct(stages, candidates, k)

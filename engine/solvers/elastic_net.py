@@ -1,0 +1,322 @@
+"""Non-negative elastic nets: the minimisers of ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0, and what proves them.
+
+An active set in float64 finds a minimiser, over all rows by their Gram matrix where that is at hand, over a working set
+of rows otherwise; where a GPU holds the vectors, or very many rows get a weight, Newton steps on the dual do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, GRAM_ROWS, gram
+from engine.solvers.dual_newton import ascend
+
+Array = np.ndarray
+
+TOLERANCE = 1e-11
+"""What a dual may exceed λ₁ by, of the largest score, before its row is let in."""
+EVEN = 1e-10
+"""Weights of one answer that differ by less, of the largest, are equal: the lower row goes first."""
+FEWEST, MOST = 64, 512
+"""The working set begins with so many rows, depending on the corpus."""
+WORTHWHILE = 8
+"""So many problems repay the 8-bit codes of a corpus."""
+POOL_GRAM = 512
+"""Pools of so many rows go by their Gram matrix."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """The minimisers of P problems, one after the other.
+
+    ends: (P,) where each one's members end; members: candidates with a weight, the largest weight first; weights: above
+    0; residual: (P,) largest violation of the optimality conditions; gap: (P,) duality gap, NaN at λ₂ = 0; passes: (P,)
+    over the candidates; tied: problem → member → its exact duplicates, any of which could stand for it.
+    """
+
+    ends: Array
+    members: Array
+    weights: Array
+    residual: Array
+    gap: Array
+    passes: Array
+    tied: dict[int, dict[int, list[int]]]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @cached_property
+    def counts(self) -> Array:
+        """(P,) how many members each problem has."""
+        return np.diff(self.ends, prepend=0)
+
+    @cached_property
+    def problem(self) -> Array:
+        """(E,) the problem of each member."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def take(self, problems: Array) -> Solutions:
+        """Some of the problems, in the order given."""
+        counts = self.counts[problems]
+        ends = np.cumsum(counts)
+        at = np.arange(counts.sum()) + np.repeat(self.ends[problems] - ends, counts)
+        place = {int(p): i for i, p in enumerate(problems)}
+        tied = {place[p]: found for p, found in self.tied.items() if p in place}
+        parts = (self.residual[problems], self.gap[problems], self.passes[problems])
+        return Solutions(ends, self.members[at], self.weights[at], *parts, tied)
+
+    @staticmethod
+    def joined(parts: Sequence[Solutions]) -> Solutions:
+        """The problems of all parts, in order."""
+        before = np.cumsum([0, *(len(p) for p in parts)])
+        entries = np.cumsum([0, *(len(p.members) for p in parts)])
+        tied = {p + int(b): found for part, b in zip(parts, before, strict=False) for p, found in part.tied.items()}
+        ends = [part.ends + e for part, e in zip(parts, entries, strict=False)]
+        rest = ([getattr(p, name) for p in parts] for name in ("members", "weights", "residual", "gap", "passes"))
+        return Solutions(np.concatenate(ends), *map(np.concatenate, rest), tied)
+
+
+def by_vectors(c: Candidates) -> Candidates:
+    """The candidates with the inner products as relevance, whatever scorer chose them: what is rebuilt is the query."""
+    return c if c.inner_product else replace(c, relevance=c.products(c.queries), inner_product=True)
+
+
+def only(c: Candidates, some: slice | Array | Tensor) -> Candidates:
+    """Some of the problems."""
+    part = replace(c, relevance=c.relevance[some], queries=c.queries[some])
+    return part if c.vectors.ndim == 2 else replace(part, vectors=c.vectors[some])
+
+
+def elastic_nets(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None = None) -> Solutions:
+    """The minimiser for each of B queries at each of C settings: problem b · C + a.
+
+    l1: (B, C) with l1 > 0 or l2 > 0; l2: (C,); start: candidates and weights to begin with, where a neighbouring
+    setting has been solved already.
+    """
+    # From one setting to the next the weights change least where λ₁ falls and λ₂ stays.
+    order = np.lexsort((-l1.mean(0), l2))
+    found = _solved(by_vectors(c), l1[:, order], l2[order], start)
+    if (order[1:] < order[:-1]).any():
+        at = np.empty_like(order)
+        at[order] = np.arange(len(order))
+        found = found.take((np.arange(len(l1))[:, None] * len(order) + at).ravel())
+    return found
+
+
+def _solved(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+    if c.vectors.is_cuda:
+        ridged = l2 > 0
+        if ridged.all():
+            return _by_newton(c, l1, l2)
+        rows = c.matrix.host if c.shared else c.vectors.cpu()
+        host = replace(c, vectors=rows, relevance=c.relevance.cpu(), queries=c.queries.cpu())
+        parts = [(np.flatnonzero(ridged), c), (np.flatnonzero(~ridged), host)]
+        solved = [_solved(on, l1[:, some], l2[some], None) for some, on in parts if len(some)]
+        order = np.concatenate([(np.arange(len(l1))[:, None] * len(l2) + some).ravel() for some, _ in parts])
+        return Solutions.joined(solved).take(np.argsort(order))
+    parts = []
+    for block, by_gram in _blocks(c, len(l2)):
+        parts.append((_by_gram if by_gram else _by_rows)(only(c, block), l1[block], l2, start))
+    return Solutions.joined(parts)
+
+
+def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
+    """Which queries are solved together, and whether by a Gram matrix: all where they share their rows."""
+    if c.vectors.ndim == 3:
+        yield from ((slice(b, b + 1), c.count <= POOL_GRAM) for b in range(c.batch))
+        return
+    made = "gram" in vars(c.matrix) or c.matrix.kept or c.batch * settings * 16 >= c.count
+    if c.count <= GRAM_ROWS and made:
+        yield slice(None), True
+    else:
+        yield from ((slice(b, b + 1), False) for b in range(c.batch))
+
+
+def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+    from engine.solvers.whole_gram import by_gram
+
+    rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
+    products = c.matrix.gram if c.shared else gram(rows)
+    scores = (c.queries.double() @ rows.T).contiguous()
+    slack = TOLERANCE * scores.abs().amax(1)
+    found = by_gram(products.numpy(), scores.numpy(), np.ascontiguousarray(l1), l2, slack.numpy(), *_begin(start))
+    return _collected(c, found, l1, l2)
+
+
+def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+    from engine.solvers.working_set import by_rows
+
+    rows = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
+    codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
+    if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.kept):
+        codes, step, slack = (part.numpy() for part in c.matrix.codes)
+    first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 256)))).indices.numpy()
+    members, weights = _begin(start)
+    first = np.concatenate([members, first[~np.isin(first, members)]])
+    query = c.queries[0].double()
+    found = by_rows(
+        rows.contiguous().numpy(),
+        codes,
+        step,
+        slack,
+        first,
+        query.numpy(),
+        np.ascontiguousarray(l1[0]),
+        l2,
+        TOLERANCE * float(c.relevance.abs().max()),
+        c.rounding * c.norm,
+        c.underflow,
+        c.norm,
+        weights,
+    )
+    return _collected(c, found, l1, l2)
+
+
+def _begin(start: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    return (np.empty(0, np.int64), np.empty(0)) if start is None else start
+
+
+def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
+    """What the compiled loops found, in order; what they gave up on, by Newton steps."""
+    from engine.solvers.active_set import FULL
+
+    ends, members, weights, tie_ends, ties, residual, gap, states, rounds = found
+    gap[np.tile(l2 == 0, len(l1))] = np.nan
+    sure = Solutions(ends, members, weights, residual, gap, rounds, {})
+    if (l2 == 0).any():
+        sure = replace(sure, members=members.copy(), tied=_represented(c, sure, tie_ends, ties, len(l2)))
+    sure = sorted_solutions(sure)
+    if not (late := np.flatnonzero(states == FULL)).size:
+        return sure
+    query, setting = late // len(l2), late % len(l2)
+    extra = _ascended(only(c, query), l1[query, setting], l2[setting])
+    at = np.arange(len(sure))
+    at[late] = len(sure) + np.arange(len(late))
+    return Solutions.joined([sure, extra]).take(at)
+
+
+def _represented(c: Candidates, s: Solutions, tie_ends: Array, ties: Array, settings: int) -> dict:
+    """Let the lowest of exact duplicates stand for all (in s.members), and tell which the others are."""
+    tied: dict[int, dict[int, list[int]]] = {}
+    for p in np.flatnonzero(np.diff(tie_ends, prepend=0)):
+        rows = c.vectors if c.vectors.ndim == 2 else c.vectors[p // settings]
+        others = ties[tie_ends[p - 1] if p else 0 : tie_ends[p]]
+        outside = {}
+        for j in sorted(others.tolist()):
+            outside.setdefault(rows[j].numpy().tobytes(), []).append(j)
+        at = slice(s.ends[p - 1] if p else 0, s.ends[p])
+        for i, member in enumerate(s.members[at].tolist(), at.start):
+            if twins := outside.get(rows[member].numpy().tobytes()):
+                first, *rest = sorted([member, *twins])
+                s.members[i] = first
+                tied.setdefault(int(p), {})[first] = rest
+    return tied
+
+
+def sorted_solutions(s: Solutions) -> Solutions:
+    """The members of each problem by weight, the lower row first where weights are equal."""
+    order = np.lexsort((s.members, -s.weights, s.problem))
+    problem, weights = s.problem[order], s.weights[order]
+    top = np.zeros(len(s))
+    np.maximum.at(top, problem, weights)
+    # A run of weights, each within reach of the one before, counts as one weight.
+    fresh = np.ones(len(order), dtype=np.int64)
+    fresh[1:] = (problem[1:] != problem[:-1]) | (weights[:-1] - weights[1:] > EVEN * top[problem[1:]])
+    order = order[np.lexsort((s.members[order], np.cumsum(fresh)))]
+    return replace(s, members=s.members[order], weights=s.weights[order])
+
+
+def _by_newton(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """Every query at every setting by Newton steps, as many at a time as memory allows."""
+    settings, problems = len(l2), l1.size
+    parts = []
+    size = max(1, CHUNK_NUMBERS // (4 * MOST * c.vectors.shape[-1]), CHUNK_NUMBERS // (4 * c.vectors.shape[-1] ** 2))
+    for at in range(0, problems, size):
+        query, setting = np.divmod(np.arange(at, min(at + size, problems)), settings)
+        parts.append(_ascended(only(c, query), l1[query, setting], l2[setting]))
+    return Solutions.joined(parts)
+
+
+def _ascended(c: Candidates, l1: Array, l2: Array) -> Solutions:
+    """One problem a query by Newton steps: l1, l2 (B,), l2 > 0."""
+    first, second = (torch.from_numpy(x).to(c.queries.device) for x in (l1, l2))
+    weights, members, passes = ascend(c, first, second)
+    batch, place = (weights > 0).nonzero(as_tuple=True)
+    ends = torch.bincount(batch, minlength=c.batch).cumsum(0).cpu().numpy()
+    found = sorted_solutions(
+        Solutions(
+            ends,
+            members[batch, place].cpu().numpy(),
+            weights[batch, place].cpu().numpy(),
+            np.zeros(c.batch),
+            np.zeros(c.batch),
+            np.full(c.batch, passes + 1),
+            {},
+        )
+    )
+    residual, gap = certificate(c, found, l1, l2)
+    return replace(found, residual=residual, gap=gap)
+
+
+def points_of(c: Candidates, s: Solutions) -> Tensor:
+    """(P, d) float64 what the weights leave of the queries, v − Uᵀw: P a multiple of the batch, b · C + a."""
+    query = torch.arange(len(s), device=c.queries.device) // (len(s) // c.batch)
+    left = c.queries.double()[query]
+    problem = torch.from_numpy(s.problem).to(left.device)
+    members = torch.from_numpy(s.members).to(left.device)
+    weights = torch.from_numpy(s.weights).to(left.device)
+    step = max(1, CHUNK_NUMBERS // left.shape[1])
+    for at in range(0, len(members), step):
+        some = slice(at, at + step)
+        rows = c.rows(query[problem[some]], members[some]).double()
+        left.index_add_(0, problem[some], rows.mul_(weights[some].unsqueeze(1)), alpha=-1)
+    return left
+
+
+def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
+    """(P, n) products of the candidates with float64 points, (P, d); their error, (P,); what scores exactly."""
+    query = torch.arange(len(points), device=points.device) // (len(points) // c.batch)
+    vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[query]
+    asked = replace(c, queries=points.to(c.vectors.dtype), vectors=vectors, relevance=c.relevance[:1])
+    exact = replace(c, queries=points, vectors=vectors, relevance=c.relevance[:1], inner_product=True)
+    return asked.products(asked.queries), asked.product_error(points), exact
+
+
+def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
+    """(P,) the largest violation of the optimality conditions and (P,) the duality gap (NaN at λ₂ = 0), whoever solved.
+
+    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; the gap is Σ (λ₂ w − g)² / 2λ₂ on it
+    and Σ g₊² / 2λ₂ off it, which is the difference of primal and dual objective without its cancellation. float64: rows
+    whose product, in the vectors' precision, may exceed λ₁ are scored again.
+    """
+    points = points_of(c, s)
+    device = points.device
+    first, second = torch.from_numpy(l1).to(device), torch.from_numpy(l2).to(device)
+    problem, members = torch.from_numpy(s.problem).to(device), torch.from_numpy(s.members).to(device)
+    residual, squares = first.new_zeros(len(s)), first.new_zeros(len(s))
+    step = max(1, CHUNK_NUMBERS // max(c.count, c.vectors.shape[-1]))
+    share = len(s) // c.batch
+    step = max(1, step // share) * share
+    for at in range(0, len(s), step):
+        own = slice(at // share, (at + step) // share)
+        score, error, exact = duals(only(c, own), points[at : at + step])
+        open_ = score > (first[at : at + step] - error).unsqueeze(1)
+        mine = (problem >= at) & (problem < at + step)
+        open_[problem[mine] - at, members[mine]] = True
+        held = torch.zeros(score.shape, dtype=torch.float64, device=device)
+        held[problem[mine] - at, members[mine]] = torch.from_numpy(s.weights).to(device)[mine]
+        batch, index = open_.nonzero(as_tuple=True)
+        off = exact.exact_relevance(batch, index) - first[at + batch]
+        weight = held[batch, index]
+        off = torch.where(weight > 0, off - second[at + batch] * weight, off.clamp_min(0)).abs()
+        residual.scatter_reduce_(0, at + batch, off, "amax")
+        squares.index_add_(0, at + batch, off * off)
+    gap = torch.where(second > 0, squares / (2 * second), torch.nan)
+    return residual.cpu().numpy(), gap.cpu().numpy()
