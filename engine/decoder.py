@@ -134,11 +134,8 @@ def _stage(selector: str | Selector, params: Mapping[str, Any]) -> Selector:
 def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
     k = SET_SIZE.check(k)
     pool = POOL.check(pool)
-    matrix = Matrix(real_tensor(vectors, "vectors"))
+    matrix, points = searched(vectors, queries)
     rows = matrix.vectors
-    points = real_tensor(queries, "queries").to(rows.device, rows.dtype)
-    points = points.unsqueeze(0) if points.ndim == 1 else points
-    Matrix(points, "queries")
     if points.shape[1] != rows.shape[1]:
         raise DataError(
             f"queries must have the vectors' dimension; got {points.shape[1]}, the vectors have {rows.shape[1]}"
@@ -147,6 +144,19 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
     blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
     answers = [_answer(stages, Candidates(rows, products(rows, b), b, matrix), depth, k) for b in blocks]
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
+
+
+def searched(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
+    """What is searched and what for: a Space with what `decode` takes, or arrays as `select` takes them.
+
+    Returns the matrix and the (B, d) queries. Raises ParamError or DataError.
+    """
+    if isinstance(space, Space):
+        return space.matrix, query_batch(space, queries).vectors
+    matrix = Matrix(real_tensor(space, "vectors"))
+    given = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
+    points = (given.unsqueeze(0) if given.ndim == 1 else given).to(matrix.vectors.device, matrix.vectors.dtype)
+    return matrix, Matrix(points, "queries").vectors
 
 
 def query_batch(space: Space, queries: QueryLike) -> QueryBatch:

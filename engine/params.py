@@ -25,7 +25,8 @@ class Declared:
 
     default: the value taken when none is given; symbol: how the paper writes it; help: one line;
     source: where in the paper; name: filled from the field it stands on; needs: another parameter and the only value
-    of it at which this one counts.
+    of it at which this one counts; advanced: for the few who look for it; forms: (another parameter, a value of it, how
+    people set this one then), where that changes what the number means.
     """
 
     default: Any
@@ -34,6 +35,8 @@ class Declared:
     source: str = ""
     name: str = ""
     needs: tuple[str, Any] | None = None
+    advanced: bool = False
+    forms: tuple[tuple[str, Any, Any], ...] = ()
 
     @property
     def flag(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.errors import ParamError
 from engine.params import Param, Real, Whole, checked, params_of, undeclared_fields, values_of
+from engine.solvers.regularization_path import WeightPath
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 
@@ -45,7 +46,7 @@ WINDOW = Whole(
 class Spec:
     """What is known of a method without running it.
 
-    order: its place in lists and in the palette; cls: the stage itself.
+    order: its place in lists and in the palette; cls: the stage itself; presets: named settings of some parameters.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Spec:
     order: int
     params: tuple[Param, ...]
     cls: type[Stage]
+    presets: Mapping[str, Mapping[str, Any]]
 
 
 class Stage(ABC):
@@ -92,6 +94,10 @@ class Selector(Stage):
         """What each of several stages of this class selects; a class whose stages can share work overrides it."""
         return [stage.select(candidates, k) for stage in stages]
 
+    def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
+        """The weights of one query's candidates as functions of λ₁, down to `lowest`; None where there are none."""
+        return None
+
 
 class Scorer(Stage):
     """Gives every document a number."""
@@ -108,7 +114,16 @@ S = TypeVar("S", bound=type[Stage])
 _SPECS: dict[str, Spec] = {}
 
 
-def register(name: str, *, title: str, paper: str, equation: str, cost: str, order: int = 1000) -> Callable[[S], S]:
+def register(
+    name: str,
+    *,
+    title: str,
+    paper: str,
+    equation: str,
+    cost: str,
+    order: int = 1000,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Callable[[S], S]:
     """Enter a stage under `name`; stands above @dataclass(frozen=True) on a Selector or Scorer."""
 
     def add(cls: S) -> S:
@@ -120,7 +135,9 @@ def register(name: str, *, title: str, paper: str, equation: str, cost: str, ord
             raise RuntimeError(f"{cls.__name__} has fields that are not declared parameters: {', '.join(extra)}")
         kind: Kind = "selector" if issubclass(cls, Selector) else "scorer"
         summary = (cls.__doc__ or "").strip().splitlines()[0]
-        cls.spec = _SPECS[name] = Spec(name, kind, title, paper, equation, cost, summary, order, params_of(cls), cls)
+        params = params_of(cls)
+        named = {label: checked(params, values, name) for label, values in (presets or {}).items()}
+        cls.spec = _SPECS[name] = Spec(name, kind, title, paper, equation, cost, summary, order, params, cls, named)
         return cls
 
     return add

@@ -20,6 +20,7 @@ from typing import BinaryIO
 import numpy as np
 
 from engine.errors import FrontierError
+from engine.home import home
 
 _SEAL = hashlib.sha256().digest_size
 _TAG = "CACHEDIR.TAG"
@@ -43,15 +44,6 @@ class Usage:
     files: int
     bytes: int
     sections: Mapping[str, Section]
-
-
-def home() -> Path:
-    """Where the cache lies: FRONTIER_HOME, else the user's cache folder. Nothing is created."""
-    if given := os.environ.get("FRONTIER_HOME"):
-        return Path(given).expanduser().absolute()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("frontier", appauthor=False)
 
 
 def section(name: str) -> Path:

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from engine.candidates import exactly
-from engine.decoder import QueryLike, query_batch
+from engine.decoder import QueryLike, searched
 from engine.errors import DataError, ParamError
-from engine.matrix import Matrix
 from engine.space import Space
-from engine.values import Embeddings, Ranking, real_tensor
+from engine.values import Ranking
 
 Column = str | int | float | None
 
@@ -64,12 +63,8 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any) -> Tra
     """
     if not isinstance(ranking, Ranking):
         raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")
-    if isinstance(space, Space):
-        vectors, points = space.vectors, query_batch(space, queries).vectors
-    else:
-        vectors = Matrix(real_tensor(space, "vectors")).vectors
-        given = queries.vectors if isinstance(queries, Embeddings) else real_tensor(queries, "queries")
-        points = given.unsqueeze(0) if given.ndim == 1 else given
+    matrix, points = searched(space, queries)
+    vectors = matrix.vectors
     if points.shape != (len(ranking), vectors.shape[1]):
         raise DataError(
             f"queries must be those of the ranking: {len(ranking)} of dimension {vectors.shape[1]}; "

@@ -6,8 +6,20 @@ from dataclasses import dataclass
 from engine.candidates import Candidates
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.reconstruction import reconstruct
+from engine.solvers.regularization_path import WeightPath, regularization_path
 from engine.stages import Selector, register
 from engine.values import Ranking
+
+SHARE = Real(
+    default=0.3,
+    low=0.0,
+    comfortable=(0.01, 1.0),
+    scale="log",
+    symbol="κ",
+    name="l1",
+    help="λ₁ as a share of the query's best score.",
+)
+SIZE = Whole(default=10, low=1, comfortable=(1, 50), symbol="m", name="l1", help="How many documents get a weight.")
 
 
 @register(
@@ -17,6 +29,7 @@ from engine.values import Ranking
     equation=r"\min_{w\ge 0}\tfrac12\|U^\top w-v\|^2+\lambda_1\sum_i w_i+\tfrac{\lambda_2}{2}\|w\|^2",
     cost="2 to 5 passes",
     order=40,
+    presets={"L1": {"l2": 0.0}, "L2": {"l1": 0.0}},
 )
 @dataclass(frozen=True)
 class NNN(Selector):
@@ -31,6 +44,7 @@ class NNN(Selector):
             symbol="λ₁",
             help="What a document must add to get a weight: more of it, fewer documents.",
             source="eq. 1",
+            forms=(("scale", "relative", SHARE), ("scale", "support", SIZE)),
         )
     )
     l2: float = declare(
@@ -51,6 +65,7 @@ class NNN(Selector):
             symbol="solver",
             help="exact: the minimiser, proven. fista: the paper's decoder, stopped after T steps.",
             source="eq. 5",
+            advanced=True,
         )
     )
     iterations: int = declare(
@@ -63,6 +78,7 @@ class NNN(Selector):
             help="How many steps fista takes.",
             source="eq. 5",
             needs=("solver", "fista"),
+            advanced=True,
         )
     )
     scale: str = declare(
@@ -71,6 +87,7 @@ class NNN(Selector):
             options=("absolute", "relative", "support"),
             symbol="scale",
             help="What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
+            advanced=True,
         )
     )
     fill: str = declare(
@@ -80,6 +97,7 @@ class NNN(Selector):
             switch=("strict", "fill"),
             symbol="fill",
             help="strict: only documents with a weight. fill: then those that would add most, up to k.",
+            advanced=True,
         )
     )
 
@@ -99,3 +117,7 @@ class NNN(Selector):
         passes over the candidates; iterations, of fista; messages.
         """
         return reconstruct(stages, candidates, k)
+
+    def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
+        """The exact minimisers of one query at this λ₂ and every λ₁."""
+        return regularization_path(candidates, self.l2, lowest)

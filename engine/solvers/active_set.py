@@ -8,20 +8,19 @@ Gram matrix plus ridge; `standing[j]` says whether j is out, in, or depends on t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
-"""Sums may be taken in any order; NaN and infinity keep their meaning."""
+from engine.solvers.compiling import compiled
+
 OUT, IN, DEPENDENT = 0, 1, 2
-DONE, FULL, STUCK = 0, 1, 2
+DONE, FULL, CROWDED, STUCK = 0, 1, 2, 3
+NONE, NOBODY = np.int64(0), np.int64(-1)
+"""Typed, as the compiler makes another version for each literal number."""
 MOST = 512
-"""A larger active set is slower than Newton steps in the dimension of the vectors, where there is a ridge."""
+"""Room for an active set: beyond, Newton steps in the dimension of the vectors are faster, where there is a ridge."""
 PIVOT = 1e-12
 """A member whose squared distance to the span of the others is less, of its square, depends on them: float64 noise."""
 TIE = 1e-4
 """Duals that differ by less, of the tolerance, are equal: the lowest member enters."""
-
-compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=ARITHMETIC)
 
 
 @compiled
@@ -118,7 +117,7 @@ def duals(columns, slot, score, chosen, weight, k, view, m, c):
 @compiled
 def refactor(columns, slot, chosen, weight, k, standing, ridge, factor):
     """The factor of the active set anew; members that turn out to depend on others leave. Returns the size."""
-    kept = 0
+    kept = NONE
     for i in range(k):
         j = chosen[i]
         column = columns[slot[j]]
@@ -148,7 +147,7 @@ def relax(factor, k, chosen, weight, standing, score, l1, z):
             z[i] = score[chosen[i]] - l1
         down(factor, k, z)
         up(factor, k, z)
-        step, place = 1.0, -1
+        step, place = 1.0, NOBODY
         for i in range(k):
             if z[i] <= 0.0:
                 reach = weight[i] / (weight[i] - z[i]) if weight[i] > z[i] else 0.0
@@ -170,7 +169,7 @@ def swap(factor, k, chosen, weight, standing, column, square, ridge, j, z):
     for i in range(k):
         z[i] = factor[k, i]
     up(factor, k, z)
-    flow, place = np.inf, -1
+    flow, place = np.inf, NOBODY
     for i in range(k):
         if z[i] > 1e-12 and weight[i] < flow * z[i]:
             flow, place = weight[i] / z[i], i
@@ -192,12 +191,13 @@ def minimise(columns, slot, used, rows, score, view, m, l1, l2, tolerance, chose
     """The minimiser over the first m members of view, from where the active set stands.
 
     Lawson and Hanson's method: relax, then let the largest violated dual in. Returns (size, slots used, state): DONE;
-    FULL, where the active set or the columns need more room; STUCK, after far too many steps.
+    FULL or CROWDED, where factor or columns have no room; STUCK, after far too many steps.
     """
+    j = NOBODY
     k = relax(factor, k, chosen, weight, standing, score, l1, z)
     for _ in range(50 * m + 500):
         duals(columns, slot, score, chosen, weight, k, view, m, c)
-        best, j = l1 + tolerance, -1
+        best, j = l1 + tolerance, NOBODY
         for v in range(m):
             i = view[v]
             if standing[i] == OUT and c[i] > best:
@@ -212,7 +212,7 @@ def minimise(columns, slot, used, rows, score, view, m, l1, l2, tolerance, chose
             return k, used, FULL
         if slot[j] < 0:
             if used == len(columns):
-                return k, used, FULL
+                return k, used, CROWDED
             used = fetch(columns, slot, rows, used, m, j)
         column = columns[slot[j]]
         if enter(factor, k, chosen, column, column[j], l2):
@@ -249,15 +249,6 @@ def grown(array, used, more):
     if used + more <= len(array):
         return array
     larger = np.empty(2 * (used + more), array.dtype)
-    larger[:used] = array[:used]
-    return larger
-
-
-@compiled
-def larger_factor(factor, k):
-    """The factor with twice the room."""
-    larger = np.zeros((2 * len(factor), 2 * len(factor)))
-    for i in range(k):
-        for j in range(i + 1):
-            larger[i, j] = factor[i, j]
+    for i in range(used):
+        larger[i] = array[i]
     return larger

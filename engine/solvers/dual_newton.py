@@ -13,6 +13,8 @@ from engine.candidates import Candidates
 
 FIRST = 512
 """The working set begins with so many of the most relevant rows and doubles at most."""
+TOLERANCE = 1e-11
+"""What a dual may exceed λ₁ by, of the largest score."""
 STEPS, HALVINGS = 300, 40
 ENOUGH = 1e-13
 """A gradient shorter than this, of the query's length, is rounding."""
@@ -41,7 +43,7 @@ def ascend(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor, int]:
         above[every.expand_as(members)[used], members[used]] = False
         batch, index = above.nonzero(as_tuple=True)
         value = (_rows(c, batch, index) * point[batch]).sum(-1)
-        bad = value > l1[batch] + 1e-9 * scale[batch]
+        bad = value > l1[batch] + TOLERANCE * scale[batch]
         if not bool(bad.any()):
             return weight, members, passes
         members, used = _extended(members, used, batch[bad], index[bad], value[bad])

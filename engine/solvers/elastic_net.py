@@ -16,18 +16,16 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, GRAM_ROWS, gram
-from engine.solvers.dual_newton import ascend
+from engine.solvers.dual_newton import TOLERANCE, ascend
 
 Array = np.ndarray
 
-TOLERANCE = 1e-11
-"""What a dual may exceed λ₁ by, of the largest score, before its row is let in."""
 EVEN = 1e-10
 """Weights of one answer that differ by less, of the largest, are equal: the lower row goes first."""
 FEWEST, MOST = 64, 512
 """The working set begins with so many rows, depending on the corpus."""
-WORTHWHILE = 8
-"""So many problems repay the 8-bit codes of a corpus."""
+ROOM = 1536
+"""How many rows the working set may grow by, at first."""
 POOL_GRAM = 512
 """Pools of so many rows go by their Gram matrix."""
 
@@ -146,11 +144,27 @@ def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     products = c.matrix.gram if c.shared else gram(rows)
     scores = (c.queries.double() @ rows.T).contiguous()
     slack = TOLERANCE * scores.abs().amax(1)
-    found = by_gram(products.numpy(), scores.numpy(), np.ascontiguousarray(l1), l2, slack.numpy(), *_begin(start))
-    return _collected(c, found, l1, l2)
+    members, weights = _begin(start, c)
+    first = scores.clone()
+    first[:, members] = torch.inf
+    first = first.topk(min(c.count, FEWEST + len(members)), dim=1).indices
+    if len(members):
+        first = np.concatenate([members, np.setdiff1d(first[0].numpy(), members)])[None]
+    found = by_gram(
+        products.numpy(),
+        scores.numpy(),
+        np.ascontiguousarray(l1),
+        l2,
+        slack.numpy(),
+        np.ascontiguousarray(first),
+        weights,
+        _size(c),
+    )
+    return _collected(c, (*found[:-1], np.ones_like(found[-1])), l1, l2)
 
 
 def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+    from engine.solvers.active_set import CROWDED
     from engine.solvers.working_set import by_rows
 
     rows = c.vectors if c.vectors.ndim == 2 else c.vectors[0]
@@ -158,38 +172,51 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.kept):
         codes, step, slack = (part.numpy() for part in c.matrix.codes)
     first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 256)))).indices.numpy()
-    members, weights = _begin(start)
+    members, weights = _begin(start, c)
     first = np.concatenate([members, first[~np.isin(first, members)]])
     query = c.queries[0].double()
-    found = by_rows(
-        rows.contiguous().numpy(),
-        codes,
-        step,
-        slack,
-        first,
-        query.numpy(),
-        np.ascontiguousarray(l1[0]),
-        l2,
-        TOLERANCE * float(c.relevance.abs().max()),
-        c.rounding * c.norm,
-        c.underflow,
-        c.norm,
-        weights,
-    )
-    return _collected(c, found, l1, l2)
+    state, room = CROWDED, len(first) + ROOM
+    while state == CROWDED:
+        found = by_rows(
+            rows.contiguous().numpy(),
+            codes,
+            step,
+            slack,
+            first,
+            query.numpy(),
+            np.ascontiguousarray(l1[0]),
+            l2,
+            TOLERANCE * float(c.relevance.abs().max()),
+            c.rounding * c.norm,
+            c.underflow,
+            c.norm,
+            weights,
+            _size(c),
+            room,
+        )
+        state, room = found[-2][-1], 2 * room
+    return _collected(c, (*found[:-1], found[-1] + 1), l1, l2)
 
 
-def _begin(start: tuple[Array, Array] | None) -> tuple[Array, Array]:
-    return (np.empty(0, np.int64), np.empty(0)) if start is None else start
+def _size(c: Candidates) -> int:
+    """Room for an active set: without a ridge it holds no more than the dimension of the vectors."""
+    from engine.solvers.active_set import MOST
+
+    return 2 + min(c.count, max(MOST, c.vectors.shape[-1]))
+
+
+def _begin(start: tuple[Array, Array] | None, c: Candidates) -> tuple[Array, Array]:
+    """Members and weights to start from; none where they would fill the active set at once."""
+    return (np.empty(0, np.int64), np.empty(0)) if start is None or len(start[0]) > _size(c) - 2 else start
 
 
 def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
     """What the compiled loops found, in order; what they gave up on, by Newton steps."""
     from engine.solvers.active_set import FULL
 
-    ends, members, weights, tie_ends, ties, residual, gap, states, rounds = found
+    ends, members, weights, tie_ends, ties, residual, gap, states, passes = found
     gap[np.tile(l2 == 0, len(l1))] = np.nan
-    sure = Solutions(ends, members, weights, residual, gap, rounds, {})
+    sure = Solutions(ends, members, weights, residual, gap, passes, {})
     if (l2 == 0).any():
         sure = replace(sure, members=members.copy(), tied=_represented(c, sure, tie_ends, ties, len(l2)))
     sure = sorted_solutions(sure)

@@ -6,22 +6,20 @@ import numpy as np
 
 from engine.solvers.active_set import (
     DONE,
-    FULL,
     IN,
+    NOBODY,
+    NONE,
     OUT,
-    compiled,
     down,
     drop,
     duals,
     enter,
     fetch,
     grown,
-    larger_factor,
     minimise,
-    relax,
     up,
 )
-from engine.solvers.working_set import larger_columns
+from engine.solvers.compiling import compiled
 
 REST = 1e-10
 """What a condition may be off by at the end of a segment, of the largest score, before the segment is begun anew."""
@@ -37,19 +35,22 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
     reached.
     """
     m = len(score)
-    slot, columns, used = np.full(m, -1), np.empty((64, m)), 0
+    # Room for all, most of which is never touched and so never there.
+    slot, columns, used = np.full(m, -1), gram, NONE
     if len(gram):
-        slot, columns, used = np.arange(m), gram, m
+        slot, used = np.arange(m), NONE + m
+    else:
+        columns = np.empty((m, m))
     everyone, nobody = np.arange(m), np.empty(0, np.int64)
-    factor, z, c, a = np.zeros((66, 66)), np.empty(m + 1), np.empty(m), np.empty(m)
+    factor, z, c, a = np.zeros((m + 2, m + 2)), np.empty(m + 1), np.empty(m), np.empty(m)
     chosen, weight, standing = np.empty(m, np.int64), np.empty(m), np.zeros(m, np.int8)
     levels, ends = np.empty(64), np.empty(64, np.int64)
     members, ps, qs = np.empty(256, np.int64), np.empty(256), np.empty(256)
     p, q = np.empty(m + 1), np.empty(m + 1)
-    k, end, segments, idle, nudge = 0, 0, 0, 0, 0.0
+    k, end, segments, idle, nudge = NONE, NONE, NONE, NONE, 0.0
     top = score.max() if m else 0.0
     scale = np.abs(score).max() if m else 0.0
-    level, joined, dropped = top, -1, -1
+    level, joined, dropped = top, NOBODY, NOBODY
     levels[0] = level
     if level <= lowest:
         return levels[:1], ends[:0], nobody, ps[:0], qs[:0], True
@@ -59,18 +60,11 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
             # Where several things happen at once, or rounding spoilt a step: solved a little further down.
             nudge = max(10 * nudge, REST * scale)
             below = max(lowest, level - nudge)
-            state = FULL
-            while state == FULL:
-                k = relax(factor, k, chosen, weight, standing, score, below, z)
-                k, used, state = minimise(
-                    columns, slot, used, rows, score, everyone, m, below, l2, 1e-3 * REST * scale,
-                    chosen, weight, k, standing, factor, z, c,
-                )  # fmt: skip
-                if state == FULL and k + 1 >= len(factor):
-                    factor = larger_factor(factor, k)
-                elif state == FULL:
-                    columns = larger_columns(columns, 2 * len(columns), m)
-            begin, joined, dropped, idle = False, -1, -1, 0
+            k, used, state = minimise(
+                columns, slot, used, rows, score, everyone, m, below, l2, 1e-3 * REST * scale,
+                chosen, weight, k, standing, factor, z, c,
+            )  # fmt: skip
+            begin, joined, dropped, idle = False, NOBODY, NOBODY, NONE
             if state != DONE:
                 return levels[: segments + 1], ends[:segments], members[:end], ps[:end], qs[:end], False
         for i in range(k):
@@ -83,7 +77,7 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
         z[:m] = 0.0
         duals(columns, slot, z[:m], chosen, q, k, everyone, m, c)
         # c_j = a_j − λ₁ c[j]: the second product has the other sign.
-        event, who, below = 0, -1, lowest
+        event, who, below = 0, NOBODY, lowest
         for i in range(k):
             if q[i] < 0 and chosen[i] != joined:
                 at = min(p[i] / q[i], level)
@@ -122,18 +116,14 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
         for i in range(k):
             weight[i] = max(p[i] - level * q[i], 0.0)
         if event == 2:
-            dropped, joined = chosen[who], -1
+            dropped, joined = chosen[who], NOBODY
             k = drop(factor, k, chosen, weight, standing, who)
             continue
-        if k + 2 >= len(factor):
-            factor = larger_factor(factor, k)
         if slot[who] < 0:
-            if used == len(columns):
-                columns = larger_columns(columns, 2 * len(columns), m)
             used = fetch(columns, slot, rows, used, m, who)
         if enter(factor, k, chosen, columns[slot[who]], columns[slot[who]][who], l2):
             chosen[k], weight[k], standing[who] = who, 0.0, IN
-            k, joined, dropped = k + 1, who, -1
+            k, joined, dropped = k + 1, who, NOBODY
         else:
             begin = True
     return levels[: segments + 1], ends[:segments], members[:end], ps[:end], qs[:end], segments < most

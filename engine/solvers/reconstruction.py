@@ -42,8 +42,8 @@ class Setting(Protocol):
 def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Ranking]:
     """The rankings of a batch at every setting."""
     c = by_vectors(c)
-    top = c.relevance.argmax(1)
-    best = c.exact_relevance(torch.arange(c.batch, device=top.device), top).cpu().numpy()
+    first = c.relevance.argmax(1)
+    best = c.exact_relevance(torch.arange(c.batch, device=first.device), first).cpu().numpy()
     asked = [_first_parameter(c, s, best) for s in settings]
     l1 = np.stack([values for values, _ in asked], axis=1)
     exact = [a for a, s in enumerate(settings) if s.solver == "exact"]
@@ -88,20 +88,24 @@ def _of_size(c: Candidates, b: int, l2: float, size: int, best: float) -> tuple[
 
 
 def _ranking(c: Candidates, s: Setting, found: Solutions, l1: Array, best: Array, said: list[list[str]], k: int):
-    device = c.relevance.device
-    index = torch.full((c.batch, k), -1, dtype=torch.int64)
-    gain = torch.zeros(c.batch, k, dtype=torch.float64)
-    place = np.arange(len(found.members)) - (found.ends - found.counts)[found.problem]
-    kept = place < k
-    rows, columns = torch.from_numpy(found.problem[kept]), torch.from_numpy(place[kept])
-    index[rows, columns] = torch.from_numpy(found.members[kept])
-    gain[rows, columns] = torch.from_numpy(found.weights[kept])
-    index, gain = index.to(device), gain.to(device)
+    index, gain = top(found, k, c)
     if s.fill == "fill":
         short = np.flatnonzero(found.counts < min(k, c.count))
         for at in range(0, len(short), step := max(1, 4 * CHUNK_NUMBERS // c.count)):
             _fill(c, found, l1, short[at : at + step], index, gain)
     return Ranking(index, gain, _info(c, s, found, l1, best, said, k))
+
+
+def top(found: Solutions, k: int, c: Candidates) -> tuple[Tensor, Tensor]:
+    """(B, k) the members with the largest weights, −1 where there are no more, and their weights."""
+    index = torch.full((len(found), k), -1, dtype=torch.int64)
+    gain = torch.zeros(len(found), k, dtype=torch.float64)
+    place = np.arange(len(found.members)) - (found.ends - found.counts)[found.problem]
+    kept = place < k
+    rows, columns = torch.from_numpy(found.problem[kept]), torch.from_numpy(place[kept])
+    index[rows, columns] = torch.from_numpy(found.members[kept])
+    gain[rows, columns] = torch.from_numpy(found.weights[kept])
+    return index.to(c.relevance.device), gain.to(c.relevance.device)
 
 
 def _fill(c: Candidates, found: Solutions, l1: Array, short: Array, index: Tensor, gain: Tensor) -> None:

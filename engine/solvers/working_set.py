@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.solvers.active_set import (
-    DONE,
-    FULL,
-    IN,
-    MOST,
-    compiled,
-    dot,
-    grown,
-    judge,
-    larger_factor,
-    minimise,
-    refactor,
-)
+from engine.solvers.active_set import CROWDED, DONE, IN, NONE, dot, grown, judge, minimise, refactor
+from engine.solvers.compiling import compiled
 
 ADDED = 256
 """So many of the worst rows enter the working set after a pass, or as many as it holds already."""
+WORST = 0.1
+"""Where more than that are found, those whose violation is this share of the largest."""
 
 
 @compiled
 def near_by_rows(vectors, point, least, inside, found):
     """How many rows outside the working set have a product with the point above `least`; found: which."""
-    count = 0
+    count = NONE
     for j in range(len(vectors)):
         row = vectors[j]
         total = row[0] * point[0]
@@ -61,7 +52,7 @@ def near_by_codes(codes, step, slack, point, least, norm, inside, found):
         missing += (point[i] - unit * whole[i]) ** 2
     least -= np.sqrt(missing) * norm
     length = np.sqrt(squares)
-    count = 0
+    count = NONE
     for j in range(len(codes)):
         row, total = codes[j], np.int32(0)
         for i in range(d):
@@ -82,98 +73,77 @@ def exact_product(row, point):
 
 
 @compiled
-def larger_columns(columns, slots, room):
-    """The columns with more slots, or longer."""
-    larger = np.empty((max(slots, len(columns)), max(room, columns.shape[1])))
-    larger[: len(columns), : columns.shape[1]] = columns
-    return larger
-
-
-@compiled
-def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, start_weight):
+def by_rows(
+    vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, start_weight, size, room
+):
     """The minimisers for one query at C settings, in the order in which one leads to the next.
 
     vectors: (n, d); codes, step, slack: their 8-bit form, codes (0, 0) where there is none; first: rows for the working
     set to begin with; query: (d,) float64; l1, l2: (C,); tolerance: what a dual may exceed l1 by; rounding · |point| +
     underflow: bound on the error of a product in the vectors' precision; norm: no row is longer; start_weight: weights
-    of the first few of `first`. Returns what `by_gram` does; a round is a pass.
+    of the first few of `first`; size, room: for the active and the working set. Returns what `by_gram` does, a round
+    being a pass; the last state is CROWDED where there was not room enough.
     """
     n, d = vectors.shape
-    inside, found = np.zeros(n, np.bool_), np.empty(n, np.int64)
-    room = 2 * len(first) + ADDED
-    ids, slot, score = np.empty(room, np.int64), np.full(room, -1), np.empty(room)
-    rows, c, standing = np.empty((room, d)), np.empty(room), np.zeros(room, np.int8)
-    columns, owner, used, m, k = np.empty((64, room)), np.empty(64, np.int64), 0, 0, 0
-    chosen, weight, z, view = np.empty(room, np.int64), np.empty(room), np.empty(room + 1), np.arange(room)
-    factor = np.zeros((66, 66))
+    inside, found, value = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)
+    ids, slot, score, standing = np.empty(room, np.int64), np.full(room, -1), np.empty(room), np.zeros(room, np.int8)
+    rows, c, z, view = np.empty((room, d)), np.empty(room), np.empty(room + 1), np.arange(room)
+    columns, owner, used, m = np.empty((2 * size, room)), np.empty(2 * size, np.int64), NONE, NONE
+    chosen, weight, factor, k = np.empty(room, np.int64), np.empty(room), np.zeros((size, size)), NONE
     point, small = np.empty(d), np.empty(d, vectors.dtype)
 
     settings = len(l1)
-    ends, members, weights, end = np.empty(settings, np.int64), np.empty(settings, np.int64), np.empty(settings), 0
-    tie_ends, ties, tied = np.empty(settings, np.int64), np.empty(16, np.int64), 0
+    ends, members, weights, end = np.empty(settings, np.int64), np.empty(settings, np.int64), np.empty(settings), NONE
+    tie_ends, ties, tied = np.empty(settings, np.int64), np.empty(16, np.int64), NONE
     residual, gap = np.zeros(settings), np.zeros(settings)
     states, rounds = np.zeros(settings, np.int64), np.zeros(settings, np.int64)
-    new, count, seen = first, len(first), 0
+    for i in range(len(first)):
+        found[i] = first[i]
+    count = len(first)
     for a in range(settings):
-        if a and l2[a] != l2[a - 1]:
+        if a > 0 and l2[a] != l2[a - 1]:
             k = refactor(columns, slot, chosen, weight, k, standing, l2[a], factor)
-        state = FULL
-        while state == FULL:
-            if count:
-                if m + count > room:
-                    old, room = room, 2 * (m + count)
-                    ids, score, chosen = grown(ids, m, room - m), grown(score, m, room - m), grown(chosen, k, room - k)
-                    weight, c, z, view = grown(weight, k, room - k), np.empty(room), np.empty(room + 1), np.arange(room)
-                    wider_slot, wider_standing, wider_rows = (
-                        np.full(room, -1),
-                        np.zeros(room, np.int8),
-                        np.empty((room, d)),
-                    )
-                    wider_slot[:old], wider_standing[:old], wider_rows[:m] = slot, standing, rows[:m]
-                    slot, standing, rows = wider_slot, wider_standing, wider_rows
-                    columns = larger_columns(columns, 0, room)
-                for i in range(m, m + count):
-                    ids[i], inside[new[i - m]] = new[i - m], True
-                    rows[i] = vectors[new[i - m]]
-                    score[i] = dot(rows[i], query, d)
+        lower, ridge, more = l1[a], l2[a], True
+        while more:
+            if m + count > room:
+                states[settings - 1] = CROWDED
+                return ends, members, weights, tie_ends, ties, residual, gap, states, rounds
+            for i in range(m, m + count):
+                own, row = vectors[found[i - m]], rows[i]
+                ids[i], inside[found[i - m]] = found[i - m], True
+                for t in range(d):
+                    row[t] = own[t]
+                score[i] = dot(row, query, d)
                 for s in range(used):
-                    for i in range(m, m + count):
-                        columns[s, i] = dot(rows[owner[s]], rows[i], d)
-                m, count = m + count, 0
-                if seen == 0 and len(start_weight):
-                    k = len(start_weight)
-                    while len(factor) <= k + 1:
-                        factor = larger_factor(factor, 0)
-                    columns, owner = larger_columns(columns, 2 * k, 0), grown(owner, 0, 2 * k)
-                    for i in range(k):
-                        chosen[i], weight[i], standing[i], slot[i], owner[i] = i, start_weight[i], IN, i, i
-                        for j in range(m):
-                            columns[i, j] = dot(rows[i], rows[j], d)
-                    used = k
-                    k = refactor(columns, slot, chosen, weight, k, standing, l2[a], factor)
-                seen += 1
+                    columns[s, i] = dot(rows[owner[s]], row, d)
+            m += count
+            if m == count and len(start_weight):
+                for w in start_weight:
+                    chosen[k], weight[k], standing[k], slot[k], owner[k] = k, w, IN, k, k
+                    for j in range(m):
+                        columns[k, j] = dot(rows[k], rows[j], d)
+                    k += 1
+                used = k
+                k = refactor(columns, slot, chosen, weight, k, standing, ridge, factor)
             before = used
             k, used, state = minimise(
-                columns, slot, used, rows[:m], score[:m], view, m, l1[a], l2[a], tolerance,
+                columns, slot, used, rows[:m], score[:m], view, m, lower, ridge, tolerance,
                 chosen, weight, k, standing, factor, z, c,
             )  # fmt: skip
-            for j in range(m if used > before else 0):
-                if slot[j] >= before:
-                    owner[slot[j]] = j
-            if state == FULL:
-                if k >= MOST and l2[a] > 0:
-                    break
-                if k + 1 >= len(factor):
-                    factor = larger_factor(factor, k)
-                else:
-                    columns, owner = larger_columns(columns, 2 * len(columns), 0), grown(owner, used, len(columns))
-                continue
-            point[:] = query
+            if state == CROWDED:
+                states[settings - 1] = CROWDED
+                return ends, members, weights, tie_ends, ties, residual, gap, states, rounds
+            if used > before:
+                for j in range(m):
+                    if slot[j] >= before:
+                        owner[slot[j]] = j
+            for t in range(d):
+                point[t] = query[t]
             for i in range(k):
-                own, w = rows[chosen[i]], weight[i]
+                row, w = rows[chosen[i]], weight[i]
                 for t in range(d):
-                    point[t] -= w * own[t]
-            least = l1[a] - (rounding * np.sqrt(dot(point, point, d)) + underflow)
+                    point[t] -= w * row[t]
+            least = lower - (rounding * np.sqrt(dot(point, point, d)) + underflow)
             if len(codes):
                 near = near_by_codes(codes, step, slack, point, least, norm, inside, found)
             else:
@@ -181,39 +151,45 @@ def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, roundi
                     small[t] = point[t]
                 near = near_by_rows(vectors, small, least, inside, found)
             rounds[a] += 1
-            worst, squares, value, others = 0.0, 0.0, np.empty(near), tied
+            worst, squares, others, count = 0.0, 0.0, tied, NONE
             for i in range(near):
-                dual = exact_product(vectors[found[i]], point)
-                if dual > l1[a]:
-                    worst = max(worst, dual - l1[a])
-                    squares += (dual - l1[a]) ** 2
-                if dual > l1[a] + tolerance:
-                    found[count], value[count] = found[i], dual
+                off = exact_product(vectors[found[i]], point) - lower
+                if off > 0:
+                    worst = max(worst, off)
+                    squares += off * off
+                if off > tolerance:
+                    found[count], value[count] = found[i], off
                     count += 1
-                elif l2[a] == 0 and dual > l1[a] - tolerance:
+                elif ridge == 0 and off > -tolerance:
                     ties = grown(ties, others, 1)
                     ties[others] = found[i]
                     others += 1
-            if count and state == DONE:
-                new = found[:count][np.argsort(-value[:count])[: max(ADDED, m)]].copy()
-                count, state = len(new), FULL
-        states[a] = state
-        if state != FULL:
-            for j in range(m):
-                c[j] = dot(rows[j], point, d)
-            own_worst, own_gap = judge(c, m, standing, chosen, weight, k, l1[a], l2[a])
-            residual[a] = max(worst, own_worst)
-            gap[a] = own_gap + (squares / (2 * l2[a]) if l2[a] > 0 else 0.0)
+            more = count > 0 and state == DONE
+            most = max(ADDED, m)
+            if count > most:
+                kept = NONE
+                for i in range(count):
+                    if value[i] >= (worst if kept == most - 1 else WORST * worst) and kept < most:
+                        found[kept] = found[i]
+                        kept += 1
+                count = kept
+        states[a], count = state, NONE
+        for j in range(m):
+            c[j] = dot(rows[j], point, d)
+        residual[a], gap[a] = judge(c, m, standing, chosen, weight, k, lower, ridge)
+        residual[a] = max(worst, residual[a])
+        if ridge > 0:
+            gap[a] += squares / (2 * ridge)
+        else:
             tied = others
-            if l2[a] == 0:
-                for j in range(m):
-                    if standing[j] != IN and c[j] > l1[a] - tolerance:
-                        ties = grown(ties, tied, 1)
-                        ties[tied] = ids[j]
-                        tied += 1
+            for j in range(m):
+                if standing[j] != IN and c[j] > lower - tolerance:
+                    ties = grown(ties, tied, 1)
+                    ties[tied] = ids[j]
+                    tied += 1
         members, weights = grown(members, end, k), grown(weights, end, k)
         for i in range(k):
             members[end + i], weights[end + i] = ids[chosen[i]], weight[i]
         end += k
-        ends[a], tie_ends[a], count = end, tied, 0
+        ends[a], tie_ends[a] = end, tied
     return ends, members[:end], weights[:end], tie_ends, ties[:tied], residual, gap, states, rounds
