@@ -252,3 +252,21 @@ def grown(array, used, more):
     for i in range(used):
         larger[i] = array[i]
     return larger
+
+
+@compiled
+def threshold(value, count, most):
+    """A value that at least one, and at most about `most`, of the first `count` values, all above 0, reach."""
+    worst = 0.0
+    for i in range(count):
+        worst = max(worst, value[i])
+    least = worst
+    while count > most:
+        lower, reached = 0.9 * least, NONE
+        for i in range(count):
+            if value[i] >= lower:
+                reached += 1
+        if reached > most:
+            return least
+        least = lower
+    return 0.0

@@ -171,7 +171,7 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.kept):
         codes, step, slack = (part.numpy() for part in c.matrix.codes)
-    first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 256)))).indices.numpy()
+    first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 64)))).indices.numpy()
     members, weights = _begin(start, c)
     first = np.concatenate([members, first[~np.isin(first, members)]])
     query = c.queries[0].double()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.solvers.active_set import DONE, IN, NONE, OUT, duals, grown, judge, minimise, refactor
+from engine.solvers.active_set import DONE, IN, NONE, OUT, duals, grown, judge, minimise, refactor, threshold
 from engine.solvers.compiling import compiled
 
 ADDED = 64
 """The view grows by so many at a time."""
-WORST = 0.3
-"""Whose violation is this share of the largest enters the view with it."""
 
 
 @compiled
@@ -25,7 +23,7 @@ def by_gram(gram, scores, l1, l2, tolerance, first, start_weight, size):
     queries, settings = l1.shape
     problems, n = queries * settings, len(gram)
     slot, everyone, nothing = np.arange(n), np.arange(n), np.empty((0, 0))
-    view, inside = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    view, inside, open_, value = np.empty(n, np.int64), np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)
     standing, c, z = np.zeros(n, np.int8), np.empty(n), np.empty(n + 1)
     chosen, weight = np.empty(n, np.int64), np.empty(n)
     factor = np.zeros((size, size))
@@ -58,22 +56,17 @@ def by_gram(gram, scores, l1, l2, tolerance, first, start_weight, size):
                 more = False
                 if m < n:
                     duals(gram, slot, score, chosen, weight, k, everyone, n, c)
-                    worst = 0.0
+                    count = NONE
                     for j in range(n):
-                        if not inside[j]:
-                            worst = max(worst, c[j] - lower)
-                    if worst > slack and state == DONE:
-                        more = True
-                        most = min(n, m + ADDED)
-                        for j in range(n):
-                            # The last place is for a worst one.
-                            if (
-                                not inside[j]
-                                and c[j] - lower >= (worst if m == most - 1 else WORST * worst)
-                                and m < most
-                            ):
-                                view[m], inside[j] = j, True
-                                m += 1
+                        if not inside[j] and c[j] > lower + slack:
+                            open_[count], value[count] = j, c[j] - lower
+                            count += 1
+                    more = count > 0 and state == DONE
+                    least, most = threshold(value, count, ADDED), m + ADDED
+                    for i in range(count):
+                        if value[i] >= least and m < most:
+                            view[m], inside[open_[i]] = open_[i], True
+                            m += 1
             states[at] = state
             residual[at], gap[at] = judge(c, n, standing, chosen, weight, k, lower, ridge)
             members, weights = grown(members, end, k), grown(weights, end, k)

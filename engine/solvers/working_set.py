@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.solvers.active_set import CROWDED, DONE, IN, NONE, dot, grown, judge, minimise, refactor
+from engine.solvers.active_set import CROWDED, DONE, IN, NONE, dot, grown, judge, minimise, refactor, threshold
 from engine.solvers.compiling import compiled
 
 ADDED = 256
 """So many of the worst rows enter the working set after a pass, or as many as it holds already."""
-WORST = 0.1
-"""Where more than that are found, those whose violation is this share of the largest."""
 
 
 @compiled
@@ -165,14 +163,12 @@ def by_rows(
                     ties[others] = found[i]
                     others += 1
             more = count > 0 and state == DONE
-            most = max(ADDED, m)
-            if count > most:
-                kept = NONE
-                for i in range(count):
-                    if value[i] >= (worst if kept == most - 1 else WORST * worst) and kept < most:
-                        found[kept] = found[i]
-                        kept += 1
-                count = kept
+            least, kept = threshold(value, count, max(ADDED, m)), NONE
+            for i in range(count):
+                if value[i] >= least and kept < m + ADDED:
+                    found[kept] = found[i]
+                    kept += 1
+            count = kept
         states[a], count = state, NONE
         for j in range(m):
             c[j] = dot(rows[j], point, d)
