@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
 
-from engine.params import Choice, Flag, Param, Real, Whole
+from engine.params import Choice, Flag, Param, Real, Whole, form_of
 from engine.stages import Spec
 
+MORE_WIDTH = 110
 STEPS = 100
 """How many steps a linear slider has from end to end."""
 
@@ -44,7 +46,46 @@ def control(param: Param, key: str) -> Any:
             )
 
 
-def stage_controls(spec: Spec, key: str) -> Any:
-    """A stage with the parameters its widgets show."""
-    values = {p.name: control(p, f"{key}.{spec.name}.{p.name}") for p in spec.params}
+def stage_controls(spec: Spec, key: str, heading: Callable[[], None]) -> Any:
+    """A stage with the parameters its widgets show, below its heading; those that few look for are behind a button."""
+    keys = {p.name: f"{key}.{spec.name}.{p.name}" for p in spec.params}
+    values: dict[str, Any] = {}
+    plain, rest = ([p for p in spec.params if p.advanced is advanced] for advanced in (False, True))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        heading()
+        if rest:
+            given = {p.name: st.session_state.get(keys[p.name], p.default) for p in rest}
+            changed = sum(given[p.name] != p.default and _counts(p, given) for p in rest)
+            with st.popover(f"More ({changed})" if changed else "More", width=MORE_WIDTH):
+                _presets(spec, key, keys)
+                for param in rest:
+                    if _counts(param, values):
+                        values[param.name] = control(param, keys[param.name])
+    for param, place in zip(plain, st.columns(len(plain)) if plain else (), strict=True):
+        shape, form = form_of(param, values)
+        with place:
+            values[param.name] = control(form, ".".join(filter(None, [keys[param.name], shape])))
     return spec.cls(**values)
+
+
+def _presets(spec: Spec, key: str, keys: Mapping[str, str]) -> None:
+    if not spec.presets:
+        return
+    with st.container(horizontal=True):
+        for name, wanted in spec.presets.items():
+            said = ", ".join(f"{p.symbol} = {wanted[p.name]:g}" for p in spec.params if p.name in wanted)
+            own = f"{key}.{spec.name}.{name}"
+            st.button(f"{name}: {said}", key=own, on_click=_preset, args=(spec, keys, wanted))
+
+
+def _counts(param: Param, values: Mapping[str, Any]) -> bool:
+    return param.needs is None or values.get(param.needs[0]) == param.needs[1]
+
+
+def _preset(spec: Spec, keys: Mapping[str, str], wanted: Mapping[str, Any]) -> None:
+    """Set the widgets to a preset, each in its plain form."""
+    for param in spec.params:
+        if param.name in wanted:
+            st.session_state[keys[param.name]] = wanted[param.name]
+            for other, _, _ in param.forms:
+                st.session_state[keys[other]] = next(p.default for p in spec.params if p.name == other)

@@ -167,7 +167,8 @@ def settle() -> None:
 
 
 def warm_encoder(chosen: Source) -> None:
-    """Load the encoder and run it once, beside the page, so that the first typed query does not wait for it."""
+    """Run the encoder, and what methods compile, once beside the page: neither the first typed query nor the first
+    choice of a method then waits for them."""
     Job("warm the encoder", partial(_warm, chosen))
 
 
@@ -178,7 +179,11 @@ def _warm(chosen: Source, job: Job) -> None:
     if load.result is None or load.result.space.embeddings.encoder is None or job.stop.is_set():
         return
     import engine
+    from engine.stages import methods
 
     ref = load.result.space.embeddings.encoder
     engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
+    for spec in methods("selector").values():
+        if not job.stop.is_set():
+            spec.cls.warm()
     settle()

@@ -248,6 +248,14 @@ def declare(param: Param) -> Any:
     return field(default=param.default, metadata={"param": param})
 
 
+def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
+    """How people set a parameter beside the given values of others: the value that changes it, or "", and the form."""
+    for other, value, form in param.forms:
+        if values.get(other) == value:
+            return str(value), form
+    return "", param
+
+
 def params_of(stage: Any) -> tuple[Param, ...]:
     """The parameters declared on a stage (class or value), in order, with their names."""
     return tuple(replace(f.metadata["param"], name=f.name) for f in fields(stage) if "param" in f.metadata)

@@ -38,6 +38,7 @@ WINDOW = Whole(
     symbol="w",
     name="window",
     help="Unlike the last so many picks only.",
+    advanced=True,
 )
 """What selectors that pick one by one have."""
 
@@ -93,6 +94,11 @@ class Selector(Stage):
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
         """What each of several stages of this class selects; a class whose stages can share work overrides it."""
         return [stage.select(candidates, k) for stage in stages]
+
+    @classmethod
+    def warm(cls) -> None:
+        """Make ready whatever the first call in a process would wait for."""
+        return
 
     def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The weights of one query's candidates as functions of λ₁, down to `lowest`; None where there are none."""

@@ -10,11 +10,14 @@ import torch
 
 from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.trace import trace
+from engine.solvers.regularization_path import WeightPath
 from engine.space import Space
 from engine.stages import Kind, methods
 from engine.values import Embeddings, Qrels, Ranking, showable
 
 SAME, NEW, DROPPED = "=", "NEW", "DROPPED"
+LEAST = 1e-16
+"""float64 proves nothing finer."""
 
 
 @dataclass(frozen=True)
@@ -155,15 +158,81 @@ def trust(info: Mapping[str, Any]) -> str:
     if "swaps" in info:
         best = "no swap improves it" if info.get("swap_optimal") else "not every swap was tried"
         parts.append(f"{_counted(info['swaps'], 'swap')}, {best}")
-    elif info.get("iterations"):
+    elif info.get("iterations") and "support" not in info:
         parts.append(_counted(info["iterations"], "step"))
     if "objective" in info:
         parts.append(f"objective {info['objective']:.4f}")
+    if "support" in info:
+        parts += _weights_trust(info)
     return "; ".join(parts)
 
 
-def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+def _weights_trust(info: Mapping[str, Any]) -> list[str]:
+    """What weights that rebuild the query rest on."""
+    parts = []
+    if not info.get("certified"):
+        after = f"after {_counted(info['iterations'], 'step')} " if "iterations" in info else ""
+        parts.append(f"not the minimiser: {after}the optimality conditions are off by up to {info['residual']:.2g}")
+    if info["support"]:
+        parts.append(f"{_counted(info['support'], 'document has', 'documents have')} a weight")
+        if info["bound"] is not None:
+            parts.append(f"none is off by more than {max(info['bound'], LEAST):.1g}")
+        elif info.get("certified"):
+            parts.append(f"all conditions hold to {max(info['residual'], LEAST):.1g}")
+    if info["tied"]:
+        others = sum(map(len, info["tied"].values()))
+        parts.append(f"{_counted(others, 'exact duplicate')} could stand for them")
+    return [*parts, *info["messages"]]
+
+
+def _counted(count: int, thing: str, things: str | None = None) -> str:
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+
+
+@dataclass(frozen=True)
+class WeightLine:
+    """A document's weight along λ₁: id, title, relevant (None without judgements); chosen: its rank at the current λ₁,
+    from 1, None where it has no weight there; l1, weight: the corners of the line, λ₁ falling."""
+
+    id: str
+    title: str
+    relevant: bool | None
+    chosen: int | None
+    l1: Sequence[float]
+    weight: Sequence[float]
+
+
+def weight_lines(
+    space: Space, query_id: str, path: WeightPath, l1: float, qrels: Qrels | None, most: int = 40
+) -> list[WeightLine]:
+    """The documents with the largest weights along a path, those with a weight at l1 first, by rank."""
+    corners: dict[int, list[tuple[float, float]]] = {}
+    for t in range(len(path)):
+        own = path.segment(t)
+        upper, lower = float(path.levels[t]), float(path.levels[t + 1])
+        for row, p, q in zip(path.members[own].tolist(), path.p[own].tolist(), path.q[own].tolist(), strict=True):
+            line = corners.setdefault(row, [])
+            if not line or line[-1][0] > upper:
+                # It had no weight just above this kink.
+                line += [(level, 0.0) for level, _ in line[-1:]] + [(upper, 0.0)]
+            line.append((upper, max(p - upper * q, 0.0)))
+            line.append((lower, max(p - lower * q, 0.0)))
+    for line in corners.values():
+        if line[-1][0] > path.levels[-1]:
+            line += [(line[-1][0], 0.0), (float(path.levels[-1]), 0.0)]
+    ranks = {row: rank for rank, row in enumerate(path.at(l1)[0].tolist(), 1)}
+    relevant = qrels.relevant(query_id) if qrels is not None else None
+    order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -max(w for _, w in corners[row]), row))
+    return [
+        WeightLine(
+            showable(space.corpus.ids[row]),
+            showable(space.corpus.titles[row]),
+            None if not relevant else space.corpus.ids[row] in relevant,
+            ranks.get(row),
+            *zip(*corners[row], strict=True),
+        )
+        for row in order[:most]
+    ]
 
 
 def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:

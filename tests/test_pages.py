@@ -51,11 +51,61 @@ def test_explore_shows_every_method_and_its_parameters():
     known = engine.methods("selector")
     app = screen("explore", decoders=list(known)[:3])
     shown = [p for spec in list(known.values())[:3] for p in spec.params]
-    keys = {
-        w.key for kind in (app.slider, app.select_slider, app.number_input, app.toggle, app.selectbox) for w in kind
-    }
-    assert {f"explore.{s.name}.{p.name}" for s in list(known.values())[:3] for p in s.params} <= keys
+    assert {f"explore.{s.name}.{p.name}" for s in list(known.values())[:3] for p in s.params} <= widgets(app)
     assert len(shown) >= 1 and len(figures(app, "Recall@10")) == min(3, len(known)) == len(app.dataframe)
+
+
+def widgets(app):
+    kinds = (app.slider, app.select_slider, app.number_input, app.toggle, app.selectbox)
+    return {widget.key for kind in kinds for widget in kind}
+
+
+def test_parameters_show_where_they_count_and_change_their_form():
+    app = screen("explore", decoders=["top_k", "nnn"])
+    assert "explore.nnn.iterations" not in widgets(app)
+    app.selectbox(key="explore.nnn.solver").set_value("fista").run()
+    assert "explore.nnn.iterations" in widgets(app) and "not the minimiser: after 50 steps" in texts(app)
+    app.selectbox(key="explore.nnn.scale").set_value("support").run()
+    assert "explore.nnn.l1" not in widgets(app)
+    app.selectbox(key="explore.nnn.solver").set_value("exact").run()
+    app.slider(key="explore.nnn.l1.support").set_value(4).run()
+    assert not app.exception and "4 documents have a weight" in texts(app)
+
+
+def test_a_preset_sets_its_parameters_and_the_plain_scale():
+    app = screen("explore", decoders=["top_k", "nnn"])
+    app.selectbox(key="explore.nnn.scale").set_value("relative").run()
+    app.button(key="explore.nnn.L2").click().run()
+    assert app.select_slider(key="explore.nnn.l1").value == 0 and not app.exception
+    assert app.selectbox(key="explore.nnn.scale").value == "absolute"
+    app.button(key="explore.nnn.L1").click().run()
+    assert app.select_slider(key="explore.nnn.l2").value == 0 and not app.exception
+
+
+def test_a_setting_without_an_answer_says_why():
+    app = screen("explore", decoders=["top_k", "nnn"])
+    app.select_slider(key="explore.nnn.l1").set_value(1.0).run()
+    assert not app.exception and "no document gets a weight" in texts(app) and "only 0 returned" in texts(app)
+
+
+def test_the_weights_view_shows_the_path_and_measures_the_steps():
+    app = screen("explore", decoders=["mmr", "nnn"])
+    assert len(app.dataframe) == 2
+    view = next(g for g in app.segmented_control if g.key == "view")
+    view.set_value("Weights of NNN").run()
+    assert not app.exception and len(app.dataframe) == 0
+    assert "straight pieces" in texts(app) and "A step goes 1/L far" in texts(app)
+    app.button(key="steps.start").click().run()
+    (job,) = app.session_state["steps"].values()
+    job.join(120)
+    app.run()
+    assert not app.exception and job.error is None and len(job.result) > 5
+    assert "labelled queries, λ₁ = 0.1" in texts(app)
+
+
+def test_without_a_decoder_that_weighs_there_is_no_weights_view():
+    app = screen("explore", decoders=["top_k", "mmr"])
+    assert not [g for g in app.segmented_control if g.key == "view"]
 
 
 def test_the_slider_trades_relevance_for_diversity():

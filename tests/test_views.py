@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import engine
-from engine.views import DROPPED, NEW, card, diff, missed
+from engine.views import DROPPED, NEW, card, diff, missed, trust, weight_lines
 
 
 @pytest.fixture
@@ -70,3 +70,31 @@ def test_missed_lists_relevant_documents_by_their_rank(space):
 def test_card_has_no_figure_where_there_is_none(space):
     figures = card(space, "", ranking(0, -1), ranking(0, -1), None, 2)
     assert (figures.recall, figures.recall_delta, figures.ilad, figures.ilad_delta) == (None, None, None, None)
+
+
+def test_weight_lines_follow_the_path_and_name_who_is_chosen(space):
+    path = engine.weight_path(space.vectors, [1.0, 0.4], l2=0.1, lowest=0.01)
+    lines = weight_lines(space, "q", path, 0.3, QRELS)
+    rows = path.at(0.3)[0]
+    assert [line.id for line in lines if line.chosen] == [space.corpus.ids[row] for row in rows]
+    assert [line.chosen for line in lines if line.chosen] == list(range(1, len(rows) + 1))
+    assert {line.id: line.relevant for line in lines}.get("a") is True
+    for line in lines:
+        levels = list(line.l1)
+        assert levels == sorted(levels, reverse=True) and len(levels) == len(line.weight) and min(line.weight) >= 0
+        for level in np.linspace(0.011, path.levels[0] * 0.999, 50):
+            expected = dict(zip(*map(list, path.at(level)), strict=True)).get(space.corpus.position[line.id], 0.0)
+            drawn = np.interp(level, levels[::-1], list(line.weight)[::-1])
+            assert drawn == pytest.approx(expected, abs=1e-9)
+
+
+def test_trust_puts_a_certificate_in_words(space):
+    query = torch.tensor([[1.0, 0.4]])
+    said = [
+        trust(engine.select("nnn", space.vectors, query, k=3, **params).info[0])
+        for params in ({}, {"l2": 0}, {"solver": "fista", "iterations": 2}, {"l1": 5})
+    ]
+    assert said[0].startswith("exact; ") and "none is off by more than" in said[0]
+    assert said[1].startswith("exact; ") and "all conditions hold to" in said[1]
+    assert said[2].startswith("not the minimiser: after 2 steps")
+    assert "λ₁ = 5 is not below the best score" in said[3]

@@ -21,7 +21,7 @@ from engine.solvers.fista import as_solutions, iterates
 from engine.solvers.reconstruction import reconstruct, top
 from engine.space import Space
 from engine.stages import make, spec_of
-from engine.values import Qrels, Queries, Ranking
+from engine.values import Embeddings, Qrels, Queries, Ranking
 
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 """After so many steps the weights are looked at."""
@@ -56,8 +56,8 @@ def convergence(
 ) -> Iterator[Reached]:
     """The minimiser first, then FISTA after each of `steps` steps, over all queries at once.
 
-    queries: Queries where there are qrels (their ids name the judgements), else whatever decode takes. Raises
-    ParamError or DataError. To end early, stop asking for more.
+    queries: Queries, or Embeddings of them, where there are qrels (their ids name the judgements), else whatever decode
+    takes. Raises ParamError or DataError. To end early, stop asking for more.
     """
     k = SET_SIZE.check(k)
     params = checked(spec_of("nnn").params, {"l1": l1, "l2": l2}, "nnn")
@@ -66,7 +66,7 @@ def convergence(
         raise ParamError(f"steps must be whole numbers in [1, ∞), at least one; got {steps!r}")
     matrix, points = searched(space, queries)
     c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    ids = queries.ids if isinstance(queries, Queries) and qrels is not None else None
+    ids = queries.ids if isinstance(queries, Queries | Embeddings) and qrels is not None else None
     return _reached(space, c, params["l1"], params["l2"], min(k, c.count), wanted, ids, qrels)
 
 

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine.candidates import Candidates, exactly
-from engine.decoder import QueryLike, searched
+from engine.decoder import POOL, QueryLike, searched
 from engine.errors import DataError, ParamError
-from engine.matrix import products
+from engine.matrix import Matrix, products
 from engine.params import Real
-from engine.solvers.regularization_path import WeightPath, regularization_path
+from engine.solvers.contest import ranked
+from engine.solvers.regularization_path import WeightPath
 from engine.space import Space
-from engine.stages import spec_of
+from engine.stages import Selector, make
 
 LOWEST = Real(default=0.001, low=1e-9, symbol="λ₁", name="lowest", help="Where the path ends.")
 
 
-@exactly
-def weight_path(space: Space | Any, query: QueryLike | Any, l2: float = 0.1, lowest: float = 0.001) -> WeightPath:
+def weight_path(
+    space: Space | Any, query: QueryLike | Any, l2: float = 0.1, lowest: float = 0.001, pool: int | None = None
+) -> WeightPath:
     """The minimiser of nnn's objective at every λ₁ from the best score down to `lowest`, for one query.
 
     space: a Space, or (n, d) vectors; query: one query, as decode (with a Space) or select (with vectors) takes it; l2:
-    λ₂. The path is made of straight lines between kinks; `path.at(l1)` reads it, `path.residual` certifies all of it.
-    Raises ParamError or DataError. NNN paper, eq. 1.
+    λ₂; pool: of the most relevant only. The path is made of straight lines between kinks; `path.at(l1)` reads it, and
+    `path.residual` certifies all of it. Raises ParamError or DataError. NNN paper, eq. 1.
     """
-    l2 = next(p for p in spec_of("nnn").params if p.name == "l2").check(l2)
-    lowest = LOWEST.check(lowest)
+    return path_of(make("nnn", l2=l2), space, query, lowest, pool)
+
+
+@exactly
+def path_of(
+    selector: Selector, space: Space | Any, query: QueryLike | Any, lowest: float = 0.001, pool: int | None = None
+) -> WeightPath | None:
+    """The same for any selector: None for those whose answer is not made of weights."""
+    lowest, pool = LOWEST.check(lowest), POOL.check(pool)
     matrix, points = searched(space, query)
     if len(points) != 1:
         raise ParamError(f"query must be one query; got {len(points)}")
     if points.shape[1] != matrix.vectors.shape[1]:
         raise DataError(f"query must have the vectors' dimension, {matrix.vectors.shape[1]}; got {points.shape[1]}")
     c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    return regularization_path(c, l2, lowest)
+    if pool is None or pool >= c.count:
+        return selector.path(c, lowest)
+    rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
+    part = Matrix(matrix.vectors[rows])
+    path = selector.path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
+    if path is None:
+        return None
+    return replace(path, members=rows.cpu().numpy()[path.members])

@@ -47,6 +47,7 @@ class FacilityLocation(Selector):
             unset="the whole corpus",
             symbol="P",
             help="How many of the most relevant documents are chosen from, and are to be represented.",
+            advanced=True,
         )
     )
 

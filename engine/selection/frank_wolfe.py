@@ -32,6 +32,7 @@ class FrankWolfe(Selector):
             symbol="δ",
             help="Curvature added to the relaxation: 1, the paper's, makes it tight; less has fewer local maxima.",
             source="eq. 4, Theorem 2.5",
+            advanced=True,
         )
     )
     polish: bool = declare(
@@ -39,6 +40,7 @@ class FrankWolfe(Selector):
             default=True,
             symbol="polish",
             help="Swap documents, from several starts, until no swap improves the set; off is the paper's algorithm.",
+            advanced=True,
         )
     )
 

@@ -27,7 +27,12 @@ class MaxSum(Selector):
 
     relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, symbol="θ", source="CCBQP, eq. 2"))
     polish: bool = declare(
-        Flag(default=True, symbol="polish", help="Swap documents until no swap improves the set; off is plain greedy.")
+        Flag(
+            default=True,
+            symbol="polish",
+            help="Swap documents until no swap improves the set; off is plain greedy.",
+            advanced=True,
+        )
     )
 
     def select(self, candidates: Candidates, k: int) -> Ranking:

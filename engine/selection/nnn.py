@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.candidates import Candidates
 from engine.params import Choice, Real, Whole, declare
-from engine.solvers.reconstruction import reconstruct
+from engine.solvers.reconstruction import reconstruct, warm
 from engine.solvers.regularization_path import WeightPath, regularization_path
 from engine.stages import Selector, register
 from engine.values import Ranking
@@ -117,6 +117,11 @@ class NNN(Selector):
         passes over the candidates; iterations, of fista; messages.
         """
         return reconstruct(stages, candidates, k)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the solvers, or load what was compiled: on a machine's first start that takes some ten seconds."""
+        warm()
 
     def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The exact minimisers of one query at this λ₂ and every λ₁."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import CHUNK_NUMBERS
+from engine.matrix import CHUNK_NUMBERS, Matrix
 from engine.solvers.contest import ranked
 from engine.solvers.elastic_net import Solutions, by_vectors, duals, elastic_nets, only, points_of
 from engine.solvers.fista import fista
@@ -58,6 +58,16 @@ def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Rank
             solved[a] = fista(c, torch.from_numpy(l1[:, a]).to(c.queries.device), s.l2, s.iterations)
         answers.append(_ranking(c, s, solved.pop(a), l1[:, a], best, asked[a][1], k))
     return answers
+
+
+def warm() -> None:
+    """Run every compiled loop once, on next to nothing."""
+    rows = torch.eye(4)
+    for kept in (True, False):
+        matrix = Matrix(rows, kept=kept)
+        c = Candidates(matrix.vectors, rows[:1], rows[:1], matrix)
+        elastic_nets(c, np.array([[0.1]]), np.array([0.1]))
+    regularization_path(c, 0.1, 0.01)
 
 
 def _first_parameter(c: Candidates, s: Setting, best: Array) -> tuple[Array, list[list[str]]]:

@@ -1,0 +1,170 @@
+"""The Weights view: how a query's documents gain and lose weight along λ₁, and how near the paper's steps come."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import streamlit as st
+
+import engine
+from dashboard.charts import convergence_figure, weights_figure
+from dashboard.jobs import Job
+from dashboard.parts import POLL, show_progress
+from dashboard.question import Asked
+from dashboard.state import Loaded
+from engine.errors import Cancelled
+from engine.evaluation.convergence import STEPS
+from engine.evaluation.weight_path import path_of
+from engine.solvers.regularization_path import WeightPath
+from engine.stages import Selector
+from engine.theory import outlook
+from engine.values import Embeddings, Queries, Ranking
+from engine.views import weight_lines
+
+SHOWN = (0.001, 1.0)
+"""The λ₁ axis ends here, or at the current λ₁ where that lies outside."""
+SAMPLE, TOP = 100, 5
+"""So many labelled queries, and the paper's k, for the comparison of solvers."""
+REMEMBERED = 8
+MODEBAR = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
+
+
+def has_path(stage: Selector) -> bool:
+    """Whether a decoder's answer is made of weights."""
+    return type(stage).path is not Selector.path
+
+
+def show(loaded: Loaded, asked: Asked, stage: Selector, ranking: Ranking) -> None:
+    """The path with the current λ₁, and beside it what the paper's solver makes of this corpus."""
+    info = ranking.info[0]
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        lowest = min(SHOWN[0], info["l1"]) if info["l1"] > 0 else SHOWN[0]
+        with st.spinner("Following the path"):
+            path = _path(loaded, asked, stage, lowest)
+        _path_chart(loaded, asked, stage, ranking, path, lowest)
+    with right:
+        _solver(loaded, asked, stage, info["l1"], path)
+
+
+def _path(loaded: Loaded, asked: Asked, stage: Selector, lowest: float) -> WeightPath:
+    """The path of the question, remembered by its content."""
+    space = loaded.space
+    query = asked.vector.numpy().tobytes()
+    key = (space.embeddings.digest, query, replace(stage, l1=0.0).label, lowest, asked.depth)
+    memory = st.session_state.setdefault("paths", {})
+    if key not in memory:
+        one = Embeddings(asked.vector.unsqueeze(0), (asked.id,), space.embeddings.encoder)
+        memory[key] = path_of(stage, space, one, lowest, asked.depth)
+        while len(memory) > REMEMBERED:
+            memory.pop(next(iter(memory)))
+    return memory[key]
+
+
+def _path_chart(
+    loaded: Loaded, asked: Asked, stage: Selector, ranking: Ranking, path: WeightPath, lowest: float
+) -> None:
+    info = ranking.info[0]
+    if not len(path):
+        st.info("No document scores above the lowest λ₁: there is no weight to show.")
+        return
+    l1 = max(info["l1"], lowest)
+    lines = weight_lines(loaded.space, asked.id, path, l1, asked.qrels)
+    corpus = loaded.space.corpus
+    rough = [
+        (weight, corpus.titles[row] or corpus.ids[row])
+        for row, weight in zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
+        if row >= 0 and weight > 0 and not info["certified"]
+    ]
+    span = (lowest, max(SHOWN[1], l1, path.levels[0]))
+    dark = st.context.theme.type == "dark"
+    st.plotly_chart(weights_figure(lines, l1, span, stage.spec.name, rough, dark), key="weights", config=MODEBAR)
+    said = [
+        f"Exact weights at every λ₁, λ₂ = {path.l2:g}: {len(path):,} straight pieces, from λ₁ = {path.levels[0]:.3f} "
+        f"down. All optimality conditions hold to {max(path.residual, 1e-17):.0e} everywhere.",
+        "Thick: relevant." if asked.judged else "",
+        "Open symbols: what the solver made of it." if rough else "",
+    ]
+    st.caption(" ".join(filter(None, said)))
+
+
+def _solver(loaded: Loaded, asked: Asked, stage: Selector, l1: float, path: WeightPath) -> None:
+    view, steps = outlook(loaded.space, path.l2), 50
+    weights = math.sqrt(float(np.square(path.at(l1)[1]).sum()))
+    st.markdown("**How near do the paper's 50 steps come?**")
+    st.caption(
+        f"A step goes 1/L far, and L grows with what documents have in common: here {view.spectrum:,.0f}, with "
+        f"{view.length:,} documents whose cosine is {view.common:.2f} on average. For this query theory promises the "
+        f"objective to within {view.gap(weights, steps):.2g} after {steps} steps; within .001 takes "
+        f"{view.steps(weights, 1e-3):,}."
+    )
+    _measured(loaded, stage.spec.name, l1, path.l2)
+
+
+@st.fragment(run_every=POLL)
+def _polled(job: Job) -> None:
+    if not job.running:
+        st.rerun()
+    show_progress(job)
+    if st.button("Cancel", key="steps.cancel"):
+        job.cancel()
+
+
+def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
+    """Over labelled queries: a job, its progress, and what it found so far or in the end."""
+    queries, vectors = _labelled(loaded)
+    if vectors is None:
+        st.caption("Labelled queries would show here how the steps rank against the minimiser.")
+        return
+    key = (loaded.space.embeddings.digest, l1, l2)
+    jobs: dict[tuple, Job] = st.session_state.setdefault("steps", {})
+    job = jobs.get(key)
+    if job is None or job.cancelled:
+        if st.button(f"Measure on {len(queries)} labelled queries", key="steps.start"):
+            for other in jobs.values():
+                other.cancel()
+            jobs.clear()
+            jobs[key] = Job("steps", lambda j: _steps(j, loaded, queries, vectors, l1, l2))
+            st.rerun(scope="fragment")
+        return
+    rows = job.result or job.partial
+    if job.error:
+        st.error(job.error)
+    if rows and len(rows) > 1:
+        dark = st.context.theme.type == "dark"
+        st.plotly_chart(convergence_figure(rows, name, TOP, dark), key="steps.chart", config=MODEBAR)
+        exact = rows[0]
+        st.caption(
+            f"{len(queries)} labelled queries, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
+            f"{exact.support:.1f} documents a weight on average. Residual: median, of the best score."
+        )
+    if job.running:
+        _polled(job)
+
+
+def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
+    """The first labelled queries whose vectors are there."""
+    dataset = loaded.dataset
+    if loaded.queries is None or not dataset.qrels:
+        return None, None
+    split = next(iter(dataset.qrels))
+    judged = dataset.judged(split)
+    queries = judged.only(judged.ids[:SAMPLE])
+    rows = [dataset.queries.position[i] for i in queries.ids]
+    return queries, Embeddings(loaded.queries[rows], queries.ids, loaded.space.embeddings.encoder)
+
+
+def _steps(job: Job, loaded: Loaded, queries: Queries, vectors: Embeddings, l1: float, l2: float) -> list:
+    qrels = loaded.dataset.qrels[next(iter(loaded.dataset.qrels))]
+    found: list = []
+    rows = engine.convergence(loaded.space, vectors, qrels, TOP, l1=l1, l2=l2)
+    for row in islice(rows, len(STEPS) + 1):
+        if job.stop.is_set():
+            raise Cancelled("stopped")
+        found.append(row)
+        job.partial = list(found)
+        job.report(row.steps or 0, STEPS[-1], "steps of FISTA")
+    return found
