@@ -17,6 +17,8 @@ _HOME = {
     "select": "engine.decoder",
     "select_grid": "engine.decoder",
     "measure": "engine.evaluation.metrics",
+    "sweep": "engine.evaluation.sweep",
+    "frontier": "engine.evaluation.frontier",
     "trace": "engine.evaluation.trace",
     "optimum": "engine.evaluation.optimum",
     "weight_path": "engine.evaluation.weight_path",

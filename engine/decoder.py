@@ -72,20 +72,34 @@ class Decoder:
         return " → ".join(stages) + (f" [pool {self.depth}]" if self.depth else "")
 
 
-@exactly
 def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> Ranking:
     """The documents a decoder retrieves for each query.
 
     queries: Queries or plain text (embedded by the encoder that embedded the corpus), or Embeddings. Returns a
     Ranking of (B, k) rows of the corpus. Raises ParamError or DataError, naming argument, range and value.
     """
-    if not isinstance(decoder, Decoder):
-        raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
+    return decode_grid([decoder], space, queries, k)[0]
+
+
+@exactly
+def decode_grid(decoders: Sequence[Decoder], space: Space, queries: QueryLike, k: int = 10) -> list[Ranking]:
+    """The same for decoders that differ in their selector's parameters only; they share whatever work they can."""
+    for decoder in decoders:
+        if not isinstance(decoder, Decoder):
+            raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
+    if len({family(decoder) for decoder in decoders}) != 1:
+        raise ParamError("decoders of a grid must differ in the parameters of their selector only, and be at least one")
     k = SET_SIZE.check(k)
     batch = query_batch(space, queries)
-    depth = min(decoder.depth or len(space), len(space))
-    blocks = [batch.block(start, stop) for start, stop in _blocks(len(batch), space.vectors, depth)]
-    return Ranking.joined([_decode_block(decoder, space, block, depth, k) for block in blocks])
+    depth = min(decoders[0].depth or len(space), len(space))
+    cuts = _blocks(len(batch), space.vectors, depth, len(decoders))
+    answers = [_decode_block(decoders, space, batch.block(start, stop), depth, k) for start, stop in cuts]
+    return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
+
+
+def family(decoder: Decoder) -> tuple[Any, ...]:
+    """What decoders have in common that one call decodes together: all but the parameters of the selector."""
+    return type(decoder.select), decoder.retrieve, decoder.rerank, decoder.depth
 
 
 @exactly
@@ -187,8 +201,8 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     return QueryBatch(queries.ids, vectors.to(space.device, space.vectors.dtype), texts)
 
 
-def _decode_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int, k: int) -> Ranking:
-    retrieve, rerank = decoder.retrieve, decoder.rerank
+def _decode_block(decoders: Sequence[Decoder], space: Space, block: QueryBatch, depth: int, k: int) -> list[Ranking]:
+    retrieve, rerank = decoders[0].retrieve, decoders[0].rerank
     scores = _checked(retrieve, retrieve.score(space, block))
     whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
     rescore = (
@@ -196,7 +210,7 @@ def _decode_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int,
         if rerank is None
         else lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
     )
-    return _answer([decoder.select], whole, depth, k, rescore)[0]
+    return _answer([decoder.select for decoder in decoders], whole, depth, k, rescore)
 
 
 def _checked(scorer: Scorer, scores: Tensor) -> Tensor:

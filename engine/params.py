@@ -26,7 +26,8 @@ class Declared:
     default: the value taken when none is given; symbol: how the paper writes it; help: one line;
     source: where in the paper; name: filled from the field it stands on; needs: another parameter and the only value
     of it at which this one counts; advanced: for the few who look for it; forms: (another parameter, a value of it, how
-    people set this one then), where that changes what the number means.
+    people set this one then), where that changes what the number means; swept: the values that sweeps take, where they
+    are not a grid over the comfortable range.
     """
 
     default: Any
@@ -37,6 +38,7 @@ class Declared:
     needs: tuple[str, Any] | None = None
     advanced: bool = False
     forms: tuple[tuple[str, Any, Any], ...] = ()
+    swept: tuple[Any, ...] | None = None
 
     @property
     def flag(self) -> str:
@@ -254,6 +256,13 @@ def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
         if values.get(other) == value:
             return str(value), form
     return "", param
+
+
+def sweep_values(param: Param, points: int) -> tuple[Any, ...]:
+    """What a sweep tries of a parameter: what it declares, else a grid, or for what few look for the default alone."""
+    if param.swept is not None:
+        return param.swept
+    return (param.default,) if param.advanced else param.grid(points)
 
 
 def params_of(stage: Any) -> tuple[Param, ...]:

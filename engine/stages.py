@@ -86,6 +86,9 @@ class Stage(ABC):
 class Selector(Stage):
     """Picks a set knowing the whole set."""
 
+    nested: ClassVar[bool] = False
+    """The answer for a smaller k, from 2 on, is the beginning of that for a larger one."""
+
     @abstractmethod
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""

@@ -29,6 +29,8 @@ NOISE = {torch.float32: 1e-6, torch.float64: 1e-10}
 class DPP(Selector):
     """One document at a time: relevant, and adding volume to what the chosen span."""
 
+    nested = True
+
     relevance_weight: float = declare(
         replace(
             RELEVANCE_WEIGHT,

@@ -24,6 +24,8 @@ from engine.values import Ranking
 class MMR(Selector):
     """One document at a time: relevant, and unlike the nearest already chosen."""
 
+    nested = True
+
     relevance_weight: float = declare(
         replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure novelty.", source="eq. 1")
     )

@@ -10,6 +10,8 @@ from engine.solvers.regularization_path import WeightPath, regularization_path
 from engine.stages import Selector, register
 from engine.values import Ranking
 
+PAPER = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
+"""The grid of λ₁ and of λ₂ in the paper, §4.1."""
 SHARE = Real(
     default=0.3,
     low=0.0,
@@ -35,6 +37,8 @@ SIZE = Whole(default=10, low=1, comfortable=(1, 50), symbol="m", name="l1", help
 class NNN(Selector):
     """Documents that rebuild the query between them, each with a weight: what others say already adds nothing."""
 
+    nested = True
+
     l1: float = declare(
         Real(
             default=0.1,
@@ -45,6 +49,7 @@ class NNN(Selector):
             help="What a document must add to get a weight: more of it, fewer documents.",
             source="eq. 1",
             forms=(("scale", "relative", SHARE), ("scale", "support", SIZE)),
+            swept=PAPER,
         )
     )
     l2: float = declare(
@@ -56,6 +61,7 @@ class NNN(Selector):
             symbol="λ₂",
             help="Spreads weight over similar documents: more of it, more alike are kept.",
             source="eq. 1",
+            swept=PAPER,
         )
     )
     solver: str = declare(
@@ -98,6 +104,7 @@ class NNN(Selector):
             symbol="fill",
             help="strict: only documents with a weight. fill: then those that would add most, up to k.",
             advanced=True,
+            swept=("fill",),
         )
     )
 

@@ -24,6 +24,8 @@ from engine.values import Ranking
 class SSD(Selector):
     """One document at a time: relevant, and far from the span of the last few chosen."""
 
+    nested = True
+
     relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure distance."))
     window: int | None = declare(replace(WINDOW, help="Far from the last so many picks only.", source="§3.3"))
 

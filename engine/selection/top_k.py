@@ -13,6 +13,8 @@ from engine.values import Ranking
 class TopK(Selector):
     """The k most relevant documents, whatever they have in common."""
 
+    nested = True
+
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k largest relevances; gain is the relevance, in float64 where near-ties needed it."""
         c = candidates

@@ -1,0 +1,427 @@
+"""What per-query values allow to say about decoders: intervals, a test, Holm's correction, wins, and the sentence.
+
+All of it takes the corpus and the judgements as given, and the queries as drawn from those that people ask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine.decoder import SET_SIZE
+from engine.errors import DataError, ParamError
+from engine.evaluation.metrics import METRICS
+from engine.params import Real, Whole
+from engine.stages import methods
+
+SAME = 1e-9
+"""Values that differ by no more are equal: the last bits depend on the order of a set and on the machine."""
+LEVEL = 0.95
+ALPHA = 0.05
+RESAMPLES = Whole(default=10_000, low=100, high=1_000_000, symbol="R", name="resamples", help="How often to draw.")
+SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same answer.")
+COVERAGE = Real(default=LEVEL, low=0.5, high=0.999, symbol="level", name="level", help="How often to be right.")
+BLOCK_NUMBERS = 1 << 21
+"""How many numbers of a resampling matrix are held at a time."""
+
+
+class Interval(NamedTuple):
+    """From low to high."""
+
+    low: float
+    high: float
+
+
+class Wins(NamedTuple):
+    """On how many queries one decoder has more, the same, less than another."""
+
+    win: int
+    tie: int
+    loss: int
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Points with what they have in common: the queries on which each of them has every metric.
+
+    points: of one k and split, each decoder once; queries: their ids, sorted, so that nothing depends on the order in
+    which anything was given; values: metric → (queries, points); asked: how many queries there were to begin with;
+    left_out: points that have the metrics on no query at all (nothing returned, or one document, for instance).
+    """
+
+    points: tuple[Any, ...]
+    queries: tuple[str, ...]
+    values: Mapping[str, np.ndarray]
+    asked: int
+    left_out: tuple[Any, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The points' names, in their order."""
+        return names(self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One decoder against a baseline.
+
+    name, baseline: as charts write them; label: the decoder in full; queries: on how many they were compared; mean,
+    baseline_mean: over those; difference: of the two; low, high: its 95 % interval, None for a single query; p: of the
+    paired randomisation test; p_holm: after Holm's correction over `comparisons`; wins: query by query.
+    """
+
+    name: str
+    label: str
+    baseline: str
+    metric: str
+    k: int
+    queries: int
+    mean: float
+    baseline_mean: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    p_holm: float
+    comparisons: int
+    wins: Wins
+
+    @property
+    def told(self) -> bool:
+        """Whether a difference can be told: the corrected test says so, and the interval does not hold 0."""
+        return self.p_holm < ALPHA and self.low is not None and not self.low <= 0 <= self.high
+
+
+def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """(resamples, m) means of the columns of (n, m) values over n queries drawn with replacement.
+
+    Every column sees the same draws, so differences of columns are paired. scipy.stats.bootstrap draws for one
+    statistic at a time; here a draw is a row of counts, and one product serves every column. Efron 1979.
+    """
+    count, centre = len(values), values.mean(0)
+    apart = values - centre
+    rng = np.random.default_rng(seed)
+    found = np.empty((resamples, values.shape[1]))
+    for rows in _blocks(resamples, count):
+        size = rows.stop - rows.start
+        drawn = rng.integers(count, size=(size, count)) + np.arange(0, size * count, count)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count)
+        found[rows] = counts.astype(np.float64) @ apart
+    return centre + found / count
+
+
+def intervals(values: np.ndarray, resamples: int, seed: int, level: float = LEVEL) -> np.ndarray | None:
+    """(2, m) lower and upper ends of the percentile bootstrap intervals of the columns' means; None for one query."""
+    if len(values) < 2:
+        return None
+    tail = 50 * (1 - level)
+    low, high = np.percentile(resampled_means(values, resamples, seed), [tail, 100 - tail], axis=0)
+    mean = values.mean(0)
+    return np.stack([np.minimum(low, mean), np.maximum(high, mean)])  # rounding may put a constant's ends beside it
+
+
+def bootstrap_interval(
+    a: Any,
+    b: Any = None,
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES.default,
+    seed: int = 0,
+) -> Interval | None:
+    """The percentile bootstrap interval of the mean of a, or of the mean paired difference a − b, over queries.
+
+    a, b: (n,) values of the same queries in the same order; those that either lacks (NaN) do not count. None where
+    fewer than two are left. Raises ParamError or DataError.
+    """
+    level, resamples, seed = COVERAGE.check(level), RESAMPLES.check(resamples), SEED.check(seed)
+    ends = intervals(_differences(a, 0.0 if b is None else b)[:, None], resamples, seed, level)
+    return None if ends is None else Interval(*ends[:, 0].tolist())
+
+
+def randomisation_test(a: Any, b: Any, *, resamples: int = RESAMPLES.default, seed: int = 0) -> float:
+    """Two-sided p-value of the paired randomisation test on the difference of means: Smucker, Allan & Carterette 2007.
+
+    If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
+    difference and nothing else. All sign patterns where there are no more than `resamples` of them, else so many at
+    random, with the observed one among them (Phipson & Smyth 2010: never 0). NaN and errors as in
+    `bootstrap_interval`.
+    """
+    resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
+    return float(sign_flips(_differences(a, b)[:, None], resamples, seed)[0])
+
+
+def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """(m,) p-values of `randomisation_test` for the columns of (n, m) differences.
+
+    scipy.stats.permutation_test(permutation_type="samples") gives the same for one column (tested against it) in a
+    few seconds and some 300 MB for 2,000 queries; as a product all columns take one. Queries that tie change nothing
+    and are dropped.
+    """
+    differences = np.where(np.abs(differences) <= SAME, 0.0, differences)
+    sizes = (differences != 0).sum(0)
+    found = np.ones(differences.shape[1])
+    exact = sizes <= int(math.log2(resamples))
+    for column in np.flatnonzero(exact & (sizes > 0)):
+        d = differences[differences[:, column] != 0, column]
+        flips = np.arange(1 << len(d))[:, None] >> np.arange(len(d)) & 1
+        found[column] = _extreme(flips, d[:, None])[0] / len(flips)
+    if (many := np.flatnonzero(~exact)).size:
+        d = differences[:, many]
+        d = d[d.any(1)]
+        rng = np.random.default_rng(seed)
+        extreme = np.zeros(len(many))
+        for rows in _blocks(resamples, len(d)):
+            extreme += _extreme(rng.integers(2, size=(rows.stop - rows.start, len(d)), dtype=np.int8), d)
+        found[many] = (extreme + 1) / (resamples + 1)
+    return found
+
+
+def holm(pvalues: Sequence[float]) -> np.ndarray:
+    """p-values corrected so that the chance of even one false claim among them stays under α: Holm 1979.
+
+    The smallest of m is multiplied by m, the next by m − 1 …, none below the one before it and none above 1. Neither
+    scipy nor scikit-learn has it, and statsmodels would be a dependency for these lines. Raises DataError.
+    """
+    p = np.asarray(pvalues, dtype=np.float64)
+    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        raise DataError(f"pvalues must be a list of numbers in [0, 1]; got {pvalues!r}")
+    order = np.argsort(p, kind="stable")
+    found = np.empty_like(p)
+    found[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return found
+
+
+def wins(a: Any, b: Any, tolerance: float = SAME) -> Wins:
+    """On how many queries a has more than b, as much to within `tolerance`, and less; NaN as elsewhere here."""
+    d = _differences(a, b)
+    win, loss = int((d > tolerance).sum()), int((d < -tolerance).sum())
+    return Wins(win, len(d) - win - loss, loss)
+
+
+def compare(
+    points: Iterable[Any],
+    metric: str,
+    baseline: Any,
+    k: int = 10,
+    *,
+    resamples: int = RESAMPLES.default,
+    seed: int = 0,
+) -> tuple[Comparison, ...]:
+    """Every point against a baseline in one metric, on the queries for which all of them have it.
+
+    points: of a sweep, those of other k are passed over; baseline: one of them, or its label, its name, or its method
+    where that has one point. A row a point, in their order, except for the baseline and for points that have the metric
+    on no query. Interval and test are paired, with the same draws for every row. Raises ParamError or DataError.
+    """
+    resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
+    points = list(points)
+    base = _found(points, baseline, k)
+    both = shared([base, *points], (metric,), k)
+    if base in both.left_out:
+        raise DataError(f"the baseline, {base.label}, has {metric} on no query: nothing can be compared with it")
+    values = both.values[metric]
+    differences = values - values[:, :1]
+    ends = intervals(differences, resamples, seed)
+    p = sign_flips(differences[:, 1:], resamples, seed)
+    corrected = holm(p)
+    return tuple(
+        Comparison(
+            name=both.names[i],
+            label=both.points[i].label,
+            baseline=both.names[0],
+            metric=metric,
+            k=base.k,
+            queries=len(values),
+            mean=float(values[:, i].mean()),
+            baseline_mean=float(values[:, 0].mean()),
+            difference=float(differences[:, i].mean()),
+            low=None if ends is None else float(ends[0, i]),
+            high=None if ends is None else float(ends[1, i]),
+            p=float(p[i - 1]),
+            p_holm=float(corrected[i - 1]),
+            comparisons=len(p),
+            wins=wins(values[:, i], values[:, 0]),
+        )
+        for i in range(1, len(both.points))
+    )
+
+
+def statement(row: Comparison) -> str:
+    """One sentence that says what the statistics allow, and no more."""
+    what, a, b = f"{_title(row.metric)}@{row.k}", row.name, row.baseline
+    on = _counted(row.queries, "query", "queries")
+    if row.wins.win == row.wins.loss == 0:
+        return f"{a} and {b} have the same {what} on " + (f"all {on}." if row.queries > 1 else "the one query asked.")
+    more = f"{a} has {_number(abs(row.difference))} {'more' if row.difference > 0 else 'less'} {what} than {b}"
+    if row.low is None:
+        return f"{more} on one query, which says nothing of others."
+    after = f" after Holm over {row.comparisons} comparisons" if row.comparisons > 1 else ""
+    won = _counted(row.wins.win, "win", "wins"), _counted(row.wins.tie, "tie", "ties")
+    lost = _counted(row.wins.loss, "loss", "losses")
+    shown = f"95 % interval {_number(row.low)} to {_number(row.high)}, {_p(row.p_holm)}{after}, {on}: "
+    shown += f"{won[0]}, {won[1]}, {lost}"
+    if row.told:
+        return f"{more} ({shown})."
+    seen = _number(row.difference)
+    return f"No difference in {what} can be told between {a} and {b} (measured {seen}, {shown})."
+
+
+def summary(rows: Sequence[Comparison]) -> str:
+    """One sentence for many comparisons: for how many decoders a difference can be told, and which way."""
+    if not rows:
+        return "Nothing was compared."
+    first = rows[0]
+    more = sum(row.told and row.difference > 0 for row in rows)
+    less = sum(row.told and row.difference < 0 for row in rows)
+    return (
+        f"Of {_counted(len(rows), 'decoder', 'decoders')}, {more} can be told to have more and {less} to have less "
+        f"{_title(first.metric)}@{first.k} than {first.baseline}; for {len(rows) - more - less} no difference can be "
+        f"told (randomisation test at {_number(ALPHA)} after Holm, {_counted(first.queries, 'query', 'queries')})."
+    )
+
+
+def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
+    """What points at k have in common; points: anything with the attributes of `points.Point` that are used here.
+
+    A decoder given twice with the same values counts once. Raises ParamError or DataError: nothing at this k, a metric
+    that was not measured, several splits, one decoder with differing values, no query in common.
+    """
+    k, given = SET_SIZE.check(k), list(points)
+    kept: dict[str, Any] = {}
+    for point in (p for p in given if p.k == k):
+        if missing := [m for m in metrics if m not in point.values]:
+            raise ParamError(
+                f"{', '.join(missing)} was not measured for {point.label}; it has {', '.join(point.values)}"
+            )
+        other = kept.setdefault(point.label, point)
+        if other.queries != point.queries or not all(
+            np.allclose(other.values[m], point.values[m], rtol=0, atol=SAME, equal_nan=True) for m in metrics
+        ):
+            raise DataError(f"two points are called {point.label} and differ: compare those of one data set at a time")
+    if not kept:
+        there = ", ".join(map(str, sorted({p.k for p in given}))) or "none"
+        raise DataError(f"no point was measured at k = {k}; k of the points: {there}")
+    if len(splits := {str(getattr(p, "split", "")) for p in kept.values()}) > 1:
+        raise DataError(f"points must be of one split; got {', '.join(sorted(splits))}")
+
+    def defined(point: Any) -> np.ndarray:
+        return np.all([np.isfinite(point.values[m]) for m in metrics], axis=0)
+
+    compared = tuple(p for p in kept.values() if defined(p).any())
+    left_out = tuple(p for p in kept.values() if not defined(p).any())
+    if not compared:
+        raise DataError(f"no point has {' and '.join(metrics)} at k = {k} on any query")
+    asked = set.intersection(*(set(p.queries) for p in compared))
+    orders = {p.queries: {query: row for row, query in enumerate(p.queries)} for p in compared}
+    queries = np.array(sorted(asked), dtype=object)
+    rows = {order: np.array([position[q] for q in queries], dtype=int) for order, position in orders.items()}
+    everywhere = np.ones(len(queries), dtype=bool)
+    for point in compared:
+        everywhere &= defined(point)[rows[point.queries]]
+    if not everywhere.any():
+        scarce = min(compared, key=lambda p: (int(defined(p).sum()), p.label))
+        raise DataError(
+            f"no query has {' and '.join(metrics)} for every point; {scarce.label} has it for the fewest, "
+            f"{int(defined(scarce).sum()):,}: leave it out"
+        )
+    columns = {
+        m: np.stack([np.asarray(p.values[m], np.float64)[rows[p.queries]][everywhere] for p in compared], axis=1)
+        for m in metrics
+    }
+    return Shared(compared, tuple(queries[everywhere]), columns, len(asked), left_out)
+
+
+def names(points: Sequence[Any]) -> tuple[str, ...]:
+    """Short names that tell decoders apart: the scorers go without saying where all have the same and none reranks."""
+    chains = {(str(p.decoder.get("retrieve")), str(p.decoder.get("rerank"))) for p in points}
+    plain = len(chains) == 1 and not any(p.decoder.get("rerank") for p in points)
+    return tuple(name_of(p.decoder, scorers=not plain) for p in points)
+
+
+def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str, str] | None = None) -> str:
+    """A decoder as charts write it: parameters that few look for only where they are not at their default.
+
+    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
+    """
+    parts = []
+    for role in ("retrieve", "rerank", "select") if scorers else ("select",):
+        if stage := decoder.get(role):
+            known = methods().get(stage["name"])
+            declared = {p.name: p for p in known.params} if known else {}
+            hidden = {n for n, p in declared.items() if p.advanced and stage.get(n, p.default) == p.default}
+            written = {n: declared[n].text(v) if n in declared else str(v) for n, v in stage.items() if n != "name"}
+            shown = [f"{n}={v}" for n, v in written.items() if n not in hidden and (role, n) != without]
+            parts.append(stage["name"] + (f"({', '.join(shown)})" if shown else ""))
+    depth = decoder.get("depth") if without != ("", "depth") else None
+    return " → ".join(parts) + (f" [pool {depth}]" if depth else "")
+
+
+def _found(points: Sequence[Any], baseline: Any, k: int) -> Any:
+    """The point that `baseline` means."""
+    if not isinstance(baseline, str):
+        if getattr(baseline, "k", None) != k:
+            raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
+        return baseline
+    there = [p for p in points if p.k == k]
+    for means in ([p.label for p in there], names(there), [p.method for p in there]):
+        fitting = {p.label: p for p, meant in zip(there, means, strict=True) if meant == baseline}
+        if len(fitting) == 1:
+            return next(iter(fitting.values()))
+        if fitting:
+            raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give one of {', '.join(fitting)}")
+    raise ParamError(f"baseline must be a point at k = {k}; none is called {baseline!r}, there are {', '.join(names(there))}")
+
+
+def _differences(a: Any, b: Any) -> np.ndarray:
+    """(n,) a − b of the queries that have both."""
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if a.ndim != 1 or (b.ndim and b.shape != a.shape):
+        raise DataError(f"a and b must be values of the same queries, in order; got shapes {a.shape} and {b.shape}")
+    d = a - b
+    return d[np.isfinite(d)]
+
+
+def _extreme(flips: np.ndarray, differences: np.ndarray) -> np.ndarray:
+    """(m,) how many of the (r, n) patterns of flipped signs give sums at least as far from 0 as the observed."""
+    total, room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
+    sums = total - 2 * (flips.astype(np.float64) @ differences)
+    return (np.abs(sums) >= np.abs(total) - room).sum(0)
+
+
+def _blocks(count: int, width: int) -> Iterator[slice]:
+    size = max(1, BLOCK_NUMBERS // max(1, width))
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else metric
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _number(value: float) -> str:
+    """Three decimals, more where they would all be 0, no leading zero."""
+    digits = 3
+    while value and digits < 12 and abs(value) < 0.5 * 10**-digits:
+        digits += 1
+    text = f"{abs(value):.{digits}f}"
+    if not float(text):
+        return "0"
+    return ("−" if value < 0 else "") + (text[1:] if text.startswith("0.") else text)
+
+
+def _p(p: float) -> str:
+    """p = .012; p < .001; as many digits as show on which side of α it lies."""
+    if p < 0.001:
+        return "p < .001"
+    digits = 3
+    while p < ALPHA <= round(p, digits):
+        digits += 1
+    return "p = " + f"{p:.{digits}f}".removeprefix("0")
