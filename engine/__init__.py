@@ -18,7 +18,6 @@ _HOME = {
     "select_grid": "engine.decoder",
     "measure": "engine.evaluation.metrics",
     "sweep": "engine.evaluation.sweep",
-    "frontier": "engine.evaluation.frontier",
     "trace": "engine.evaluation.trace",
     "optimum": "engine.evaluation.optimum",
     "weight_path": "engine.evaluation.weight_path",

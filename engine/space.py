@@ -47,6 +47,10 @@ class Space:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
 
+    def __reduce__(self) -> tuple:
+        # What is derived is derived again, on whatever machine it goes to.
+        return Space, (self.corpus, self.embeddings, str(self.device))
+
     def __len__(self) -> int:
         return len(self.corpus)
 

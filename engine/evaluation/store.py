@@ -17,7 +17,10 @@ from engine.values import digest_of
 VERSION = 1
 WAIT = 60.0
 """Seconds that a writer waits for another one."""
-COLUMNS = 'key, decoder, label, method, k, split, queries, metrics, "values", left_out, returned, milliseconds, provenance, digest'
+COLUMNS = (
+    'key, decoder, label, method, k, split, queries, metrics, "values", left_out, returned, milliseconds, '
+    "provenance, digest"
+)
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cells (
