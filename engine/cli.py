@@ -30,8 +30,8 @@ class Frontier(click.Group):
             return super().invoke(ctx)
         except FrontierError as error:
             raise click.ClickException(str(error)) from None
-        except (KeyboardInterrupt, Cancelled):
-            click.echo("stopped; what was finished is kept", err=True)
+        except (KeyboardInterrupt, Cancelled) as error:
+            click.echo(f"stopped; {error or 'what was finished is kept'}", err=True)
             ctx.exit(130)
 
 
@@ -171,13 +171,9 @@ def decode(
                     f"no query {missing[0]!r} in this corpus; it has {len(dataset.queries):,} queries"
                 )
             queries = dataset.queries.only(query_ids)
-        embeddings = dataset.vectors or engine.embed(
-            dataset.corpus, encoder=encoder, dtype=dtype, device=device, progress=meter
-        )
-        space = engine.Space(dataset.corpus, embeddings, device)
-        asked = queries
-        if embeddings.encoder is not None:
-            asked = engine.embed(queries, encoder=encoder, dtype=dtype, device=device, progress=meter)
+        how = {"encoder": encoder, "dtype": dtype, "device": device, "progress": meter}
+        space = embedded(dataset, **how)
+        asked = queries if space.embeddings.encoder is None else engine.embed(queries, **how)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, asked, k=size)
         seconds = time.perf_counter() - started
@@ -223,6 +219,13 @@ def decode(
         f"{_counted(len(space), 'document', 'documents')}, {1000 * seconds:.1f} ms"
     )
     click.echo(f"{means}{left}")
+
+
+def embedded(dataset: Any, device: str | None, **how: Any) -> Any:
+    """The corpus with its embeddings, its own where it has some."""
+    import engine
+
+    return engine.Space(dataset.corpus, dataset.vectors or engine.embed(dataset.corpus, device=device, **how), device)
 
 
 class Meter:
@@ -373,6 +376,8 @@ def _one_line(text: str, width: int) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in showable(text)).split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
+
+from engine import cli_evaluation  # noqa: E402, F401  (its commands add themselves to the group)
 
 if __name__ == "__main__":
     main()

@@ -1,49 +1,101 @@
 """Metrics of a retrieved set, per query: whether it is right, and whether it says one thing or many.
 
-Recall, Comp, nDCG, MRR and Precision need judgements; ILAD needs vectors only.
+Recall, Comp, nDCG, MRR and Precision need judgements, α-nDCG and S-recall aspects, cos(sum, query) the queries'
+vectors; ILAD and redundancy need nothing but the set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from engine.candidates import exactly
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
+from engine.evaluation.aspects import Aspects, Coverage, Judgements, coverage, judgements
+from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
+REDUNDANT = 0.9
+"""From this cosine on, a document repeats another."""
+CACHED_NUMBERS = 1 << 19
+"""How many numbers of float64 a pass may hold that reads them more than once (4 MiB)."""
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """Judged queries and what they got, as arrays.
 
-    grades: (B, k) grade of each returned document, 0 where unjudged or nothing was returned; relevant: (B,) how
-    many documents are relevant; ideal: (B,) the best possible discounted gain at k.
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What B queries got and what is known of them, made when a metric first asks for it.
+
+    rows: (B, k) int64, −1 pads; points: (B, d) the queries' vectors.
     """
 
-    grades: np.ndarray
-    relevant: np.ndarray
-    ideal: np.ndarray
+    rows: Tensor
+    space: Space
+    ids: tuple[str, ...]
+    qrels: Qrels | None
+    aspects: Aspects | None
+    points: Tensor | None
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        """(B, k) the rows, in the memory of the CPU."""
+        return self.rows.cpu().numpy()
+
+    @cached_property
+    def known(self) -> Judgements:
+        return judgements(self.space, self.ids, self.qrels)
+
+    @cached_property
+    def grades(self) -> np.ndarray:
+        """(B, k) grade of each returned document, 0 where unjudged or nothing was returned."""
+        return self.known.of(self.index)
 
     @property
     def hits(self) -> np.ndarray:
         """(B, k) whether each returned document is relevant."""
         return self.grades > 0
 
+    @cached_property
+    def relevant(self) -> np.ndarray:
+        """(B,) how many documents are relevant; NaN where none is."""
+        return np.where(self.known.counts > 0, self.known.counts, np.nan)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        return coverage(self.space, self.ids, self.aspects, self.rows.shape[1])
+
+
+Need = Literal["qrels", "aspects", "vectors"]
+NEEDS: dict[Need, str] = {
+    "qrels": "judgements (qrels)",
+    "aspects": "aspects (aspects=data.aspects)",
+    "vectors": "the queries' vectors (queries=Embeddings)",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """name; title: as charts write it; formula: its definition; of: judged queries to (B,) values."""
+    """name; title: as charts write it; formula: its definition; needs: what it cannot do without, besides the set; of:
+    what B queries got to (B,) numbers."""
 
     name: str
     title: str
     formula: str
-    of: Callable[[Judged], np.ndarray] | None
+    needs: Need | None
+    of: Callable[[Found], np.ndarray]
+
+    def values(self, found: Found) -> np.ndarray:
+        """(B,) float64, NaN where undefined: what needs judgements is so without a relevant document."""
+        values = self.of(found)
+        return np.where(np.isnan(found.relevant), np.nan, values) if self.needs == "qrels" else values
 
 
 @dataclass(frozen=True)
@@ -52,7 +104,8 @@ class Measures:
 
     per_query: metric → query id → value, without the queries for which it is undefined; mean: metric → mean over
     those, NaN if there are none; left_out: how many queries have no relevant document judged, and so no recall;
-    undefined: metric → for how many queries it does not exist.
+    undefined: metric → for how many queries it does not exist; values: metric → (B,) float64 in the order of the
+    queries, NaN where undefined.
     """
 
     k: int
@@ -60,24 +113,72 @@ class Measures:
     mean: Mapping[str, float]
     left_out: int
     undefined: Mapping[str, int]
+    values: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
 
-def _reciprocal_rank(judged: Judged) -> np.ndarray:
-    hits = judged.hits
+def _reciprocal_rank(found: Found) -> np.ndarray:
+    hits = found.hits
     return np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0.0)
+
+
+def _ndcg(found: Found) -> np.ndarray:
+    ideal = _discounted(found.known.ideal(found.rows.shape[1]))
+    return _discounted(found.grades) / np.where(ideal > 0, ideal, np.nan)
 
 
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", lambda j: j.hits.sum(1) / j.relevant),
-        Metric("comp", "Comp", "1 if all of rel is in the top-k", lambda j: (j.hits.sum(1) == j.relevant) * 1.0),
-        Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", lambda j: _discounted(j.grades) / j.ideal),
-        Metric("mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", _reciprocal_rank),
-        Metric("precision", "Precision", "|top-k ∩ rel| / k", lambda j: j.hits.mean(1)),
-        Metric("ilad", "ILAD", "mean of 1 − cos over the pairs returned; undefined under two documents", None),
+        Metric("recall", "Recall", "|top-k ∩ rel| / |rel|", "qrels", lambda f: f.hits.sum(1) / f.relevant),
+        Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.relevant),
+        Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _ndcg),
+        Metric("mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", "qrels", _reciprocal_rank),
+        Metric("precision", "Precision", "|top-k ∩ rel| / k", "qrels", lambda f: f.hits.mean(1)),
+        Metric(
+            "ilad",
+            "ILAD",
+            "mean of 1 − cos over the pairs returned; undefined under two documents",
+            None,
+            lambda f: ilad(f.space.vectors, f.rows).cpu().numpy(),
+        ),
+        Metric(
+            "alpha_ndcg",
+            "α-nDCG",
+            "Σ (1−α)^(times its aspects were covered above)/log2(rank+1) over the greedy ideal, α = .5",
+            "aspects",
+            lambda f: f.coverage.alpha_ndcg(f.index),
+        ),
+        Metric(
+            "s_recall",
+            "S-recall",
+            "share of the query's aspects that the top-k covers",
+            "aspects",
+            lambda f: f.coverage.s_recall(f.index),
+        ),
+        Metric(
+            "cos_sum",
+            "cos(sum, query)",
+            "cosine of the returned vectors' sum and the query's, 0 where either is zero",
+            "vectors",
+            lambda f: cos_sum(f.space.vectors, f.rows, f.points).cpu().numpy(),
+        ),
+        Metric(
+            "redundancy",
+            "Redundancy",
+            f"share of the documents returned that have a cosine of {REDUNDANT:g} or more with one above them",
+            None,
+            lambda f: redundancy(f.space.vectors, f.rows).cpu().numpy(),
+        ),
     )
 }
+
+
+def available(
+    qrels: Qrels | None = None, aspects: Aspects | None = None, vectors: Queries | Embeddings | None = None
+) -> tuple[str, ...]:
+    """The metrics that can be measured with what is given; vectors: the queries, of use only as Embeddings."""
+    given = {"qrels": bool(qrels), "aspects": bool(aspects), "vectors": isinstance(vectors, Embeddings)}
+    return tuple(m.name for m in METRICS.values() if m.needs is None or given[m.needs])
 
 
 @exactly
@@ -88,12 +189,14 @@ def measure(
     qrels: Qrels | None = None,
     k: int = 10,
     metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
+    aspects: Aspects | None = None,
 ) -> Measures:
     """Metrics at k of what each query got.
 
-    queries: those that were decoded, in the same order (or their ids); qrels: their judgements, or None for ILAD
-    alone. A query without a relevant document is left out of recall and its kin and counted, never scored 0; a
-    relevant document that is not in the corpus counts as not found. Raises ParamError or DataError.
+    queries: those that were decoded, in the same order (or their ids; cos_sum takes Embeddings only); qrels: their
+    judgements; aspects: data.aspects; `available` says which metrics do without. A query without a relevant document
+    is left out of recall and its kin and counted, never scored 0; a relevant document that is not in the corpus counts
+    as not found. Alike for aspects. Raises ParamError or DataError.
     """
     k = SET_SIZE.check(k)
     wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
@@ -104,69 +207,123 @@ def measure(
         raise DataError("queries must be Queries, Embeddings, or a list of distinct query ids")
     if qrels is not None and not isinstance(qrels, Qrels):
         raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
-    if int(ranking.index.max()) >= len(space):
-        raise DataError(
-            f"the ranking is not of this corpus: it holds row {int(ranking.index.max())}, the corpus has {len(space)}"
-        )
+    largest = int(ranking.index.max()) if ranking.index.numel() else -1
+    if largest >= len(space):
+        raise DataError(f"the ranking is not of this corpus: it holds row {largest}, the corpus has {len(space)}")
     if len(ids) != len(ranking):
         raise DataError(f"queries must be those of the ranking: {len(ids)} queries, {len(ranking)} rankings")
     if ranking.index.shape[1] < k:
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
-    if qrels is None and (needy := [m for m in wanted if METRICS[m].of]):
-        raise DataError(f"{', '.join(needy)} need judgements (qrels); without them only ilad can be measured")
+    points = queries.vectors if isinstance(queries, Embeddings) else None
+    _refuse_needy(wanted, {"qrels": qrels, "aspects": aspects, "vectors": points})
+    if "cos_sum" in wanted and points.shape[1] != space.vectors.shape[1]:
+        raise DataError(f"the queries have {points.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}")
 
-    rows = ranking.index[:, :k]
-    found: dict[str, dict[str, float]] = {}
-    judged_ids: list[str] = []
-    if qrels is not None:
-        judged_ids, judged = _judge(rows.cpu().numpy(), space, ids, qrels, k)
-        for name in wanted:
-            if of := METRICS[name].of:
-                found[name] = dict(zip(judged_ids, of(judged).tolist(), strict=True))
-    if "ilad" in wanted:
-        spread = ilad(space.vectors, rows).cpu().numpy()
-        found["ilad"] = {q: v for q, v in zip(ids, spread.tolist(), strict=True) if not np.isnan(v)}
-    per_query = {name: found[name] for name in wanted}
-    mean = {
-        name: float(np.mean(list(values.values()))) if values else float("nan") for name, values in per_query.items()
+    found = Found(ranking.index[:, :k], space, ids, qrels, aspects, points)
+    values = {name: METRICS[name].values(found) for name in wanted}
+    per_query = {
+        name: {q: v for q, v in zip(ids, column.tolist(), strict=True) if v == v} for name, column in values.items()
     }
-    left_out = 0 if qrels is None else len(ids) - len(judged_ids)
-    return Measures(k, per_query, mean, left_out, {name: len(ids) - len(values) for name, values in per_query.items()})
+    mean = {name: _mean(column) for name, column in values.items()}
+    left_out = 0 if qrels is None else int(np.isnan(found.relevant).sum())
+    undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
+    return Measures(k, per_query, mean, left_out, undefined, values)
 
 
-def ilad(vectors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def _refuse_needy(wanted: Sequence[str], given: Mapping[Need, object]) -> None:
+    """Raise a DataError that names the metrics whose needs are not met."""
+    lacking = {need: [m for m in wanted if METRICS[m].needs == need] for need, thing in given.items() if thing is None}
+    said = [f"{', '.join(needy)} need {NEEDS[need]}" for need, needy in lacking.items() if needy]
+    if said:
+        rest = ", ".join(m.name for m in METRICS.values() if m.needs is None or given[m.needs] is not None)
+        raise DataError(f"{'; '.join(said)}; without, only {rest} can be measured")
+
+
+def ilad(vectors: Tensor, rows: Tensor) -> Tensor:
     """(B,) mean of 1 − cos over the pairs of each set, float64; NaN for fewer than two documents (nnn §4.1).
 
     vectors: (n, d); rows: (B, k) int64, −1 pads. A zero row has cosine 0 to everything.
     """
     parts = []
+    for listed, at in _listed(vectors, rows):
+        unit = _unit(listed)
+        ones = unit.square().sum(1)
+        # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
+        parts += [_sums(unit, few).square().sum(1) - ones[few].sum(1) for few in at]
+    count = (rows >= 0).sum(1).double().to(vectors.device)
+    spread = 1 - torch.cat(parts) / (count * (count - 1))
+    return spread.clamp_min(0).masked_fill(count < 2, torch.nan)
+
+
+def cos_sum(vectors: Tensor, rows: Tensor, points: Tensor) -> Tensor:
+    """(B,) cosine of the sum of each set's vectors, as they are, with the query's, float64 (vrsd Alg. 1).
+
+    vectors: (n, d); rows: (B, k) int64, −1 pads; points: (B, d). NaN for no document, 0 where the sum or the query is
+    zero.
+    """
+    points = points.to(vectors.device)
+    parts: list[Tensor] = []
+    at_query = 0
+    for listed, at in _listed(vectors, rows):
+        for few in at:
+            query = _unit(points[at_query : at_query + len(few)].double())
+            parts.append((_unit(_sums(listed, few)) * query).sum(1))
+            at_query += len(few)
+    return torch.cat(parts).masked_fill((rows < 0).all(1).to(vectors.device), torch.nan)
+
+
+def redundancy(vectors: Tensor, rows: Tensor) -> Tensor:
+    """(B,) share of each set's documents that have a cosine of REDUNDANT or more with one listed before, float64.
+
+    vectors: (n, d); rows: (B, k) int64, −1 pads. NaN for no document, 0 for one. A zero row has cosine 0 to everything.
+    """
+    n, k = len(vectors), rows.shape[1]
     rows = rows.to(vectors.device)
-    # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
-    for block in rows.split(max(1, (1 << 22) // (rows.shape[1] * vectors.shape[1]))):
-        kept = (block >= 0).unsqueeze(2)
-        chosen = vectors[block.clamp_min(0)].double() * kept
-        length = torch.linalg.vector_norm(chosen, dim=2, keepdim=True)
-        unit = chosen / length.masked_fill(length == 0, 1)
-        count = kept.sum(dim=(1, 2)).double()
-        twice = unit.sum(1).square().sum(1) - unit.square().sum(dim=(1, 2))
-        spread = 1 - twice / (count * (count - 1))
-        parts.append(spread.clamp_min(0).masked_fill(count < 2, torch.nan))
+    # Many queries over few documents: every pair once, at several times the pace of many small products.
+    whole = None
+    if n <= GRAM_ROWS and n * n <= 4 * k * rows.numel():
+        unit = _unit(vectors.double())
+        whole = unit @ unit.T
+    before = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
+    parts = []
+    for block in rows.split(max(1, CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
+        there, chosen = block >= 0, block.clamp_min(0)
+        if whole is not None:
+            cosines = whole[chosen.unsqueeze(2), chosen.unsqueeze(1)]
+        else:
+            unit = _unit(vectors[chosen].double())
+            cosines = torch.bmm(unit, unit.transpose(1, 2))
+        alike = (cosines >= REDUNDANT) & before & there.unsqueeze(1)
+        parts.append((alike.any(2) & there).sum(1) / there.sum(1).double())
     return torch.cat(parts)
 
 
-def _judge(rows: np.ndarray, space: Space, ids: Sequence[str], qrels: Qrels, k: int) -> tuple[list[str], Judged]:
-    kept = [i for i, query in enumerate(ids) if qrels.relevant(query)]
-    grades = np.zeros((len(kept), k))
-    relevant = np.zeros(len(kept))
-    ideal = np.zeros((len(kept), k))
-    for at, i in enumerate(kept):
-        of_query = qrels.grades[ids[i]]
-        grades[at] = [max(0, of_query.get(space.corpus.ids[row], 0)) if row >= 0 else 0 for row in rows[i]]
-        best = sorted((grade for grade in of_query.values() if grade > 0), reverse=True)
-        relevant[at] = len(best)
-        ideal[at, : min(k, len(best))] = best[:k]
-    return [ids[i] for i in kept], Judged(grades, relevant, _discounted(ideal))
+def _listed(vectors: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Sequence[Tensor]]]:
+    """Block by block: the vectors that rows, (B, k), list, each once, in float64, zero for pads; and where each of
+    them is, in parts (b, k) of so few queries that their sums stay in the cache."""
+    rows = rows.to(vectors.device)
+    width = vectors.shape[1]
+    for block in rows.split(max(1, CHUNK_NUMBERS // (rows.shape[1] * width))):
+        used, at = block.unique(return_inverse=True)
+        listed = vectors[used.clamp_min(0)].double().masked_fill_((used < 0).unsqueeze(1), 0)
+        yield listed, at.split(max(1, CACHED_NUMBERS // (4 * width)))
+
+
+def _sums(listed: Tensor, at: Tensor) -> Tensor:
+    """(b, d) sums of the rows of listed at (b, k)."""
+    return embedding_bag(at, listed, mode="sum")
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Rows of length 1; zero rows stay."""
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return rows / length.masked_fill(length == 0, 1)
 
 
 def _discounted(grades: np.ndarray) -> np.ndarray:
     return (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
+
+
+def _mean(values: np.ndarray) -> float:
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")

@@ -6,21 +6,17 @@ All of it takes the corpus and the judgements as given, and the queries as drawn
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS
+from engine.evaluation.pairing import SAME, at, names, shared
 from engine.params import Real, Whole
-from engine.stages import methods
 
-SAME = 1e-9
-"""Values that differ by no more are equal: the last bits depend on the order of a set and on the machine."""
 LEVEL = 0.95
 ALPHA = 0.05
 RESAMPLES = Whole(default=10_000, low=100, high=1_000_000, symbol="R", name="resamples", help="How often to draw.")
@@ -43,27 +39,6 @@ class Wins(NamedTuple):
     win: int
     tie: int
     loss: int
-
-
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """Points with what they have in common: the queries on which each of them has every metric.
-
-    points: of one k and split, each decoder once; queries: their ids, sorted, so that nothing depends on the order in
-    which anything was given; values: metric → (queries, points); asked: how many queries there were to begin with;
-    left_out: points that have the metrics on no query at all (nothing returned, or one document, for instance).
-    """
-
-    points: tuple[Any, ...]
-    queries: tuple[str, ...]
-    values: Mapping[str, np.ndarray]
-    asked: int
-    left_out: tuple[Any, ...]
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The points' names, in their order."""
-        return names(self.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,96 +260,22 @@ def summary(rows: Sequence[Comparison]) -> str:
     )
 
 
-def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
-    """What points at k have in common; points: anything with the attributes of `points.Point` that are used here.
-
-    A decoder given twice with the same values counts once. Raises ParamError or DataError: nothing at this k, a metric
-    that was not measured, several splits, one decoder with differing values, no query in common.
-    """
-    k, given = SET_SIZE.check(k), list(points)
-    kept: dict[str, Any] = {}
-    for point in (p for p in given if p.k == k):
-        if missing := [m for m in metrics if m not in point.values]:
-            raise ParamError(
-                f"{', '.join(missing)} was not measured for {point.label}; it has {', '.join(point.values)}"
-            )
-        other = kept.setdefault(point.label, point)
-        if other.queries != point.queries or not all(
-            np.allclose(other.values[m], point.values[m], rtol=0, atol=SAME, equal_nan=True) for m in metrics
-        ):
-            raise DataError(f"two points are called {point.label} and differ: compare those of one data set at a time")
-    if not kept:
-        there = ", ".join(map(str, sorted({p.k for p in given}))) or "none"
-        raise DataError(f"no point was measured at k = {k}; k of the points: {there}")
-    if len(splits := {str(getattr(p, "split", "")) for p in kept.values()}) > 1:
-        raise DataError(f"points must be of one split; got {', '.join(sorted(splits))}")
-
-    def defined(point: Any) -> np.ndarray:
-        return np.all([np.isfinite(point.values[m]) for m in metrics], axis=0)
-
-    compared = tuple(p for p in kept.values() if defined(p).any())
-    left_out = tuple(p for p in kept.values() if not defined(p).any())
-    if not compared:
-        raise DataError(f"no point has {' and '.join(metrics)} at k = {k} on any query")
-    asked = set.intersection(*(set(p.queries) for p in compared))
-    orders = {p.queries: {query: row for row, query in enumerate(p.queries)} for p in compared}
-    queries = np.array(sorted(asked), dtype=object)
-    rows = {order: np.array([position[q] for q in queries], dtype=int) for order, position in orders.items()}
-    everywhere = np.ones(len(queries), dtype=bool)
-    for point in compared:
-        everywhere &= defined(point)[rows[point.queries]]
-    if not everywhere.any():
-        scarce = min(compared, key=lambda p: (int(defined(p).sum()), p.label))
-        raise DataError(
-            f"no query has {' and '.join(metrics)} for every point; {scarce.label} has it for the fewest, "
-            f"{int(defined(scarce).sum()):,}: leave it out"
-        )
-    columns = {
-        m: np.stack([np.asarray(p.values[m], np.float64)[rows[p.queries]][everywhere] for p in compared], axis=1)
-        for m in metrics
-    }
-    return Shared(compared, tuple(queries[everywhere]), columns, len(asked), left_out)
-
-
-def names(points: Sequence[Any]) -> tuple[str, ...]:
-    """Short names that tell decoders apart: the scorers go without saying where all have the same and none reranks."""
-    chains = {(str(p.decoder.get("retrieve")), str(p.decoder.get("rerank"))) for p in points}
-    plain = len(chains) == 1 and not any(p.decoder.get("rerank") for p in points)
-    return tuple(name_of(p.decoder, scorers=not plain) for p in points)
-
-
-def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str, str] | None = None) -> str:
-    """A decoder as charts write it: parameters that few look for only where they are not at their default.
-
-    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
-    """
-    parts = []
-    for role in ("retrieve", "rerank", "select") if scorers else ("select",):
-        if stage := decoder.get(role):
-            known = methods().get(stage["name"])
-            declared = {p.name: p for p in known.params} if known else {}
-            hidden = {n for n, p in declared.items() if p.advanced and stage.get(n, p.default) == p.default}
-            written = {n: declared[n].text(v) if n in declared else str(v) for n, v in stage.items() if n != "name"}
-            shown = [f"{n}={v}" for n, v in written.items() if n not in hidden and (role, n) != without]
-            parts.append(stage["name"] + (f"({', '.join(shown)})" if shown else ""))
-    depth = decoder.get("depth") if without != ("", "depth") else None
-    return " → ".join(parts) + (f" [pool {depth}]" if depth else "")
-
-
 def _found(points: Sequence[Any], baseline: Any, k: int) -> Any:
     """The point that `baseline` means."""
     if not isinstance(baseline, str):
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
-    there = [p for p in points if p.k == k]
+    there = at(points, k)
     for means in ([p.label for p in there], names(there), [p.method for p in there]):
         fitting = {p.label: p for p, meant in zip(there, means, strict=True) if meant == baseline}
         if len(fitting) == 1:
             return next(iter(fitting.values()))
         if fitting:
-            raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give one of {', '.join(fitting)}")
-    raise ParamError(f"baseline must be a point at k = {k}; none is called {baseline!r}, there are {', '.join(names(there))}")
+            few = ", ".join(list(fitting)[:3])
+            raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give the label of one, as {few}")
+    few = ", ".join(names(there)[:3])
+    raise ParamError(f"baseline must be one of the points at k = {k}, as {few}; none is called {baseline!r}")
 
 
 def _differences(a: Any, b: Any) -> np.ndarray:

@@ -1,0 +1,216 @@
+"""What is known of a list of queries, as arrays made once: judgements, and the aspects that documents cover.
+
+α-nDCG: Clarke et al., Novelty and Diversity in Information Retrieval Evaluation, SIGIR 2008, §5. S-recall: Zhai,
+Cohen & Lafferty, Beyond Independent Relevance, SIGIR 2003, §3.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from engine.errors import DataError
+from engine.space import Space
+from engine.values import Qrels
+
+T = TypeVar("T")
+Aspects = Mapping[str, Mapping[str, frozenset[str]]]
+"""query → aspect → the documents that cover it, as a Dataset has them."""
+
+ALPHA = 0.5
+"""α: what of an aspect's worth is lost every time it is covered again."""
+MOST_KEPT = 16
+_kept: OrderedDict[Hashable, Any] = OrderedDict()
+_lock = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """The relevant documents of B queries over a corpus of n.
+
+    keys: (m,) int64, rising, query·n + row of those in the corpus, and their grades: (m,); counts: (B,) how many there
+    are, in the corpus or not; query, place, best: of every one its query, its place by falling grade, its grade.
+    """
+
+    rows: int
+    keys: np.ndarray
+    grades: np.ndarray
+    counts: np.ndarray
+    query: np.ndarray
+    place: np.ndarray
+    best: np.ndarray
+
+    def of(self, index: np.ndarray) -> np.ndarray:
+        """(B, k) the grades of the rows in index, (B, k), −1 pads: 0 where there is none above 0."""
+        found, at = _among(self.keys, index, self.rows)
+        grades = np.zeros(index.shape)
+        grades[found] = self.grades[at]
+        return grades
+
+    def ideal(self, k: int) -> np.ndarray:
+        """(B, k) the grades of the best possible list."""
+        grades = np.zeros((len(self.counts), k))
+        top = self.place < k
+        grades[self.query[top], self.place[top]] = self.best[top]
+        return grades
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Which documents cover which aspects of B queries, over a corpus of n.
+
+    keys: (m,) int64, rising, query·n + row of the documents that cover something; starts: (m + 1,) where each one's
+    aspects begin in aspect: (p,) numbered through all queries; counts: (B,) aspects a query; ideal: (B,) the
+    discounted gain of the greedy best list at k.
+    """
+
+    rows: int
+    keys: np.ndarray
+    starts: np.ndarray
+    aspect: np.ndarray
+    counts: np.ndarray
+    ideal: np.ndarray
+
+    def covered(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same
+        aspect, for every aspect of every document listed; each (e,), in no particular order."""
+        found, at = _among(self.keys, index, self.rows)
+        query, rank = np.nonzero(found)
+        many = self.starts[at + 1] - self.starts[at]
+        query, rank = np.repeat(query, many), np.repeat(rank, many)
+        # Where each document's aspects lie: its start, and then one after the other.
+        aspect = self.aspect[np.arange(len(query)) + np.repeat(self.starts[at] - (np.cumsum(many) - many), many)]
+        # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
+        order = np.argsort(aspect, kind="stable")
+        aspect = aspect[order]
+        first = np.flatnonzero(np.diff(aspect, prepend=-1))
+        before = np.arange(len(aspect)) - np.repeat(first, np.diff(first, append=len(aspect)))
+        return query[order], rank[order], before
+
+    def alpha_ndcg(self, index: np.ndarray) -> np.ndarray:
+        """(B,) Σ over ranks of Σ over the document's aspects of (1 − α)^(times covered above) / log2(rank + 1), over
+        the ideal's; NaN without aspects. The greedy ideal is not always the best one: up to a little over 1."""
+        query, rank, before = self.covered(index)
+        gain = np.bincount(query, (1 - ALPHA) ** before / np.log2(rank + 2), minlength=len(self.counts))
+        return _over(gain, self.ideal)
+
+    def s_recall(self, index: np.ndarray) -> np.ndarray:
+        """(B,) the share of the query's aspects that a listed document covers; NaN without aspects."""
+        query, _, before = self.covered(index)
+        return _over(np.bincount(query[before == 0], minlength=len(self.counts)), self.counts)
+
+
+def judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
+    """The judgements of queries, as arrays; made once for the same corpus, ids and judgements."""
+    ids = tuple(ids)
+    return _once(("judgements", space.corpus.digest, ids, qrels.digest), lambda: _judgements(space, ids, qrels))
+
+
+def coverage(space: Space, ids: Sequence[str], aspects: Aspects, k: int) -> Coverage:
+    """The aspects of queries, with the ideal at k, as arrays; made once for the same corpus, ids, aspects and k.
+
+    An aspect that no document covers is none. Raises DataError where aspects are not as a Dataset has them.
+    """
+    try:
+        content = tuple(
+            tuple((aspect, _documents(covering)) for aspect, covering in aspects[query].items() if len(covering))
+            if query in aspects
+            else ()
+            for query in ids
+        )
+    except (TypeError, AttributeError) as error:
+        raise DataError(f"aspects must be as data.aspects is, query → aspect → set of document ids ({error})") from None
+    return _once(("coverage", space.corpus.digest, k, content), lambda: _coverage(space, content, k))
+
+
+def _documents(covering: Any) -> frozenset[str]:
+    if isinstance(covering, str):
+        raise TypeError(f"{covering!r} is one string")
+    return frozenset(covering)
+
+
+def _once(key: Hashable, make: Callable[[], T]) -> T:
+    """What was made for an equal key, if it is among the last MOST_KEPT, or else now."""
+    with _lock:
+        made = _kept.pop(key, None)
+    made = make() if made is None else made
+    with _lock:
+        _kept[key] = made
+        while len(_kept) > MOST_KEPT:
+            _kept.popitem(last=False)
+    return made
+
+
+def _judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
+    position, n = space.corpus.position, len(space)
+    counts = np.zeros(len(ids))
+    query: list[int] = []
+    place: list[int] = []
+    best: list[int] = []
+    known: list[tuple[int, int]] = []
+    for b, name in enumerate(ids):
+        of_query = [(grade, doc) for doc, grade in qrels.grades.get(name, {}).items() if grade > 0]
+        counts[b] = len(of_query)
+        query += [b] * len(of_query)
+        place += range(len(of_query))
+        best += sorted((grade for grade, _ in of_query), reverse=True)
+        known += [(b * n + position[doc], grade) for grade, doc in of_query if doc in position]
+    known.sort()
+    keys = np.array([key for key, _ in known], dtype=np.int64)
+    grades = np.array([grade for _, grade in known], dtype=float)
+    whole = (np.array(column, dtype=np.int64) for column in (query, place))
+    return Judgements(n, keys, grades, counts, *whole, np.array(best, dtype=float))
+
+
+def _coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
+    position, n = space.corpus.position, len(space)
+    counts = np.array([len(of_query) for of_query in content], dtype=float)
+    ideal = np.zeros(len(content))
+    pairs: list[tuple[int, int]] = []
+    number = 0
+    for b, of_query in enumerate(content):
+        # Greedy ties go to the greater id, as in TREC's ndeval.
+        docs = sorted(frozenset().union(*(covering for _, covering in of_query)), reverse=True)
+        at = {doc: i for i, doc in enumerate(docs)}
+        covers = np.zeros((len(docs), len(of_query)))
+        for a, (_, covering) in enumerate(of_query):
+            covers[[at[doc] for doc in covering], a] = 1
+            pairs += [(b * n + position[doc], number + a) for doc in covering if doc in position]
+        number += len(of_query)
+        ideal[b] = _greedy_gain(covers, k)
+    pairs.sort()
+    flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    keys, starts = np.unique(flat[:, 0], return_index=True)
+    return Coverage(n, keys, np.append(starts, len(flat)), flat[:, 1], counts, ideal)
+
+
+def _greedy_gain(covers: np.ndarray, k: int) -> float:
+    """The discounted gain of taking, k times, the document that adds most; covers: (documents, aspects), 0 or 1."""
+    worth, total = np.ones(covers.shape[1]), 0.0
+    for rank in range(min(k, len(covers))):
+        gains = covers @ worth
+        pick = int(gains.argmax())
+        total += gains[pick] / np.log2(rank + 2)
+        worth = np.where(covers[pick] > 0, worth * (1 - ALPHA), worth)
+        covers[pick] = 0
+    return total
+
+
+def _among(keys: np.ndarray, index: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the rows in index, (B, k), −1 pads, have a key, (B, k) bool, and where, one number for each that has."""
+    if not len(keys):
+        return np.zeros(index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
+    wanted = index + n * np.arange(len(index), dtype=np.int64)[:, None]
+    at = keys.searchsorted(wanted)
+    found = (keys[np.minimum(at, len(keys) - 1)] == wanted) & (index >= 0)
+    return found, at[found]
+
+
+def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole; NaN where whole is 0."""
+    return part / np.where(whole > 0, whole, np.nan)

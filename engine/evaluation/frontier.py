@@ -1,0 +1,214 @@
+"""The frontier: what relevance costs in diversity and back, with bands that say how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real as RealNumber
+from typing import Any
+
+import numpy as np
+
+from engine.errors import ParamError
+from engine.evaluation.pairing import SAME, declared_by, name_of, scorers_matter, shared
+from engine.evaluation.statistics import RESAMPLES, SEED, intervals
+from engine.stages import methods
+
+BAND_RESAMPLES = 1000
+_DECIMALS = -round(math.log10(SAME))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FrontierPoint:
+    """A decoder's place on the chart.
+
+    point: as measured; name: short, of the decoder; parameter, value: what its curve sweeps, "" and None where it
+    sweeps nothing; x, y: means over the frontier's queries; x_low … y_high: ends of their 95 % intervals, None for a
+    single query; dominated: another point has as much of both and more of one.
+    """
+
+    point: Any
+    name: str
+    parameter: str
+    value: Any
+    x: float
+    y: float
+    x_low: float | None
+    x_high: float | None
+    y_low: float | None
+    y_high: float | None
+    dominated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Every decoder's mean x and y, over the queries on which all of them have both.
+
+    curves: label → points in the order of the parameter that is swept; front: those that no other dominates, by x;
+    hypervolume: the area they dominate above `reference`; x, y: metrics at k; queries: over how many the means are;
+    asked: how many there were; left_out: names of decoders that have x and y on no query; resamples, seed: of the
+    bands.
+    """
+
+    curves: Mapping[str, tuple[FrontierPoint, ...]]
+    front: tuple[FrontierPoint, ...]
+    hypervolume: float
+    reference: tuple[float, float]
+    k: int
+    x: str
+    y: str
+    queries: int
+    asked: int
+    left_out: tuple[str, ...]
+    resamples: int
+    seed: int
+
+    @property
+    def points(self) -> tuple[FrontierPoint, ...]:
+        """All points, curve by curve."""
+        return tuple(point for curve in self.curves.values() for point in curve)
+
+
+def frontier(
+    points: Iterable[Any],
+    x: str = "ilad",
+    y: str = "recall",
+    k: int = 10,
+    *,
+    reference: tuple[float, float] | None = None,
+    seed: int = 0,
+    resamples: int = BAND_RESAMPLES,
+) -> Frontier:
+    """The frontier of a sweep's points at k in two metrics, of both of which more is better.
+
+    points: of one split, of any k; reference: (x, y) from which the hypervolume is measured, by default the worst x and
+    the worst y among the points: give one to compare two frontiers. A curve is a method with its scorers and all
+    parameters but one: of the numbers that vary, the first declared is swept, and every combination of the others is a
+    curve of its own. Bands are percentile intervals of a bootstrap over queries, the draws shared by all points; each
+    is for its point alone. Raises ParamError or DataError.
+    """
+    resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
+    found = shared(points, (x, y), k)
+    both = np.concatenate([found.values[x], found.values[y]], axis=1)
+    where = both.mean(0).reshape(2, -1).T
+    ends = intervals(both, resamples, seed)
+    bands = np.full((len(where), 4), None) if ends is None else ends.reshape(2, 2, -1).T.reshape(-1, 4)
+    beaten = dominated(where)
+    corner = _reference(reference, where)
+    scorers = scorers_matter([*found.points, *found.left_out])
+    curves = {}
+    for curve in _curves(found.points):
+        label = name_of(found.points[curve.members[0]].decoder, scorers, without=curve.parameter)
+        curves[label] = tuple(
+            FrontierPoint(
+                found.points[i],
+                name_of(found.points[i].decoder, scorers),
+                curve.parameter[1] if curve.parameter else "",
+                value,
+                *where[i].tolist(),
+                *bands[i].tolist(),
+                bool(beaten[i]),
+            )
+            for i, value in zip(curve.members, curve.values, strict=True)
+        )
+    front = (p for curve in curves.values() for p in curve if not p.dominated)
+    front = sorted(front, key=lambda p: (round(p.x, _DECIMALS), -round(p.y, _DECIMALS), p.point.label))
+    left_out = tuple(name_of(p.decoder, scorers) for p in found.left_out)
+    area = hypervolume(where, corner)
+    k = found.points[0].k
+    return Frontier(
+        curves, tuple(front), area, corner, k, x, y, len(found.queries), found.asked, left_out, resamples, seed
+    )
+
+
+def dominated(where: np.ndarray) -> np.ndarray:
+    """(m,) whether another of the (m, 2) points is at least as good in both numbers and better in one.
+
+    Points at the same place do not dominate one another. Numbers within rounding are the same: two methods that return
+    one set in two orders are worth the same.
+    """
+    across, up = np.round(np.asarray(where, dtype=np.float64), _DECIMALS).reshape(-1, 2).T
+    found = np.zeros(len(across), dtype=bool)
+    best = top = -math.inf  # the best y further right; the best y at this x
+    last = None
+    for i in np.lexsort((-up, -across)):
+        if across[i] != last:
+            best, top, last = max(best, top), up[i], across[i]
+        found[i] = up[i] <= best or up[i] < top
+    return found
+
+
+def hypervolume(where: np.ndarray, reference: tuple[float, float]) -> float:
+    """The area that (m, 2) points dominate above and to the right of the reference: Zitzler & Thiele 1998.
+
+    A point that is not better than the reference in both numbers adds nothing.
+    """
+    where = np.asarray(where, dtype=np.float64).reshape(-1, 2) - reference
+    area = height = 0.0
+    for right, up in where[np.lexsort((-where[:, 1], -where[:, 0]))].tolist():
+        if right > 0 and up > height:
+            area += right * (up - height)
+            height = up
+    return area
+
+
+def _reference(given: tuple[float, float] | None, where: np.ndarray) -> tuple[float, float]:
+    if given is None:
+        return tuple(where.min(0).tolist())
+    pair = tuple(given) if isinstance(given, Sequence | np.ndarray) else ()
+    if len(pair) != 2 or not all(_is_number(v) and math.isfinite(v) for v in pair):
+        raise ParamError(f"reference must be two finite numbers, (x, y); got {given!r}")
+    return float(pair[0]), float(pair[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """members: positions of points; parameter: (stage, name) of what they sweep or None; values: of that."""
+
+    members: list[int]
+    parameter: tuple[str, str] | None
+    values: list[Any]
+
+
+def _curves(points: Sequence[Any]) -> list[_Curve]:
+    """The points joined, in an order that does not depend on theirs."""
+    order = {name: place for place, name in enumerate(methods())}
+    settings = [_settings(point) for point in points]
+    groups: dict[Any, list[int]] = {}
+    for i, point in enumerate(points):
+        # What is not a number is never swept: stages, choices and switches keep curves apart.
+        apart = tuple((key, str(v)) for key, v in settings[i].items() if v is not None and not _is_number(v))
+        groups.setdefault((order.get(point.method, len(order)), point.method, apart), []).append(i)
+    found = []
+    for _, group in sorted(groups.items()):
+        varying = [key for key in settings[group[0]] if len({settings[i].get(key) for i in group}) > 1]
+        swept, rest = (varying[0], varying[1:]) if varying else (None, [])
+        lines: dict[Any, list[int]] = {}
+        for i in group:
+            lines.setdefault(tuple(_place(settings[i].get(key)) for key in rest), []).append(i)
+        for _, line in sorted(lines.items()):
+            line.sort(key=lambda i: _place(settings[i].get(swept)))
+            found.append(_Curve(line, swept, [settings[i].get(swept) for i in line]))
+    return found
+
+
+def _settings(point: Any) -> dict[tuple[str, str], Any]:
+    """(stage, parameter) → value, the selector's first, in the order in which they are declared."""
+    found: dict[tuple[str, str], Any] = {}
+    for role in ("select", "retrieve", "rerank"):
+        stage = point.decoder.get(role) or {}
+        declared = list(declared_by(stage.get("name", "")))
+        for name in sorted(stage, key=lambda n: declared.index(n) if n in declared else -1):
+            found[role, name] = stage[name]
+    found["", "depth"] = point.decoder.get("depth")
+    return found
+
+
+def _place(value: Any) -> tuple[bool, Any]:
+    """Numbers in order, "none" after them, as declared grids have it."""
+    return (value is None, 0 if value is None else value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, RealNumber) and not isinstance(value, bool)

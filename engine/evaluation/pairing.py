@@ -1,0 +1,139 @@
+"""Decoders side by side: the queries that all of them answered, and the names that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from engine.decoder import SET_SIZE
+from engine.errors import DataError, ParamError
+from engine.stages import methods
+
+SAME = 1e-9
+"""Values that differ by no more are equal: the last bits depend on the order of a set and on the machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Points with what they have in common: the queries on which each of them has every metric.
+
+    points: of one k and split, each decoder once; queries: their ids, sorted, so that nothing depends on the order in
+    which anything was given; values: metric → (queries, points); asked: how many queries all were asked; left_out:
+    points that have the metrics on no query at all (nothing returned, or one document, for instance).
+    """
+
+    points: tuple[Any, ...]
+    queries: tuple[str, ...]
+    values: Mapping[str, np.ndarray]
+    asked: int
+    left_out: tuple[Any, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The points' names, in their order."""
+        return names(self.points)
+
+
+def at(points: Iterable[Any], k: int) -> list[Any]:
+    """The points of one k and one split; raises ParamError or DataError where there are none, or several splits."""
+    k, given = SET_SIZE.check(k), list(points)
+    kept = [p for p in given if p.k == k]
+    if not kept:
+        there = ", ".join(map(str, sorted({p.k for p in given}))) or "none"
+        raise DataError(f"no point was measured at k = {k}; k of the points: {there}")
+    if len(splits := {str(getattr(p, "split", "")) for p in kept}) > 1:
+        raise DataError(f"points must be of one split; got {', '.join(sorted(splits))}")
+    return kept
+
+
+def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
+    """What points at k have in common; points: `Point`s, or anything with its k, label, queries, values and decoder.
+
+    A decoder given twice with the same values counts once. Raises ParamError or DataError: nothing at this k, a metric
+    that was not measured, several splits, one decoder with differing values, no query in common.
+    """
+    kept = _distinct(at(points, k), metrics)
+    has = {p.label: np.all([np.isfinite(p.values[m]) for m in metrics], axis=0) for p in kept}
+    compared = tuple(p for p in kept if has[p.label].any())
+    what = " and ".join(dict.fromkeys(metrics))
+    if not compared:
+        raise DataError(f"no point has {what} at k = {k} on any query")
+    asked = sorted(set.intersection(*map(set, {p.queries for p in compared})))
+    rows = {}
+    for order in {p.queries for p in compared}:
+        position = {query: row for row, query in enumerate(order)}
+        rows[order] = np.array([position[query] for query in asked], dtype=int)
+    everywhere = np.ones(len(asked), dtype=bool)
+    for point in compared:
+        everywhere &= has[point.label][rows[point.queries]]
+    if not everywhere.any():
+        scarce = min(compared, key=lambda p: (has[p.label].sum(), p.label))
+        raise DataError(
+            f"no query has {what} for every point; {scarce.label} has it for the fewest, "
+            f"{has[scarce.label].sum():,} of {len(scarce.queries):,}: leave it out"
+        )
+    values = {
+        m: np.stack([np.asarray(p.values[m], np.float64)[rows[p.queries]][everywhere] for p in compared], axis=1)
+        for m in metrics
+    }
+    queries = tuple(query for query, kept_ in zip(asked, everywhere, strict=True) if kept_)
+    return Shared(compared, queries, values, len(asked), tuple(p for p in kept if not has[p.label].any()))
+
+
+def _distinct(points: Sequence[Any], metrics: Sequence[str]) -> list[Any]:
+    """Each decoder once."""
+    kept: dict[str, Any] = {}
+    for point in points:
+        if missing := [m for m in metrics if m not in point.values]:
+            there = ", ".join(point.values) or "nothing"
+            raise ParamError(f"{', '.join(missing)} was not measured for {point.label}; it has {there}")
+        other = kept.setdefault(point.label, point)
+        if other is point:
+            continue
+        if other.queries != point.queries or not all(
+            np.allclose(other.values[m], point.values[m], rtol=0, atol=SAME, equal_nan=True) for m in metrics
+        ):
+            raise DataError(f"two points are called {point.label} and differ: compare those of one data set at a time")
+    return list(kept.values())
+
+
+def names(points: Sequence[Any]) -> tuple[str, ...]:
+    """Short names that tell decoders apart: the scorers go without saying where all have the same and none reranks."""
+    scorers = scorers_matter(points)
+    return tuple(name_of(p.decoder, scorers) for p in points)
+
+
+def scorers_matter(points: Iterable[Any]) -> bool:
+    """Whether the points differ in their scorers, or rerank."""
+    chains = {tuple(frozenset((p.decoder.get(r) or {}).items()) for r in ("retrieve", "rerank")) for p in points}
+    return len(chains) > 1 or any(rerank for _, rerank in chains)
+
+
+def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str, str] | None = None) -> str:
+    """A decoder as charts write it: parameters that few look for only where they are not at their default.
+
+    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
+    """
+    parts = []
+    for role in ("retrieve", "rerank", "select") if scorers else ("select",):
+        if stage := decoder.get(role):
+            declared = declared_by(stage["name"])
+            shown = [
+                f"{name}={declared[name].text(value) if name in declared else value}"
+                for name, value in stage.items()
+                if name != "name" and (role, name) != without
+                if name not in declared or not declared[name].advanced or value != declared[name].default
+            ]
+            parts.append(stage["name"] + (f"({', '.join(shown)})" if shown else ""))
+    pool = decoder.get("depth") if without != ("", "depth") else None
+    return " → ".join(parts) + (f" [pool {pool}]" if pool else "")
+
+
+def declared_by(name: str) -> Mapping[str, Any]:
+    """The declared parameters of a stage by name; none for a stage that is not registered here."""
+    spec = methods().get(name)
+    return {p.name: p for p in spec.params} if spec else {}

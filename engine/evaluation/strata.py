@@ -1,0 +1,107 @@
+"""The same comparison by kind of query: how many documents are relevant, how long it is, how many aspects it has.
+
+NNN paper, Fig. 4: what a method is worth may depend on how many documents a query needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.errors import DataError
+from engine.evaluation.frontier import BAND_RESAMPLES
+from engine.evaluation.pairing import shared
+from engine.evaluation.statistics import RESAMPLES, SEED, intervals
+from engine.params import Whole
+from engine.values import Qrels, Queries
+
+GROUPS = Whole(default=5, low=1, high=100, symbol="groups", name="groups", help="How many groups at most.")
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """One point in one group of queries.
+
+    group: as charts write it, "3" or "5–7"; least, most: what counts for the group, from and to; queries: how many are
+    in it; name, label: of the point; mean: of its metric; low, high: the mean's 95 % interval, None for one query.
+    """
+
+    group: str
+    least: int
+    most: int
+    queries: int
+    name: str
+    label: str
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def relevant_counts(qrels: Qrels) -> dict[str, int]:
+    """query → how many documents are relevant to it, |S|; without those to which none is."""
+    counts = {query: len(qrels.relevant(query)) for query in qrels.grades}
+    return {query: count for query, count in counts.items() if count}
+
+
+def word_counts(queries: Queries) -> dict[str, int]:
+    """query → its length in words, as spaces part them."""
+    return {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)}
+
+
+def aspect_counts(aspects: Mapping[str, Mapping[str, frozenset[str]]]) -> dict[str, int]:
+    """query → how many aspects it has (Dataset.aspects); without those that have none."""
+    return {query: len(its) for query, its in aspects.items() if its}
+
+
+def stratify(
+    points: Iterable[Any],
+    metric: str,
+    counts: Mapping[str, int],
+    k: int = 10,
+    *,
+    groups: int = GROUPS.default,
+    resamples: int = BAND_RESAMPLES,
+    seed: int = 0,
+) -> tuple[Stratum, ...]:
+    """A metric's mean and interval for every point in every group of queries with like counts.
+
+    points: of a sweep, those of other k are passed over; counts: query → number, from one of the functions above;
+    groups: how many at most (`grouped`). Over the queries for which every point has the metric and counts a number.
+    A group's draws are shared by its points. Rows group by group, in the points' order. Raises ParamError or DataError.
+    """
+    groups, resamples, seed = GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
+    found = shared(points, (metric,), k)
+    values = found.values[metric]
+    numbers = np.array([counts.get(query, -1) for query in found.queries])
+    if not (numbers >= 0).any():
+        raise DataError(f"counts has none of the {len(found.queries):,} queries that the points have {metric} for")
+    rows = []
+    for least, most in grouped(numbers[numbers >= 0], groups):
+        part = values[(numbers >= least) & (numbers <= most)]
+        ends = intervals(part, resamples, seed)
+        group = f"{least}" if least == most else f"{least}–{most}"
+        for i, point in enumerate(found.points):
+            low, high = (None, None) if ends is None else ends[:, i].tolist()
+            mean = float(part[:, i].mean())
+            rows.append(Stratum(group, least, most, len(part), found.names[i], point.label, mean, low, high))
+    return tuple(rows)
+
+
+def grouped(numbers: np.ndarray, most: int) -> list[tuple[int, int]]:
+    """Ranges of whole numbers, least and most of each, that part (n,) numbers into at most so many groups.
+
+    Every number is a group until there are too many; then the smallest group joins the smaller of its neighbours, the
+    lower where they are alike.
+    """
+    values, sizes = np.unique(numbers, return_counts=True)
+    ranges = [(v, v, size) for v, size in zip(values.tolist(), sizes.tolist(), strict=True)]
+    while len(ranges) > most:
+        at = min(range(len(ranges)), key=lambda i: ranges[i][2])
+        below = at > 0 and (at + 1 == len(ranges) or ranges[at - 1][2] <= ranges[at + 1][2])
+        first = at - 1 if below else at
+        (least, _, a), (_, top, b) = ranges[first : first + 2]
+        ranges[first : first + 2] = [(least, top, a + b)]
+    return [(least, top) for least, top, _ in ranges]
