@@ -146,7 +146,7 @@ def decode(
     """Retrieve a set for a query, or for every judged query of a split, and measure it."""
     import engine
     from engine.decoder import SET_SIZE
-    from engine.evaluation.metrics import METRICS
+    from engine.evaluation.metrics import METRICS, available
     from engine.values import Queries, showable
     from engine.views import trust
 
@@ -179,7 +179,8 @@ def decode(
         seconds = time.perf_counter() - started
         meter.clear()
     judgements = _judgements(dataset, queries, split)
-    measured = engine.measure(ranking, space, queries, judgements, size, tuple(METRICS) if judgements else ("ilad",))
+    aspects = dataset.aspects if judgements else None
+    measured = engine.measure(ranking, space, asked, judgements, size, available(judgements, aspects, asked), aspects)
     result = {
         "decoder": decoder.label,
         "corpus": dataset.corpus.name,
@@ -261,14 +262,18 @@ class Meter:
 
 
 def use_threads() -> None:
-    """Half the cores for torch, once for the process: on a busy machine more threads are slower, not faster.
+    """Half the cores for torch and NumPy, once for the process: on a busy machine more threads are slower, not faster.
 
     FRONTIER_THREADS overrides.
     """
     import torch
 
+    from engine.solvers.threads import limit_blas
+
     wanted = os.environ.get("FRONTIER_THREADS", "")
-    torch.set_num_threads(int(wanted) if wanted.isdigit() and int(wanted) else max(1, (os.cpu_count() or 2) // 2))
+    count = int(wanted) if wanted.isdigit() and int(wanted) else max(1, (os.cpu_count() or 2) // 2)
+    torch.set_num_threads(count)
+    limit_blas(count)
 
 
 # Which stage of a decoder a flag belongs to, and what is written before its parameters' names.

@@ -22,6 +22,7 @@ from engine.errors import Cancelled, FrontierError
 from engine.evaluation.points import Point
 from engine.evaluation.sweep import Task, Unit, computed, packed, unpacked
 from engine.progress import Stop
+from engine.solvers.threads import limit_blas
 
 LOOK = 0.2
 """Seconds between two looks at whether to stop."""
@@ -82,6 +83,7 @@ def _ready(task: Task, halt: Any, parent: int) -> None:
     import torch
 
     torch.set_num_threads(1)
+    limit_blas(1)
     # Ctrl-C goes to the parent, which tells its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _TASK, _HALT = task, halt

@@ -6,6 +6,7 @@ Identical rows share one row of the Gram matrix, so they tie exactly, and every 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 STEPS = 200
 """How many Frank–Wolfe steps a start may take."""
@@ -36,7 +37,9 @@ class Shortlist:
         self.linear = self.factor * self.relevance
         first: dict[bytes, int] = {}
         alike = np.array([first.setdefault(row.tobytes(), i) for i, row in enumerate(self.vectors)])
-        gram = self.vectors @ self.vectors.T
+        # torch's product, as NumPy's would run on every core whatever torch was told.
+        rows = torch.from_numpy(self.vectors)
+        gram = (rows @ rows.T).numpy()
         self.gram = gram[np.ix_(alike, alike)]
         self.square = self.gram.diagonal()
 
