@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,10 @@ CHUNK_NUMBERS = 1 << 22
 """How many numbers a float64 pass holds at a time (32 MiB)."""
 CACHED_NUMBERS = 1 << 20
 """A matrix of more numbers comes from memory at every pass."""
+LAST = 8
+"""So many queries' scores a kept matrix remembers: a person at a slider asks the same again and again."""
+ONE_THREAD = 400_000
+"""Up to so many numbers NumPy's matrix–vector product runs on one thread, whatever it may use."""
 GRAM_ROWS = 2048
 """Up to so many rows all inner products are worth keeping (32 MiB)."""
 
@@ -65,10 +70,30 @@ class Matrix:
         """(n,) inner product of every row with the mean row."""
         return products(self.vectors, self.mean.to(self.vectors.dtype).unsqueeze(0))[0]
 
+    def exact_scores(self, queries: Tensor) -> Tensor:
+        """(B, n) float64 inner products with queries, (B, d), on the CPU; a kept matrix remembers the last few."""
+        if not self.kept or len(queries) > 1:
+            return queries.double() @ self.doubled.T
+        key = queries.numpy().tobytes()
+        if key not in self._scores:
+            self._scores[key] = queries.double() @ self.doubled.T
+            for old in list(self._scores)[:-LAST]:
+                self._scores.pop(old, None)
+        return self._scores[key]
+
+    @cached_property
+    def _scores(self) -> dict[bytes, Tensor]:
+        return {}
+
     @cached_property
     def gram(self) -> Tensor:
         """(n, n) float64 inner products of all rows: for up to GRAM_ROWS of them."""
-        return gram(self.vectors.double())
+        return gram(self.doubled)
+
+    @cached_property
+    def doubled(self) -> Tensor:
+        """The vectors in float64: for up to GRAM_ROWS of them."""
+        return self.vectors.double()
 
     @cached_property
     def host(self) -> Tensor:
@@ -109,9 +134,16 @@ def products(rows: Tensor, points: Tensor) -> Tensor:
         if rows.numel() > CACHED_NUMBERS:
             # A matrix-vector product reads memory at half the pace of a matrix-matrix product: one column more is free.
             return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
-        # From the cache, NumPy's is the faster one.
-        return torch.from_numpy(rows.numpy() @ points[0].numpy()).unsqueeze(0)
+        return torch.from_numpy(times(rows, points[0])).unsqueeze(0)
     return points @ rows.T
+
+
+def times(rows: Tensor, point: Tensor) -> np.ndarray:
+    """(n,) inner products of cached rows on the CPU, (n, d), with one point."""
+    if rows.numel() > ONE_THREAD:
+        return torch.mv(rows, point).numpy()
+    # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
+    return rows.numpy() @ point.numpy()
 
 
 def _finite(vectors: Tensor, name: str) -> None:

@@ -22,8 +22,8 @@ Array = np.ndarray
 
 EVEN = 1e-10
 """Weights of one answer that differ by less, of the largest, are equal: the lower row goes first."""
-FEWEST, MOST = 64, 512
-"""The working set begins with so many rows, depending on the corpus."""
+FEWEST, MOST, NEXT = 64, 512, 32
+"""The working set begins with so many rows, depending on the corpus; NEXT beside members that are there already."""
 ROOM = 1536
 """How many rows the working set may grow by, at first."""
 POOL_GRAM = 512
@@ -73,6 +73,8 @@ class Solutions:
     @staticmethod
     def joined(parts: Sequence[Solutions]) -> Solutions:
         """The problems of all parts, in order."""
+        if len(parts) == 1:
+            return parts[0]
         before = np.cumsum([0, *(len(p) for p in parts)])
         entries = np.cumsum([0, *(len(p.members) for p in parts)])
         tied = {p + int(b): found for part, b in zip(parts, before, strict=False) for p, found in part.tied.items()}
@@ -140,23 +142,21 @@ def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
 def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
     from engine.solvers.whole_gram import by_gram
 
-    rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
-    products = c.matrix.gram if c.shared else gram(rows)
-    scores = (c.queries.double() @ rows.T).contiguous()
-    slack = TOLERANCE * scores.abs().amax(1)
+    scores = c.matrix.exact_scores(c.queries) if c.shared else None
+    if c.shared:
+        products = c.matrix.gram
+    else:
+        rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
+        products, scores = gram(rows), c.queries.double() @ rows.T
     members, weights = _begin(start, c)
-    first = scores.clone()
-    first[:, members] = torch.inf
-    first = first.topk(min(c.count, FEWEST + len(members)), dim=1).indices
-    if len(members):
-        first = np.concatenate([members, np.setdiff1d(first[0].numpy(), members)])[None]
+    first = scores.topk(min(c.count, NEXT if len(members) else FEWEST), dim=1).indices.numpy()
     found = by_gram(
         products.numpy(),
         scores.numpy(),
         np.ascontiguousarray(l1),
         l2,
-        slack.numpy(),
-        np.ascontiguousarray(first),
+        TOLERANCE * scores.abs().amax(1).numpy(),
+        _after(members, first[0])[None] if len(members) else np.ascontiguousarray(first),
         weights,
         _size(c),
     )
@@ -171,9 +171,9 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.kept):
         codes, step, slack = (part.numpy() for part in c.matrix.codes)
-    first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 64)))).indices.numpy()
     members, weights = _begin(start, c)
-    first = np.concatenate([members, first[~np.isin(first, members)]])
+    wanted = NEXT if len(members) else max(FEWEST, min(MOST, c.count // 64))
+    first = _after(members, c.relevance[0].topk(min(c.count, wanted)).indices.numpy())
     query = c.queries[0].double()
     state, room = CROWDED, len(first) + ROOM
     while state == CROWDED:
@@ -196,6 +196,12 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
         )
         state, room = found[-2][-1], 2 * room
     return _collected(c, (*found[:-1], found[-1] + 1), l1, l2)
+
+
+def _after(members: Array, first: Array) -> Array:
+    """The members, then those of `first` that are none."""
+    known = set(members.tolist())
+    return np.array([*members.tolist(), *(j for j in first.tolist() if j not in known)], dtype=np.int64)
 
 
 def _size(c: Candidates) -> int:
@@ -249,10 +255,17 @@ def _represented(c: Candidates, s: Solutions, tie_ends: Array, ties: Array, sett
 
 def sorted_solutions(s: Solutions) -> Solutions:
     """The members of each problem by weight, the lower row first where weights are equal."""
-    order = np.lexsort((s.members, -s.weights, s.problem))
-    problem, weights = s.problem[order], s.weights[order]
-    top = np.zeros(len(s))
-    np.maximum.at(top, problem, weights)
+    if not len(s.members):
+        return s
+    if len(s) == 1:
+        order = np.lexsort((s.members, -s.weights))
+        problem, weights = np.zeros_like(order), s.weights[order]
+        top = weights[:1]
+    else:
+        order = np.lexsort((s.members, -s.weights, s.problem))
+        problem, weights = s.problem[order], s.weights[order]
+        top = np.zeros(len(s))
+        np.maximum.at(top, problem, weights)
     # A run of weights, each within reach of the one before, counts as one weight.
     fresh = np.ones(len(order), dtype=np.int64)
     fresh[1:] = (problem[1:] != problem[:-1]) | (weights[:-1] - weights[1:] > EVEN * top[problem[1:]])

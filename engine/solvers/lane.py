@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.matrix import lowest_twin, products
+from engine.matrix import lowest_twin, products, times
 from engine.solvers.marginals import Marginal, Nearest, exact_scores, residual, scores, span
 
 
@@ -155,7 +155,7 @@ class Lane:
             problem.add(self.ids[place], best, self.marginal)
             base[place] = -np.inf
             chosen[done] = rows[place]
-            np.maximum(near, rows @ rows[place] if gram is None else gram[place], out=near)
+            np.maximum(near, times(self.rows, self.rows[place]) if gram is None else gram[place], out=near)
         if problem.rough and self.queries is not None:
             inner = np.where(np.tri(stop, k=-1, dtype=bool), chosen @ chosen.T, -np.inf)
             gains = problem.weight * (chosen @ self.queries[0].numpy())
