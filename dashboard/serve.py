@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from dashboard import report  # noqa: F401  (adds its command to the group)
 from engine.cli import CORPUS, main, use_threads
 
 APP = Path(__file__).parent / "app.py"

@@ -1,15 +1,28 @@
-"""Commands that measure many decoders: sweep."""
+"""Commands that measure many decoders: sweep, compare, tune."""
 
 from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import click
 
 from engine.cli import CORPUS, DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
 from engine.errors import Cancelled
+
+STORE = click.option(
+    "--store", default="sweep.db", show_default=True, metavar="FILE", help="Where finished cells are kept."
+)
+WORKERS = click.option("--workers", type=int, default=None, help="Processes on this machine; default: this one alone.")
+CLUSTER = click.option(
+    "--cluster",
+    default=None,
+    metavar="ADDRESS",
+    help="A Dask scheduler, tcp://127.0.0.1:8786 say. It runs what its clients send it: only one that you trust.",
+)
+POINTS = click.option("--points", default=11, show_default=True, help="Values of each parameter that is swept.")
 
 
 def judged(corpus: str, qrels: str, splits: tuple[str, ...], meter: Meter, **how: Any) -> tuple[Any, Any, list[Any]]:
@@ -124,3 +137,205 @@ def _plain(cell: Any) -> dict[str, Any]:
     kept = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
     rest = {"decoder": cell.decoder, "mean": mean, "provenance": dict(cell.provenance), "queries": len(cell.queries)}
     return {name: getattr(cell, name) for name in kept} | rest
+
+
+def swept(store: str, split: str | None, k: int | None) -> tuple[list[Any], int]:
+    """The cells of one data set and split in a store, and the k asked for, by default the largest."""
+    from engine.evaluation.store import Store
+
+    if not Path(store).is_file():
+        raise click.UsageError(f"no such store: {store!r}; `frontier sweep --store {store}` makes one")
+    points = [p for p in Store(store).points() if split in (None, p.split)]
+    if not points:
+        raise click.UsageError(f"{store} holds no cells" + (f" of split {split!r}" if split else ""))
+    if len(splits := sorted({p.split for p in points})) > 1:
+        raise click.UsageError(f"{store} holds the splits {', '.join(splits)}: say which with --split")
+    if len({(p.provenance["embeddings"], p.provenance["queries"]) for p in points}) > 1:
+        raise click.UsageError(
+            f"{store} holds several data sets, whose queries cannot be compared: keep a store for each"
+        )
+    sizes = sorted({p.k for p in points})
+    if k is not None and k not in sizes:
+        raise click.UsageError(f"{store} has no cells at k = {k}; it has {', '.join(map(str, sizes))}")
+    return points, k or sizes[-1]
+
+
+SWEPT = click.argument("store", metavar="STORE")
+SPLIT = click.option("--split", default=None, help="Needed where the store holds several.")
+SIZE = click.option("-k", "k", type=int, default=None, help="Default: the largest in the store.")
+AXES = (
+    click.option("--x", "across", default="ilad", show_default=True, help="The metric of the frontier's x axis."),
+    click.option("--y", "up", default="recall", show_default=True, help="The metric of its y axis."),
+)
+BASELINE = click.option("--baseline", default=None, help="A method or a label; default: the first selector's.")
+
+
+@main.command()
+@SWEPT
+@SPLIT
+@SIZE
+@AXES[0]
+@AXES[1]
+@BASELINE
+@click.option("--metric", "metrics", multiple=True, help="Of the table. Default: those of the store.")
+@click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def compare(
+    store: str,
+    split: str | None,
+    k: int | None,
+    across: str,
+    up: str,
+    baseline: str | None,
+    metrics: tuple[str, ...],
+    files: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """The frontier of a finished sweep, and who differs from the baseline for certain."""
+    from engine.evaluation.frontier import frontier
+    from engine.evaluation.statistics import compare as against
+    from engine.evaluation.statistics import summary
+    from engine.evaluation.tables import frame, latex, markdown, results, write
+
+    if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
+        raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad[0]!r}")
+    points, k = swept(store, split, k)
+    names = metrics or tuple(points[0].values)
+    found = frontier(points, across, up, k)
+    table = results(points, names, baseline, k)
+    first = table.rows[0][0]
+    rows = against(points, up, baseline or next(p for p in points if p.k == k and p.method == _first_method()).label, k)
+    for file in files:
+        match Path(file).suffix.lower():
+            case ".md":
+                Path(file).write_text(markdown(table), encoding="utf-8")
+            case ".tex":
+                Path(file).write_text(latex(table), encoding="utf-8")
+            case _:
+                write(frame(points), file)
+    if as_json:
+        front = [{"decoder": p.point.decoder, "name": p.name, across: p.x, up: p.y} for p in found.front]
+        said = {"k": k, "queries": found.queries, "baseline": first, "summary": summary(rows)}
+        area = {"hypervolume": found.hypervolume, "reference": found.reference}
+        click.echo(json.dumps({**said, **area, "front": front}, ensure_ascii=False))
+        return
+    click.echo(f"Not dominated in {across}@{k} and {up}@{k}, over {found.queries:,} queries:")
+    for p in found.front:
+        click.echo(f"  {p.x:.4f}  {p.y:.4f}  {p.name}")
+    click.echo(f"Hypervolume {found.hypervolume:.5f} above ({found.reference[0]:.4f}, {found.reference[1]:.4f})\n")
+    click.echo(_plain_table(table))
+    click.echo(f"\n{table.caption}\n\n{summary(rows)}")
+    for file in files:
+        click.echo(f"written: {file}")
+
+
+def _plain_table(table: Any) -> str:
+    """A table of results as a terminal shows it."""
+    from engine.evaluation.tables import ARROWS
+
+    lines = [table.head]
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        lines.append(tuple(cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(table.head))]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    )
+
+
+def _first_method() -> str:
+    from engine.stages import methods
+
+    return next(iter(methods("selector")))
+
+
+@main.command()
+@CORPUS
+@QRELS
+@click.option("--select", "selector", required=True, metavar="NAME[:PARAM=VALUE,…]", help="What is tuned.")
+@click.option("--objective", default="maximise", show_default=True, help="maximise, diverse or knee.")
+@click.option("--metric", default=None, help="What is maximised; default: comp.")
+@click.option("--share", type=float, default=None, help="Of the baseline's Recall, what diverse keeps; default: .95.")
+@click.option("--dev", default="dev", show_default=True, help="The split that chooses.")
+@click.option("--test", default="test", show_default=True, help="The split that reports; none for no report.")
+@click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
+@click.option("-k", "k", default="10", show_default=True, help="How many documents a query gets.")
+@POINTS
+@click.option("--trials", type=int, default=64, show_default=True, help="Settings tried beyond two parameters.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the search and of the draws.")
+@STORE
+@WORKERS
+@CLUSTER
+@click.option("--export", "target", default=None, help="Print the chosen setting: python, json, command, langchain, …")
+@ENCODER
+@DTYPE
+@DEVICE
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def tune(
+    corpus: str,
+    qrels: str,
+    selector: str,
+    objective: str,
+    metric: str | None,
+    share: float | None,
+    dev: str,
+    test: str,
+    halve: bool,
+    k: str,
+    points: int,
+    trials: int,
+    seed: int,
+    store: str,
+    workers: int | None,
+    cluster: str | None,
+    target: str | None,
+    encoder: str,
+    dtype: str,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Choose a setting on one split, and report it on another beside the baseline."""
+    import engine
+    from engine.decoder import SET_SIZE
+    from engine.evaluation.export import export
+    from engine.evaluation.objectives import Objective
+    from engine.evaluation.tune import halved
+    from engine.evaluation.tune import tune as run
+    from engine.params import parsed
+    from engine.stages import spec_of
+
+    use_threads()
+    name, _, rest = selector.partition(":")
+    fixed = parsed(spec_of(name, "selector").params, dict(p.split("=", 1) for p in rest.split(",") if "=" in p), name)
+    given = {key: value for key, value in (("metric", metric), ("share", share)) if value is not None}
+    aim = Objective(objective, **given)
+    how = {"encoder": encoder, "dtype": dtype, "device": device}
+    with Meter() as meter:
+        dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
+        splits = halved(dataset.qrels[dev], seed) if halve and dev in dataset.qrels else dataset.qrels
+        wanted_splits = ["dev", "test"] if halve else [dev, *([] if test == "none" else [test])]
+        if missing := [s for s in ([dev] if halve else wanted_splits) if s not in dataset.qrels]:
+            known = ", ".join(dataset.qrels) or "none"
+            raise click.UsageError(f"no split {missing[0]!r}; there are {known} (--halve makes two of one)")
+        space = embedded(dataset, progress=meter, **how)
+        queries = dataset.queries.only({q for s in wanted_splits for q in splits[s].grades})
+        asked = engine.embed(queries, progress=meter, **how)
+        stop = threading.Event()
+        try:
+            tuned = run(
+                name, space, asked, splits, objective=aim, k=SET_SIZE.parse(k), dev=wanted_splits[0],
+                test=wanted_splits[1] if len(wanted_splits) > 1 else None, points=points, fixed=fixed,
+                aspects=dataset.aspects, trials=trials, seed=seed, store=store, workers=workers, cluster=cluster,
+                progress=meter, stop=stop,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            stop.set()
+            raise Cancelled(f"what is finished is in {store}; the same command goes on from there") from None
+        meter.clear()
+    if as_json:
+        click.echo(json.dumps(tuned.as_json(), ensure_ascii=False))
+        return
+    for sentence in tuned.sentences:
+        click.echo(sentence)
+    if target:
+        click.echo("\n" + export(tuned.decoder, target).text)

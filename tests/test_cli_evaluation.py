@@ -1,0 +1,91 @@
+"""sweep, compare, tune and report from the command line, on the demo: what is finished is kept and said."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from dashboard.serve import main
+from engine.evaluation.store import Store
+
+
+def run(*args, fails=False):
+    result = CliRunner().invoke(main, list(args))
+    assert (result.exit_code != 0) == fails, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("sweep") / "demo.db")
+    asked = ("--select", "top_k", "--select", "mmr", "--select", "nnn:l2=0.1", "-k", "3", "-k", "5")
+    said = run("sweep", *asked, "--points", "3", "--store", path)
+    assert "22 cells of 158 queries" in said
+    return path
+
+
+def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
+    monkeypatch.setattr("engine.evaluation.executors.computed", None)
+    again = run("sweep", "--select", "mmr", "-k", "5", "--points", "3", "--store", store, "--json")
+    cells = [json.loads(line) for line in again.splitlines()]
+    assert [c["decoder"]["select"]["relevance_weight"] for c in cells] == [0, 0.5, 1]
+    assert all(c["k"] == 5 and c["queries"] == 158 and 0 < c["mean"]["recall"] < 1 for c in cells)
+
+
+def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path):
+    said = run("compare", store, "-k", "5")
+    assert "Not dominated in ilad@5 and recall@5, over 158 queries" in said and "Hypervolume" in said
+    assert re.search(r"Of 10 decoders, \d+ can be told to have more and \d+ to have less Recall@5 than top_k", said)
+    files = [str(tmp_path / f"table.{kind}") for kind in ("md", "tex", "csv", "parquet")]
+    run("compare", store, *[word for file in files for word in ("--out", file)])
+    assert all((tmp_path / f"table.{kind}").stat().st_size > 500 for kind in ("md", "tex", "csv", "parquet"))
+    found = json.loads(run("compare", store, "--json"))
+    assert (
+        found["k"] == 5 and found["baseline"] == "top_k" and found["front"][0]["recall"] > found["front"][-1]["recall"]
+    )
+
+
+def test_report_is_one_file_with_its_charts(store, tmp_path):
+    file = tmp_path / "report.html"
+    assert "22 cells" in run("report", store, "--out", str(file))
+    html = file.read_text(encoding="utf-8")
+    assert "Plotly.newPlot" in html and "Recall@5" in html and "All decoders" in html
+    outside = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
+    assert "http" not in outside and "<script src" not in html, "the report must draw without a network"
+    for point in Store(store).points():
+        assert point.provenance["embeddings"] in html
+
+
+def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
+    path = str(tmp_path / "tune.db")
+    asked = ("tune", "--select", "mmr", "--metric", "recall", "-k", "5", "--points", "3", "--store", path)
+    said = run(*asked, "--export", "command")
+    assert "for most Recall" in said and "queries of dev" in said and "On test" in said
+    assert "frontier decode" in said and "--relevance-weight" in said
+    found = json.loads(run(*asked, "--json"))
+    assert found["k"] == 5 and len(found["settings"]) == 3 and found["comparisons"]
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("compare", "nowhere.db"), "no such store"),
+        (("report", "nowhere.db"), "no such store"),
+        (("sweep", "--select", "nobody"), "no selector is called 'nobody'"),
+        (("sweep", "--select", "mmr:relevance_weight"), "--select takes NAME or NAME:PARAMETER=VALUE"),
+        (("sweep", "--select", "mmr:relevance_weight=2"), "relevance_weight (λ) must be a number in [0, 1]"),
+        (("sweep", "--split", "nothing"), "no split 'nothing'"),
+        (("tune", "--select", "mmr", "--dev", "nothing"), "no split 'nothing'"),
+        (("tune", "--select", "mmr", "--objective", "luck"), "aim must be one of"),
+    ],
+)
+def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in run(*args, fails=True)
+
+
+def test_a_store_of_another_k_or_split_is_said(store, tmp_path):
+    assert "has no cells at k = 7; it has 3, 5" in run("compare", store, "-k", "7", fails=True)
+    assert "holds no cells of split 'dev'" in run("compare", store, "--split", "dev", fails=True)
+    assert "--out takes .md, .tex, .csv or .parquet" in run("compare", store, "--out", "table.doc", fails=True)
