@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.evaluation.metrics import METRICS, measure
+from engine.evaluation.metrics import METRICS, available, measure
 from engine.evaluation.trace import trace
 from engine.solvers.regularization_path import WeightPath
 from engine.space import Space
@@ -113,7 +113,7 @@ def diff(
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
     """The figures of one query's set; k: for Recall@k and ILAD@k."""
     judged = qrels is not None and bool(qrels.relevant(query_id))
-    wanted = tuple(METRICS) if judged else ("ilad",)
+    wanted = ("ilad", *(m for m in available(qrels) if METRICS[m].needs)) if judged else ("ilad",)
     own, base = (
         measure(r, space, (query_id,), qrels if judged else None, k, wanted).per_query for r in (ranking, baseline)
     )

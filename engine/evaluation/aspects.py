@@ -7,7 +7,7 @@ Cohen & Lafferty, Beyond Independent Relevance, SIGIR 2003, §3.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
@@ -21,6 +21,8 @@ from engine.values import Qrels
 T = TypeVar("T")
 Aspects = Mapping[str, Mapping[str, frozenset[str]]]
 """query → aspect → the documents that cover it, as a Dataset has them."""
+
+_SHAPE = "query → aspect → set of document ids, as data.aspects is"
 
 ALPHA = 0.5
 """α: what of an aspect's worth is lost every time it is covered again."""
@@ -117,21 +119,20 @@ def coverage(space: Space, ids: Sequence[str], aspects: Aspects, k: int) -> Cove
     An aspect that no document covers is none. Raises DataError where aspects are not as a Dataset has them.
     """
     try:
-        content = tuple(
-            tuple((aspect, _documents(covering)) for aspect, covering in aspects[query].items() if len(covering))
-            if query in aspects
-            else ()
-            for query in ids
-        )
+        content = tuple([tuple(aspects[query].items()) if query in aspects else () for query in ids])
+        if not _hashable(content):
+            content = tuple([tuple([(a, frozenset(covering)) for a, covering in of]) for of in content])
     except (TypeError, AttributeError) as error:
-        raise DataError(f"aspects must be as data.aspects is, query → aspect → set of document ids ({error})") from None
+        raise DataError(f"aspects must be {_SHAPE} ({error})") from None
     return _once(("coverage", space.corpus.digest, k, content), lambda: _coverage(space, content, k))
 
 
-def _documents(covering: Any) -> frozenset[str]:
-    if isinstance(covering, str):
-        raise TypeError(f"{covering!r} is one string")
-    return frozenset(covering)
+def _hashable(content: Hashable) -> bool:
+    try:
+        hash(content)
+    except TypeError:
+        return False
+    return True
 
 
 def _once(key: Hashable, make: Callable[[], T]) -> T:
@@ -167,18 +168,21 @@ def _judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
     return Judgements(n, keys, grades, counts, *whole, np.array(best, dtype=float))
 
 
-def _coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
+def _coverage(space: Space, content: Sequence[Sequence[tuple[str, Collection[str]]]], k: int) -> Coverage:
     position, n = space.corpus.position, len(space)
-    counts = np.array([len(of_query) for of_query in content], dtype=float)
-    ideal = np.zeros(len(content))
+    counts, ideal = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
     number = 0
-    for b, of_query in enumerate(content):
+    for b, listed in enumerate(content):
+        if wrong := [c for _, c in listed if isinstance(c, str) or not isinstance(c, Collection)]:
+            raise DataError(f"aspects must be {_SHAPE}; got {wrong[0]!r} for a set")
+        of_query = [frozenset(covering) for _, covering in listed if len(covering)]
+        counts[b] = len(of_query)
         # Greedy ties go to the greater id, as in TREC's ndeval.
-        docs = sorted(frozenset().union(*(covering for _, covering in of_query)), reverse=True)
+        docs = sorted(frozenset().union(*of_query), reverse=True)
         at = {doc: i for i, doc in enumerate(docs)}
         covers = np.zeros((len(docs), len(of_query)))
-        for a, (_, covering) in enumerate(of_query):
+        for a, covering in enumerate(of_query):
             covers[[at[doc] for doc in covering], a] = 1
             pairs += [(b * n + position[doc], number + a) for doc in covering if doc in position]
         number += len(of_query)

@@ -221,9 +221,7 @@ def measure(
 
     found = Found(ranking.index[:, :k], space, ids, qrels, aspects, points)
     values = {name: METRICS[name].values(found) for name in wanted}
-    per_query = {
-        name: {q: v for q, v in zip(ids, column.tolist(), strict=True) if v == v} for name, column in values.items()
-    }
+    per_query = {name: _by_query(ids, column) for name, column in values.items()}
     mean = {name: _mean(column) for name, column in values.items()}
     left_out = 0 if qrels is None else int(np.isnan(found.relevant).sum())
     undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
@@ -233,7 +231,11 @@ def measure(
 def _refuse_needy(wanted: Sequence[str], given: Mapping[Need, object]) -> None:
     """Raise a DataError that names the metrics whose needs are not met."""
     lacking = {need: [m for m in wanted if METRICS[m].needs == need] for need, thing in given.items() if thing is None}
-    said = [f"{', '.join(needy)} need {NEEDS[need]}" for need, needy in lacking.items() if needy]
+    said = [
+        f"{', '.join(needy)} {'need' if len(needy) > 1 else 'needs'} {NEEDS[need]}"
+        for need, needy in lacking.items()
+        if needy
+    ]
     if said:
         rest = ", ".join(m.name for m in METRICS.values() if m.needs is None or given[m.needs] is not None)
         raise DataError(f"{'; '.join(said)}; without, only {rest} can be measured")
@@ -263,12 +265,12 @@ def cos_sum(vectors: Tensor, rows: Tensor, points: Tensor) -> Tensor:
     """
     points = points.to(vectors.device)
     parts: list[Tensor] = []
-    at_query = 0
+    done = 0
     for listed, at in _listed(vectors, rows):
         for few in at:
-            query = _unit(points[at_query : at_query + len(few)].double())
+            query = _unit(points[done : done + len(few)].double())
             parts.append((_unit(_sums(listed, few)) * query).sum(1))
-            at_query += len(few)
+            done += len(few)
     return torch.cat(parts).masked_fill((rows < 0).all(1).to(vectors.device), torch.nan)
 
 
@@ -322,6 +324,12 @@ def _unit(rows: Tensor) -> Tensor:
 
 def _discounted(grades: np.ndarray) -> np.ndarray:
     return (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
+
+
+def _by_query(ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
+    """Query → value, without the undefined."""
+    pairs = zip(ids, values.tolist(), strict=True)
+    return {query: value for query, value in pairs if value == value} if np.isnan(values).any() else dict(pairs)
 
 
 def _mean(values: np.ndarray) -> float:
