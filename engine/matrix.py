@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -70,16 +71,17 @@ class Matrix:
         """(n,) inner product of every row with the mean row."""
         return products(self.vectors, self.mean.to(self.vectors.dtype).unsqueeze(0))[0]
 
-    def exact_scores(self, queries: Tensor) -> Tensor:
-        """(B, n) float64 inner products with queries, (B, d), on the CPU; a kept matrix remembers the last few."""
-        if not self.kept or len(queries) > 1:
-            return queries.double() @ self.doubled.T
-        key = queries.numpy().tobytes()
-        if key not in self._scores:
-            self._scores[key] = queries.double() @ self.doubled.T
+    def remembered(self, query: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """What `make` gives for a query, (d,); a kept matrix remembers it for the last few."""
+        if not self.kept:
+            return make()
+        key = query.numpy().tobytes()
+        found = self._scores.get(key)
+        if found is None:
+            found = self._scores[key] = make()
             for old in list(self._scores)[:-LAST]:
                 self._scores.pop(old, None)
-        return self._scores[key]
+        return found
 
     @cached_property
     def _scores(self) -> dict[bytes, Tensor]:

@@ -100,6 +100,8 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array]
     l1: (B, C) with l1 > 0 or l2 > 0; l2: (C,); start: candidates and weights to begin with, where a neighbouring
     setting has been solved already.
     """
+    if len(l2) == 1:
+        return _solved(by_vectors(c), l1, l2, start)
     # From one setting to the next the weights change least where λ₁ falls and λ₂ stays.
     order = np.lexsort((-l1.mean(0), l2))
     found = _solved(by_vectors(c), l1[:, order], l2[order], start)
@@ -123,7 +125,8 @@ def _solved(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | No
         return Solutions.joined(solved).take(np.argsort(order))
     parts = []
     for block, by_gram in _blocks(c, len(l2)):
-        parts.append((_by_gram if by_gram else _by_rows)(only(c, block), l1[block], l2, start))
+        own = c if block == slice(None) else only(c, block)
+        parts.append((_by_gram if by_gram else _by_rows)(own, l1[block], l2, start))
     return Solutions.joined(parts)
 
 
@@ -142,9 +145,8 @@ def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
 def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
     from engine.solvers.whole_gram import by_gram
 
-    scores = c.matrix.exact_scores(c.queries) if c.shared else None
     if c.shared:
-        products = c.matrix.gram
+        products, scores = c.matrix.gram, _exact_scores(c)
     else:
         rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
         products, scores = gram(rows), c.queries.double() @ rows.T
@@ -161,6 +163,16 @@ def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
         _size(c),
     )
     return _collected(c, (*found[:-1], np.ones_like(found[-1])), l1, l2)
+
+
+def _exact_scores(c: Candidates) -> Tensor:
+    """(B, n) float64 inner products of all rows with the queries."""
+    from engine.solvers.working_set import exact_products
+
+    if c.batch > 1:
+        return c.queries.double() @ c.matrix.doubled.T
+    rows, query = c.vectors.contiguous().numpy(), c.queries[0]
+    return c.matrix.remembered(query, lambda: torch.from_numpy(exact_products(rows, query.double().numpy()))[None])
 
 
 def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:

@@ -13,7 +13,7 @@ from engine.solvers.elastic_net import Solutions, by_vectors, certificate, duals
 
 Array = np.ndarray
 
-FIRST, PROBES, MOST_SEGMENTS = 512, 8, 100_000
+FIRST, PROBES, MOST_SEGMENTS = 512, 4, 100_000
 """The working set begins with the most relevant rows and with what so many λ₁ along the way need."""
 
 

@@ -72,6 +72,15 @@ def exact_product(row, point):
 
 
 @compiled
+def exact_products(vectors, point):
+    """The products of all rows with a float64 point, in float64."""
+    found = np.empty(len(vectors))
+    for j in range(len(vectors)):
+        found[j] = exact_product(vectors[j], point)
+    return found
+
+
+@compiled
 def by_rows(
     vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, start_weight, size, room
 ):

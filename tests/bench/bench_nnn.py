@@ -32,6 +32,7 @@ from nnn_speed import (
     BARE,
     BETWEEN,
     CACHED,
+    FAST_SEARCH,
     FISTA,
     KEPT,
     LOWEST,
@@ -124,7 +125,7 @@ def verdicts(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             name = "either FISTA-50" if least == 20 else "scikit-learn in either precision"
             yield verdict(f"a cold query, n = {n:,}: at least {least} × as fast as {name}", slower, least, "×", True)
     passes = [float(row["most"]) for row in found["passes"]]
-    yield verdict("passes that prove an answer (info), λ₁ .03 to .3, λ₂ 0 to 1: at most 5", passes, 5, "passes")
+    yield verdict("passes of a query (info), λ₁ .03 to .3, λ₂ 0 to 1: at most 5", passes, 5, "passes")
 
 
 def speed_tables(found: dict[str, Any]) -> list[str]:
@@ -196,6 +197,9 @@ def speed_tables(found: dict[str, Any]) -> list[str]:
                 size = f"{row[what]['bytes'] / 2**20:.1f} MiB"
                 body.append((row["data"], f"{row['n']:,}", what, ms(row[what]["seconds"]), size, share))
     lines += table(("data", "n", "what", "time", "memory", "of the vectors'"), body)
+    lines += ["### The first call in a process", "", "One thread; compiling happens once a machine.", ""]
+    body = ((row["what"], ms(row["fresh"]), ms(row["kept"])) for row in found["first"])
+    lines += table(("call", "nothing compiled yet", "compiled code on the disk"), body)
     return [*lines, selector_data.HOW, ""]
 
 
@@ -221,8 +225,8 @@ MOVES = (
     "before; cold: the same call without them."
 )
 COUNTED = (
-    "Mean · most over queries of info['passes'] of engine.select: passes that check the answer against all rows; the "
-    "product that scores the rows comes on top. certified: the least share of certified answers in the line."
+    "Mean · most over queries of info['passes'] of engine.select: the product that scores all rows, and the passes "
+    "that check the answer against them. certified: the least share of certified answers in the line."
 )
 
 
