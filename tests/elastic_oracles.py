@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 from instances import clustered_rows, random_rows, unit
-from scipy.optimize import nnls
+from scipy.optimize import linprog, nnls
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet
 
@@ -79,6 +79,14 @@ def minimiser(rows, query, l1, l2):
         return model.fit(rows.T, query).coef_
 
 
+def shortest_fit(rows, query):
+    """(misfit, sum): how close non-negative weights come to the query, and the least sum of any that come so close."""
+    rows, query = as_float64(rows, query)
+    weights, misfit = nnls(rows.T, query, maxiter=1000 * len(rows))
+    fitted = linprog(np.ones(len(rows)), A_eq=rows.T, b_eq=rows.T @ weights, method="highs")
+    return misfit, fitted.fun if fitted.status == 0 else weights.sum()
+
+
 def sharp(rows, query, weights, l1):
     """The least singular value, of the largest, of the rows that may have a weight at λ₂ = 0: 0 where they depend."""
     rows, query = as_float64(rows, query)
@@ -95,7 +103,7 @@ def sharp(rows, query, weights, l1):
 def paper_fista(rows, query, l1, l2, steps):
     """Eq. 5 of the paper, transcribed."""
     rows, query = as_float64(rows, query)
-    bound = np.linalg.eigvalsh(rows @ rows.T)[-1] + l2
+    bound = max(np.linalg.eigvalsh(rows @ rows.T)[-1] + l2, 1e-300)
     w = y = np.zeros(len(rows))
     t = 1.0
     for _ in range(steps):

@@ -229,7 +229,7 @@ def judge(c, m, standing, chosen, weight, k, l1, l2):
     """Largest violation of the optimality conditions among the first m members, and the duality gap (0 without ridge).
 
     Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g = c − λ₁ the gap is a sum of squares, free
-    of cancellation: Σ (λ₂ w − g)² / 2λ₂ on the support, Σ g₊² / 2λ₂ off it.
+    of cancellation: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it.
     """
     worst, squares = 0.0, 0.0
     for j in range(m):
@@ -239,7 +239,7 @@ def judge(c, m, standing, chosen, weight, k, l1, l2):
     for i in range(k):
         off = c[chosen[i]] - l1 - l2 * weight[i]
         worst = max(worst, abs(off))
-        squares += off * off
+        squares += off * off - min(c[chosen[i]] - l1, 0.0) ** 2
     return worst, squares / (2 * l2) if l2 > 0 else 0.0
 
 

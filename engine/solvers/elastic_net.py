@@ -236,7 +236,8 @@ def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) ->
     gap[np.tile(l2 == 0, len(l1))] = np.nan
     sure = Solutions(ends, members, weights, residual, gap, passes, {})
     if (l2 == 0).any():
-        sure = replace(sure, members=members.copy(), tied=_represented(c, sure, tie_ends, ties, len(l2)))
+        sure = replace(sure, members=members.copy())
+        sure = replace(sure, tied=_represented(c, sure, tie_ends, ties, len(l2)))
     sure = sorted_solutions(sure)
     if not (late := np.flatnonzero(states == FULL)).size:
         return sure
@@ -344,9 +345,9 @@ def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
 def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
     """(P,) the largest violation of the optimality conditions and (P,) the duality gap (NaN at λ₂ = 0), whoever solved.
 
-    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; the gap is Σ (λ₂ w − g)² / 2λ₂ on it
-    and Σ g₊² / 2λ₂ off it, which is the difference of primal and dual objective without its cancellation. float64: rows
-    whose product, in the vectors' precision, may exceed λ₁ are scored again.
+    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it. The gap is
+    Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on it, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it: primal less dual objective, without the cancellation.
+    float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
     """
     points = points_of(c, s)
     device = points.device
@@ -367,8 +368,9 @@ def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Arra
         batch, index = open_.nonzero(as_tuple=True)
         off = exact.exact_relevance(batch, index) - first[at + batch]
         weight = held[batch, index]
+        low = torch.where(weight > 0, off.clamp_max(0), 0)
         off = torch.where(weight > 0, off - second[at + batch] * weight, off.clamp_min(0)).abs()
         residual.scatter_reduce_(0, at + batch, off, "amax")
-        squares.index_add_(0, at + batch, off * off)
+        squares.index_add_(0, at + batch, off * off - low * low)
     gap = torch.where(second > 0, squares / (2 * second), torch.nan)
     return residual.cpu().numpy(), gap.cpu().numpy()

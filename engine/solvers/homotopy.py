@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.solvers.active_set import (
+    DEPENDENT,
     DONE,
     IN,
     NOBODY,
@@ -108,7 +109,7 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
             ends[segments], levels[segments + 1] = end, below
             segments += 1
             nudge = 0.0
-            if wanted and k >= wanted:
+            if wanted and k == wanted and level - below > 1e-9 * scale:
                 break
         level = below
         if event == 0:
@@ -124,6 +125,8 @@ def follow(gram, rows, score, l2, lowest, wanted, most):
         if enter(factor, k, chosen, columns[slot[who]], columns[slot[who]][who], l2):
             chosen[k], weight[k], standing[who] = who, 0.0, IN
             k, joined, dropped = k + 1, who, NOBODY
+        elif 1.0 + c[who] < 1e-6:
+            standing[who] = DEPENDENT
         else:
             begin = True
     return levels[: segments + 1], ends[:segments], members[:end], ps[:end], qs[:end], segments < most

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 CERTIFIED = 1e-6
 """The residual, of the best score, up to which an answer counts as the minimiser."""
-LIMIT = 1e-9
+LIMIT = 1e-7
 """λ₁ in place of 0 where λ₂ is 0 too, of the best score: the limit of ever smaller λ₁."""
 LOWEST = 1e-6
 """A support of some size is looked for down to this λ₁, of the best score."""
@@ -85,7 +85,7 @@ def _first_parameter(c: Candidates, s: Setting, best: Array) -> tuple[Array, lis
     if s.l1 == 0 and s.l2 == 0 and s.solver == "exact":
         for b in range(c.batch):
             said[b].append("λ₁ = λ₂ = 0: taken as the limit of ever smaller λ₁, as the minimiser need not be unique")
-        values = np.maximum(LIMIT * best, np.finfo(np.float64).tiny)
+        values = np.maximum(LIMIT * best, 0)
     return values, said
 
 

@@ -65,6 +65,7 @@ class WeightPath:
         sizes = self.sizes
         if not len(sizes):
             return (float(self.levels[0]) if len(self.levels) else 0.0), 0
+        sizes = np.where(self.levels[:-1] - self.levels[1:] > 1e-9 * self.levels[0], sizes, 0)
         exact, more = np.flatnonzero(sizes == size), np.flatnonzero(sizes > size)
         t = int(exact[0] if len(exact) else more[0] if len(more) else np.argmax(sizes))
         return float(self.levels[t] + self.levels[t + 1]) / 2, int(sizes[t])

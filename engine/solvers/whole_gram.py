@@ -54,8 +54,9 @@ def by_gram(gram, scores, l1, l2, tolerance, first, start_weight, size):
                 )  # fmt: skip
                 rounds[at] += 1
                 more = False
-                if m < n:
+                if m < n or state != DONE:
                     duals(gram, slot, score, chosen, weight, k, everyone, n, c)
+                if m < n:
                     count = NONE
                     for j in range(n):
                         if not inside[j] and c[j] > lower + slack:

@@ -152,6 +152,8 @@ def by_rows(
                 for t in range(d):
                     point[t] -= w * row[t]
             least = lower - (rounding * np.sqrt(dot(point, point, d)) + underflow)
+            if ridge == 0:
+                least -= tolerance
             if len(codes):
                 near = near_by_codes(codes, step, slack, point, least, norm, inside, found)
             else:
