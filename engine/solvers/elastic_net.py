@@ -346,7 +346,8 @@ def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Arra
     """(P,) the largest violation of the optimality conditions and (P,) the duality gap (NaN at λ₂ = 0), whoever solved.
 
     l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it. The gap is
-    Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on it, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it: primal less dual objective, without the cancellation.
+    Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on it, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it: primal less dual objective, without the
+    cancellation.
     float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
     """
     points = points_of(c, s)
