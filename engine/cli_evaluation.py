@@ -297,7 +297,7 @@ def tune(
     """Choose a setting on one split, and report it on another beside the baseline."""
     import engine
     from engine.decoder import SET_SIZE
-    from engine.evaluation.export import export
+    from engine.evaluation.export import Use, export
     from engine.evaluation.objectives import Objective
     from engine.evaluation.tune import halved
     from engine.evaluation.tune import tune as run
@@ -338,4 +338,5 @@ def tune(
     for sentence in tuned.sentences:
         click.echo(sentence)
     if target:
-        click.echo("\n" + export(tuned.decoder, target).text)
+        use = Use(k=tuned.k, corpus=corpus, encoder=encoder, documents=len(space))
+        click.echo("\n" + export(tuned.decoder, target, use).text)

@@ -1,0 +1,306 @@
+"""A chosen decoder for use elsewhere: as Python, JSON or a command, and for vector stores, λ's direction converted."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Any, Literal
+from urllib.parse import quote
+
+from engine.decoder import DEPTH, SET_SIZE, Decoder
+from engine.errors import ParamError
+from engine.evaluation.points import as_json
+from engine.params import Param
+from engine.stages import Selector, Stage
+from engine.values import showable
+
+STAGES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
+"""The stages of a decoder, and what the command line writes before the flags of their parameters."""
+POOL = 1000
+"""So many documents a store's MMR looks at, where the decoder looks at all and nobody says how many those are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """Where a decoder is to be used; every field is a stand-in until somebody knows better.
+
+    k: how many documents a query gets; corpus: as load_dataset takes it; encoder: as embed takes it, None where the
+    corpus came with its vectors; query: a question; documents: how many the corpus has; collection, field: what the
+    store calls the documents, and their vectors.
+    """
+
+    k: int = 10
+    corpus: str = "numpy-api"
+    encoder: str | None = "bundled"
+    query: str = "your question"
+    documents: int | None = None
+    collection: str = "documents"
+    field: str = "embedding"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", SET_SIZE.check(self.k))
+        for name in ("corpus", "encoder", "query", "collection", "field"):
+            value = getattr(self, name)
+            if value is not None:
+                # No snippet can hold a NUL or half a character.
+                object.__setattr__(self, name, showable(str(value)).replace("\0", " "))
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """target: for what; title: the same for people; language: of the text, as code blocks name it; text: to paste, or
+    where it is not possible, why not."""
+
+    target: str
+    title: str
+    language: str
+    text: str
+    possible: bool = True
+
+
+@dataclass(frozen=True)
+class Form:
+    """How vector stores have a selector. search: by which of their searches; weight: the parameter that says how much
+    relevance counts, 1 being all that counts."""
+
+    search: Literal["similarity", "mmr"]
+    weight: str | None = None
+
+
+FORMS = {"top_k": Form("similarity"), "mmr": Form("mmr", "relevance_weight")}
+"""The one place that knows selectors by name. Stores offer two searches; that the one they call MMR maximises what our
+selector of that name maximises is a fact about their code, which no declaration of ours can hold. A selector that is
+not here cannot be expressed, and the snippet says so."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """write: the text for a decoder and its use; raises _Cannot."""
+
+    title: str
+    language: str
+    write: Callable[[Decoder, Use], str]
+
+
+class _Cannot(Exception):
+    """Why a target has no words for a decoder."""
+
+
+def export(decoder: Decoder, target: str, use: Use | None = None) -> Snippet:
+    """The decoder for one of TARGETS. Raises ParamError."""
+    if target not in TARGETS:
+        raise ParamError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
+    if not isinstance(decoder, Decoder):
+        raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
+    of = TARGETS[target]
+    try:
+        return Snippet(target, of.title, of.language, of.write(decoder, use or Use()))
+    except _Cannot as why:
+        return Snippet(target, of.title, "text", f"{of.title} cannot express this decoder: {why}.\n", possible=False)
+
+
+def exports(decoder: Decoder, use: Use | None = None) -> tuple[Snippet, ...]:
+    """The decoder for every target, in their order."""
+    return tuple(export(decoder, target, use) for target in TARGETS)
+
+
+def _shown(stage: Stage) -> list[tuple[Param, Any]]:
+    """Parameters with their values, without what few look for where it is at its default."""
+    values = [(p, getattr(stage, p.name)) for p in stage.spec.params]
+    return [(p, value) for p, value in values if not p.advanced or value != p.default]
+
+
+def _python(decoder: Decoder, use: Use) -> str:
+    stages = [(name, getattr(decoder, name)) for name, _ in STAGES]
+    made = [f"{name}={_made(stage)}" for name, stage in stages if stage is not None]
+    made += [f"depth={decoder.depth!r}"] if decoder.depth is not None else []
+    if use.encoder is None:
+        vectors = "dataset.vectors"
+        asked = [
+            "# Vectors of the encoder that made those of the corpus.",
+            'queries = engine.load_vectors("queries.npy")',
+        ]
+    else:
+        how = "" if use.encoder == Use().encoder else f", encoder={_literal(use.encoder)}"
+        vectors, asked = f"engine.embed(dataset.corpus{how})", [f"queries = [{_literal(use.query)}]"]
+    return _lines(
+        "import engine",
+        "",
+        f"dataset = engine.load_dataset({_literal(use.corpus)})",
+        f"space = engine.Space(dataset.corpus, {vectors})",
+        "decoder = engine.Decoder(",
+        *(f"    {part}," for part in made),
+        ")",
+        *asked,
+        f"ranking = engine.decode(decoder, space, queries, k={use.k})",
+        "for rows in ranking.index.tolist():",
+        "    print([dataset.corpus.ids[row] for row in rows if row >= 0])",
+    )
+
+
+def _made(stage: Stage) -> str:
+    params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
+    return f"engine.make({_literal(stage.spec.name)}{params})"
+
+
+def _json(decoder: Decoder, use: Use) -> str:
+    """`points.from_json` reads what stands under "decoder"."""
+    found = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
+    return json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def _command(decoder: Decoder, use: Use) -> str:
+    if use.encoder is None:
+        raise _Cannot("the corpus came with its own vectors, and a command can only ask in words")
+    words = ["frontier", "decode", "--corpus", use.corpus, "--query", use.query, "-k", SET_SIZE.text(use.k)]
+    words += [] if use.encoder == Use().encoder else ["--encoder", use.encoder]
+    for name, prefix in STAGES:
+        if (stage := getattr(decoder, name)) is not None:
+            words += [f"--{name}", stage.spec.name]
+            for param, value in _shown(stage):
+                words += [f"--{prefix}{param.flag[2:]}", param.text(value)]
+    if decoder.depth is not None:
+        words += [DEPTH.flag, DEPTH.text(decoder.depth)]
+    return shlex.join(words) + "\n"
+
+
+def _langchain(decoder: Decoder, use: Use) -> str:
+    search, weight, notes = _in_a_store(decoder)
+    kwargs: dict[str, Any] = {"k": _size(decoder, use)}
+    if search == "mmr":
+        kwargs["fetch_k"], said = _pool(decoder, use)
+        kwargs["lambda_mult"] = weight
+        notes += ["lambda_mult: 1 is pure relevance, as here.", *said]
+    return _lines(
+        *_comments("store: your vector store.", *notes),
+        "retriever = store.as_retriever(",
+        f"    search_type={_literal(search)},",
+        f"    search_kwargs={_literal(kwargs)},",
+        ")",
+        f"documents = retriever.invoke({_literal(use.query)})",
+    )
+
+
+QDRANT_MOST = 16_384
+
+
+def _qdrant(decoder: Decoder, use: Use) -> str:
+    search, weight, notes = _in_a_store(decoder)
+    asked = "vector"
+    if search == "mmr":
+        pool, said = _pool(decoder, use, QDRANT_MOST)
+        notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *said]
+        mmr = f"models.Mmr(diversity={_flipped(weight)!r}, candidates_limit={pool})"
+        asked = f"models.NearestQuery(nearest=vector, mmr={mmr})"
+    return _lines(
+        "from qdrant_client import models",
+        "",
+        *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
+        "found = client.query_points(",
+        f"    collection_name={_literal(use.collection)},",
+        f"    query={asked},",
+        f"    limit={_size(decoder, use)},",
+        ")",
+    )
+
+
+OPENSEARCH_MOST = 10_000
+OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
+
+
+def _opensearch(decoder: Decoder, use: Use) -> str:
+    """https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr"""
+    search, weight, notes = _in_a_store(decoder)
+    size = _size(decoder, use)
+    knn = {"vector": [0.12, 0.54, 0.91], "k": size}
+    body: dict[str, Any] = {"size": size, "query": {"knn": {use.field: knn}}}
+    first = ["vector: the query's embedding; the field's space_type: cosinesimil (others score on other scales)."]
+    if search == "mmr":
+        pool, said = _pool(decoder, use, OPENSEARCH_MOST)
+        knn["k"] = pool
+        body["ext"] = {"mmr": {"diversity": _flipped(weight), "candidates": pool}}
+        enabled = json.dumps(list(OPENSEARCH_FACTORIES))
+        first += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *said]
+        first += [f"OpenSearch 3.3 or newer, with cluster.search.enabled_system_generated_factories set to {enabled}."]
+    return _lines(
+        *_comments(*first, *notes),
+        f"POST /{quote(use.collection, safe='')}/_search",
+        json.dumps(body, ensure_ascii=False, indent=2, allow_nan=False),
+    )
+
+
+def _in_a_store(decoder: Decoder) -> tuple[str, float | None, list[str]]:
+    """By which search, with which weight of relevance, and what to note. Raises _Cannot."""
+    selector: Selector = decoder.select
+    form = FORMS.get(selector.spec.name)
+    if form is None:
+        raise _Cannot(f"vector stores search by similarity or MMR, and have nothing like {selector.spec.title}")
+    for param in selector.spec.params:
+        value = getattr(selector, param.name)
+        if param.name != form.weight and value != param.default:
+            raise _Cannot(f"it has no {param.label} ({param.symbol}), which is {param.text(value)} here")
+    if not decoder.retrieve.inner_product:
+        raise _Cannot(f"it ranks by vectors, not by {decoder.retrieve.label}")
+    if decoder.rerank is not None:
+        raise _Cannot(f"it does not rerank by {decoder.rerank.label}")
+    weight = None if form.weight is None else getattr(selector, form.weight)
+    return form.search, weight, ["The same answers need the same vectors, of length 1."]
+
+
+def _size(decoder: Decoder, use: Use) -> int:
+    """How many a query gets: no more than the pool holds."""
+    return min(use.k, decoder.depth or use.k)
+
+
+def _pool(decoder: Decoder, use: Use, most: int | None = None) -> tuple[int, list[str]]:
+    """How many documents a store's MMR is to look at, and what to note of it. Raises _Cannot."""
+    if decoder.depth is not None:
+        if most is not None and decoder.depth > most:
+            raise _Cannot(f"its MMR looks at {most:,} documents at most, and the pool here is {decoder.depth:,}")
+        return decoder.depth, []
+    pool = min(n for n in (max(use.documents or POOL, use.k), most) if n is not None)
+    if use.documents is not None and pool >= use.documents:
+        return pool, [f"MMR looks at all {pool:,} documents, as was measured here; fewer are faster."]
+    return pool, [
+        f"MMR looks at the {pool:,} nearest only; here all documents were looked at, so answers can differ. To measure "
+        f"what will run: {DEPTH.flag} {pool}."
+    ]
+
+
+def _flipped(weight: float) -> float:
+    """How much diversity counts, where relevance counts `weight`; without the noise of the subtraction."""
+    return float(f"{1 - weight:.12g}")
+
+
+def _comments(*notes: str) -> list[str]:
+    return [
+        line for note in notes for line in fill(note, 100, initial_indent="# ", subsequent_indent="#   ").split("\n")
+    ]
+
+
+def _literal(value: Any) -> str:
+    """The value in Python, strings in double quotes: JSON's strings are Python's too."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case dict():
+            return "{" + ", ".join(f"{_literal(key)}: {_literal(own)}" for key, own in value.items()) + "}"
+    return repr(value)
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines) + "\n"
+
+
+TARGETS = {
+    "python": Target("Python", "python", _python),
+    "json": Target("JSON", "json", _json),
+    "command": Target("Command line", "bash", _command),
+    "langchain": Target("LangChain", "python", _langchain),
+    "qdrant": Target("Qdrant", "python", _qdrant),
+    "opensearch": Target("OpenSearch", "http", _opensearch),
+}
+"""What a decoder can be exported to."""

@@ -1,0 +1,328 @@
+"""Finished cells as tables: frames, Parquet, CSV that no spreadsheet runs, Markdown and LaTeX with significance."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.data.cache import write as write_whole
+from engine.errors import DataError, ParamError
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.pairing import at, names
+from engine.evaluation.points import Point
+from engine.evaluation.statistics import ALPHA, LEVEL, RESAMPLES, compare
+from engine.stages import methods
+from engine.values import showable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A cell of text that begins so is a formula to a spreadsheet, and a formula can send data away or run programs."""
+LONG = ("method", "name", "label", "k", "split", "query", "metric", "value", "key")
+ALWAYS_TEXT = frozenset({"method", "name", "label", "retrieve", "rerank", "split", "query", "metric", "key", "digest"})
+PROVENANCE = "provenance."
+
+
+def frame(points: Iterable[Point]) -> DataFrame:
+    """One row a cell.
+
+    Columns: method, name (short, tells the rows apart), label (the decoder in full), select.<parameter>, retrieve,
+    retrieve.<parameter>, rerank, …, depth, k, split, queries (how many), a column a metric (its mean), left_out,
+    returned, milliseconds, key, digest, provenance.<what>. What a method does not have, or leaves unset, is missing;
+    the label tells the two apart.
+    """
+    import pandas as pd
+
+    points = list(points)
+    rows = [_sections(point, name) for point, name in zip(points, names(points), strict=True)]
+    columns = dict.fromkeys(column for section in zip(*rows, strict=True) for row in section for column in row)
+    flat = [{column: value for section in row for column, value in section.items()} for row in rows]
+    return pd.DataFrame({c: _column(c, [row.get(c) for row in flat]) for c in columns})
+
+
+def _sections(point: Point, name: str) -> tuple[dict[str, Any], ...]:
+    """A cell's row, in the parts whose columns stand together."""
+    chain = []
+    for role in ("select", "retrieve", "rerank"):
+        stage = point.decoder.get(role) or {}
+        own = {f"{role}.{param}": value for param, value in stage.items() if param != "name"}
+        chain.append(own if role == "select" else {role: stage.get("name"), **own})
+    asked = {"depth": point.decoder.get("depth"), "k": point.k, "split": point.split, "queries": len(point.queries)}
+    found = {"left_out": point.left_out, "returned": point.returned, "milliseconds": point.milliseconds}
+    return (
+        {"method": point.method, "name": name, "label": point.label},
+        *chain,
+        asked,
+        {metric: point.mean[metric] for metric in point.values},
+        found | {"key": point.key, "digest": point.digest},
+        {f"{PROVENANCE}{what}": value for what, value in point.provenance.items()},
+    )
+
+
+def per_query(points: Iterable[Point]) -> DataFrame:
+    """One row a cell, metric and query: method, name, label, k, split, query, metric, value, key.
+
+    value is missing where the metric does not exist for the query. Columns of text, which repeats, are categories.
+    """
+    import pandas as pd
+
+    points = list(points)
+    blocks = [
+        {"method": p.method, "name": name, "label": p.label, "k": p.k, "split": p.split, "metric": metric, "key": p.key}
+        for p, name in zip(points, names(points), strict=True)
+        for metric in p.values
+    ]
+    lists = [p.queries for p in points for _ in p.values]
+    sizes = [len(queries) for queries in lists]
+    found: dict[str, Any] = {}
+    for column in set(LONG) - {"query", "value"}:
+        codes, distinct = pd.factorize(np.array([showable(str(b[column])) for b in blocks], dtype=object))
+        found[column] = pd.Categorical.from_codes(np.repeat(codes, sizes), distinct)
+    found["k"] = np.repeat(np.array([b["k"] for b in blocks], dtype=np.int64), sizes)
+    found["query"] = pd.Categorical(np.array([showable(q) for queries in lists for q in queries], dtype=object))
+    values = [np.asarray(column, dtype=np.float64) for p in points for column in p.values.values()]
+    found["value"] = np.concatenate([np.empty(0), *values])
+    return pd.DataFrame({column: found[column] for column in LONG})
+
+
+def write(table: DataFrame, path: str | Path) -> Path:
+    """Write a frame as .parquet or .csv, whole or not at all; `read` gives it back.
+
+    CSV: UTF-8, RFC 4180; what is missing is an empty cell. Text that a spreadsheet would take for a formula (it begins
+    with = + - @, tab or carriage return) gets an apostrophe before it, be it a cell or a column's name; so does text
+    that has apostrophes before such a character already. Numbers stay as they are. To read the file with anything but
+    `read`, drop one apostrophe wherever apostrophes stand before one of these characters. Raises ParamError for
+    another suffix, FrontierError where it cannot write.
+    """
+    path = Path(path)
+    match path.suffix.lower():
+        case ".parquet":
+            write_whole(path, lambda file: table.to_parquet(file, index=False))
+        case ".csv":
+            write_whole(path, as_csv(table).encode("utf-8"))
+        case suffix:
+            raise ParamError(f"a table is written as .parquet or .csv; got {suffix or 'no suffix'!r}")
+    return path
+
+
+def as_csv(table: DataFrame) -> str:
+    """A frame as the text of a CSV file, as `write` has it."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\r\n")
+    writer.writerow([guarded(str(name)) for name in table.columns])
+    columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in table.columns]
+    for row in zip(*columns, strict=True):
+        writer.writerow([guarded(value) if isinstance(value, str) else value for value in row])
+    return stream.getvalue()
+
+
+def guarded(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula; `unguarded` is its inverse."""
+    return "'" + text if text.lstrip("'").startswith(FORMULA) else text
+
+
+def unguarded(cell: str) -> str:
+    """The text of a cell that `guarded` wrote."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(FORMULA) else cell
+
+
+def read(path: str | Path) -> DataFrame:
+    """What `write` wrote; ids stay text, however much they look like numbers. Raises DataError."""
+    import pandas as pd
+
+    path = Path(path)
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pd.read_parquet(path)
+        csv.field_size_limit(2**31 - 1)
+        with open(path, encoding="utf-8", newline="") as file:
+            # Not pandas, which stops at a NUL and takes 007 and NA for what they are not.
+            head, *rows = list(csv.reader(file, strict=True)) or [[]]
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from None
+    if any(len(row) != len(head) for row in rows):
+        raise DataError(f"{path} is no table: every row must have as many cells as the first")
+    cells = zip(*rows, strict=True) if rows else [()] * len(head)
+    table = {unguarded(name): [unguarded(cell) for cell in column] for name, column in zip(head, cells, strict=True)}
+    return pd.DataFrame({name: _column(name, _parsed(name, column)) for name, column in table.items()})
+
+
+def _is_text(name: str) -> bool:
+    return name in ALWAYS_TEXT or name.startswith(PROVENANCE)
+
+
+def _parsed(name: str, cells: Sequence[str]) -> list[Any]:
+    """Cells as values: what is no text is a number or a switch where all of a column are; an empty cell is missing."""
+    if _is_text(name):
+        return [cell or None if name in ("retrieve", "rerank") else cell for cell in cells]
+    for kind in ({"True": True, "False": False}.__getitem__, int, float):
+        try:
+            return [kind(cell) if cell else None for cell in cells]
+        except (KeyError, ValueError):
+            continue
+    return [cell or None for cell in cells]
+
+
+def _column(name: str, values: Sequence[Any]) -> Any:
+    """A column of one type: text, or where all that is there is alike switches, whole numbers, numbers."""
+    import pandas as pd
+
+    there = [value for value in values if value is not None]
+    kinds = {type(value) for value in there}
+    if not _is_text(name):
+        if kinds <= {int, float} and (float in kinds or not kinds):
+            return pd.array([np.nan if v is None else float(v) for v in values], dtype="float64")
+        if kinds == {int}:
+            return pd.array(values, dtype="int64" if len(there) == len(values) else "Int64")
+        if kinds == {bool}:
+            return pd.array(values, dtype="bool" if len(there) == len(values) else "boolean")
+    return pd.array([None if v is None else showable(str(v)) for v in values], dtype="string")
+
+
+@dataclass(frozen=True)
+class Results:
+    """A table of decoders for people to read.
+
+    head: titles of the columns; rows: cells of text, the decoder's name first; marks: for every cell 1 or −1 where a
+    difference to the baseline can be told, and which way, else 0; caption: what is shown, and how it was tested.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[tuple[int, ...], ...]
+    caption: str
+
+
+def results(
+    points: Iterable[Point],
+    metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
+    baseline: Any = None,
+    k: int = 10,
+    *,
+    digits: int = 4,
+    resamples: int = RESAMPLES.default,
+    seed: int = 0,
+) -> Results:
+    """Every point at k in every metric, with what can be told of its difference to the baseline.
+
+    points: of one split; baseline: as `compare` takes it, by default the point of the first registered selector. The
+    means are over the queries on which all have the metric, which the caption counts. Raises ParamError or DataError.
+    """
+    there = list({p.label: p for p in at(points, k)}.values())
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
+    first = _first(there, next(iter(methods("selector"))) if baseline is None else baseline)
+    there = [first, *(p for p in there if p.label != first.label)]
+    if len(there) < 2:
+        raise DataError("there is nothing to compare: give the baseline and at least one other point")
+    compared = {m: compare(there, m, first, k, resamples=resamples, seed=seed) for m in metrics}
+    rows = {m: {row.label: row for row in own} for m, own in compared.items()}
+    short = any(p.returned < p.k - 1e-9 for p in there)
+    cells, marks = [], []
+    for p, name in zip(there, names(there), strict=True):
+        line, told = [name], [0]
+        for m in metrics:
+            row = rows[m].get(p.label)
+            value = compared[m][0].baseline_mean if p is first and compared[m] else row and row.mean
+            line.append("–" if value is None else f"{value:.{digits}f}".replace("-", "−"))
+            told.append(int(np.sign(row.difference)) if row and row.told else 0)
+        cells.append((*line, f"{p.returned:.1f}") if short else tuple(line))
+        marks.append((*told, 0) if short else tuple(told))
+    head = ("Decoder", *(f"{_title(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
+    counts = {m: own[0].queries if own else 0 for m, own in compared.items()}
+    tests = max(len(own) for own in compared.values())
+    return Results(head, tuple(cells), tuple(marks), _caption(first, cells[0][0], counts, tests, resamples))
+
+
+def _first(points: Sequence[Point], baseline: Any) -> Point:
+    """The point that `baseline` means."""
+    if not isinstance(baseline, str):
+        return baseline
+    for called in ([p.label for p in points], names(points), [p.method for p in points]):
+        fitting = [p for p, name in zip(points, called, strict=True) if name == baseline]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give the label of one of them")
+    raise ParamError(f"baseline must be one of the points; none is called {baseline!r}")
+
+
+def _caption(base: Point, name: str, counts: dict[str, int], tests: int, resamples: int) -> str:
+    if len(set(counts.values())) == 1:
+        over = f"{next(iter(counts.values())):,}"
+    else:
+        over = ", ".join(f"{_title(m)} {count:,}" for m, count in counts.items())
+    split = f", split {base.split}" if base.split else ""
+    holm = f" after Holm's correction over {tests} decoders for each metric" if tests > 1 else ""
+    return (
+        f"Means at k = {base.k}{split}; queries on which all have the metric: {over} of {len(base.queries):,}. "
+        f"↑ ↓: more or less than {name}, where a two-sided paired randomisation test ({resamples:,} resamples) has "
+        f"p < {ALPHA:g}{holm} and the {100 * LEVEL:g} % paired bootstrap interval of the difference does not hold 0."
+    )
+
+
+ARROWS = {0: "", 1: " ↑", -1: " ↓"}
+
+
+def markdown(table: Results) -> str:
+    """The table in Markdown, its caption above."""
+    lines = [
+        "| " + " | ".join(map(_in_markdown, table.head)) + " |",
+        "| --- |" + " ---: |" * (len(table.head) - 1),
+    ]
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        cells = (_in_markdown(cell) + ARROWS[mark] for cell, mark in zip(row, marks, strict=True))
+        lines.append("| " + " | ".join(cells) + " |")
+    return f"{_in_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
+
+
+def latex(table: Results, label: str = "tab:frontier") -> str:
+    """The table in LaTeX, for the package booktabs."""
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        f"  \\caption{{{_in_latex(table.caption)}}}",
+        f"  \\label{{{re.sub(r'[^A-Za-z0-9:._-]', '-', label)}}}",
+        f"  \\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
+        r"    \toprule",
+        f"    {' & '.join(map(_in_latex, table.head))} \\\\",
+        r"    \midrule",
+    ]
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        cells = (_in_latex(cell + ARROWS[mark].strip()) for cell, mark in zip(row, marks, strict=True))
+        lines.append(f"    {' & '.join(cells)} \\\\")
+    return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
+
+
+def _in_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|~$&#])", r"\\\1", _line(text))
+
+
+LATEX = {
+    **{c: f"\\{c}" for c in "{}$&#_%"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"→": r"$\rightarrow$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "−": "$-$", "–": "--", "…": r"\ldots{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+    **{"α": r"$\alpha$", "λ": r"$\lambda$", "θ": r"$\theta$", "κ": r"$\kappa$", "δ": r"$\delta$"},
+}
+"""What LaTeX has other ways to write, and the letters that metrics and parameters have."""
+
+
+def _in_latex(text: str) -> str:
+    return "".join(LATEX.get(c, c) for c in _line(text))
+
+
+def _line(text: str) -> str:
+    """As one line of characters that can be shown."""
+    return " ".join("".join(c if c.isprintable() else " " for c in showable(text)).split())
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else metric
