@@ -105,6 +105,23 @@ def test_a_pool_of_everything_is_no_pool(name):
 
 
 @each_selector
+@pytest.mark.parametrize("family", ["random", "clustered", "duplicated", "degenerate"])
+def test_nested_answers_begin_with_those_for_a_smaller_k(name, family):
+    """From k = 2 on, where a selector says so; sweeps rely on it."""
+    if not SELECTORS[name].cls.nested:
+        pytest.skip(f"{name} chooses anew for every k")
+    for seed, n in enumerate((11, 30, 200)):
+        rows, queries = problem(family, seed, n=n, d=6)
+        for params in settings(name):
+            for pool in (None, 9):
+                large = engine.select(name, rows, queries, k=8, pool=pool, **params)
+                for k in (2, 3):
+                    small = engine.select(name, rows, queries, k=k, pool=pool, **params)
+                    assert torch.equal(small.index, large.index[:, :k])
+                    assert torch.allclose(small.gain, large.gain[:, :k], atol=1e-5)
+
+
+@each_selector
 def test_first_pick_is_the_most_relevant(name):
     if name == "nnn":
         pytest.skip("its support may leave the most relevant document out (METHODS, common rules)")

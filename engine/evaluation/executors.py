@@ -1,19 +1,21 @@
 """Where the units of a sweep are computed: here, in processes of this machine, or on a Dask cluster.
 
-Each yields points as they are finished and raises Cancelled when stopped. A worker that dies costs the unit it was at,
+Each yields points as they are finished and raises Cancelled when stopped. A worker that dies costs the units it was at,
 which another one computes again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import Any
@@ -27,7 +29,9 @@ from engine.solvers.threads import limit_blas
 LOOK = 0.2
 """Seconds between two looks at whether to stop."""
 ATTEMPTS = 3
-"""A unit that takes its worker down so often is given up."""
+"""Workers that die so often in a row, with nothing finished between, are given up; so is a unit on a cluster."""
+ANSWER = 10
+"""Seconds that a scheduler, and the first of its workers, has to answer."""
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
 
 
@@ -38,39 +42,64 @@ def here(task: Task, units: Sequence[Unit], stop: Stop | None) -> Iterator[Point
 
 
 def on_processes(task: Task, units: Sequence[Unit], workers: int, stop: Stop | None) -> Iterator[Point]:
-    """In `workers` processes of one thread each; a pool that breaks is made anew with what is left."""
-    open_ = deque((unit, 1) for unit in units)
+    """In `workers` processes of one thread each.
+
+    Whose worker died cannot be told from who waited beside it: all of them are computed again at the end, one at a
+    time. So is everything when nothing was finished before, as where there is memory for one worker only. Raises
+    FrontierError when workers die at what is left, ATTEMPTS times in a row.
+    """
+    waiting, lost, deaths = deque(units), deque(), 0
+    while waiting or lost:
+        if not waiting or deaths:
+            waiting, lost, workers = waiting + lost, deque(), 1
+        finished, fallen = yield from _pooled(task, waiting, workers, stop)
+        lost.extend(fallen)
+        deaths = 0 if finished or not fallen else deaths + 1
+        if deaths == ATTEMPTS:
+            raise FrontierError(
+                f"workers keep dying, the last one at {fallen[0].decoders[0].label}: perhaps for want of memory, or "
+                "the script that sweeps lacks its if __name__ == '__main__'"
+            )
+
+
+def _pooled(
+    task: Task, waiting: deque[Unit], workers: int, stop: Stop | None
+) -> Generator[Point, None, tuple[int, list[Unit]]]:
+    """The points of the units, until all are taken from `waiting` or a worker dies and the others with it.
+
+    Returns how many units were finished, and those that were lost.
+    """
     context = multiprocessing.get_context("spawn")
-    while open_:
-        halt = context.Event()
-        pool = ProcessPoolExecutor(min(workers, len(open_)), context, _ready, (task, halt, os.getpid()))
-        running: dict[Future, tuple[Unit, int]] = {}
-        try:
-            broken = False
-            while (open_ or running) and not broken:
-                while open_ and len(running) < 2 * workers:
-                    unit, attempt = open_.popleft()
-                    running[pool.submit(_compute, packed(unit))] = (unit, attempt)
-                if stop is not None and stop.is_set():
-                    raise Cancelled(STOPPED)
-                for future in wait(running, LOOK, FIRST_COMPLETED).done:
-                    unit, attempt = running.pop(future)
-                    try:
-                        points = future.result()
-                    except BrokenProcessPool:
-                        broken = True
-                        open_.append((unit, attempt))
-                        continue
-                    yield from points
-            # Whose worker died cannot be told from who only waited beside it.
-            open_.extend((unit, attempt) for unit, attempt in running.values())
-            if broken:
-                open_ = deque((unit, attempt + 1) for unit, attempt in open_)
-                if any(attempt > ATTEMPTS * len(units) for _, attempt in open_):
-                    raise FrontierError("workers keep dying, perhaps for want of memory; try fewer workers")
-        finally:
-            halt.set()
-            pool.shutdown(wait=not (stop is not None and stop.is_set()), cancel_futures=True)
+    # Shared without a lock, which a worker that is killed could take with it.
+    halt = context.RawValue("b", 0)
+    pool = ProcessPoolExecutor(min(workers, len(waiting)), context, _ready, (task, halt, os.getpid()))
+    running: dict[Future, Unit] = {}
+    finished, lost, whole = 0, [], True
+    try:
+        while running or (waiting and whole):
+            if stop is not None and stop.is_set():
+                raise Cancelled(STOPPED)
+            # One worker gets one unit, so that it is known what it died at; several find the next one waiting.
+            while waiting and whole and len(running) < (2 * workers if workers > 1 else 1):
+                try:
+                    running[pool.submit(_compute, packed(waiting[0]))] = waiting[0]
+                    waiting.popleft()
+                except BrokenProcessPool:
+                    whole = False
+            for future in wait(running, LOOK, FIRST_COMPLETED).done:
+                unit = running.pop(future)
+                try:
+                    points = future.result()
+                except BrokenProcessPool:
+                    lost.append(unit)
+                    whole = False
+                    continue
+                yield from points
+                finished += 1
+    finally:
+        halt.value = 1
+        pool.shutdown(wait=not (stop is not None and stop.is_set()), cancel_futures=True)
+    return finished, lost
 
 
 _TASK: Task | None = None
@@ -98,42 +127,68 @@ def _end_with(parent: int) -> None:
 
 def _compute(unit: Mapping[str, Any]) -> list[Point]:
     assert _TASK is not None
-    return computed(_TASK, unpacked(unit), _HALT.is_set)
+    return computed(_TASK, unpacked(unit), lambda: bool(_HALT.value))
 
 
 def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Iterator[Point]:
-    """On the workers of a Dask scheduler, which tries a unit again where its worker was lost."""
+    """On the workers of a Dask scheduler, which tries a unit again where its worker was lost.
+
+    What a worker is at when the sweep is stopped it finishes, for nothing.
+    """
     try:
-        from dask.distributed import Client, as_completed
+        from dask.distributed import Client, KilledWorker
     except ImportError:
         raise FrontierError("cluster needs Dask: pip install 'frontier-retrieval[cluster]'") from None
     try:
-        client = Client(address, timeout=10, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise FrontierError(f"no Dask scheduler answers at {address!r}: {error}") from None
+        _reach(address)
+        client = Client(address, timeout=ANSWER, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise FrontierError(f"no Dask scheduler answers at {address!r}: {str(error) or 'time is up'}") from None
     with client:
-        data = client.scatter(task, broadcast=True, hash=False)
-        futures = [client.submit(_remote, data, packed(unit), pure=False, retries=ATTEMPTS) for unit in units]
-        finished = as_completed(futures)
-        watcher = threading.Event()
-        if stop is not None:
-            threading.Thread(target=_cancel, args=(client, futures, stop, watcher), daemon=True).start()
         try:
-            for future in finished:
+            client.wait_for_workers(1, timeout=ANSWER)
+        except TimeoutError:
+            raise FrontierError(f"the Dask scheduler at {address!r} has no workers") from None
+        data = client.scatter(task, broadcast=True, hash=False)
+        futures = {client.submit(_remote, data, packed(u), pure=False, retries=ATTEMPTS): u for u in units}
+        done: queue.SimpleQueue = queue.SimpleQueue()
+        for future in futures:
+            future.add_done_callback(done.put)
+        try:
+            while futures:
                 if stop is not None and stop.is_set():
                     raise Cancelled(STOPPED)
-                yield from future.result()
+                try:
+                    future = done.get(timeout=LOOK)
+                    points = future.result()
+                except queue.Empty:
+                    continue
+                except KilledWorker as error:
+                    what = futures[future].decoders[0].label
+                    raise FrontierError(f"workers keep dying at {what}, perhaps for want of memory: {error}") from None
+                except CancelledError:
+                    raise FrontierError(
+                        f"the cluster at {address!r} lost the sweep; sweep again: what is finished is kept in the store"
+                    ) from None
+                # The cluster keeps what a future holds.
+                futures.pop(future)
+                future.release()
+                yield from points
         finally:
-            watcher.set()
             with suppress(Exception):
-                client.cancel(futures, force=True)
+                client.cancel(list(futures), force=True)
 
 
-def _cancel(client: Any, futures: list[Any], stop: Stop, done: threading.Event) -> None:
-    while not done.wait(LOOK):
-        if stop.is_set():
-            client.cancel(futures, force=True)
-            return
+def _reach(address: str) -> None:
+    """Raise OSError or ValueError where no Dask answers: a Client that fails holds up the end of its process."""
+    from distributed.comm import connect
+
+    async def greet() -> None:
+        await (await connect(address, timeout=ANSWER / 2)).close()
+
+    # In a thread of its own, as a notebook's has a loop already.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, asyncio.wait_for(greet(), ANSWER)).result()
 
 
 def _remote(task: Task, unit: Mapping[str, Any]) -> list[Point]:

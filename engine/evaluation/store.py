@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +23,16 @@ COLUMNS = (
     'key, decoder, label, method, k, split, queries, metrics, "values", left_out, returned, milliseconds, '
     "provenance, digest"
 )
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells (
+TABLES = {
+    "queries": "CREATE TABLE queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID",
+    "cells": """
+CREATE TABLE cells (
     key TEXT PRIMARY KEY, decoder TEXT NOT NULL, label TEXT NOT NULL, method TEXT NOT NULL, k INTEGER NOT NULL,
     split TEXT NOT NULL, queries TEXT NOT NULL REFERENCES queries, metrics TEXT NOT NULL, "values" BLOB NOT NULL,
     left_out INTEGER NOT NULL, returned REAL NOT NULL, milliseconds REAL NOT NULL, provenance TEXT NOT NULL,
     digest TEXT NOT NULL, finished TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
-);
-"""
+)""",
+}
 
 
 class Store:
@@ -43,15 +46,15 @@ class Store:
         if not self.path.parent.is_dir():
             raise DataError(f"store must lie in a folder that exists; there is no {str(self.path.parent)!r}")
         with self._open() as db:
-            found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found not in (0, VERSION):
-                raise DataError(f"{self.path} is of another version of Frontier (format {found}, not {VERSION})")
-            if found == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
-            # Written ahead: a reader never waits, and a process that dies leaves whole cells only.
-            db.execute("PRAGMA journal_mode = WAL")
-            db.executescript(SCHEMA)
-            db.execute(f"PRAGMA user_version = {VERSION}")
+            if not self._made(db):
+                # In one transaction, and asked again within: another process may be making the same file.
+                db.execute("BEGIN IMMEDIATE")
+                if not self._made(db):
+                    for table in TABLES.values():
+                        db.execute(table)
+                    db.execute(f"PRAGMA user_version = {VERSION}")
+                db.execute("COMMIT")
+            _write_ahead(db)
 
     def put(self, cell: Point) -> bool:
         """Keep a cell; False where it was there already."""
@@ -78,35 +81,75 @@ class Store:
             return {key for (key,) in db.execute("SELECT key FROM cells")} & set(keys)
 
     def points(self, keys: Collection[str] | None = None) -> Iterator[Point]:
-        """The cells, in the order in which they were finished; of these keys only, where given.
+        """The cells, in the order in which they were kept; of these keys only, where given.
 
-        Raises DataError for a cell whose values are not those that were written.
+        What others write meanwhile is not among them. Raises DataError for a cell whose values are not those that were
+        written.
         """
         wanted = None if keys is None else set(keys)
         with self._open() as db:
+            # One view of the file for both.
+            db.execute("BEGIN")
             lists = dict(db.execute("SELECT digest, ids FROM queries"))
-            rows = db.execute(f"SELECT {COLUMNS} FROM cells ORDER BY finished, key")
-            for key, decoder, label, method, k, split, asked, metrics, values, left_out, *rest in rows:
-                if wanted is not None and key not in wanted:
+            for row in db.execute(f"SELECT {COLUMNS} FROM cells ORDER BY rowid"):
+                if wanted is not None and row[0] not in wanted:
                     continue
-                returned, milliseconds, provenance, digest = rest
-                names, queries = json.loads(metrics), tuple(json.loads(lists[asked]))
-                table = np.frombuffer(values, dtype="<f8")
-                found = dict(zip(names, table.reshape(len(names), -1), strict=True))
-                if result_digest(key, found) != digest or table.size != len(names) * len(queries):
+                try:
+                    found = _point(row, lists)
+                except (ValueError, KeyError, TypeError):
                     raise DataError(
-                        f"{self.path}: the cell {label} at k = {k} is damaged; delete the file, sweep again"
-                    )
-                yield Point(
-                    json.loads(decoder), label, method, k, split, queries, found, means(found), left_out, returned,
-                    milliseconds, json.loads(provenance), key, digest,
-                )  # fmt: skip
+                        f"{self.path}: the cell {row[2]} at k = {row[4]} is damaged; delete the file, sweep again"
+                    ) from None
+                yield found
+
+    def _made(self, db: sqlite3.Connection) -> bool:
+        """Whether the tables are there; a DataError where others are."""
+        # Tables first: they and the version were written at once.
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return False
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        if "cells" not in tables or not found:
+            raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
+        if found != VERSION:
+            raise DataError(f"{self.path} is of another version of Frontier (format {found}, not {VERSION})")
+        return True
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """A connection of this thread's own."""
         try:
             with closing(sqlite3.connect(self.path, timeout=WAIT)) as db:
+                # Bytes that are no text are damage, and found out as such.
+                db.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 yield db
         except sqlite3.DatabaseError as error:
             raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}") from None
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Have changes written ahead: a reader never waits, and a process that dies leaves whole cells only."""
+    until = time.monotonic() + WAIT
+    while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # While others use the file this fails at once, whatever the time to wait.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def _point(row: Sequence[Any], lists: Mapping[str, str]) -> Point:
+    """A row as a Point; ValueError, KeyError or TypeError where it is not as it was written."""
+    key, decoder, label, method, k, split, asked, metrics, values, left_out, *rest = row
+    returned, milliseconds, provenance, digest = rest
+    names, queries = json.loads(metrics), tuple(json.loads(lists[asked]))
+    table = np.frombuffer(values, dtype="<f8").reshape(len(names), len(queries))
+    found = dict(zip(names, table, strict=True))
+    if result_digest(key, found) != digest:
+        raise ValueError
+    return Point(
+        json.loads(decoder), label, method, k, split, queries, found, means(found), left_out, returned, milliseconds,
+        json.loads(provenance), key, digest,
+    )  # fmt: skip

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import groupby, product
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from engine.decoder import SET_SIZE, Decoder, decode_grid, family, query_batch
 from engine.errors import Cancelled, DataError, ParamError
+from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.points import Point, as_json, from_json, key_of, point
 from engine.evaluation.store import Store
@@ -35,7 +40,7 @@ class Task:
     space: Space
     vectors: Embeddings
     qrels: Qrels | None
-    aspects: Mapping[str, Mapping[str, frozenset[str]]] | None
+    aspects: Aspects | None
     metrics: tuple[str, ...]
     split: str
     data: Mapping[str, str]
@@ -50,7 +55,7 @@ class Unit:
 
 
 def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
-    """Decoders over a selector's declared parameters: `points` values each, fewer where its paper names them.
+    """Decoders over a selector's declared parameters: `points` values each, or those that its paper names.
 
     fixed: parameters that stay as given. Raises ParamError.
     """
@@ -71,7 +76,7 @@ def sweep(
     metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
     *,
     split: str = "",
-    aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+    aspects: Aspects | None = None,
     store: Store | str | Path | None = None,
     workers: int | None = None,
     cluster: str | None = None,
@@ -86,31 +91,55 @@ def sweep(
     its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises ParamError or
     DataError before the first cell, and Cancelled when stopped: what is finished is in the store.
     """
-    ks = (k,) if isinstance(k, int) else tuple(dict.fromkeys(k))
-    ks = tuple(sorted(SET_SIZE.check(value) for value in ks))
-    if not ks or not decoders:
-        raise ParamError(f"decoders and k must hold at least one each; got {len(decoders)} decoders, k {k!r}")
-    for decoder in decoders:
-        if not isinstance(decoder, Decoder):
-            raise ParamError(f"decoders must be engine.Decoder; got {decoder!r}")
-    names = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
+    wanted = list(dict.fromkeys(_several(decoders, "decoders", "a list of engine.Decoder", Decoder)))
+    sizes = [k] if isinstance(k, Number) else _several(k, "k", "a whole number or a list of them")
+    ks = tuple(sorted({SET_SIZE.check(size) for size in sizes}))
+    named = [metrics] if isinstance(metrics, str) else _several(metrics, "metrics", "a list of names", str)
+    names = tuple(dict.fromkeys(named))
     if unknown := [m for m in names if m not in METRICS]:
         raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ParamError(f"workers must be a whole number in [1, ∞) or None; got {workers!r}")
+    if cluster is not None and not (isinstance(cluster, str) and cluster):
+        raise ParamError(f"cluster must be the address of a Dask scheduler, tcp://host:port, or None; got {cluster!r}")
     if workers and cluster:
         raise ParamError("give workers or cluster, not both")
-    if not isinstance(queries, Queries | Embeddings):
-        raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
+    for name, value, right, what in (
+        ("space", space, isinstance(space, Space), "an engine.Space"),
+        ("queries", queries, isinstance(queries, Queries | Embeddings), "engine.Queries or engine.Embeddings"),
+        ("qrels", qrels, qrels is None or isinstance(qrels, Qrels), "engine.Qrels, as data.qrels['test'] is, or None"),
+        ("split", split, isinstance(split, str), "text"),
+        ("aspects", aspects, aspects is None or isinstance(aspects, Mapping), "a mapping, as data.aspects is, or None"),
+        ("store", store, store is None or isinstance(store, Store | str | Path), "a path, a Store or None"),
+        ("progress", progress, progress is None or callable(progress), "callable or None"),
+        ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
+    ):
+        if not right:
+            raise DataError(f"{name} must be {what}; got {type(value).__name__}")
     if not len(queries):
         raise DataError("queries must hold at least one query; got none")
     ids = queries.ids
     vectors = Embeddings(query_batch(space, queries).vectors.cpu(), ids, space.embeddings.encoder)
-    task = Task(space, vectors, qrels, aspects, names, split, _data(space, vectors, qrels, aspects))
+    if not any(METRICS[m].needs == "aspects" for m in names):
+        aspects = None
+    task = Task(space, vectors, qrels, aspects, names, split, {})
     # Whatever cannot be measured says so now.
-    _measured(task, Ranking(_nothing(min(ks), len(ids)), _nothing(min(ks), len(ids)).double(), ()), min(ks), ids)
+    _measured(task, _nothing(len(ids), min(ks)), min(ks))
+    task = replace(task, data=_data(space, vectors, qrels, aspects))
     kept = Store(store) if isinstance(store, str | Path) else store
-    return _points(task, list(dict.fromkeys(decoders)), ks, kept, workers, cluster, progress, stop)
+    return _points(task, wanted, ks, kept, workers, cluster, progress, stop)
+
+
+def _several(values: Any, name: str, what: str, kind: type = object) -> list[Any]:
+    """The values as a list, or a ParamError that names the argument."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ParamError(f"{name} must be {what}; got {values!r}")
+    found = list(values)
+    if not found:
+        raise ParamError(f"{name} must hold at least one; got none")
+    if wrong := [value for value in found if not isinstance(value, kind)]:
+        raise ParamError(f"{name} must be {what}; got {wrong[0]!r} among them")
+    return found
 
 
 def _points(
@@ -143,12 +172,14 @@ def _points(
         finished = on_cluster(task, units, cluster, stop)
     else:
         finished = here(task, units, stop)
-    for found in finished:
-        if store:
-            store.put(found)
-        done += 1
-        report(done, total, "sweeping")
-        yield found
+    # Whatever happens here, workers are told to end.
+    with closing(finished):
+        for found in finished:
+            if store:
+                store.put(found)
+            done += 1
+            report(done, total, "sweeping")
+            yield found
 
 
 def _units(decoders: Sequence[Decoder], ks: tuple[int, ...], missing: set[tuple[Decoder, int]]) -> Iterator[Unit]:
@@ -171,6 +202,8 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     """The points of a unit; raises Cancelled between two blocks of queries when stopped."""
     ids, largest = task.vectors.ids, max(unit.ks)
     answers: list[list[Ranking]] = []
+    # What is compiled in a process's first call is no part of the time that a query takes.
+    type(unit.decoders[0].select).warm()
     started = time.perf_counter()
     for at in range(0, len(ids), BLOCK):
         if stopped():
@@ -182,7 +215,7 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     for decoder, parts in zip(unit.decoders, zip(*answers, strict=True), strict=True):
         ranking = Ranking.joined([Ranking(part.index.cpu(), part.gain.cpu(), part.info) for part in parts])
         for k in unit.ks:
-            values, left_out = _measured(task, ranking, k, ids)
+            values, left_out = _measured(task, ranking, k)
             returned = float((ranking.index[:, :k] >= 0).sum(1).double().mean())
             known = {"left_out": left_out, "returned": returned, "milliseconds": took}
             place = {"data": task.data, "device": task.space.device.type}
@@ -190,28 +223,24 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     return points
 
 
-def _measured(task: Task, ranking: Ranking, k: int, ids: Sequence[str]) -> tuple[dict[str, np.ndarray], int]:
-    extra = {"aspects": task.aspects} if task.aspects is not None else {}
-    found = measure(ranking, task.space, task.vectors, task.qrels, k, task.metrics, **extra)
-    return {
-        name: np.array([found.per_query[name].get(q, np.nan) for q in ids], dtype=np.float64) for name in task.metrics
-    }, found.left_out
+def _measured(task: Task, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
+    found = measure(ranking, task.space, task.vectors, task.qrels, k, task.metrics, task.aspects)
+    return dict(found.values), found.left_out
 
 
-def _nothing(k: int, count: int) -> Any:
-    import torch
+def _nothing(count: int, k: int) -> Ranking:
+    index = torch.full((count, k), -1)
+    return Ranking(index, index.double(), ())
 
-    return torch.full((count, k), -1, dtype=torch.int64)
 
-
-def _data(space: Space, vectors: Embeddings, qrels: Qrels | None, aspects: Any) -> dict[str, str]:
+def _data(space: Space, vectors: Embeddings, qrels: Qrels | None, aspects: Aspects | None) -> dict[str, str]:
     """Digests of all that a cell is computed from."""
     found = {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest, "queries": vectors.digest}
     if qrels is not None:
         found["qrels"] = qrels.digest
     if aspects is not None:
-        flat = (part for q in sorted(aspects) for a in sorted(aspects[q]) for part in (q, a, *sorted(aspects[q][a])))
-        found["aspects"] = digest_of(flat)
+        plain = {query: {a: sorted(docs) for a, docs in of.items()} for query, of in aspects.items()}
+        found["aspects"] = digest_of([json.dumps(plain, sort_keys=True)])
     return found
 
 
