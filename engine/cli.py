@@ -382,7 +382,9 @@ def _one_line(text: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-from engine import cli_evaluation  # noqa: E402, F401  (its commands add themselves to the group)
-
 if __name__ == "__main__":
-    main()
+    from engine.cli import main as whole  # the group that the other commands join is that of the module, not this copy
+
+    whole()
+else:
+    from engine import cli_evaluation  # noqa: F401  (its commands add themselves to the group)

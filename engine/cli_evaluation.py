@@ -12,9 +12,14 @@ import click
 from engine.cli import CORPUS, DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
 from engine.errors import Cancelled
 
-STORE = click.option(
-    "--store", default="sweep.db", show_default=True, metavar="FILE", help="Where finished cells are kept."
-)
+
+def kept_in(default: str) -> Any:
+    """The option that names the store."""
+    return click.option(
+        "--store", default=default, show_default=True, metavar="FILE", help="Where finished cells are kept."
+    )
+
+
 WORKERS = click.option("--workers", type=int, default=None, help="Processes on this machine; default: this one alone.")
 CLUSTER = click.option(
     "--cluster",
@@ -59,16 +64,14 @@ def wanted(texts: tuple[str, ...], points: int) -> list[Any]:
 @QRELS
 @click.option("--split", default="test", show_default=True, help="Whose judged queries are decoded.")
 @click.option("--select", "selectors", multiple=True, metavar="NAME[:PARAM=VALUE,…]", help="Default: every selector.")
-@click.option("--points", default=11, show_default=True, help="Values of each parameter that is swept.")
+@POINTS
 @click.option(
     "-k", "ks", multiple=True, default=("5", "10"), show_default=True, help="How many documents a query gets."
 )
 @click.option("--metric", "metrics", multiple=True, help="Default: all that can be measured.")
-@click.option("--store", default="sweep.db", show_default=True, metavar="FILE", help="Where finished cells are kept.")
-@click.option("--workers", type=int, default=None, help="Processes on this machine; default: none but this one.")
-@click.option(
-    "--cluster", default=None, metavar="ADDRESS", help="A Dask scheduler you trust, tcp://127.0.0.1:8786 say."
-)
+@kept_in("sweep.db")
+@WORKERS
+@CLUSTER
 @ENCODER
 @DTYPE
 @DEVICE
@@ -263,7 +266,7 @@ def _first_method() -> str:
 @POINTS
 @click.option("--trials", type=int, default=64, show_default=True, help="Settings tried beyond two parameters.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the search and of the draws.")
-@STORE
+@kept_in("tune.db")
 @WORKERS
 @CLUSTER
 @click.option("--export", "target", default=None, help="Print the chosen setting: python, json, command, langchain, …")
