@@ -23,6 +23,8 @@ _HOME = {
     "tune": "engine.evaluation.tune",
     "Objective": "engine.evaluation.objectives",
     "heat_map": "engine.evaluation.heat_map",
+    "stratify": "engine.evaluation.strata",
+    "compare": "engine.evaluation.statistics",
     "export": "engine.evaluation.export",
     "trace": "engine.evaluation.trace",
     "optimum": "engine.evaluation.optimum",

@@ -26,7 +26,7 @@ from sweep_kit import (
     units,
     until,
     walkers,
-)  # fmt: skip
+)
 
 import engine
 from engine.errors import Cancelled, FrontierError
