@@ -66,7 +66,7 @@ def frontier_figure(frontier: Frontier, titles: tuple[str, str], dark: bool) -> 
     """
     from plotly.graph_objects import Figure
 
-    ink, figure = "#E6E6E6" if dark else "#222222", Figure()
+    ink, figure = PALETTE[0].colour(dark), Figure()
     first, lines = next(iter(methods())), Counter(c[0].point.method for c in frontier.curves.values())
     drawn: Counter[str] = Counter()
     for label, curve in frontier.curves.items():
@@ -172,7 +172,7 @@ def weights_figure(
 
     span: the ends of the axis; given: weights at l1 that are not on the lines, with their documents' names.
     """
-    colour, grey, ink = style_of(name).colour(dark), GREY[dark], "#E6E6E6" if dark else "#222222"
+    colour, grey, ink = style_of(name).colour(dark), GREY[dark], PALETTE[0].colour(dark)
     from plotly.graph_objects import Figure
 
     figure = Figure()
@@ -216,7 +216,7 @@ def weights_figure(
 
 def convergence_figure(rows: Sequence[Reached], name: str, k: int, dark: bool) -> Figure:
     """What FISTA reached after so many steps, the minimiser first: how good (left axis), and how exact (right)."""
-    colour, ink = style_of(name).colour(dark), "#E6E6E6" if dark else "#222222"
+    colour, ink = style_of(name).colour(dark), PALETTE[0].colour(dark)
     exact, steps = rows[0], rows[1:]
     x = [row.steps for row in steps]
     from plotly.graph_objects import Figure

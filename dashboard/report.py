@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from engine.cli import main
-from engine.cli_evaluation import AXES, BASELINE, SIZE, SPLIT, SWEPT, swept
+from engine.cli_evaluation import of_a_store, swept
 from engine.errors import FrontierError, ParamError
 
 PAGE = """<!doctype html>
@@ -30,12 +30,7 @@ code {{ font-size: 13px; overflow-wrap: anywhere }}
 
 
 @main.command()
-@SWEPT
-@SPLIT
-@SIZE
-@AXES[0]
-@AXES[1]
-@BASELINE
+@of_a_store
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The file to write.")
 def report(store: str, split: str | None, k: int | None, across: str, up: str, baseline: str | None, out: str) -> None:
     """Write the frontier, the comparison and the settings of a finished sweep as one HTML file."""

@@ -92,7 +92,8 @@ def _path_chart(
 
 
 def _solver(loaded: Loaded, asked: Asked, stage: Selector, l1: float, path: WeightPath) -> None:
-    view, steps = outlook(loaded.space, path.l2), 50
+    with st.spinner("Measuring what the documents have in common"):
+        view, steps = outlook(loaded.space, path.l2), 50
     weights = math.sqrt(float(np.square(path.at(l1)[1]).sum()))
     st.markdown("**How near do the paper's 50 steps come?**")
     st.caption(
@@ -138,7 +139,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         st.plotly_chart(convergence_figure(rows, name, TOP, dark), key="steps.chart", config=MODEBAR)
         exact = rows[0]
         st.caption(
-            f"{len(queries)} labelled queries, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
+            f"{len(queries)} labelled queries of {_split(loaded)}, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
             f"{exact.support:.1f} documents a weight on average. Residual: median, of the best score."
         )
     if job.running:
@@ -150,15 +151,18 @@ def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
     dataset = loaded.dataset
     if loaded.queries is None or not dataset.qrels:
         return None, None
-    split = next(iter(dataset.qrels))
-    judged = dataset.judged(split)
+    judged = dataset.judged(_split(loaded))
     queries = judged.only(judged.ids[:SAMPLE])
     rows = [dataset.queries.position[i] for i in queries.ids]
     return queries, Embeddings(loaded.queries[rows], queries.ids, loaded.space.embeddings.encoder)
 
 
+def _split(loaded: Loaded) -> str:
+    return next(iter(loaded.dataset.qrels))
+
+
 def _steps(job: Job, loaded: Loaded, queries: Queries, vectors: Embeddings, l1: float, l2: float) -> list:
-    qrels = loaded.dataset.qrels[next(iter(loaded.dataset.qrels))]
+    qrels = loaded.dataset.qrels[_split(loaded)]
     found: list = []
     rows = engine.convergence(loaded.space, vectors, qrels, TOP, l1=l1, l2=l2)
     for row in islice(rows, len(STEPS) + 1):

@@ -30,33 +30,26 @@ CLUSTER = click.option(
 POINTS = click.option("--points", default=11, show_default=True, help="Values of each parameter that is swept.")
 
 
-def judged(corpus: str, qrels: str, splits: tuple[str, ...], meter: Meter, **how: Any) -> tuple[Any, Any, list[Any]]:
-    """The data set, its space, and the embedded queries of each split."""
+def asked_of(space: Any, queries: Any, **how: Any) -> Any:
+    """The queries as vectors."""
     import engine
 
-    dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
-    asked = [dataset.judged(split) for split in splits]
-    space = embedded(dataset, progress=meter, **how)
     if space.embeddings.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
-    return dataset, space, [engine.embed(queries, progress=meter, **how) for queries in asked]
+    return engine.embed(queries, **how)
 
 
-def wanted(texts: tuple[str, ...], points: int) -> list[Any]:
-    """Decoders from texts like `mmr` or `nnn:l2=0.1,fill=strict`: what is not given is swept."""
-    from engine.evaluation.sweep import grid
+def setting(text: str) -> tuple[str, dict[str, Any]]:
+    """A selector's name and what is fixed of it, from text like `mmr` or `nnn:l2=0.1,fill=strict`."""
     from engine.params import parsed
     from engine.stages import spec_of
 
-    found = []
-    for text in texts:
-        name, _, rest = text.partition(":")
-        pairs = [pair.partition("=") for pair in rest.split(",") if pair]
-        if any(not sign for _, sign, _ in pairs):
-            raise click.UsageError(f"--select takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
-        params = spec_of(name, "selector").params
-        found += grid(name, points, **parsed(params, {key.replace("-", "_"): value for key, _, value in pairs}, name))
-    return list(dict.fromkeys(found))
+    name, _, rest = text.partition(":")
+    pairs = [pair.partition("=") for pair in rest.split(",") if pair]
+    if any(not sign for _, sign, _ in pairs):
+        raise click.UsageError(f"--select takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
+    texts = {key.replace("-", "_"): value for key, _, value in pairs}
+    return name, parsed(spec_of(name, "selector").params, texts, name)
 
 
 @main.command()
@@ -93,17 +86,22 @@ def sweep(
     as_json: bool,
 ) -> None:
     """Measure decoders over their parameters; what is finished is kept, and not computed again."""
+    import engine
     from engine.decoder import SET_SIZE
     from engine.evaluation.metrics import available
     from engine.evaluation.sweep import sweep as run
     from engine.stages import methods
 
     use_threads()
-    decoders = wanted(selectors or tuple(methods("selector")), points)
+    chosen = [setting(text) for text in selectors or methods("selector")]
+    decoders = list(dict.fromkeys(d for name, fixed in chosen for d in engine.grid(name, points, **fixed)))
     sizes = sorted({SET_SIZE.parse(k) for k in ks})
     how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:
-        dataset, space, (queries,) = judged(corpus, qrels, (split,), meter, **how)
+        dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
+        asked = dataset.judged(split)
+        space = embedded(dataset, progress=meter, **how)
+        queries = asked_of(space, asked, progress=meter, **how)
         names = metrics or available(dataset.qrels[split], dataset.aspects, queries)
         stop, total, done = threading.Event(), len(decoders) * len(sizes), 0
         found = run(
@@ -163,23 +161,24 @@ def swept(store: str, split: str | None, k: int | None) -> tuple[list[Any], int]
     return points, k or sizes[-1]
 
 
-SWEPT = click.argument("store", metavar="STORE")
-SPLIT = click.option("--split", default=None, help="Needed where the store holds several.")
-SIZE = click.option("-k", "k", type=int, default=None, help="Default: the largest in the store.")
-AXES = (
-    click.option("--x", "across", default="ilad", show_default=True, help="The metric of the frontier's x axis."),
-    click.option("--y", "up", default="recall", show_default=True, help="The metric of its y axis."),
-)
-BASELINE = click.option("--baseline", default=None, help="A method or a label; default: the first selector's.")
+def of_a_store(command: Any) -> Any:
+    """The argument and the options of a command on a finished sweep."""
+    for option in reversed(
+        (
+            click.argument("store", metavar="STORE"),
+            click.option("--split", default=None, help="Needed where the store holds several."),
+            click.option("-k", "k", type=int, default=None, help="Default: the largest in the store."),
+            click.option("--x", "across", default="ilad", show_default=True, help="The frontier's x axis, a metric."),
+            click.option("--y", "up", default="recall", show_default=True, help="Its y axis."),
+            click.option("--baseline", default=None, help="A method or a label; default: the first selector's."),
+        )
+    ):
+        command = option(command)
+    return command
 
 
 @main.command()
-@SWEPT
-@SPLIT
-@SIZE
-@AXES[0]
-@AXES[1]
-@BASELINE
+@of_a_store
 @click.option("--metric", "metrics", multiple=True, help="Of the table. Default: those of the store.")
 @click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -207,7 +206,7 @@ def compare(
     found = frontier(points, across, up, k)
     table = results(points, names, baseline, k)
     first = table.rows[0][0]
-    rows = against(points, up, baseline or next(p for p in points if p.k == k and p.method == _first_method()).label, k)
+    rows = against(points, up, first, k)
     for file in files:
         match Path(file).suffix.lower():
             case ".md":
@@ -244,12 +243,6 @@ def _plain_table(table: Any) -> str:
         "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
         for line in lines
     )
-
-
-def _first_method() -> str:
-    from engine.stages import methods
-
-    return next(iter(methods("selector")))
 
 
 @main.command()
@@ -304,12 +297,9 @@ def tune(
     from engine.evaluation.objectives import Objective
     from engine.evaluation.tune import halved
     from engine.evaluation.tune import tune as run
-    from engine.params import parsed
-    from engine.stages import spec_of
 
     use_threads()
-    name, _, rest = selector.partition(":")
-    fixed = parsed(spec_of(name, "selector").params, dict(p.split("=", 1) for p in rest.split(",") if "=" in p), name)
+    name, fixed = setting(selector)
     given = {key: value for key, value in (("metric", metric), ("share", share)) if value is not None}
     aim = Objective(objective, **given)
     how = {"encoder": encoder, "dtype": dtype, "device": device}
@@ -322,7 +312,7 @@ def tune(
             raise click.UsageError(f"no split {missing[0]!r}; there are {known} (--halve makes two of one)")
         space = embedded(dataset, progress=meter, **how)
         queries = dataset.queries.only({q for s in wanted_splits for q in splits[s].grades})
-        asked = engine.embed(queries, progress=meter, **how)
+        asked = asked_of(space, queries, progress=meter, **how)
         stop = threading.Event()
         try:
             tuned = run(

@@ -77,6 +77,7 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
         (("sweep", "--select", "mmr:relevance_weight=2"), "relevance_weight (λ) must be a number in [0, 1]"),
         (("sweep", "--split", "nothing"), "no split 'nothing'"),
         (("tune", "--select", "mmr", "--dev", "nothing"), "no split 'nothing'"),
+        (("tune", "--select", "mmr:window"), "--select takes NAME or NAME:PARAMETER=VALUE"),
         (("tune", "--select", "mmr", "--objective", "luck"), "aim must be one of"),
     ],
 )

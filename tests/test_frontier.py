@@ -290,3 +290,9 @@ def test_what_queries_are_grouped_by():
     assert relevant_counts(qrels) == {"a": 2, "c": 1}
     assert word_counts(Queries(("a", "b"), ("the  sum of two", "sum"))) == {"a": 4, "b": 1}
     assert aspect_counts({"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}) == {"a": 2}
+
+
+@pytest.mark.parametrize("axes", [("redundancy", "recall"), ("ilad", "redundancy")])
+def test_a_metric_of_which_less_is_better_is_no_axis(axes):
+    with pytest.raises(ParamError, match=r"[xy] must be a metric of which more is better; got 'redundancy'"):
+        frontier([], *axes)

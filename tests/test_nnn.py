@@ -53,6 +53,18 @@ def is_empty(answer, why):
         assert any(why in text and "no document gets a weight" in text for text in info["messages"]), info
 
 
+def test_warming_runs_both_routes(monkeypatch):
+    """A first query by rows waits for a compiler no more than one by a Gram matrix."""
+    import engine.solvers.elastic_net as nets
+
+    taken = []
+    for name in ("_by_gram", "_by_rows"):
+        own = getattr(nets, name)
+        monkeypatch.setattr(nets, name, lambda *args, own=own, name=name: taken.append(name) or own(*args))
+    engine.methods()["nnn"].cls.warm()
+    assert set(taken) == {"_by_gram", "_by_rows"}
+
+
 @each_family
 def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family):
     for rows, queries in instances(family, range(5)):

@@ -176,6 +176,17 @@ def test_keys_name_all_that_a_result_depends_on():
     assert len(keys) == len(altered()), [names for names in keys.values() if len(names) > 1]
 
 
+def test_another_version_of_frontier_computes_its_cells_anew(monkeypatch):
+    """What a release may have mended must not come back from a store of the one before."""
+    from engine.evaluation import points
+
+    decoder, data = engine.Decoder(engine.make("mmr")), {"corpus": "a"}
+    before = points.key_of(decoder, 5, "", ("recall",), data)
+    assert points.key_of(decoder, 5, "", ("recall",), data) == before
+    monkeypatch.setattr(points, "versions", lambda: {points.PACKAGE: "next"})
+    assert points.key_of(decoder, 5, "", ("recall",), data) != before
+
+
 def test_equal_results_have_equal_digests_however_they_came(tmp_path, monkeypatch):
     """Whatever store, order, grouping, name of the corpus or number of threads."""
     space, queries, qrels = data = toy(n=200, d=16, batch=40)

@@ -22,7 +22,7 @@ from typing import Any
 
 from engine.errors import Cancelled, FrontierError
 from engine.evaluation.points import Point
-from engine.evaluation.sweep import Task, Unit, computed, packed, unpacked
+from engine.evaluation.sweep import STOPPED, Task, Unit, computed, packed, unpacked
 from engine.progress import Stop
 from engine.solvers.threads import limit_blas
 
@@ -32,7 +32,6 @@ ATTEMPTS = 3
 """Workers that die so often in a row, with nothing finished between, are given up; so is a unit on a cluster."""
 ANSWER = 10
 """Seconds that a scheduler, and the first of its workers, has to answer."""
-STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
 
 
 def here(task: Task, units: Sequence[Unit], stop: Stop | None) -> Iterator[Point]:
@@ -102,7 +101,7 @@ def _pooled(
     return finished, lost
 
 
-_TASK: Task | None = None
+_TASK: Any = None
 _HALT: Any = None
 
 
@@ -126,7 +125,6 @@ def _end_with(parent: int) -> None:
 
 
 def _compute(unit: Mapping[str, Any]) -> list[Point]:
-    assert _TASK is not None
     return computed(_TASK, unpacked(unit), lambda: bool(_HALT.value))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.errors import ParamError
+from engine.evaluation.metrics import METRICS
 from engine.evaluation.pairing import SAME, declared_by, name_of, scorers_matter, shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
 from engine.stages import methods
@@ -89,6 +90,9 @@ def frontier(
     is for its point alone. Raises ParamError or DataError.
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
+    for axis, metric in (("x", x), ("y", y)):
+        if metric in METRICS and METRICS[metric].less:
+            raise ParamError(f"{axis} must be a metric of which more is better; got {metric!r}")
     found = shared(points, (x, y), k)
     both = np.concatenate([found.values[x], found.values[y]], axis=1)
     where = both.mean(0).reshape(2, -1).T

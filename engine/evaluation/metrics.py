@@ -84,13 +84,14 @@ NEEDS: dict[Need, str] = {
 @dataclass(frozen=True, slots=True)
 class Metric:
     """name; title: as charts write it; formula: its definition; needs: what it cannot do without, besides the set; of:
-    what B queries got to (B,) numbers."""
+    what B queries got to (B,) numbers; less: whether less of it is better."""
 
     name: str
     title: str
     formula: str
     needs: Need | None
     of: Callable[[Found], np.ndarray]
+    less: bool = False
 
     def values(self, found: Found) -> np.ndarray:
         """(B,) float64, NaN where undefined: what needs judgements is so without a relevant document."""
@@ -168,6 +169,7 @@ METRICS: dict[str, Metric] = {
             f"share of the documents returned that have a cosine of {REDUNDANT:g} or more with one above them",
             None,
             lambda f: redundancy(f.space.vectors, f.rows).cpu().numpy(),
+            less=True,
         ),
     )
 }

@@ -13,7 +13,7 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.pairing import SAME
 from engine.params import Choice, Real, declare, params_of
 
-LESS_IS_BETTER = frozenset({"redundancy"})
+LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.less)
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
 BENDS = 0.02

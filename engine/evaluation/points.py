@@ -16,6 +16,7 @@ from engine.decoder import Decoder
 from engine.stages import make
 from engine.values import digest_of
 
+PACKAGE = "frontier-retrieval"
 DECIMALS = 12
 """Values count as equal up to so many: the last bits of a mean depend on the number of threads."""
 
@@ -60,8 +61,8 @@ def from_json(values: Mapping[str, Any]) -> Decoder:
 
 
 def key_of(decoder: Decoder, k: int, split: str, metrics: Sequence[str], data: Mapping[str, str]) -> str:
-    """What names a cell: decoder, k, split, metrics, and the digests of what it is computed from."""
-    asked = [as_json(decoder), k, split, sorted(metrics), sorted(data.items())]
+    """What names a cell: decoder, k, split, metrics, the digests of what it is computed from, Frontier's version."""
+    asked = [as_json(decoder), k, split, sorted(metrics), sorted(data.items()), versions()[PACKAGE]]
     return digest_of([json.dumps(asked, sort_keys=True)])
 
 
@@ -122,7 +123,7 @@ def digest_of_all(points: Iterable[Point]) -> str:
 def versions() -> Mapping[str, str]:
     """What computed: versions of Frontier, Python, torch and NumPy."""
     found = {"python": platform.python_version()}
-    for name in ("frontier-retrieval", "torch", "numpy"):
+    for name in (PACKAGE, "torch", "numpy"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -204,7 +204,7 @@ def compare(
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     points = list(points)
-    base = _found(points, baseline, k)
+    base = meant(points, baseline, k)
     both = shared([base, *points], (metric,), k)
     if base in both.left_out:
         raise DataError(f"the baseline, {base.label}, has {metric} on no query: nothing can be compared with it")
@@ -270,8 +270,8 @@ def summary(rows: Sequence[Comparison]) -> str:
     )
 
 
-def _found(points: Sequence[Any], baseline: Any, k: int) -> Any:
-    """The point that `baseline` means."""
+def meant(points: Sequence[Any], baseline: Any, k: int) -> Any:
+    """The point at k that `baseline` means: itself, or by its label, its name, or its method; raises ParamError."""
     if not isinstance(baseline, str):
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")

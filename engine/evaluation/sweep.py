@@ -27,6 +27,7 @@ from engine.space import Space
 from engine.stages import Selector, make, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
+STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
 BLOCK = 64
 """Queries decoded between two looks at whether to stop."""
 TOGETHER = 12
@@ -207,7 +208,7 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     started = time.perf_counter()
     for at in range(0, len(ids), BLOCK):
         if stopped():
-            raise Cancelled("the sweep was stopped; what is finished is kept where there is a store")
+            raise Cancelled(STOPPED)
         some = Embeddings(task.vectors.vectors[at : at + BLOCK], ids[at : at + BLOCK], task.vectors.encoder)
         answers.append(decode_grid(unit.decoders, task.space, some, largest))
     took = 1000 * (time.perf_counter() - started) / (len(ids) * len(unit.decoders))

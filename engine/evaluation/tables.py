@@ -17,7 +17,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.pairing import at, names
 from engine.evaluation.points import Point
-from engine.evaluation.statistics import ALPHA, LEVEL, RESAMPLES, compare
+from engine.evaluation.statistics import ALPHA, LEVEL, RESAMPLES, compare, meant
 from engine.stages import methods
 from engine.values import showable
 
@@ -218,7 +218,7 @@ def results(
     """
     there = list({p.label: p for p in at(points, k)}.values())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
-    first = _first(there, next(iter(methods("selector"))) if baseline is None else baseline)
+    first = meant(there, next(iter(methods("selector"))) if baseline is None else baseline, k)
     there = [first, *(p for p in there if p.label != first.label)]
     if len(there) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
@@ -239,19 +239,6 @@ def results(
     counts = {m: own[0].queries if own else 0 for m, own in compared.items()}
     tests = max(len(own) for own in compared.values())
     return Results(head, tuple(cells), tuple(marks), _caption(first, cells[0][0], counts, tests, resamples))
-
-
-def _first(points: Sequence[Point], baseline: Any) -> Point:
-    """The point that `baseline` means."""
-    if not isinstance(baseline, str):
-        return baseline
-    for called in ([p.label for p in points], names(points), [p.method for p in points]):
-        fitting = [p for p, name in zip(points, called, strict=True) if name == baseline]
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give the label of one of them")
-    raise ParamError(f"baseline must be one of the points; none is called {baseline!r}")
 
 
 def _caption(base: Point, name: str, counts: dict[str, int], tests: int, resamples: int) -> str:

@@ -1,7 +1,7 @@
 """nnn: non-negative elastic net decoding, NNN paper, eq. 1 and eq. 5."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates
 from engine.params import Choice, Real, Whole, declare
@@ -12,14 +12,18 @@ from engine.values import Ranking
 
 PAPER = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
 """The grid of λ₁ and of λ₂ in the paper, §4.1."""
-SHARE = Real(
+PENALTY = Real(
+    default=0.1, low=0.0, comfortable=(0.001, 1.0), scale="log", symbol="λ", help="", source="eq. 1", swept=PAPER
+)
+FEWER = "What a document must add to get a weight: more of it, fewer documents."
+SHARE = replace(
+    PENALTY,
     default=0.3,
-    low=0.0,
     comfortable=(0.01, 1.0),
-    scale="log",
     symbol="κ",
     name="l1",
     help="λ₁ as a share of the query's best score.",
+    swept=None,
 )
 SIZE = Whole(default=10, low=1, comfortable=(1, 50), symbol="m", name="l1", help="How many documents get a weight.")
 
@@ -40,29 +44,10 @@ class NNN(Selector):
     nested = True
 
     l1: float = declare(
-        Real(
-            default=0.1,
-            low=0.0,
-            comfortable=(0.001, 1.0),
-            scale="log",
-            symbol="λ₁",
-            help="What a document must add to get a weight: more of it, fewer documents.",
-            source="eq. 1",
-            forms=(("scale", "relative", SHARE), ("scale", "support", SIZE)),
-            swept=PAPER,
-        )
+        replace(PENALTY, symbol="λ₁", help=FEWER, forms=(("scale", "relative", SHARE), ("scale", "support", SIZE)))
     )
     l2: float = declare(
-        Real(
-            default=0.1,
-            low=0.0,
-            comfortable=(0.001, 1.0),
-            scale="log",
-            symbol="λ₂",
-            help="Spreads weight over similar documents: more of it, more alike are kept.",
-            source="eq. 1",
-            swept=PAPER,
-        )
+        replace(PENALTY, symbol="λ₂", help="Spreads weight over similar documents: more of it, more alike are kept.")
     )
     solver: str = declare(
         Choice(
@@ -127,7 +112,7 @@ class NNN(Selector):
 
     @classmethod
     def warm(cls) -> None:
-        """Compile the solvers, or load what was compiled: on a machine's first start that takes some ten seconds."""
+        """Compile the solvers, or load what was compiled: which takes ten to twenty seconds once a machine."""
         warm()
 
     def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:

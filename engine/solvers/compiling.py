@@ -1,4 +1,4 @@
-"""How loops are compiled: by Numba, once a machine, and anew whenever any of their files changes."""
+"""How loops are compiled: by Numba, once a machine, and anew whenever a file of this folder changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ F = TypeVar("F", bound=Callable[..., object])
 
 ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be taken in any order; NaN and infinity keep their meaning."""
-FILES = ("active_set.py", "whole_gram.py", "working_set.py", "homotopy.py")
 
 
 def compiled(function: F) -> F:
@@ -36,5 +35,5 @@ def compiled(function: F) -> F:
 def folder() -> str:
     """Where the code lies: a folder for each state of the files, in NUMBA_CACHE_DIR, or Frontier's cache."""
     here = Path(__file__).parent
-    state = hashlib.sha256(b"".join((here / name).read_bytes() for name in FILES)).hexdigest()[:16]
+    state = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(here.glob("*.py")))).hexdigest()[:16]
     return str(Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / state)

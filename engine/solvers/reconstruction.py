@@ -62,7 +62,8 @@ def reconstruct(settings: Sequence[Setting], c: Candidates, k: int) -> list[Rank
 
 def warm() -> None:
     """Run every compiled loop once, on next to nothing."""
-    rows = torch.eye(4)
+    rows = torch.eye(64)
+    # A kept matrix goes by its Gram matrix, and one asked once by its rows.
     for kept in (True, False):
         matrix = Matrix(rows, kept=kept)
         c = Candidates(matrix.vectors, rows[:1], rows[:1], matrix)
@@ -97,7 +98,9 @@ def _of_size(c: Candidates, b: int, l2: float, size: int, best: float) -> tuple[
     return path.first_of(size)
 
 
-def _ranking(c: Candidates, s: Setting, found: Solutions, l1: Array, best: Array, said: list[list[str]], k: int):
+def _ranking(
+    c: Candidates, s: Setting, found: Solutions, l1: Array, best: Array, said: list[list[str]], k: int
+) -> Ranking:
     index, gain = top(found, k, c)
     if s.fill == "fill":
         short = np.flatnonzero(found.counts < min(k, c.count))
