@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.params import Choice, Flag, Param, Real, Whole, form_of
-from engine.stages import Spec
+from engine.params import Choice, Flag, Param, Real, Whole, form_of, values_of
+from engine.stages import Spec, Stage
 
 MORE_WIDTH = 110
 STEPS = 100
@@ -26,7 +26,7 @@ def control(param: Param, key: str) -> Any:
         case Flag():
             return st.toggle(label, param.default, **kept)
         case Real(scale="log"):
-            stops = sorted({*param.grid(25), param.default})
+            stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
             return st.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **kept)
         case Real():
             low, high = param.span
@@ -48,7 +48,7 @@ def control(param: Param, key: str) -> Any:
 
 def stage_controls(spec: Spec, key: str, heading: Callable[[], None]) -> Any:
     """A stage with the parameters its widgets show, below its heading; those that few look for are behind a button."""
-    keys = {p.name: f"{key}.{spec.name}.{p.name}" for p in spec.params}
+    keys = {p.name: key_of(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
     plain, rest = ([p for p in spec.params if p.advanced is advanced] for advanced in (False, True))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -89,3 +89,28 @@ def _preset(spec: Spec, keys: Mapping[str, str], wanted: Mapping[str, Any]) -> N
             st.session_state[keys[param.name]] = wanted[param.name]
             for other, _, _ in param.forms:
                 st.session_state[keys[other]] = next(p.default for p in spec.params if p.name == other)
+
+
+def key_of(spec: Spec, key: str, name: str) -> str:
+    """What the session calls a parameter's widget in its plain form."""
+    return f"{key}.{spec.name}.{name}"
+
+
+def put(stage: Stage, key: str) -> None:
+    """Set the widgets that `stage_controls` draws under this key to a stage's parameters, before they are drawn."""
+    spec, values = stage.spec, values_of(stage)
+    for param in spec.params:
+        shape, _ = form_of(param, values)
+        st.session_state[".".join(filter(None, [key_of(spec, key, param.name), shape]))] = values[param.name]
+
+
+def stage_of(spec: Spec, key: str) -> Stage:
+    """The stage that the widgets under this key show, drawn on this page or not; at its defaults before the first."""
+    values: dict[str, Any] = {}
+    # What others hang on comes first, as in `stage_controls`.
+    for param in sorted(spec.params, key=lambda p: bool(p.forms)):
+        shape, form = form_of(param, values)
+        own = ".".join(filter(None, [key_of(spec, key, param.name), shape]))
+        if param.needs is None or values.get(param.needs[0], param.needs[1]) == param.needs[1]:
+            values[param.name] = st.session_state.get(own, form.default)
+    return spec.cls(**values)

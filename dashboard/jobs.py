@@ -5,10 +5,15 @@ A script run dies at the next click, so nothing long may run in one.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import streamlit as st
 
 from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta
@@ -80,6 +85,68 @@ class Job:
         self._progress = Progress(done, total, label, self._eta(done, total, label))
 
 
+class Mine(dict[str, Job]):
+    """The jobs of one session by their purpose; they stop when the session is gone."""
+
+    def __init__(self) -> None:
+        weakref.finalize(self, _cancel_all, jobs := [])
+        self.started: list[Job] = jobs
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a session's jobs stay where they run")
+
+
+def _cancel_all(jobs: list[Job]) -> None:
+    for job in jobs:
+        job.cancel()
+
+
+def mine() -> Mine:
+    """The jobs of this session."""
+    return st.session_state.setdefault("jobs", Mine())
+
+
+def busy(purpose: str | None = None) -> Job | None:
+    """The job that this session has running, other than the one for `purpose`: a session has one at a time."""
+    return next((job for name, job in mine().items() if job.running and name != purpose), None)
+
+
+def start(purpose: str, title: str, work: Callable[[Job], Any]) -> Job:
+    """Begin a job in place of this session's last one for the same purpose, which is stopped.
+
+    Work waits its turn behind other sessions' (the job says so). Raises RuntimeError while another purpose's runs: ask
+    `busy` first.
+    """
+    own = mine()
+    if other := busy(purpose):
+        raise RuntimeError(f"{other.title} is still running")
+    if purpose in own:
+        own[purpose].cancel()
+
+    def waiting(job: Job) -> Any:
+        job.report(0, 0, "waiting for other people's work")
+        while not _HEAVY.acquire(timeout=0.2):
+            if job.stop.is_set():
+                raise Cancelled("stopped while waiting")
+        try:
+            return work(job)
+        finally:
+            _HEAVY.release()
+
+    own[purpose] = job = Job(title, waiting)
+    own.started[:] = [j for j in own.started if j.running] + [job]
+    return job
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """An engine call of a page: so many at once as there are cores, the others wait."""
+    with _LIGHT:
+        yield
+
+
+_HEAVY = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))
+_LIGHT = threading.BoundedSemaphore(max(1, os.cpu_count() or 2))
 _ALL: list[Job] = []
 _LOCK = threading.Lock()
 _CLOSED = threading.Event()

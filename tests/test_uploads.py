@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard import uploads
+from dashboard.data import uploads
 
 _NUMBERS = count()
 

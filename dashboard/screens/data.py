@@ -1,5 +1,5 @@
 """Data: choose a corpus, see what is in it and what is wrong with it, embed it, look after the cache."""
 
-from dashboard import data_choice
+from dashboard.data import choice
 
-data_choice.show()
+choice.show()

@@ -11,9 +11,9 @@ import streamlit as st
 
 import engine
 from dashboard.charts import convergence_figure, weights_figure
+from dashboard.explore.question import Asked
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
-from dashboard.question import Asked
 from dashboard.state import Loaded
 from engine.errors import Cancelled
 from engine.evaluation.convergence import STEPS

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import state, uploads
+from dashboard import state
+from dashboard.data import uploads
 from dashboard.parts import POLL, corpus_chip, notices, show_progress, size
 from dashboard.state import Source
 from engine.errors import FrontierError

@@ -11,10 +11,10 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from dashboard import weights
 from dashboard.charts import style_of
 from dashboard.controls import stage_controls
-from dashboard.question import Asked
+from dashboard.explore import weights
+from dashboard.explore.question import Asked
 from dashboard.state import Loaded
 from engine.decoder import Decoder, decode
 from engine.stages import Selector, Spec, methods
