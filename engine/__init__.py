@@ -30,6 +30,8 @@ _HOME = {
     "optimum": "engine.evaluation.optimum",
     "weight_path": "engine.evaluation.weight_path",
     "convergence": "engine.evaluation.convergence",
+    "layout": "engine.maps",
+    "Layout": "engine.maps",
     "witness": "engine.theory",
     "counterexample": "engine.theory",
     "outlook": "engine.theory",
