@@ -35,6 +35,19 @@ class Redundancy:
     threshold: float
     nearest: tuple[int | None, ...]
 
+    def rank(self, row: int) -> int | None:
+        """The rank of a document of the corpus in the set, from 1; None for out."""
+        return self.rows.index(row) + 1 if row in self.rows else None
+
+    @property
+    def closest(self) -> tuple[int, int] | None:
+        """The two most similar documents, the better ranked first, as positions in the corpus."""
+        if not self.pairs:
+            return None
+        i, j = np.triu_indices(len(self.rows), 1)
+        at = int(self.similarity[i, j].argmax())
+        return self.rows[i[at]], self.rows[j[at]]
+
 
 @exactly
 def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
