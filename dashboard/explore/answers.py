@@ -1,16 +1,27 @@
-"""What Explore's tabs are given, and what they share: which decoders fit side by side, and what was clicked."""
+"""What each decoder answered, computed once a setting and question, and what Explore's tabs share."""
 
 from __future__ import annotations
 
+import hashlib
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
+from dashboard import jobs
+from dashboard.explore.question import Asked
+from dashboard.state import Loaded
+from engine.decoder import Decoder, decode
 from engine.stages import Selector
-from engine.values import Ranking
-from engine.views import Card
+from engine.values import Embeddings, Ranking
+from engine.views import Card, card
+
+REPEATS, LONG = 3, 0.02
+"""A decoder is timed up to so often, as a busy machine only ever adds to a time; not after a run of so many seconds."""
+REMEMBERED = 64
 
 MOST_BESIDE = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels, the baseline among them."""
@@ -37,18 +48,52 @@ class Answer:
         return self.stage.spec.title
 
 
-def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
-    """The baseline and those shown next to it; a person picks which where there are more than fit."""
+def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
+    """The question as the engine takes it."""
+    return Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder)
+
+
+def answer(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Ranking | None = None) -> Answer:
+    """What a decoder answers; baseline: what its figures are set against, by default itself."""
+    memory: OrderedDict[tuple, tuple[Ranking, float]] = st.session_state.setdefault("answers", OrderedDict())
+    vector = hashlib.sha256(asked.vector.numpy().tobytes()).hexdigest()
+    key = (loaded.space.embeddings.digest, vector, stage.label, asked.k, asked.depth)
+    if key not in memory:
+        with jobs.turn():
+            memory[key] = _timed(loaded, asked, stage)
+        while len(memory) > REMEMBERED:
+            memory.popitem(last=False)
+    memory.move_to_end(key)
+    ranking, seconds = memory[key]
+    figures = card(loaded.space, asked.id, ranking, baseline or ranking, asked.qrels, asked.k)
+    return Answer(name, stage, ranking, figures, seconds)
+
+
+def _timed(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, float]:
+    query, decoder = query_of(loaded, asked), Decoder(select=stage, depth=asked.depth)
+    type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
+    best = float("inf")
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        ranking = decode(decoder, loaded.space, query, k=asked.k)
+        if loaded.space.device.type == "cuda":
+            ranking.index.cpu()  # waits for the device
+        took = time.perf_counter() - started
+        best = min(best, took)
+        if took > LONG:
+            break
+    return ranking, best
+
+
+def choose(answers: Mapping[str, Answer], baseline: str, key: str) -> None:
+    """Let a person pick which are shown next to the baseline, where there are more than fit."""
     others = [name for name in answers if name != baseline]
     if len(others) < MOST_BESIDE:
-        return [baseline, *others]
-    if key in st.session_state:
-        # What is no longer compared cannot stay picked.
-        st.session_state[key] = [name for name in st.session_state[key] if name in others]
-    picked = st.multiselect(
+        return
+    st.session_state[key] = beside(answers, baseline, key)[1:]
+    st.multiselect(
         f"Beside {answers[baseline].title}",
         others,
-        default=others[: MOST_BESIDE - 1],
         max_selections=MOST_BESIDE - 1,
         key=key,
         persist_state="session",
@@ -57,6 +102,15 @@ def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
         placeholder=f"Beside {answers[baseline].title}",
         width=320,
     )
+
+
+def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
+    """The baseline and those shown next to it: what was picked, else the first that fit."""
+    others = [name for name in answers if name != baseline]
+    if len(others) < MOST_BESIDE:
+        return [baseline, *others]
+    # What is no longer compared cannot stay picked.
+    picked = st.session_state.get(key, others[: MOST_BESIDE - 1])
     return [baseline, *(name for name in others if name in picked)]
 
 

@@ -11,13 +11,14 @@ import streamlit as st
 
 from dashboard.charts import style_of
 from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked
+from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, choose, clicked
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
 from engine.views import DROPPED, Merged, Row, diff, merged, missed
 
 SIDE, ONE = "Side by side", "One table"
+LAYOUT, BESIDE = "ranked.layout", "ranked.beside"
 MOST_ROWS = 24
 MOST_NAMED = 6
 """A class of a hundred relevant documents is counted, not listed."""
@@ -25,23 +26,28 @@ FIGURE_SPACE = "\u2007"
 """As wide as a digit: ranks of one and of two digits then sort and stand as numbers do."""
 
 
+def options(answers: Mapping[str, Answer], baseline: str) -> None:
+    """How the sets are laid out, and which of them where not all fit."""
+    layout = st.segmented_control(
+        "Layout",
+        [SIDE, ONE],
+        default=SIDE,
+        required=True,
+        key=LAYOUT,
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    if layout != ONE:
+        choose(answers, baseline, BESIDE)
+
+
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
     """The sets, above them the document that is being read.
 
     answers: by selector, the baseline's among them, in the order they are shown.
     """
-    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        layout = st.segmented_control(
-            "Layout",
-            [SIDE, ONE],
-            default=SIDE,
-            required=True,
-            key="ranked.layout",
-            persist_state="session",
-            label_visibility="collapsed",
-        )
-        shown = list(answers) if layout == ONE else beside(answers, baseline, "ranked.beside")
-        st.caption(f"Changes are against {answers[baseline].title}. Click a row to read the document.")
+    layout = st.session_state.get(LAYOUT, SIDE)
+    shown = list(answers) if layout == ONE else beside(answers, baseline, BESIDE)
     panel = st.container()
     if layout == ONE:
         _one_table(loaded, asked, answers, baseline)

@@ -15,9 +15,9 @@ from dashboard.state import Loaded
 from engine.values import showable
 from engine.views import Why, reasons, why
 
-HEIGHT = 216
+HEIGHT = 170
 """Of the panel: it is always there and always as high, so that nothing below jumps at a click."""
-TEXT_HEIGHT, TABLE_HEIGHT, WHY_HEIGHT = 106, 182, 46
+TEXT_HEIGHT, TABLE_HEIGHT, WHY_HEIGHT = 64, 136, 46
 MOST_READ = 20_000
 """Characters of a document that are shown."""
 KEY = "reading"

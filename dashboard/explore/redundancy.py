@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard.charts.redundancy import redundancy_figure
 from dashboard.components import live_plot
 from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked
+from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, choose, clicked
 from dashboard.explore.question import Asked
 from dashboard.explore.ranked import heading
 from dashboard.jobs import turn
@@ -19,7 +19,12 @@ from engine.views import Redundancy, redundancy, similarities
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
 MOST_ROWS = 12
-KEY = "redundancy.pair"
+KEY, BESIDE = "redundancy.pair", "redundancy.beside"
+
+
+def options(answers: Mapping[str, Answer], baseline: str) -> None:
+    """Which sets, where not all fit."""
+    choose(answers, baseline, BESIDE)
 
 
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -27,7 +32,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
 
     answers: by selector, the baseline's among them, in the order they are shown.
     """
-    shown = beside(answers, baseline, "redundancy.beside")
+    shown = beside(answers, baseline, BESIDE)
     with turn():
         sets = {name: redundancy(loaded.space, answers[name].ranking) for name in shown}
     drawn = [(name, answers[name].title, found) for name, found in sets.items() if found.pairs]
