@@ -191,8 +191,8 @@ def positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
         raise DataError(f"rows must be whole numbers in [0, {layout.of - 1}]; got {rows!r:.80}")
     at = np.searchsorted(layout.rows, wanted).clip(max=len(layout) - 1)
     points = layout.points[at]
-    if len(others := np.flatnonzero(layout.rows[at] != wanted)):
-        points[others] = place(layout, space, space.matrix.host[torch.from_numpy(wanted[others].astype(np.int64))])
+    if len(absent := np.flatnonzero(layout.rows[at] != wanted)):
+        points[absent] = place(layout, space, space.matrix.host[torch.from_numpy(wanted[absent].astype(np.int64))])
     return points
 
 
@@ -343,7 +343,7 @@ def _ground(space: Space, rows: np.ndarray) -> _Ground:
         host = space.matrix.host
         unit = _directions(host if len(rows) == len(host) else host[torch.from_numpy(rows)])
         first, kind = np.unique(Matrix(unit).twins.numpy(), return_inverse=True)
-        found = _Ground(rows, Matrix(unit[torch.from_numpy(first)], kept=True), first, kind)
+        found = _Ground(rows, Matrix(unit[torch.from_numpy(first)]), first, kind)
         _GROUNDS[space] = found
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ _EXAGGERATION = 12
 _MOMENTUM = 0.8
 # From here on interpolation is faster than a tree.
 _INTERPOLATE = 3_000
+# From here on two eigenvectors come faster by iteration than by a factorisation.
+_DENSE = 1_024
+_CHUNK = 2_048
 _START, _SHAKEN = 1e-4, 1e-6
 
 
@@ -33,29 +37,47 @@ def principal(rows: Tensor, weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
     rows: (n, d); weight: (n,) how often each counts.
     """
-    from scipy.linalg import eigh
-
-    rows, weight = rows.double(), weight.unsqueeze(1)
-    mean = (rows * weight).sum(0) / weight.sum()
-    rows = (rows - mean) * weight.sqrt()
+    weight = weight.unsqueeze(1)
+    pairs = list(zip(rows.split(_CHUNK), weight.split(_CHUNK), strict=True))
+    mean = torch.stack([(block.double() * w).sum(0) for block, w in pairs]).sum(0) / weight.sum()
     # The smaller of the two Gram matrices has the same eigenvalues.
     wide = rows.shape[1] > rows.shape[0]
-    gram = (rows @ rows.T if wide else rows.T @ rows).numpy()
-    value, found = eigh(gram, subset_by_index=[max(0, len(gram) - 2), len(gram) - 1])
+    centred = ((block.double() - mean) * w.sqrt() for block, w in pairs)
+    if wide:
+        whole = torch.cat(list(centred))
+        gram = whole @ whole.T
+    else:
+        gram = mean.new_zeros(len(mean), len(mean))
+        for block in centred:
+            gram.addmm_(block.T, block)
+    value, found = _largest_two(gram.numpy())
     axes = np.zeros((rows.shape[1], 2))
     for to, at in enumerate(reversed(range(len(value)))):
         if value[at] > max(1e-12 * value[-1], torch.finfo(torch.float32).tiny):
-            axis = rows.T.numpy() @ found[:, at] if wide else found[:, at]
+            axis = whole.T.numpy() @ found[:, at] if wide else found[:, at]
             # An axis points where its largest entry is positive.
             axes[:, to] = axis / math.copysign(np.linalg.norm(axis), axis[np.abs(axis).argmax()])
     return mean.numpy(), axes
 
 
+def _largest_two(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The one or two largest eigenvalues of a symmetric matrix, rising, and their vectors as columns."""
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    if len(gram) > _DENSE:
+        with suppress(ArpackError):
+            value, found = eigsh(gram, k=2, v0=np.random.default_rng(0).standard_normal(len(gram)))
+            order = value.argsort()
+            return value[order], found[:, order]
+    return eigh(gram, subset_by_index=[max(0, len(gram) - 2), len(gram) - 1])
+
+
 def projected(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """(n, 2) float32 points of rows (n, d), one by one: the same in every batch."""
     step = max(1, CHUNK_NUMBERS // rows.shape[1])
-    across = torch.from_numpy(np.ascontiguousarray(axes.T))
-    blocks = (block.double() - torch.from_numpy(mean) for block in rows.split(step))
+    across, middle = torch.tensor(axes.T), torch.tensor(mean)
+    blocks = (block.double() - middle for block in rows.split(step))
     return torch.cat([torch.stack([(b * axis).sum(1) for axis in across], 1) for b in blocks]).float().numpy()
 
 
@@ -84,6 +106,10 @@ def arranged(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, tel
     n = len(matrix)
     if n == 1:
         return np.zeros((1, 2), np.float32)
+    from openTSNE import TSNEEmbedding, tsne
+    from openTSNE.affinity import PerplexityBasedNN
+    from openTSNE.nearest_neighbors import PrecomputedNeighbors
+
     searches = math.ceil(n / BLOCK)
     total = searches + _EARLY + _LATE
     k = min(n - 1, math.ceil(3 * perplexity))
@@ -96,10 +122,6 @@ def arranged(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, tel
         index[own] = found[kept].reshape(len(own), k)
         distance[own] = np.sqrt(2 * (1 - cosine[kept]).clip(0)).reshape(len(own), k)
     tell(searches, total, ARRANGING)
-
-    from openTSNE import TSNEEmbedding, tsne
-    from openTSNE.affinity import PerplexityBasedNN
-    from openTSNE.nearest_neighbors import PrecomputedNeighbors
 
     slope = tsne.kl_divergence_bh if n < _INTERPOLATE else tsne.kl_divergence_fft
     steps = itertools.count(searches)
