@@ -98,7 +98,6 @@ class Chart {
     this.div.className = "frontier-plot";
     this.div.setAttribute("role", "figure");
     parent.appendChild(this.div);
-    this.made = false;
     this.drawing = false;
   }
 
@@ -132,34 +131,36 @@ class Chart {
     this.ground = ground;
     this.div.style.height = `${layout.height ?? 430}px`;
     this.div.setAttribute("aria-label", data.label);
-    const config = this.config(Plotly, data);
-    if (this.made) {
-      await Plotly.react(this.div, this.traces, layout, config);
+    const means = `${data.select} ${data.scroll}`;
+    if (this.means === means) {
+      // Without a config: with one that differs, if only in its functions, plotly makes the plot anew.
+      await Plotly.react(this.div, this.traces, layout);
     } else {
-      this.div.textContent = "";
-      await Plotly.newPlot(this.div, this.traces, layout, config);
-      this.listen(Plotly);
-      this.made = true;
+      const before = this.means;
+      this.means = means;
+      if (before === undefined) this.div.textContent = "";
+      await Plotly.newPlot(this.div, this.traces, layout, this.config(Plotly, data));
+      this.listen();
     }
     this.div.dataset.version = data.version;
   }
 
   config(Plotly, data) {
-    const name = data.file;
     const figure = () => ({ data: this.traces, layout: { ...this.zoomed(), paper_bgcolor: this.ground } });
-    const size = () => ({ width: this.div.clientWidth, height: this.div.clientHeight, filename: name });
+    const name = () => this.component.data.file;
+    const size = () => ({ width: this.div.clientWidth, height: this.div.clientHeight, filename: name() });
     const image = (format, scale) => () => Plotly.downloadImage(figure(), { format, scale, ...size() });
     const html = async () => {
       const source = await (await fetch(data.library)).text();
       const shown = JSON.stringify(figure()).replaceAll("<", "\\u003c");
-      const title = name.replace(/[^\w .-]/g, "_");
+      const title = name().replace(/[^\w .-]/g, "_");
       save(
         `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>` +
           `<body style="margin:0;background:${this.ground}"><div id="chart"></div><script>${source}</script>` +
           `<script>Plotly.newPlot("chart", {...${shown}, config: {displaylogo: false, responsive: true}})</script>` +
           "</body></html>",
         "text/html",
-        `${name}.html`,
+        `${name()}.html`,
       );
     };
     const marks = data.select ? ["lasso2d", "select2d"] : [];
@@ -219,7 +220,7 @@ class Chart {
 
   end() {
     this.gone = true;
-    if (this.made) window.Plotly?.purge(this.div);
+    if (this.means !== undefined) window.Plotly?.purge(this.div);
     this.div.remove();
   }
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,18 +101,23 @@ def _live(
         "label": label,
     }
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    answer = _component()(key=key, data=data, **{f"on_{name}_change": _nothing for name in _TOLD})
-    last = f"{key}.clicked"
-    if answer.clicked is not None:
-        st.session_state[last] = answer.clicked
-    return Picked(st.session_state.get(last), tuple(answer.selected or ()), answer.hovered)
+    told = {f"on_{name}_change": partial(_remember, key, name) for name in ("clicked", "selected", "hovered")}
+    _component()(key=key, data=data, **told)
+    return picked(key)
 
 
-_TOLD = ("clicked", "selected", "hovered")
+def picked(key: str) -> Picked:
+    """What was pointed at in a chart, before it is drawn again: what is drawn may depend on it."""
+    return st.session_state.get(f"{key}.picked", Picked())
 
 
-def _nothing() -> None:
-    """A callback must be given for a value to be told."""
+def _remember(key: str, name: str) -> None:
+    value = st.session_state[key].get(name)
+    if name == "selected":
+        value = tuple(value or ())
+    elif value is None:
+        return
+    st.session_state[f"{key}.picked"] = replace(picked(key), **{name: value})
 
 
 def _component() -> Any:
@@ -143,12 +149,19 @@ def _with_streamlit(
         figure = Figure(data=[*backdrop.make().data, *figure.data], layout=figure.layout)
     config = MODEBAR | {"scrollZoom": scroll, "toImageButtonOptions": {"filename": file}}
     modes = ("points", "box", "lasso") if select else ("points",)
-    event = st.plotly_chart(figure, key=key, config=config, on_select="rerun", selection_mode=modes)
-    found = tuple(id_ for point in event.selection.points if (id_ := _id(point)) is not None)
-    drawn = event.selection.box or event.selection.lasso
-    if len(found) == 1 and not drawn:
-        st.session_state[f"{key}.clicked"] = found[0]
-    return Picked(st.session_state.get(f"{key}.clicked"), found if drawn else ())
+    st.plotly_chart(figure, key=key, config=config, on_select=partial(_selected, key), selection_mode=modes)
+    return picked(key)
+
+
+def _selected(key: str) -> None:
+    selection = st.session_state[key].selection
+    found = tuple(id_ for point in selection.points if (id_ := _id(point)) is not None)
+    drawn = selection.box or selection.lasso
+    if drawn or not found:
+        now = replace(picked(key), selected=found)
+    else:
+        now = replace(picked(key), clicked=found[0], selected=())
+    st.session_state[f"{key}.picked"] = now
 
 
 def _id(point: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,8 @@ from dashboard.explore import figures, map_view, ranked, redundancy, setting, we
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
-from engine.stages import Spec, methods
+from engine.errors import FrontierError
+from engine.stages import Selector, Spec, methods
 from engine.views import trust
 
 A_ROW = 4
@@ -106,12 +107,32 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
     for at, name in enumerate(row):
         with controls[at]:
             stage = stage_controls(known[name], setting.PREFIX, partial(_heading, known[name]))
-        own = answer(loaded, asked, name, stage, baseline.ranking)
-        found[name] = own
         with cards[at]:
+            own = _answered(loaded, asked, name, stage, baseline)
+            if own is None:
+                continue
+            found[name] = own
             against = None if name == baseline.name else known[baseline.name].title
             _card(own, asked.k, loaded.space.device.type, against, METRIC_WIDTHS[columns])
     return found
+
+
+def _answered(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Answer) -> Answer | None:
+    """What a decoder answers; where it cannot, why not, and its last good answer to this question."""
+    good: dict[str, tuple[tuple, Answer]] = st.session_state.setdefault("good", {})
+    question = (loaded.space.embeddings.digest, asked.text, asked.k, asked.depth)
+    try:
+        own = answer(loaded, asked, name, stage, baseline.ranking)
+    except FrontierError as error:
+        st.error("No answer at this setting.", icon=":material/error:")
+        st.text(str(error))
+        before, own = good.get(name, (None, None))
+        if before != question:
+            return None
+        st.badge("stale: the last answer that could be given", color="orange")
+        return own
+    good[name] = (question, own)
+    return own
 
 
 def _heading(spec: Spec) -> None:

@@ -14,7 +14,7 @@ import streamlit as st
 
 from dashboard import jobs
 from dashboard.charts.map import Marks, map_backdrop, map_figure
-from dashboard.components.live_plot import Backdrop, plot
+from dashboard.components.live_plot import Backdrop, Picked, picked, plot
 from dashboard.explore.answers import Answer
 from dashboard.explore.question import Asked
 from dashboard.jobs import Job
@@ -118,15 +118,14 @@ def _waiting(job: Job) -> None:
         job.cancel()
 
 
-def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps.Layout, hover: bool) -> Any:
+def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps.Layout, hover: bool) -> Picked:
     dark = st.context.theme.type == "dark"
     corpus, known = loaded.space.corpus, methods("selector")
     relevant = asked.qrels.relevant(asked.id) if asked.qrels is not None else ()
     judged = sorted(corpus.position[doc] for doc in relevant if doc in corpus.position)
     sets = {name: [row for row in own.ranking.index[0].tolist() if row >= 0] for name, own in answers.items()}
-    last = st.session_state.get("map.clicked")
-    clicked = int(last) if last is not None and int(last) < len(corpus) else None
-    near = [] if clicked is None else [row for row, _ in maps.neighbours(loaded.space, clicked, NEAREST)]
+    clicked = _row(loaded, picked(_chart(loaded)).clicked)
+    near = [] if clicked is None else [row for row, _ in _near(loaded, clicked)]
     wanted = sorted({*judged, *(row for own in sets.values() for row in own), *near} | {clicked} - {None})
     place = dict(zip(wanted, maps.positions(layout, loaded.space, wanted), strict=True))
 
@@ -149,7 +148,14 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
     )
     figure.update_layout(uirevision=f"map {layout.digest}")
     return plot(
-        figure, "map", backdrop=under, select=True, hover=hover, scroll=True, file="map", label="Map of the corpus"
+        figure,
+        _chart(loaded),
+        backdrop=under,
+        select=True,
+        hover=hover,
+        scroll=True,
+        file="map",
+        label="Map of the corpus",
     )
 
 
@@ -163,6 +169,27 @@ def _query_place(loaded: Loaded, asked: Asked, layout: maps.Layout) -> np.ndarra
         while len(memory) > REMEMBERED:
             memory.popitem(last=False)
     return memory[key]
+
+
+def _chart(loaded: Loaded) -> str:
+    """The chart's key: what was clicked on one corpus means nothing on another."""
+    return f"map.{loaded.space.embeddings.digest[:12]}"
+
+
+def _row(loaded: Loaded, told: str | None) -> int | None:
+    """The document that a chart told of; None for none, or one of another corpus."""
+    row = None if told is None else int(told)
+    return row if row is not None and row < len(loaded.space) else None
+
+
+def _near(loaded: Loaded, row: int) -> list[tuple[int, float]]:
+    """The nearest documents, of which only the last asked for are remembered."""
+    key = (loaded.space.embeddings.digest, row)
+    last = st.session_state.get("near")
+    if last is None or last[0] != key:
+        with jobs.turn():
+            last = st.session_state["near"] = (key, maps.neighbours(loaded.space, row, NEAREST))
+    return last[1]
 
 
 def _name(loaded: Loaded, row: int) -> str:
@@ -182,15 +209,14 @@ def _said(layout: maps.Layout, kept: float) -> str:
     )
 
 
-def _pointed_at(loaded: Loaded, drawn: Any) -> None:
+def _pointed_at(loaded: Loaded, drawn: Picked) -> None:
     """The lasso's documents, or the document clicked (or under the mouse) with its true neighbours."""
     if drawn.selected:
         _inside(loaded, [int(row) for row in drawn.selected if int(row) < len(loaded.space)])
         return
     hovering = st.session_state.get(HOVER) and drawn.hovered is not None
-    last = drawn.hovered if hovering else drawn.clicked
-    row = None if last is None else int(last)
-    if row is None or row >= len(loaded.space):
+    row = _row(loaded, drawn.hovered if hovering else drawn.clicked)
+    if row is None:
         st.caption(
             "Click a document to read it and to see what is nearest to it in the embedding space; draw a lasso to list "
             "and export what lies inside. The wheel zooms."
@@ -200,7 +226,7 @@ def _pointed_at(loaded: Loaded, drawn: Any) -> None:
     with st.container(border=True, height=170, gap="xxsmall"):
         st.text(corpus.ids[row])
         st.text(corpus.passages[row] or "(no text)")
-    found = maps.neighbours(loaded.space, row, NEAREST)
+    found = _near(loaded, row)
     st.caption(f"The {len(found)} nearest in the embedding space")
     st.dataframe(
         pd.DataFrame(
