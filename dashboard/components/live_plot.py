@@ -51,7 +51,7 @@ class Picked:
 
 
 def plot(
-    figure: Figure,
+    figure: Figure | dict[str, Any],
     key: str,
     *,
     backdrop: Backdrop | None = None,
@@ -63,10 +63,10 @@ def plot(
 ) -> Picked:
     """Draw a figure and say what was pointed at.
 
-    key: of this chart in the session; backdrop: traces below the figure's; select: offer lasso and box; hover: report
-    the point under the mouse too; scroll: zoom by the wheel; file: what a download is called; label: for who cannot see
-    it. Points are known by their customdata: an id as text. Zoom stays for as long as the layout's `uirevision`, or
-    else the key.
+    figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
+    backdrop: traces below the figure's; select: offer lasso and box; hover: report the point under the mouse too;
+    scroll: zoom by the wheel; file: what a download is called; label: for who cannot see it. Points are known by their
+    customdata: an id as text. Zoom stays for as long as the layout's `uirevision`, or else the key.
     """
     if available():
         return _live(figure, key, backdrop, select, hover, scroll, file, label)
@@ -79,7 +79,7 @@ def available() -> bool:
 
 
 def _live(
-    figure: Figure,
+    figure: Figure | dict[str, Any],
     key: str,
     backdrop: Backdrop | None,
     select: bool,
@@ -125,8 +125,10 @@ def _component() -> Any:
     return st.components.v2.component(NAME, js=SCRIPT.read_text(encoding="utf-8"), isolate_styles=False)
 
 
-def _plain(figure: Figure) -> dict[str, Any]:
+def _plain(figure: Figure | dict[str, Any]) -> dict[str, Any]:
     """A figure as JSON values without a template: the browser's side gives it the page's colours."""
+    if isinstance(figure, dict):
+        return figure
     shown = json.loads(figure.to_json())
     shown["layout"].pop("template", None)
     return shown
@@ -141,12 +143,13 @@ def _address(backdrop: Backdrop) -> str:
 
 
 def _with_streamlit(
-    figure: Figure, key: str, backdrop: Backdrop | None, select: bool, scroll: bool, file: str
+    figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, select: bool, scroll: bool, file: str
 ) -> Picked:
-    if backdrop:
-        from plotly.graph_objects import Figure
+    from plotly.graph_objects import Figure
 
-        figure = Figure(data=[*backdrop.make().data, *figure.data], layout=figure.layout)
+    whole = Figure(figure)
+    under = backdrop.make().data if backdrop else ()
+    figure = Figure(data=[*under, *whole.data], layout=whole.layout)
     config = MODEBAR | {"scrollZoom": scroll, "toImageButtonOptions": {"filename": file}}
     modes = ("points", "box", "lasso") if select else ("points",)
     st.plotly_chart(figure, key=key, config=config, on_select=partial(_selected, key), selection_mode=modes)

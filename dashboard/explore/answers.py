@@ -54,19 +54,21 @@ def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
 
 
 def answer(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Ranking | None = None) -> Answer:
-    """What a decoder answers; baseline: what its figures are set against, by default itself."""
-    memory: OrderedDict[tuple, tuple[Ranking, float]] = st.session_state.setdefault("answers", OrderedDict())
+    """What a decoder answers; baseline: the baseline's ranking of this question, by default this decoder's own."""
+    memory: OrderedDict[tuple, Answer] = st.session_state.setdefault("answers", OrderedDict())
     vector = hashlib.sha256(asked.vector.numpy().tobytes()).hexdigest()
-    key = (loaded.space.embeddings.digest, vector, stage.label, asked.k, asked.depth)
+    judged = asked.qrels.digest if asked.qrels is not None else None
+    key = (loaded.space.embeddings.digest, vector, asked.id, judged, stage.label, asked.k, asked.depth)
     if key not in memory:
         with jobs.turn():
-            memory[key] = _timed(loaded, asked, stage)
+            ranking, seconds = _timed(loaded, asked, stage)
+            against = ranking if baseline is None else baseline
+            figures = card(loaded.space, asked.id, ranking, against, asked.qrels, asked.k)
+        memory[key] = Answer(name, stage, ranking, figures, seconds)
         while len(memory) > REMEMBERED:
             memory.popitem(last=False)
     memory.move_to_end(key)
-    ranking, seconds = memory[key]
-    figures = card(loaded.space, asked.id, ranking, baseline or ranking, asked.qrels, asked.k)
-    return Answer(name, stage, ranking, figures, seconds)
+    return memory[key]
 
 
 def _timed(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, float]:

@@ -146,7 +146,7 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
         hashlib.sha256(f"{layout.digest} {corpus.digest} {dark}".encode()).hexdigest()[:32],
         lambda: map_backdrop(layout.points, layout.rows, [_name(loaded, row) for row in layout.rows.tolist()], dark),
     )
-    figure.update_layout(uirevision=f"map {layout.digest}")
+    figure["layout"]["uirevision"] = layout.digest
     return plot(
         figure,
         _chart(loaded),
