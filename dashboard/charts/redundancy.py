@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from engine.views import Redundancy
 
-HEIGHTS = {1: 470, 2: 430, 3: 360}
+HEIGHTS = {1: 470, 2: 430, 3: 320}
 """By the number of sets: their cells are square, so more of them are lower."""
 GAP = 0.05
 EVERY_RANK, TITLE = 12, 32
@@ -70,7 +70,12 @@ def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -
             {
                 f"xaxis{axis}": shared | {"domain": [left, left + width], "anchor": f"y{axis}"},
                 f"yaxis{axis}": shared
-                | {"range": shared["range"][::-1], "anchor": f"x{axis}", "scaleanchor": f"x{axis}"},
+                | {
+                    "range": shared["range"][::-1],
+                    "anchor": f"x{axis}",
+                    "scaleanchor": f"x{axis}",
+                    "constraintoward": "top",
+                },
             }
         )
         style = style_of(name)
@@ -80,6 +85,7 @@ def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -
             y=1,
             xref="paper",
             yref="paper",
+            xanchor="center",
             yanchor="bottom",
             yshift=4,
             showarrow=False,

@@ -27,7 +27,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
 
     answers: by selector, the baseline's among them, in the order they are shown.
     """
-    shown = beside(answers, baseline, "redundancy.beside")
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        shown = beside(answers, baseline, "redundancy.beside")
+        st.caption("Click a cell, or a row of a table, to read both documents.")
     with turn():
         sets = {name: redundancy(loaded.space, answers[name].ranking) for name in shown}
     drawn = [(name, answers[name].title, found) for name, found in sets.items() if found.pairs]
@@ -37,6 +39,8 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     dark = st.context.theme.type == "dark"
     picked = live_plot.plot(redundancy_figure(drawn, dark), "redundancy.map", file="redundancy")
     _remember(loaded, asked, picked.clicked)
+    for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
+        place.caption(f"{answers[name].title}: {_figures(sets[name])}")
     panel = st.container()
     for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
         with place:
@@ -46,15 +50,10 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
 
 
 def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> None:
-    """What a set's similarities come to, and the nearest already chosen for each document."""
-    heading(answer)
+    """The nearest already chosen for each document of a set."""
     if not found.pairs:
-        st.caption("Fewer than two documents.")
         return
-    st.caption(
-        f"similarity: mean {found.mean:.3f}, highest {found.most:.3f} · "
-        f"{found.close} of {found.pairs:,} pairs at {found.threshold:g} or more"
-    )
+    heading(answer)
     near = list(found.nearest)
     names = [title or ident for title, ident in zip(found.titles, found.ids, strict=True)]
     columns = {
@@ -84,6 +83,16 @@ def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> Non
     at = clicked(f"near.{answer.name}", event, len(near))
     if at is not None and near[at] is not None:
         _open(loaded, asked, found.rows[at], found.rows[near[at]])
+
+
+def _figures(found: Redundancy) -> str:
+    """What a set's similarities come to."""
+    if not found.pairs:
+        return "fewer than two documents"
+    return (
+        f"mean {found.mean:.3f}, highest {found.most:.3f}, {found.close} of {found.pairs:,} pairs at "
+        f"{found.threshold:g} or more"
+    )
 
 
 def _remember(loaded: Loaded, asked: Asked, clicked_id: str | None) -> None:

@@ -120,7 +120,7 @@ def reasons(found: Why) -> str:
     if not found.size:
         return "Out: the set is empty."
     if not found.overtaken:
-        return "Out: less relevant than every document of the set."
+        return "Out: nothing in the set is less relevant."
     return f"Out: {_documents(found.overtaken, 'less relevant')} preferred."
 
 
@@ -129,13 +129,13 @@ def _weighed(found: Why, dual: Dual) -> str:
     if dual.weight > 0:
         if found.rank is None:
             return f"Out: has a weight, {dual.weight:.3g}, but {_documents(found.size)} weigh more."
-        said = f"In: weight w = {dual.weight:.3g}"
+        said = f"In with weight {dual.weight:.3g}: adds"
         if not dual.certified:
             due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
-            return f"{said}; adds {has}, at the minimiser it would be λ₁ + λ₂w = {due}: the solver stopped before."
+            return f"{said} {has}, not λ₁ + λ₂w = {due} as at the minimiser: the solver stopped before."
         if dual.l2 == 0:
-            return f"{said}; with it in, more of it would add {l1} = λ₁."
-        return f"{said}; with it in, more of it would add {dual.score:.3g} = λ₁ + λ₂w."
+            return f"{said} {dual.l1:.3g} = λ₁."
+        return f"{said} {dual.score:.3g} = λ₁ + λ₂w."
     head = "Out" if found.rank is None else "Filled in"
     if dual.twin is not None:
         return f"{head}: exact duplicate of {dual.twin}, which has the weight for both."
