@@ -14,6 +14,8 @@ from engine.views import Card
 
 MOST_BESIDE = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels, the baseline among them."""
+NARROW = 1200
+"""Pixels of a screen on which three tables with names are too narrow to be read."""
 ROW_HEIGHT = 32
 """Of a table, in pixels."""
 
@@ -42,13 +44,14 @@ def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
     others = [name for name in answers if name != baseline]
     if len(others) < MOST_BESIDE:
         return [baseline, *others]
-    if key in st.session_state:
-        # What is no longer compared cannot stay picked.
-        st.session_state[key] = [name for name in st.session_state[key] if name in others]
+    before = st.session_state.get(key)
+    # What is no longer compared cannot stay picked.
+    if before is not None and not set(before) <= set(others):
+        st.session_state[key] = before = [name for name in before if name in others]
     picked = st.multiselect(
         f"Beside {answers[baseline].title}",
         others,
-        default=others[: MOST_BESIDE - 1],
+        default=others[: MOST_BESIDE - 1] if before is None else None,
         max_selections=MOST_BESIDE - 1,
         key=key,
         persist_state="session",
@@ -58,6 +61,15 @@ def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
         width=320,
     )
     return [baseline, *(name for name in others if name in picked)]
+
+
+def columns(count: int, key: str) -> list[Any]:
+    """So many columns for tables; on a narrow screen two of them beside each other, the third below."""
+    st.html(
+        f"<style>@media (max-width: {NARROW}px) {{.st-key-{key} .stColumn {{min-width: calc(50% - 1rem)}}}}</style>"
+    )
+    with st.container(key=key):
+        return st.columns(count, gap="small")
 
 
 def clicked(key: str, event: Any, count: int) -> int | None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.charts import style_of
 from dashboard.explore import reading
-from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, clicked
+from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, clicked, columns
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
@@ -48,7 +48,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     if layout == ONE:
         _one_table(loaded, asked, answers, baseline)
     else:
-        for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
+        for name, place in zip(shown, columns(len(shown), "ranked-sets"), strict=True):
             with place:
                 _set(loaded, asked, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
     with panel:
@@ -82,7 +82,7 @@ def heading(answer: Answer) -> None:
 
 def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int) -> Any:
     lost = len(rows) - kept
-    columns = {
+    table = {
         "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
         **({"Change": [*(r.mark for r in rows[:kept]), *[DROPPED] * lost]} if compared else {}),
         **_judged(rows),
@@ -91,7 +91,7 @@ def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int
         "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
     }
     return st.dataframe(
-        pd.DataFrame(columns),
+        pd.DataFrame(table),
         key=f"set.{name}",
         hide_index=True,
         on_select="rerun",
@@ -123,7 +123,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         return
     widest = max((len(str(p.rank)) for r in rows for p in r.places.values() if p.rank), default=1)
     titles = {name: f"{style_of(name).sign} {answer.title}" for name, answer in answers.items()}
-    columns = {
+    table = {
         "Document": [_named(r) for r in rows],
         **_judged(rows),
         "Relevance": [r.relevance for r in rows],
@@ -131,7 +131,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         "Sets": [r.sets for r in rows],
     }
     event = st.dataframe(
-        pd.DataFrame(columns),
+        pd.DataFrame(table),
         key="merged",
         hide_index=True,
         on_select="rerun",

@@ -13,7 +13,7 @@ from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
 from engine.values import showable
-from engine.views import Why, reasons, why
+from engine.views import Why, places, reasons, why
 
 HEIGHT = 216
 """Of the panel: it is always there and always as high, so that nothing below jumps at a click."""
@@ -55,8 +55,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             return
         space = loaded.space
         with turn():
+            place = places(space, asked.vector, [row])[0]
             found = {
-                name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth)
+                name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place)
                 for name, answer in answers.items()
             }
         left, right = st.columns([1, 2], gap="small")

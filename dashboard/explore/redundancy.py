@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard.charts.redundancy import redundancy_figure
 from dashboard.components import live_plot
 from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked
+from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked, columns
 from dashboard.explore.question import Asked
 from dashboard.explore.ranked import heading
 from dashboard.jobs import turn
@@ -42,7 +42,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
         place.caption(f"{answers[name].title}: {_figures(sets[name])}")
     panel = st.container()
-    for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
+    for name, place in zip(shown, columns(len(shown), "redundancy-sets"), strict=True):
         with place:
             _set(loaded, asked, answers[name], sets[name])
     with panel:
@@ -56,14 +56,14 @@ def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> Non
     heading(answer)
     near = list(found.nearest)
     names = [title or ident for title, ident in zip(found.titles, found.ids, strict=True)]
-    columns = {
+    table = {
         "#": range(1, len(near) + 1),
         "Document": names,
         "Similarity": [None if n is None else found.similarity[at, n] for at, n in enumerate(near)],
         "Nearest already chosen": [None if n is None else f"#{n + 1} {names[n]}" for n in near],
     }
     event = st.dataframe(
-        pd.DataFrame(columns),
+        pd.DataFrame(table),
         key=f"near.{answer.name}",
         hide_index=True,
         on_select="rerun",

@@ -68,16 +68,19 @@ def why(
     row: int,
     stage: Selector | None = None,
     depth: int | None = None,
+    place: int | None = None,
 ) -> Why:
     """What speaks for a document of the corpus and against it, in one decoder's set for one query.
 
     query: (d,) its vector; ranking: of this query alone, by relevance from the vectors; row: the document; stage: the
-    selector, for the dual score where its sets are made of weights; depth: of the decoder's pool.
+    selector, for the dual score where its sets are made of weights; depth: of the decoder's pool; place: what `places`
+    says of the row, if that is known already (it takes a pass over the corpus).
     """
     found = kept(ranking)
     at = found.index(row) if row in found else None
     others = found if at is None else found[:at]
-    (place,), own = places(space, query, [row]), relevances(space, query, [row, *others])
+    place = place or places(space, query, [row])[0]
+    own = relevances(space, query, [row, *others])
     # Equals are ordered by row, as everywhere.
     ahead = sum((-value, other) < (-own[0], row) for other, value in zip(others, own[1:], strict=True))
     near = value = None
