@@ -229,6 +229,10 @@ def test_a_clicked_cell_opens_both_documents(loaded):
     assert (made["A"][1], made["B"][1]) == (3, 1)
     value = float(loaded.space.vectors[rows[2]].double() @ loaded.space.vectors[rows[0]].double())
     assert f"similarity of A and B: {value:.4f}" in [c.value for c in app.caption]
+    for bad in ("1:999", "x:y", "3", "1:2:3", ""):
+        app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.clicked": bad})
+        closest = max((views.redundancy(loaded.space, a.ranking) for a in answers.values()), key=lambda r: r.most)
+        assert {loaded.space.corpus.texts[row] for row in closest.closest} <= {t.value for t in app.text}
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -36,7 +36,7 @@ def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -
             "colorscale": "Cividis",
             "cmin": 0,
             "cmax": 1,
-            "colorbar": {"title": {"text": "similarity"}, "thickness": 14, "tickvals": [0, 0.25, 0.5, 0.75, 1]},
+            "colorbar": {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]},
         },
     }
     traces: list[dict[str, Any]] = []

@@ -139,7 +139,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
         row_height=ROW_HEIGHT,
         column_config={
-            "Document": st.column_config.TextColumn(width=340, pinned=len(answers) > MOST_BESIDE + 1),
+            "Document": st.column_config.TextColumn(width=280, pinned=len(answers) > MOST_BESIDE + 1),
             "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
             "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
             **{

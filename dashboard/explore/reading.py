@@ -60,7 +60,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
                 name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place)
                 for name, answer in answers.items()
             }
-        left, right = st.columns([1, 2], gap="small")
+        left, right = st.columns([2, 3], gap="small")
         with left, st.container(gap="xxsmall"):
             one = next(iter(found.values()))
             heading(loaded, row)

@@ -29,7 +29,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     """
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         shown = beside(answers, baseline, "redundancy.beside")
-        st.caption("Click a cell, or a row of a table, to read both documents.")
+        st.caption("Similarity of the documents of each set, by rank. Click a cell, or a row below, to read both.")
     with turn():
         sets = {name: redundancy(loaded.space, answers[name].ranking) for name in shown}
     drawn = [(name, answers[name].title, found) for name, found in sets.items() if found.pairs]
@@ -98,8 +98,10 @@ def _figures(found: Redundancy) -> str:
 def _remember(loaded: Loaded, asked: Asked, clicked_id: str | None) -> None:
     """Open the pair of the cell that was clicked, if it was clicked just now."""
     if clicked_id is not None and clicked_id != st.session_state.get(f"{KEY}.last"):
-        one, other = map(int, clicked_id.split(":"))
-        _open(loaded, asked, one, other)
+        rows = [int(part) for part in clicked_id.split(":") if part.isdecimal() and int(part) < len(loaded.space)]
+        # What a browser sends may be of a corpus that is gone.
+        if len(rows) == 2:
+            _open(loaded, asked, *rows)
     st.session_state[f"{KEY}.last"] = clicked_id
 
 
