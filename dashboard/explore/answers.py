@@ -25,6 +25,8 @@ REMEMBERED = 64
 
 MOST_BESIDE = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels, the baseline among them."""
+NARROW = 1200
+"""Pixels of a screen on which three tables with names are too narrow to be read."""
 ROW_HEIGHT = 32
 """Of a table, in pixels."""
 
@@ -114,6 +116,15 @@ def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
     # What is no longer compared cannot stay picked.
     picked = st.session_state.get(key, others[: MOST_BESIDE - 1])
     return [baseline, *(name for name in others if name in picked)]
+
+
+def columns(count: int, key: str) -> list[Any]:
+    """So many columns for tables; on a narrow screen two of them beside each other, the third below."""
+    st.html(
+        f"<style>@media (max-width: {NARROW}px) {{.st-key-{key} .stColumn {{min-width: calc(50% - 1rem)}}}}</style>"
+    )
+    with st.container(key=key):
+        return st.columns(count, gap="small")
 
 
 def clicked(key: str, event: Any, count: int) -> int | None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.charts import style_of
 from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, choose, clicked
+from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, choose, clicked, columns
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
@@ -20,6 +20,8 @@ from engine.views import DROPPED, Merged, Row, diff, merged, missed
 SIDE, ONE = "Side by side", "One table"
 LAYOUT, BESIDE = "ranked.layout", "ranked.beside"
 MOST_ROWS = 24
+NAME_WIDTHS = {1: 420, 2: 250, MOST_BESIDE: 172}
+"""Of the column of documents, by the number of sets."""
 MOST_NAMED = 6
 """A class of a hundred relevant documents is counted, not listed."""
 FIGURE_SPACE = "\u2007"
@@ -52,27 +54,26 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     if layout == ONE:
         _one_table(loaded, asked, answers, baseline)
     else:
-        for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
+        for name, place in zip(shown, columns(len(shown), "ranked-sets"), strict=True):
             with place:
-                _set(loaded, asked, answers[name], answers[baseline])
+                _set(loaded, asked, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
     with panel:
         reading.show(loaded, asked, {name: answers[name] for name in shown}, baseline)
 
 
-def _set(loaded: Loaded, asked: Asked, answer: Answer, baseline: Answer) -> None:
+def _set(loaded: Loaded, asked: Asked, answer: Answer, baseline: Answer, width: int) -> None:
     """One decoder's set, what it dropped of the baseline's below it."""
     compared = answer.name != baseline.name
     with turn():
-        kept, dropped = diff(
-            loaded.space, asked.vector, asked.id, answer.ranking, baseline.ranking, asked.qrels
-        )  # fmt: skip
+        kept, dropped = diff(loaded.space, asked.vector, asked.id, answer.ranking, baseline.ranking, asked.qrels)
         lacking = missed(loaded.space, asked.vector, asked.id, answer.ranking, asked.qrels)
     heading(answer)
     rows = [*kept, *(dropped if compared else [])]
     if not rows:
         st.caption("Nothing was retrieved.")
     else:
-        _opened(loaded, asked, f"set.{answer.name}", _table(answer.name, rows, len(kept), compared), rows)
+        event = _table(answer.name, rows, len(kept), compared, width if compared else width + 78)
+        _opened(loaded, asked, f"set.{answer.name}", event, rows)
     _lacking("Relevant, not returned: ", lacking)
 
 
@@ -85,9 +86,9 @@ def heading(answer: Answer) -> None:
     )
 
 
-def _table(name: str, rows: Sequence[Row], kept: int, compared: bool) -> Any:
+def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int) -> Any:
     lost = len(rows) - kept
-    columns = {
+    table = {
         "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
         **({"Change": [*(r.mark for r in rows[:kept]), *[DROPPED] * lost]} if compared else {}),
         **_judged(rows),
@@ -96,7 +97,7 @@ def _table(name: str, rows: Sequence[Row], kept: int, compared: bool) -> Any:
         "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
     }
     return st.dataframe(
-        pd.DataFrame(columns),
+        pd.DataFrame(table),
         key=f"set.{name}",
         hide_index=True,
         on_select="rerun",
@@ -108,7 +109,7 @@ def _table(name: str, rows: Sequence[Row], kept: int, compared: bool) -> Any:
             "#": st.column_config.NumberColumn(width=32),
             "Change": st.column_config.TextColumn(width=78, help="Places gained or lost; NEW and DROPPED documents"),
             "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
-            "Document": st.column_config.TextColumn(width=190 if compared else 268),
+            "Document": st.column_config.TextColumn(width=width),
             "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
             "Nearest": st.column_config.NumberColumn(
                 format="%.3f", width=68, help="Similarity to the most similar document ranked above it"
@@ -128,7 +129,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         return
     widest = max((len(str(p.rank)) for r in rows for p in r.places.values() if p.rank), default=1)
     titles = {name: f"{style_of(name).sign} {answer.title}" for name, answer in answers.items()}
-    columns = {
+    table = {
         "Document": [_named(r) for r in rows],
         **_judged(rows),
         "Relevance": [r.relevance for r in rows],
@@ -136,7 +137,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         "Sets": [r.sets for r in rows],
     }
     event = st.dataframe(
-        pd.DataFrame(columns),
+        pd.DataFrame(table),
         key="merged",
         hide_index=True,
         on_select="rerun",
@@ -144,7 +145,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
         row_height=ROW_HEIGHT,
         column_config={
-            "Document": st.column_config.TextColumn(width=340, pinned=True),
+            "Document": st.column_config.TextColumn(width=280, pinned=len(answers) > MOST_BESIDE + 1),
             "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
             "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
             **{

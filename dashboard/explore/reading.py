@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from dashboard.explore.answers import Answer
+from dashboard.explore.answers import ROW_HEIGHT, Answer
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
 from engine.values import showable
-from engine.views import Why, reasons, why
+from engine.views import Why, places, reasons, why
 
 HEIGHT = 170
 """Of the panel: it is always there and always as high, so that nothing below jumps at a click."""
-TEXT_HEIGHT, TABLE_HEIGHT, WHY_HEIGHT = 64, 136, 46
+TEXT_HEIGHT, TABLE_HEIGHT, HEAD_HEIGHT = 64, 136, 38
 MOST_READ = 20_000
 """Characters of a document that are shown."""
 KEY = "reading"
@@ -55,8 +55,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             return
         space = loaded.space
         with turn():
+            place = places(space, asked.vector, [row])[0]
             found = {
-                name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth)
+                name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place)
                 for name, answer in answers.items()
             }
         left, right = st.columns([2, 3], gap="small")
@@ -64,7 +65,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             one = next(iter(found.values()))
             heading(loaded, row)
             judged = asked.qrels.relevant(asked.id) if asked.judged else None
-            said = [f"relevance {one.relevance:.4f}", f"#{one.place:,} of {len(space):,} by relevance"]
+            said = [f"relevance {one.relevance:.3f}, #{one.place:,} of {len(space):,}"]
             if judged is not None:
                 said.append("judged relevant ✓" if space.corpus.ids[row] in judged else "not judged relevant")
             st.caption(" · ".join(said))
@@ -90,12 +91,11 @@ def body(loaded: Loaded, row: int) -> str:
 
 def _table(answers: Mapping[str, Answer], found: Mapping[str, Why]) -> None:
     seen = list(found.values())
-    near = [None if w.nearest is None else f"#{w.nearest_rank} {w.nearest}" for w in seen]
+    near = [None if w.nearest is None else f"{w.similarity:.3f} · #{w.nearest_rank} {w.nearest}" for w in seen]
     columns = {
         "Decoder": [answers[name].title for name in found],
         "Rank": [w.rank for w in seen],
         "Why": [reasons(w) for w in seen],
-        "Similarity": [w.similarity for w in seen],
         "Nearest chosen": near,
         "Score": [w.score for w in seen],
     }
@@ -105,17 +105,16 @@ def _table(answers: Mapping[str, Answer], found: Mapping[str, Why]) -> None:
         pd.DataFrame(columns).astype({"Rank": "Int64"}),
         key="reading.why",
         hide_index=True,
-        height=min(TABLE_HEIGHT, WHY_HEIGHT * len(seen) + 38),
-        row_height=WHY_HEIGHT,
+        height=min(TABLE_HEIGHT, ROW_HEIGHT * len(seen) + HEAD_HEIGHT),
+        row_height=ROW_HEIGHT,
         placeholder="–",
         column_config={
             "Decoder": st.column_config.TextColumn(width=84),
             "Rank": st.column_config.NumberColumn(width=48, help="In the decoder's set; – for a document that is out"),
-            "Why": st.column_config.TextColumn(width=236),
-            "Similarity": st.column_config.NumberColumn(
-                format="%.3f", width=78, help="To the nearest chosen: of those ranked above it, or, if out, of the set"
+            "Why": st.column_config.TextColumn(width=284),
+            "Nearest chosen": st.column_config.TextColumn(
+                width=170, help="Similarity to the most similar document ranked above it; if it is out, in the set"
             ),
-            "Nearest chosen": st.column_config.TextColumn(width=150),
             "Score": st.column_config.NumberColumn(
                 format="%.4f", width=72, help="What the decoder ranked it by: its score when picked, or its weight"
             ),

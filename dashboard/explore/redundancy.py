@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard.charts.redundancy import redundancy_figure
 from dashboard.components import live_plot
 from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, choose, clicked
+from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, choose, clicked, columns
 from dashboard.explore.question import Asked
 from dashboard.explore.ranked import heading
 from dashboard.jobs import turn
@@ -42,8 +42,10 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     dark = st.context.theme.type == "dark"
     picked = live_plot.plot(redundancy_figure(drawn, dark), "redundancy.map", file="redundancy")
     _remember(loaded, asked, picked.clicked)
-    panel = st.container()
     for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
+        place.caption(f"{answers[name].title}: {_figures(sets[name])}")
+    panel = st.container()
+    for name, place in zip(shown, columns(len(shown), "redundancy-sets"), strict=True):
         with place:
             _set(loaded, asked, answers[name], sets[name])
     with panel:
@@ -51,25 +53,20 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
 
 
 def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> None:
-    """What a set's similarities come to, and the nearest already chosen for each document."""
-    heading(answer)
+    """The nearest already chosen for each document of a set."""
     if not found.pairs:
-        st.caption("Fewer than two documents.")
         return
-    st.caption(
-        f"similarity: mean {found.mean:.3f}, highest {found.most:.3f} · "
-        f"{found.close} of {found.pairs:,} pairs at {found.threshold:g} or more"
-    )
+    heading(answer)
     near = list(found.nearest)
     names = [title or ident for title, ident in zip(found.titles, found.ids, strict=True)]
-    columns = {
+    table = {
         "#": range(1, len(near) + 1),
         "Document": names,
         "Similarity": [None if n is None else found.similarity[at, n] for at, n in enumerate(near)],
         "Nearest already chosen": [None if n is None else f"#{n + 1} {names[n]}" for n in near],
     }
     event = st.dataframe(
-        pd.DataFrame(columns),
+        pd.DataFrame(table),
         key=f"near.{answer.name}",
         hide_index=True,
         on_select="rerun",
@@ -91,11 +88,23 @@ def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> Non
         _open(loaded, asked, found.rows[at], found.rows[near[at]])
 
 
+def _figures(found: Redundancy) -> str:
+    """What a set's similarities come to."""
+    if not found.pairs:
+        return "fewer than two documents"
+    return (
+        f"mean {found.mean:.3f}, highest {found.most:.3f}, {found.close} of {found.pairs:,} pairs at "
+        f"{found.threshold:g} or more"
+    )
+
+
 def _remember(loaded: Loaded, asked: Asked, clicked_id: str | None) -> None:
     """Open the pair of the cell that was clicked, if it was clicked just now."""
     if clicked_id is not None and clicked_id != st.session_state.get(f"{KEY}.last"):
-        one, other = map(int, clicked_id.split(":"))
-        _open(loaded, asked, one, other)
+        rows = [int(part) for part in clicked_id.split(":") if part.isdecimal() and int(part) < len(loaded.space)]
+        # What a browser sends may be of a corpus that is gone.
+        if len(rows) == 2:
+            _open(loaded, asked, *rows)
     st.session_state[f"{KEY}.last"] = clicked_id
 
 

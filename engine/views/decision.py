@@ -68,16 +68,19 @@ def why(
     row: int,
     stage: Selector | None = None,
     depth: int | None = None,
+    place: int | None = None,
 ) -> Why:
     """What speaks for a document of the corpus and against it, in one decoder's set for one query.
 
     query: (d,) its vector; ranking: of this query alone, by relevance from the vectors; row: the document; stage: the
-    selector, for the dual score where its sets are made of weights; depth: of the decoder's pool.
+    selector, for the dual score where its sets are made of weights; depth: of the decoder's pool; place: what `places`
+    says of the row, if that is known already (it takes a pass over the corpus).
     """
     found = kept(ranking)
     at = found.index(row) if row in found else None
     others = found if at is None else found[:at]
-    (place,), own = places(space, query, [row]), relevances(space, query, [row, *others])
+    place = place or places(space, query, [row])[0]
+    own = relevances(space, query, [row, *others])
     # Equals are ordered by row, as everywhere.
     ahead = sum((-value, other) < (-own[0], row) for other, value in zip(others, own[1:], strict=True))
     near = value = None
@@ -120,7 +123,7 @@ def reasons(found: Why) -> str:
     if not found.size:
         return "Out: the set is empty."
     if not found.overtaken:
-        return "Out: less relevant than every document of the set."
+        return "Out: nothing in the set is less relevant."
     return f"Out: {_documents(found.overtaken, 'less relevant')} preferred."
 
 
@@ -129,13 +132,13 @@ def _weighed(found: Why, dual: Dual) -> str:
     if dual.weight > 0:
         if found.rank is None:
             return f"Out: has a weight, {dual.weight:.3g}, but {_documents(found.size)} weigh more."
-        said = f"In: weight w = {dual.weight:.3g}"
+        said = f"In with weight {dual.weight:.3g}: adds"
         if not dual.certified:
             due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
-            return f"{said}; adds {has}, at the minimiser it would be λ₁ + λ₂w = {due}: the solver stopped before."
+            return f"{said} {has}, not λ₁ + λ₂w = {due} as at the minimiser: the solver stopped before."
         if dual.l2 == 0:
-            return f"{said}; with it in, more of it would add {l1} = λ₁."
-        return f"{said}; with it in, more of it would add {dual.score:.3g} = λ₁ + λ₂w."
+            return f"{said} {dual.l1:.3g} = λ₁."
+        return f"{said} {dual.score:.3g} = λ₁ + λ₂w."
     head = "Out" if found.rank is None else "Filled in"
     if dual.twin is not None:
         return f"{head}: exact duplicate of {dual.twin}, which has the weight for both."
