@@ -147,8 +147,9 @@ def _running(job: Job, started: Started) -> None:
 def _stopped(loaded: Loaded, job: Job, started: Started, digest: str) -> None:
     """What is known of a run that was cancelled, and how to go on."""
     known = len([p for p in job.partial or () if p.method == started.request.method])
+    kept = "What is finished is kept: going on starts from there."
     st.info(
-        f"Stopped with {known:,} of {started.count:,} settings measured. They are kept: going on starts from there.",
+        f"Stopped with {known:,} of {started.count:,} settings measured. {kept}",
         icon=":material/pause:",
     )
     st.text(showable(f"{_named(started)} on {started.corpus}"))
@@ -181,7 +182,8 @@ def _so_far(job: Job, started: Started) -> None:
     own = [p for p in found if p.method == started.request.method]
     base = next((p for p in found if p.method != started.request.method), None)
     if base is None or not own:
-        st.caption("What is measured appears here as it is finished.")
+        if job.running:
+            st.caption("What is measured appears here as it is finished.")
         return
     st.caption(f"So far: {len(own):,} of {started.count:,} settings, on the queries to choose on. None is chosen yet.")
     views.show(own, base, started.request.k, started.request.objective)

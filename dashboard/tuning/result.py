@@ -25,7 +25,7 @@ LEAST_P = 0.001
 def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
     """stale: the form asks for something else by now."""
     tuned, request = outcome.tuned, outcome.request
-    head, button = st.columns([4, 1], vertical_alignment="center")
+    head, button = st.columns([3, 1], vertical_alignment="center")
     with head:
         st.html(f"<h3>{escape(name_of(tuned.chosen.decoder, scorers=False))}</h3>")
         if stale:

@@ -70,7 +70,8 @@ def _slices(points: Sequence[Point], base: Point, metrics: tuple[str, ...], k: i
     )
     marked = "Dashed: the chosen setting. " if chosen else ""
     st.caption(
-        f"{joined if chosen else ''}{marked}Dotted: the baseline. Means on {found.split}; click a point to open it."
+        f"{joined if chosen else ''}{marked}Dotted: the baseline. Means over the queries to choose on; click a point "
+        "to open it."
     )
 
 
@@ -95,7 +96,7 @@ def _heat_map(points: Sequence[Point], objective: Objective, k: int, chosen: Poi
         if fewer.min() < fewer.max()
         else ""
     )
-    st.caption(f"{marked}Means on {found.split}; click a cell to open its setting.{uneven}")
+    st.caption(f"{marked}Means over the queries to choose on; click a cell to open its setting.{uneven}")
 
 
 def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
@@ -147,7 +148,7 @@ def _opened(points: Sequence[Point], base: Point, k: int, chosen: Point | None) 
     if point is None:
         return
     with st.container(border=True):
-        words, button = st.columns([4, 1], vertical_alignment="center")
+        words, button = st.columns([3, 1], vertical_alignment="center")
         which = "The chosen setting" if chosen is not None and point.key == chosen.key else "Opened"
         words.text(f"{which}: {name_of(point.decoder, scorers=False)}, on {point.split}")
         with button:

@@ -18,7 +18,7 @@ from engine.evaluation.points import Point, as_json
 from engine.evaluation.settings import Settings, far, search
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
 from engine.evaluation.store import Store
-from engine.evaluation.sweep import sweep
+from engine.evaluation.sweep import TOGETHER, sweep
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -29,6 +29,8 @@ REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
 """A setting that has the metrics on a smaller share of the queries on which the baseline has them is no candidate: all
 would be compared on those few that it answers."""
+ROUNDS = 12
+"""Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
 DRAWS = 200
 """So many sets of queries are drawn to see how firm a choice is."""
 TRIALS = Whole(default=64, low=1, high=100_000, symbol="trials", name="trials", help="Settings a search tries.")
@@ -226,7 +228,11 @@ def tune(
     on_dev = f"tuning on {dev}"
     if settings.exhaustive:
         # The baseline first: what is finished before it could be compared with nothing.
-        found = measured([plain, *settings], dev, lambda done, total, _: told(done, total, on_dev))
+        stages, found = [plain, *settings], {}
+        watched = seen is not None and workers is None and cluster is None
+        size = min(TOGETHER, max(2, len(stages) // ROUNDS)) if watched else len(stages)
+        for at in range(0, len(stages), size):
+            found.update(measured(stages[at : at + size], dev, lambda n, *_, at=at: told(at + n, len(stages), on_dev)))
         base = found.pop(plain)
     else:
         found, base = {}, measured([plain], dev)[plain]
