@@ -1,4 +1,4 @@
-"""What the browser tests share: a server, a browser, a page of its own session, and ways to read what it shows."""
+"""A server of its own, a real browser, and pages that fail on what they log as an error or ask of other hosts."""
 
 import os
 import re

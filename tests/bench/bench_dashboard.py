@@ -75,6 +75,16 @@ def corpus(folder: Path, n: int, d: int = 384, seed: int = 0) -> Path:
     return folder
 
 
+def mapped(path: Path, home: Path) -> None:
+    """Make the map beforehand, so that no server is busy with it."""
+    code = (
+        "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
+        "engine.layout(engine.Space(d.corpus, d.vectors))"
+    )
+    environment = {**os.environ, "FRONTIER_HOME": str(home)}
+    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, env=environment, check=True)
+
+
 class Server:
     """A dashboard of its own on a free port."""
 
@@ -213,6 +223,7 @@ def main() -> None:
     for n in options.n:
         with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
             path = corpus(Path(folder) / f"made-{n}", n)
+            mapped(path, Path(folder) / "home")
             browsers, servers, sessions, kept = [], [], {}, {}
             try:
                 for name, live in (("live plot", True), ("st.plotly_chart", False)):
