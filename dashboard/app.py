@@ -12,6 +12,7 @@ st.html("<style>.stMainBlockContainer {padding-top: 3.5rem; padding-bottom: 2rem
 st.navigation(
     [
         st.Page(SCREENS / "explore.py", title="Explore", icon=":material/compare_arrows:", default=True),
+        st.Page(SCREENS / "tradeoff.py", title="Trade-off", icon=":material/show_chart:"),
         st.Page(SCREENS / "data.py", title="Data", icon=":material/database:"),
     ],
     position="top",
