@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 BANDED = 2
 """A method of more curves has no bands: they would hide each other."""
 PALE = 0.35
+APART = (0.08, 0.05)
+"""So far apart, as shares of what the points span across and up, two values do not cover each other."""
 
 
 def frontier_figure(
@@ -27,13 +29,15 @@ def frontier_figure(
     *,
     current: Collection[str] = (),
     opened: str | None = None,
+    banded: Collection[str] | None = None,
     one_entry: bool = False,
 ) -> Figure:
     """Recall (or what else is y) against ILAD (x): a curve a method in the order of its parameter, bands, the front.
 
     Points that no other dominates are filled and outlined, the others pale; the baseline's level is dotted. A point's
     id is its decoder's label. current: labels of points that are ringed, with their parameter's value; opened: label of
-    the point whose sets are shown; one_entry: in the legend, for a method of many curves.
+    the point whose sets are shown; banded: methods that have bands, None for all; one_entry: in the legend, for all
+    curves of a method.
     """
     from plotly.graph_objects import Figure
 
@@ -43,16 +47,18 @@ def frontier_figure(
     for label, curve in frontier.curves.items():
         method = curve[0].point.method
         style, dash = style_of(method), DASHES[drawn[method] % len(DASHES)]
-        colour, many = style.colour(dark), one_entry and lines[method] > 1
-        named = {
-            "name": escaped(f"{_title(method)}, {lines[method]} curves" if many else label, 48),
-            "legendgroup": method if many else label,
-            "showlegend": not (many and drawn[method]),
-        }
-        if one_entry and not many:
-            named["name"] = escaped(_title(method), 48)
+        colour, group = style.colour(dark), method if one_entry else label
+        named = {"name": escaped(_name(method, lines[method]) if one_entry else label, 48), "legendgroup": group}
+        if not (one_entry and drawn[method]):
+            # Of its own: an entry looks like its trace's first point, which may be a pale one.
+            look = {"symbol": style.symbol, "size": 10, "color": colour}
+            line = {"color": colour, "width": 2, "dash": "solid" if one_entry else dash}
+            mode = "lines+markers" if len(curve) > 1 else "markers"
+            figure.add_scatter(x=[None], y=[None], mode=mode, line=line, marker=look, hoverinfo="skip", **named)
+        named["showlegend"] = False
         drawn[method] += 1
-        if len(curve) > 1 and curve[0].x_low is not None and lines[method] <= BANDED:
+        bands = lines[method] <= BANDED and (banded is None or method in banded)
+        if len(curve) > 1 and curve[0].x_low is not None and bands:
             figure.add_scatter(
                 x=[*(p.x for p in curve), *(p.x for p in reversed(curve))],
                 y=[*(p.y_high for p in curve), *(p.y_low for p in reversed(curve))],
@@ -60,7 +66,7 @@ def frontier_figure(
                 fill="toself",
                 fillcolor=faint(colour, 0.12),
                 hoverinfo="skip",
-                **named | {"showlegend": False},
+                **named,
             )
         figure.add_scatter(
             x=[p.x for p in curve],
@@ -100,9 +106,10 @@ def frontier_figure(
     return plain(figure).update_layout(showlegend=True, legend={"orientation": "h", "y": -0.2, "x": 0}, height=560)
 
 
-def _title(method: str) -> str:
+def _name(method: str, curves: int) -> str:
     known = methods()
-    return known[method].title if method in known else method
+    title = known[method].title if method in known else method
+    return f"{title}, {curves} curves" if curves > 1 else title
 
 
 def _ringed(figure: Figure, points: Sequence[FrontierPoint], name: str, size: int, ink: str) -> None:
@@ -118,17 +125,22 @@ def _ringed(figure: Figure, points: Sequence[FrontierPoint], name: str, size: in
 
 
 def _values(figure: Figure, frontier: Frontier, current: Collection[str], ink: str) -> None:
-    """The swept parameter's value at both ends of the first curve of each method, and at what is current."""
-    named = set()
-    for curve in frontier.curves.values():
-        method = curve[0].point.method
-        ends = len(curve) > 1 and method not in named
-        if ends:
-            named.add(method)
-        for at, p in enumerate(curve):
-            if p.parameter and ((ends and at in (0, len(curve) - 1)) or (p.point.label in current and len(curve) > 1)):
-                place = {"x": p.x, "y": p.y, "yshift": 14, "showarrow": False}
-                figure.add_annotation(**place, text=escaped(_value(p)), font={"color": ink, "size": 12})
+    """The swept parameter's value at what is current, and at both ends of the first curve of each method.
+
+    A value that would cover another is left to the mouse.
+    """
+    points = frontier.points
+    spans = [(max(v) - min(v)) or 1.0 for v in ([p.x for p in points], [p.y for p in points])]
+    curves = [curve for curve in frontier.curves.values() if len(curve) > 1]
+    firsts = {curve[0].point.method: curve for curve in reversed(curves)}
+    marked = [p for curve in curves for p in curve if p.point.label in current]
+    placed: list[FrontierPoint] = []
+    for p in [*marked, *(p for curve in firsts.values() for p in (curve[0], curve[-1]))]:
+        apart = (max(abs(p.x - q.x) / spans[0] / APART[0], abs(p.y - q.y) / spans[1] / APART[1]) for q in placed)
+        if p.parameter and all(distance >= 1 for distance in apart):
+            placed.append(p)
+            place = {"x": p.x, "y": p.y, "yshift": 19 if p.point.label in current else 14, "showarrow": False}
+            figure.add_annotation(**place, text=escaped(_value(p)), font={"color": ink, "size": 12})
 
 
 def _value(p: FrontierPoint) -> str:

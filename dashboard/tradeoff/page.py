@@ -37,6 +37,7 @@ VALUES = Whole(
     help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
 )
 SAMPLES = (100, 500, 2000)
+MOST_BANDED = 4
 ENOUGH = 500
 """Of more labelled queries so many are drawn at first: their means are known well enough to choose by."""
 
@@ -220,9 +221,10 @@ def _draw(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str, was
     with left:
         titles = METRICS[x].title, METRICS[y].title
         dark = st.context.theme.type == "dark"
-        figure = frontier_figure(curves, titles, dark, current=current, opened=opened, one_entry=True)
+        banded = _banded(curves, current, opened)
+        figure = frontier_figure(curves, titles, dark, current=current, opened=opened, banded=banded, one_entry=True)
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
-        st.caption(_said(curves, sweep, found))
+        st.caption(_said(curves, sweep, banded is not None))
         if picked.clicked != st.session_state.get("tradeoff.clicked"):
             st.session_state["tradeoff.clicked"] = picked.clicked
             memory.open_point(picked.clicked)
@@ -274,15 +276,23 @@ def _progress(sweep: Sweep, found: Cells) -> None:
         st.rerun()
 
 
-def _said(curves: Frontier, sweep: Sweep, found: Cells) -> str:
+def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | None:
+    """The methods that have bands: all, or where those would hide each other what is set in Explore or opened."""
+    if len({p.point.method for p in curves.points}) <= MOST_BANDED:
+        return None
+    return {p.point.method for p in curves.points if p.point.label in (*current, opened)}
+
+
+def _said(curves: Frontier, sweep: Sweep, some: bool) -> str:
     parts = []
     if sweep.kept:
         parts.append(f"Means over the {curves.queries:,} labelled queries that have both metrics at every point.")
         if curves.queries < curves.asked:
             parts.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} do not.")
         if curves.points[0].x_low is not None:
+            whose = "of what is set in Explore or opened, " if some else ""
             parts.append(
-                "Bands: 95 % intervals of the mean, a paired bootstrap over these queries "
+                f"Bands: 95 % intervals of the mean {whose}a paired bootstrap over these queries "
                 f"({curves.resamples:,} draws), each for its point alone; methods of many curves have none."
             )
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 
 import pandas as pd
@@ -21,7 +22,7 @@ from engine.values import Embeddings
 from engine.views import DROPPED, Row, diff
 
 MOST_ROWS, ROW_HEIGHT = 13, 30
-MOST_TEXT = 600
+MOST_TEXT, MOST_ASKED = 600, 120
 
 
 def show(loaded: Loaded, asked: Asked | None, sweep: Sweep, curves: Frontier, opened: str, clicked: bool) -> None:
@@ -71,7 +72,7 @@ def _for_query(
         own = {m: found[m].get(asked.id) for m in wanted}
         kept, dropped = diff(space, asked.vector, asked.id, ranking, baseline, asked.qrels)
     _figures(curves, point, own, sweep.kept)
-    st.text(asked.text if len(asked.text) < 160 else asked.text[:159] + "…")
+    st.text(asked.text if len(asked.text) <= MOST_ASKED else asked.text[: MOST_ASKED - 1] + "…")
     _table(kept, dropped, compared=decoder.select != first)
 
 
@@ -84,17 +85,22 @@ def _figures(curves: Frontier, point: FrontierPoint, own: dict[str, float | None
     ):
         row = {"": f"{METRICS[metric].title}@{curves.k}", "This query": own.get(metric)}
         if labelled:
-            row["All labelled"] = mean
-            row["95 % interval"] = "" if low is None else f"{low:.3f} to {high:.3f}"
+            row["All"] = mean
+            row["95 %"] = "" if low is None else f"{low:.3f}–{high:.3f}"
         rows.append(row)
-    number = st.column_config.NumberColumn(format="%.3f", width=80)
+    number = partial(st.column_config.NumberColumn, format="%.3f")
     st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,
         row_height=ROW_HEIGHT,
         placeholder="–",
         key="tradeoff.figures",
-        column_config={"This query": number, "All labelled": number},
+        column_config={
+            "": st.column_config.TextColumn(width=84),
+            "This query": number(width=76),
+            "All": number(width=56, help="The mean over the labelled queries"),
+            "95 %": st.column_config.TextColumn(width=96, help="The interval of that mean"),
+        },
     )
 
 
