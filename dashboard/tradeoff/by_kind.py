@@ -96,7 +96,8 @@ def _ask(loaded: Loaded, split: str, queries: list[str], key: str, label: str) -
     corpus = loaded.space.corpus.digest[:12]
     open_point(label)
     if at < MOST_LISTED:
-        st.session_state[f"way.{corpus}"] = LABELLED
+        if st.session_state.get(f"way.{corpus}") != LABELLED:
+            st.session_state[f"way.{corpus}"] = LABELLED
         st.session_state[f"query.{corpus}.{split}"] = at
         st.session_state[ANEW] = True
 

@@ -44,7 +44,7 @@ def show(loaded: Loaded, sweep: Sweep, found: Cells, curves: Frontier, opened: s
             label_visibility="collapsed",
         )
         share = st.slider(
-            f"Best: most {METRICS[curves.x].title} that keeps this share of {base.name}'s {METRICS[curves.y].title}",
+            f"Best: most {METRICS[curves.x].title} that keeps this share of {_title(base)}'s {METRICS[curves.y].title}",
             *SHARE.span,
             SHARE.default,
             step=0.01,
@@ -72,13 +72,14 @@ def _differences(
     with st.spinner("Testing the differences"):
         rows = remembered(("compare", sweep.key, curves.x, curves.y), made)
     most = max(best[1:], key=lambda p: p.x) if len(best) > 1 else None
-    for metric in rows:
-        st.text(summary(list(rows[metric].values())))
-    if most is not None:
-        # What the most diverse of the best gains, and what it pays for that.
-        for metric in dict.fromkeys([curves.x, curves.y]):
-            if most.point.label in rows[metric]:
-                st.text(statement(rows[metric][most.point.label]))
+    with st.container(gap="xxsmall"):
+        if most is not None:
+            # What the most diverse of the best gains, and what it pays for that.
+            for metric in dict.fromkeys([curves.x, curves.y]):
+                if most.point.label in rows[metric]:
+                    st.text(statement(rows[metric][most.point.label]))
+        for metric in rows:
+            st.text(summary(list(rows[metric].values())))
     with st.container(horizontal=True, vertical_alignment="center"):
         every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
         _downloads(sweep, found, curves, base, curves.points if every else best)
@@ -94,25 +95,22 @@ def _differences(
 def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: FrontierPoint) -> None:
     """A row a setting; a click opens its sets above."""
     columns: dict[str, list] = {"Decoder": [f"{style_of(p.point.method).sign} {p.name}" for p in shown]}
-    config = {"Decoder": st.column_config.TextColumn(width=300)}
+    config = {"Decoder": st.column_config.TextColumn(width=270)}
+    more: dict[str, list] = {}
     for metric in rows:
-        title = f"{METRICS[metric].title}@{curves.k}"
+        title = METRICS[metric].title
         own = [rows[metric].get(p.point.label) for p in shown]
         base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
-        columns |= {
-            title: [base_mean if p is base else r and r.mean for p, r in zip(shown, own, strict=True)],
-            f"Δ {title}": [_difference(r) for r in own],
-            f"95 % interval of Δ {title}": ["" if r is None or r.low is None else _interval(r) for r in own],
-            f"p {title}": [None if r is None else r.p_holm for r in own],
-            f"Won · tied · lost {title}": ["" if r is None else " · ".join(map(str, r.wins)) for r in own],
-        }
-        config |= {
-            title: st.column_config.NumberColumn(format="%.4f", width=90),
-            f"Δ {title}": st.column_config.TextColumn(width=90),
-            f"95 % interval of Δ {title}": st.column_config.TextColumn("95 % interval", width=130),
-            f"p {title}": st.column_config.NumberColumn("p (Holm)", format="%.4f", width=80),
-            f"Won · tied · lost {title}": st.column_config.TextColumn("Won · tied · lost", width=120),
-        }
+        columns[f"{title}@{curves.k}"] = [
+            base_mean if p is base else r and r.mean for p, r in zip(shown, own, strict=True)
+        ]
+        columns[f"Δ {title}"] = [_difference(r) for r in own]
+        more[f"Δ {title}, 95 %"] = ["" if r is None or r.low is None else _interval(r) for r in own]
+        more[f"p, {title}"] = [None if r is None else r.p_holm for r in own]
+        more[f"{title}: won · tied · lost"] = ["" if r is None else " · ".join(map(str, r.wins)) for r in own]
+        config[f"{title}@{curves.k}"] = st.column_config.NumberColumn(format="%.4f", width=90)
+        config[f"p, {title}"] = st.column_config.NumberColumn(format="%.4f", width=80, help="After Holm's correction")
+    columns |= more
     event = st.dataframe(
         pd.DataFrame(columns),
         key="tradeoff.table",
@@ -129,6 +127,10 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
         st.session_state["tradeoff.row"] = chosen
         open_point(chosen)
         st.rerun(scope="fragment")
+
+
+def _title(point: FrontierPoint) -> str:
+    return methods()[point.point.method].title
 
 
 def _difference(row: Comparison | None) -> str:

@@ -9,7 +9,8 @@ import streamlit as st
 
 from dashboard import jobs
 
-OPEN, ANEW = "tradeoff.open", "tradeoff.anew"
+OPEN, ANEW, LEAVE = "tradeoff.open", "tradeoff.anew", "tradeoff.leave"
+"""The label of the open point; whether the whole page is to be drawn anew; whether to go on to Explore then."""
 REMEMBERED = 12
 
 

@@ -44,6 +44,8 @@ ENOUGH = 500
 
 def show(loaded: Loaded, asked: Asked | None) -> None:
     """The main area of Trade-off."""
+    if st.session_state.pop(memory.LEAVE, False):
+        setting.show()  # from a run of the whole page: from a fragment's, the sidebar would forget its question
     known = methods("selector")
     split, qrels, queries = _labelled(loaded)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -202,7 +204,7 @@ def _failed(found: Cells) -> bool:
 def _draw(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str, was_running: bool) -> None:
     found = cells.find(sweep)
     if st.session_state.pop(memory.ANEW, False):
-        st.rerun()  # the sidebar has another question
+        st.rerun()
     if was_running and not found.running:
         st.rerun()
     _progress(sweep, found)
@@ -224,7 +226,7 @@ def _draw(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str, was
         banded = _banded(curves, current, opened)
         figure = frontier_figure(curves, titles, dark, current=current, opened=opened, banded=banded, one_entry=True)
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
-        st.caption(_said(curves, sweep, banded is not None))
+        st.caption(_said(curves, sweep, len(_labelled(loaded)[2]), banded is not None))
         if picked.clicked != st.session_state.get("tradeoff.clicked"):
             st.session_state["tradeoff.clicked"] = picked.clicked
             memory.open_point(picked.clicked)
@@ -271,7 +273,9 @@ def _progress(sweep: Sweep, found: Cells) -> None:
     other = jobs.busy(cells.PURPOSE)
     if other is not None:
         left.text(f"{other.title} is still running; this can start when it is done.")
-    if right.button("Continue" if found.points else "Start", type="primary", disabled=other is not None, key="t.start"):
+    if right.button(
+        "Continue" if found.points else "Start", type="primary", disabled=other is not None, key="tradeoff.start"
+    ):
         cells.begin(sweep)
         st.rerun()
 
@@ -283,10 +287,11 @@ def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | Non
     return {p.point.method for p in curves.points if p.point.label in (*current, opened)}
 
 
-def _said(curves: Frontier, sweep: Sweep, some: bool) -> str:
+def _said(curves: Frontier, sweep: Sweep, of: int, some: bool) -> str:
     parts = []
     if sweep.kept:
-        parts.append(f"Means over the {curves.queries:,} labelled queries that have both metrics at every point.")
+        drawn = f", drawn at random from {of:,}" if of > len(sweep.queries) else ""
+        parts.append(f"Means over the {curves.queries:,} labelled queries that have both metrics everywhere{drawn}.")
         if curves.queries < curves.asked:
             parts.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} do not.")
         if curves.points[0].x_low is not None:

@@ -13,6 +13,7 @@ from dashboard.charts import style_of
 from dashboard.explore import setting
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
+from dashboard.tradeoff import memory
 from dashboard.tradeoff.cells import Sweep
 from engine.decoder import Decoder, decode
 from engine.evaluation.frontier import Frontier, FrontierPoint
@@ -37,10 +38,12 @@ def show(loaded: Loaded, asked: Asked | None, sweep: Sweep, curves: Frontier, op
         _figures(curves, point, {}, sweep.kept)
     else:
         _for_query(loaded, asked, sweep, curves, point, decoder)
-    if st.button(
-        "Set Explore to this", icon=":material/compare_arrows:", on_click=setting.apply, args=(decoder, sweep.k)
-    ):
-        setting.show()
+    st.button("Set Explore to this", icon=":material/compare_arrows:", on_click=_to_explore, args=(decoder, sweep.k))
+
+
+def _to_explore(decoder: Decoder, k: int) -> None:
+    setting.apply(decoder, k)
+    st.session_state[memory.LEAVE] = st.session_state[memory.ANEW] = True
 
 
 def _heading(point: FrontierPoint, decoder: Decoder) -> None:
