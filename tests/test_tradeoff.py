@@ -192,7 +192,7 @@ def test_the_chart_marks_what_it_is_told_to():
     assert {i for t in told.data for i in t.customdata or ()} == {p.label for p in points}
     dominated = {p.point.label for p in found.points if p.dominated}
     for trace in told.data:
-        for i, width in zip(trace.customdata or (), trace.marker.line.width or (), strict=True):
+        for i, width in zip(trace.customdata or (), trace.marker.line.width if trace.customdata else (), strict=True):
             assert (width == 0) == (i in dominated)
 
 

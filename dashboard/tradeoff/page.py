@@ -32,10 +32,16 @@ VALUES = Whole(
     low=2,
     high=41,
     comfortable=(2, 21),
-    symbol="values",
-    name="values",
+    symbol="values_of_each_parameter",
+    name="values_of_each_parameter",
     help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
 )
+BOARD = "tradeoff-board"
+NARROW = f"""<style>@media (max-width: 1200px) {{
+.st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock] {{flex-wrap: wrap}}
+.st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock] > [data-testid=stColumn]
+{{min-width: 100%}} }}</style>"""
+"""Side by side the chart and the sets need more room than a small screen has: there they stand one below the other."""
 SAMPLES = (100, 500, 2000)
 MOST_BANDED = 4
 ENOUGH = 500
@@ -46,6 +52,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     """The main area of Trade-off."""
     if st.session_state.pop(memory.LEAVE, False):
         setting.show()  # from a run of the whole page: from a fragment's, the sidebar would forget its question
+    st.html(NARROW)
     known = methods("selector")
     split, qrels, queries = _labelled(loaded)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -67,13 +74,18 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         "there: what the others are compared with.",
     )
     sweep = _sweep(loaded, asked, every, [n for n in known if n in names], values, (split, qrels, queries))
+    if qrels is None:
+        _teach()
     if sweep is None:
         st.info("Ask something in the sidebar: what each decoder makes of it appears here.")
         return
     with axes:
         x, y = _axes(sweep)
-    if not every:
-        _teach(asked, qrels, y)
+    if qrels is not None and not every and not asked.judged:
+        st.caption(
+            f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
+            f"{METRICS[y].formula}."
+        )
     _board(loaded, asked, sweep, x, y)
 
 
@@ -166,19 +178,13 @@ def _sweep(
     return Sweep(loaded, several, Queries((asked.id,), (asked.text,)), vectors, judged, "", k, metrics, False)
 
 
-def _teach(asked: Asked, qrels: Qrels | None, y: str) -> None:
-    if qrels is None:
-        st.info(
-            f"This corpus has no judgements, so nothing says which documents are right: there is no Recall. What stays "
-            f"is {METRICS[X].title}, how different the documents of a set are, against {METRICS[y].title}, how well "
-            "they fit the query together. Judgements (queries.jsonl and qrels/ beside the corpus) add the rest.",
-            icon=":material/school:",
-        )
-    elif not asked.judged:
-        st.caption(
-            f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
-            f"{METRICS[y].formula}."
-        )
+def _teach() -> None:
+    st.info(
+        "This corpus has no judgements, so nothing says which documents are right: there is no Recall. What stays is "
+        f"{METRICS[X].title}, how different the documents of a set are, against {METRICS[INSTEAD].title}, how well "
+        "they fit the query together. Judgements (queries.jsonl and qrels/ beside the corpus) add the rest.",
+        icon=":material/school:",
+    )
 
 
 def _board(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str) -> None:
@@ -219,7 +225,8 @@ def _draw(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str, was
     labels = [p.point.label for p in curves.points]
     current = [decoder.label for decoder in _current(sweep)]
     opened = memory.opened(labels, current)
-    left, right = st.columns([2, 1], gap="medium")
+    with st.container(key=BOARD):
+        left, right = st.columns([2, 1], gap="medium")
     with left:
         titles = METRICS[x].title, METRICS[y].title
         dark = st.context.theme.type == "dark"

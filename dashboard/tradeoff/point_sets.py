@@ -38,11 +38,11 @@ def show(loaded: Loaded, asked: Asked | None, sweep: Sweep, curves: Frontier, op
         _figures(curves, point, {}, sweep.kept)
     else:
         _for_query(loaded, asked, sweep, curves, point, decoder)
-    st.button("Set Explore to this", icon=":material/compare_arrows:", on_click=_to_explore, args=(decoder, sweep.k))
+    st.button("Set Explore to this", icon=":material/compare_arrows:", on_click=_to_explore, args=(decoder,))
 
 
-def _to_explore(decoder: Decoder, k: int) -> None:
-    setting.apply(decoder, k)
+def _to_explore(decoder: Decoder) -> None:
+    setting.apply(decoder)
     st.session_state[memory.LEAVE] = st.session_state[memory.ANEW] = True
 
 
