@@ -158,6 +158,23 @@ def test_a_corpus_without_judgements_teaches(tmp_path):
         assert not any("<img" in element.value or "![x]" in element.value for element in kind)
 
 
+def test_aspects_can_be_an_axis(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    lines = [{"_id": f"d{i}", "text": f"{['red', 'green', 'blue'][i % 3]} thing number {i}"} for i in range(24)]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = [{"_id": f"q{i}", "text": f"{c} things"} for i, c in enumerate(["red", "green", "blue", "red and blue"])]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in asked))
+    (tmp_path / "qrels" / "test.tsv").write_text("".join(f"q{i}\td{j}\t1\n" for i in range(4) for j in range(i, 24, 3)))
+    rows = [f"q{i}\ta{j % 2}\td{j}\t1\n" for i in range(4) for j in range(i, 24, 3)]
+    (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
+    app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
+    assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
+    kinds = measured(
+        Source(str(tmp_path)), **{"k": 4, "tradeoff.view": "Kinds of queries", "tradeoff.by": by_kind.ASPECTS}
+    )
+    assert len(kinds.get("plotly_chart")) == 2
+
+
 def test_queries_won_and_lost_and_kinds_of_queries():
     app = measured(**{"tradeoff.view": "Queries won and lost"})
     said = [t.value for t in app.text if t.value.startswith(("Won:", "Lost:"))]

@@ -75,7 +75,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     )
     sweep = _sweep(loaded, asked, every, [n for n in known if n in names], values, (split, qrels, queries))
     if qrels is None:
-        _teach()
+        _teach(loaded)
     if sweep is None:
         st.info("Ask something in the sidebar: what each decoder makes of it appears here.")
         return
@@ -94,7 +94,8 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     dataset, splits = loaded.dataset, list(loaded.dataset.qrels)
     if not splits or loaded.space.embeddings.encoder is None:
         return "", None, Queries((), ())
-    split = st.session_state.get(f"split.{loaded.space.corpus.digest[:12]}", splits[0])
+    split = st.session_state.get(f"split.{loaded.space.corpus.digest[:12]}")
+    split = split if split in splits else splits[0]
     queries = dataset.judged(split)
     return split, dataset.qrels[split] if len(queries) else None, queries
 
@@ -178,11 +179,17 @@ def _sweep(
     return Sweep(loaded, several, Queries((asked.id,), (asked.text,)), vectors, judged, "", k, metrics, False)
 
 
-def _teach() -> None:
+def _teach(loaded: Loaded) -> None:
+    """What there is where no labelled query can be measured, and what would add the rest."""
+    if loaded.dataset.qrels and loaded.space.embeddings.encoder is None:
+        why = "This corpus came with its own vectors, and its labelled queries have none: they cannot be measured."
+        rest = "Embed the corpus here to measure them."
+    else:
+        why = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
+        rest = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
     st.info(
-        "This corpus has no judgements, so nothing says which documents are right: there is no Recall. What stays is "
-        f"{METRICS[X].title}, how different the documents of a set are, against {METRICS[INSTEAD].title}, how well "
-        "they fit the query together. Judgements (queries.jsonl and qrels/ beside the corpus) add the rest.",
+        f"{why} What stays is {METRICS[X].title}, how different the documents of a set are, against "
+        f"{METRICS[INSTEAD].title}, how well they fit the query together. {rest}",
         icon=":material/school:",
     )
 

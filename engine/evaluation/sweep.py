@@ -28,7 +28,7 @@ from engine.stages import Selector, make, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
-BLOCK, FIRST_BLOCK, PAUSE = 64, 16, 0.4
+BLOCK, FIRST_BLOCK, PAUSE = 64, 2, 0.4
 """Queries decoded between two looks at whether to stop: at most, at first, and for so many seconds."""
 TOGETHER = 12
 """Settings decoded together: more share more, and lose more where a sweep is killed."""
@@ -252,6 +252,8 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     took = 1000 * (time.perf_counter() - started) / (len(ids) * len(unit.decoders))
     points = []
     for decoder, parts in zip(unit.decoders, zip(*answers, strict=True), strict=True):
+        if stopped():
+            raise Cancelled(STOPPED)
         ranking = Ranking.joined([Ranking(part.index.cpu(), part.gain.cpu(), part.info) for part in parts])
         for k in unit.ks:
             values, left_out = _measured(task, ranking, k)
