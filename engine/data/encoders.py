@@ -69,8 +69,7 @@ def embed(
     prompt = source.prompt(role)
 
     missing = []
-    for span in chunks(texts):
-        key = digest_of([_FORMAT, source.digest, arithmetic, role, prompt, *texts[span.start : span.stop]])
+    for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         rows = store.get_array(SECTION, key) if cache else None
         if rows is None:
             missing.append((span, key))
@@ -85,6 +84,25 @@ def embed(
         if cache:
             store.put_array(SECTION, key, rows.numpy())
         run.place(span.start, rows)
+    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
+
+
+def embedded(
+    what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
+) -> Embeddings | None:
+    """What `embed` would return, where all of it is on the disk already; None where something would be embedded.
+
+    The encoder is not loaded. Raises as `embed`.
+    """
+    ids, texts, role = _inputs(what, None)
+    source = models.find(encoder)
+    arithmetic = precision.choose(source, models.device_of(None), dtype)
+    run = _Run(len(texts), None, None)
+    for span, key in _keyed(texts, source.digest, arithmetic, role, source.prompt(role)):
+        rows = store.get_array(SECTION, key)
+        if rows is None:
+            return None
+        run.place(span.start, torch.from_numpy(rows))
     return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
 
 
@@ -107,6 +125,12 @@ def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str =
     source = models.find(encoder)
     prompt = source.prompt(role)
     return source.over_limit([prompt + text for text in texts])
+
+
+def _keyed(texts: Sequence[str], *how: str) -> Iterator[tuple[range, str]]:
+    """The chunks of the texts, each with what its vectors are called in the cache."""
+    for span in chunks(texts):
+        yield span, digest_of([_FORMAT, *how, *texts[span.start : span.stop]])
 
 
 def chunks(texts: Sequence[str]) -> Iterator[range]:
