@@ -26,20 +26,22 @@ def buttons(loaded: Loaded, asked: Asked | None) -> None:
     """The row of the three, in the sidebar."""
     missing = None if asked is not None else "Ask something first."
     with st.container(horizontal=True, gap="xxsmall", key="sharing"):
-        share = st.button("Share", key="share.open", help="One link to all that is shown")
-        export = st.button("Export", key="export.open", disabled=asked is None, help=missing or "Code, sets, figures")
-        saved = st.button("Snapshots", key="snapshots.open", help="Save what is shown; open or compare what was saved")
-    if share:
-        _share(loaded)
-    elif export and asked is not None:
-        _export(loaded, asked)
-    elif saved:
+        to_share = st.button("Share", key="share.open", help="One link to all that is shown")
+        to_export = st.button(
+            "Export", key="export.open", disabled=asked is None, help=missing or "As code; sets and figures as files"
+        )
+        to_keep = st.button("Snapshots", key="snapshots.open", help="Save what is shown; open or compare others")
+    if to_share:
+        st.dialog("Share", width="medium")(share)(loaded)
+    elif to_export and asked is not None:
+        st.dialog("Export", width="large")(export)(loaded, asked)
+    elif to_keep:
         st.session_state.pop(SAID, None)
-        _snapshots(loaded, asked)
+        st.dialog("Snapshots", width="large")(saved)(loaded, asked)
 
 
-@st.dialog("Share", width="medium")
-def _share(loaded: Loaded) -> None:
+def share(loaded: Loaded) -> None:
+    """The link, and what it holds."""
     shown = current(loaded)
     try:
         address = url(st.context.url or "http://localhost:8501/", link_params(loaded))
@@ -50,14 +52,14 @@ def _share(loaded: Loaded) -> None:
     st.code(address, language=None, wrap_lines=True)
     st.text(
         f"It opens this page with the same query, k, pool, and {_counted(len(shown.decoders), 'decoder')} with all "
-        f"parameters, on {loaded.space.corpus.name}, fingerprint {loaded.space.embeddings.digest[:8]}. Where the "
-        "corpus is another, it says so."
+        f"parameters, on {loaded.space.corpus.name}, fingerprint {loaded.space.embeddings.digest[:8]}. If the corpus "
+        "has changed by then, it says so."
     )
-    st.text("It holds no documents, but the query's words or id. It works for whoever can reach this server.")
+    st.text("It holds the query's words or id, and no documents. It works for whoever can reach this server.")
 
 
-@st.dialog("Export", width="large")
-def _export(loaded: Loaded, asked: Asked) -> None:
+def export(loaded: Loaded, asked: Asked) -> None:
+    """A chosen decoder as code, and files of what all of them retrieved."""
     stages = setting.stages()
     if not stages:
         st.info("Choose a decoder on Explore: its setting and what it retrieves can then be exported.")
@@ -87,8 +89,8 @@ def _download(label: str, data: bytes, file: str, mime: str) -> None:
     st.download_button(label, data, file, mime, key=f"export.{file}", icon=icon, on_click="ignore")
 
 
-@st.dialog("Snapshots", width="large")
-def _snapshots(loaded: Loaded, asked: Asked | None) -> None:
+def saved(loaded: Loaded, asked: Asked | None) -> None:
+    """Save what is shown, and look at what was saved."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME, placeholder="What is shown now, by a name", disabled=asked is None)
         st.button(

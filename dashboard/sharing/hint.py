@@ -14,9 +14,9 @@ from engine.home import home
 FILE, NAME = "settings.json", "first_steps_seen"
 CLOSED = "hint.closed"
 STEPS = (
-    "**1** Ask in the sidebar, or pick a labelled query",
-    "**2** Move λ: marks show what it changes",
-    "**3** Open Trade-off: what that costs over all queries",
+    "**1** Ask or pick a query, left",
+    "**2** Move λ and see what changes",
+    "**3** Open Trade-off: what that costs on all queries",
 )
 
 
@@ -26,11 +26,10 @@ def show() -> None:
         st.session_state[CLOSED] = bool(_settings().get(NAME))
     if st.session_state[CLOSED] or was_sent():
         return
-    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="medium", key="hint"):
-        st.markdown("  →  ".join(STEPS))
-        with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content"):
-            st.button("Don't show again", key="hint.never", type="tertiary", on_click=_never)
-            st.button("Close", key="hint.close", type="tertiary", on_click=_close)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="hint"):
+        st.markdown("  →  ".join(STEPS), width="stretch")
+        st.button("Don't show again", key="hint.never", type="tertiary", on_click=_never)
+        st.button("Close", key="hint.close", type="tertiary", on_click=_close)
 
 
 def _close() -> None:

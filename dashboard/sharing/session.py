@@ -113,7 +113,7 @@ def _remarks() -> None:
         st.warning("Not all of the link could be taken as it is.", icon=":material/link_off:")
         # Plain text: it quotes what strangers wrote.
         for remark in remarks:
-            st.text(remark[:1].upper() + remark[1:] + ".")
+            st.text(f"• {remark}.")
         st.button("OK", key="link.ok", on_click=_seen)
 
 
