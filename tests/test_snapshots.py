@@ -148,11 +148,11 @@ def test_two_snapshots_are_compared():
     rows = snapshots.sets_apart(first.answers["mmr"], changed)
     assert rows == [
         ("c", "C", 3, 1, "both"),
-        ("a", "A", 1, None, "first only"),
-        ("b", "B", 2, None, "first only"),
-        ("d", "D", None, 2, "second only"),
+        ("a", "A", 1, None, "older only"),
+        ("b", "B", 2, None, "older only"),
+        ("d", "D", None, 2, "newer only"),
     ]
-    assert snapshots.counted(rows) == "1 in both, 2 first only, 1 second only"
+    assert snapshots.counted(rows) == "1 in both, 2 older only, 1 newer only"
     assert snapshots.apart(first, second) is None
     assert "different corpora" in snapshots.apart(first, replace(second, digest="other"))
     assert "other vectors" in snapshots.apart(first, replace(second, vectors="other"))

@@ -12,45 +12,46 @@ COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "W
 """What a snapshot may be called too: a table's columns must differ."""
 
 
-def show(first: Snapshot, second: Snapshot) -> None:
-    """What differs between two snapshots; the first's numbers come first."""
-    if told := apart(first, second):
+def show(*two: Snapshot) -> None:
+    """What differs between two snapshots; the older's numbers come first."""
+    older, newer = sorted(two, key=lambda s: s.made)
+    if told := apart(older, newer):
         st.warning("The two are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(told)
-    a, b = first.name, second.name
+    a, b = older.name, newer.name
     if a in COLUMNS or b in COLUMNS:
-        a, b = f"{a} (first)", f"{b} (second)"
+        a, b = f"{a} (older)", f"{b} (newer)"
     settings, figures, sets = st.tabs(["Settings", "Figures", "Sets"])
     with settings:
-        rows = settings_apart(first, second)
+        rows = settings_apart(older, newer)
         if rows:
             _table(pd.DataFrame(rows, columns=["Setting", a, b]), "compare.settings")
         else:
             st.info("Both have the same settings.")
     with figures:
-        rows = figures_apart(first, second)
+        rows = figures_apart(older, newer)
         if rows:
             number = st.column_config.NumberColumn(format="%.4f")
-            signed = st.column_config.NumberColumn(format="%+.4f", help="The second's minus the first's")
+            signed = st.column_config.NumberColumn(format="%+.4f", help="Newer minus older")
             frame = pd.DataFrame(rows, columns=["Decoder", "Metric", a, b, "Difference"])
             _table(frame, "compare.figures", {a: number, b: number, "Difference": signed})
         else:
             st.info("Neither has figures: no decoder was chosen.")
     with sets:
-        _sets(first, second, a, b)
+        _sets(older, newer, a, b)
 
 
-def _sets(first: Snapshot, second: Snapshot, a: str, b: str) -> None:
-    if not (first.answers and second.answers):
+def _sets(older: Snapshot, newer: Snapshot, a: str, b: str) -> None:
+    if not (older.answers and newer.answers):
         st.info("One of them has no sets: no decoder was chosen.")
         return
-    common = next((name for name in first.answers if name in second.answers), None)
+    common = next((name for name in reversed(older.answers) if name in newer.answers), None)
     chosen = []
-    for place, of, label in zip(st.columns(2), (first, second), (a, b), strict=True):
+    for place, of, label in zip(st.columns(2), (older, newer), (a, b), strict=True):
         names = list(of.answers)
         with place:
             own = st.selectbox(
-                f"Set of {('the first', 'the second')[len(chosen)]}",
+                f"Set of {('the older', 'the newer')[len(chosen)]}",
                 names,
                 names.index(common) if common else 0,
                 format_func=lambda n, of=of: of.answers[n].title,

@@ -44,7 +44,7 @@ def share(loaded: Loaded) -> None:
     """The link, and what it holds."""
     shown = current(loaded)
     try:
-        address = url(st.context.url or "http://localhost:8501/", link_params(loaded))
+        address = url(st.context.url or "http://localhost:8501", link_params(loaded))
     except FrontierError as error:
         st.warning("This does not fit into a link.", icon=":material/link_off:")
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
@@ -64,7 +64,11 @@ def export(loaded: Loaded, asked: Asked) -> None:
     if not stages:
         st.info("Choose a decoder on Explore: its setting and what it retrieves can then be exported.")
         return
-    name = st.selectbox("Decoder", list(stages), format_func=lambda n: stages[n].spec.title, key="export.decoder")
+    names = list(stages)
+    # The last one first: the baseline is rarely what people take away.
+    name = st.selectbox(
+        "Decoder", names, len(names) - 1, format_func=lambda n: stages[n].spec.title, key="export.decoder"
+    )
     source = loaded.source
     encoder = None if loaded.space.embeddings.encoder is None else source.encoder
     use = Use(k=asked.k, corpus=source.path, encoder=encoder, query=asked.text, documents=len(loaded.space))
@@ -106,7 +110,8 @@ def saved(loaded: Loaded, asked: Asked | None) -> None:
     for file in broken:
         st.text(f"Cannot be read: {file}")
     if said := st.session_state.get(SAID):
-        (st.success if said[0] else st.error)("Done." if said[0] else "This did not work.")
+        if not said[0]:
+            st.error("This did not work.", icon=":material/error:")
         st.text(said[1])
     if not found:
         st.info("Nothing saved yet. A snapshot keeps the state, the sets and the figures, to compare another day.")
@@ -157,14 +162,14 @@ def _save(loaded: Loaded, asked: Asked) -> None:
     except FrontierError as error:
         st.session_state[SAID] = (False, str(error))
         return
-    st.session_state[SAID] = (True, f"{snapshot.name} is saved")
+    st.session_state[SAID] = (True, f"✓ {snapshot.name} is saved")
     st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
 
 
 def _rename(ident: str) -> None:
     try:
         snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
-        st.session_state[SAID] = (True, f"it is called {snapshot.name} now")
+        st.session_state[SAID] = (True, f"✓ It is called {snapshot.name} now")
         st.session_state[RENAMED] = ""
     except FrontierError as error:
         st.session_state[SAID] = (False, str(error))
@@ -173,7 +178,7 @@ def _rename(ident: str) -> None:
 def _delete(picked: Snapshot) -> None:
     try:
         snapshots.delete(picked.id)
-        st.session_state[SAID] = (True, f"{picked.name} is deleted")
+        st.session_state[SAID] = (True, f"✓ {picked.name} is deleted")
     except OSError as error:
         st.session_state[SAID] = (False, f"{snapshots.folder()}: {error.strerror or error}")
 

@@ -14,9 +14,9 @@ from engine.home import home
 FILE, NAME = "settings.json", "first_steps_seen"
 CLOSED = "hint.closed"
 STEPS = (
-    "**1** Ask or pick a query, left",
-    "**2** Move λ and see what changes",
-    "**3** Open Trade-off: what that costs on all queries",
+    "**1** Ask or pick a query",
+    "**2** Move λ",
+    "**3** Open Trade-off",
 )
 
 

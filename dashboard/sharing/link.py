@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from dashboard import state
 from dashboard.explore.question import LABELLED, SIMILAR, TYPED
@@ -83,7 +83,8 @@ def to_params(shown: State) -> dict[str, str]:
 
 def url(base: str, params: Mapping[str, str]) -> str:
     """The address that opens a state. Raises ParamError where it would be longer than addresses can be."""
-    whole = f"{base}?{urlencode(params, quote_via=quote, safe=',:')}"
+    root = "" if urlsplit(base).path else "/"
+    whole = f"{base}{root}?{urlencode(params, quote_via=quote, safe=',:')}"
     if len(whole) > LONGEST:
         raise ParamError(
             f"the link would have {len(whole):,} characters, and addresses are cut off beyond {LONGEST:,}; "

@@ -89,7 +89,7 @@ def arrive(loaded: Loaded) -> None:
 
 
 def _waiting(shown: State) -> None:
-    with st.container(border=True, gap="small"):
+    with st.container(gap="small"):
         st.info("This link is about a corpus that is not loaded here.", icon=":material/link:")
         print_ = shown.vectors or shown.digest
         st.text(f"It needs this one{f', fingerprint {print_[:8]}' if print_ else ''}, encoder {shown.source.encoder}:")
@@ -109,7 +109,7 @@ def _remarks() -> None:
     remarks = st.session_state.get(REMARKS)
     if not remarks:
         return
-    with st.container(border=True, gap="small"):
+    with st.container(gap="small"):
         st.warning("Not all of the link could be taken as it is.", icon=":material/link_off:")
         # Plain text: it quotes what strangers wrote.
         for remark in remarks:

@@ -22,7 +22,7 @@ SECTION, SUFFIX = "snapshots", ".json"
 FORMAT = 1
 IDENT = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME, LARGEST = 80, 64_000_000
-BOTH, FIRST, SECOND = "both", "first only", "second only"
+BOTH, OLDER, NEWER = "both", "older only", "newer only"
 
 
 @dataclass(frozen=True)
@@ -110,49 +110,49 @@ def folder() -> Path:
     return home() / SECTION
 
 
-def apart(first: Snapshot, second: Snapshot) -> str | None:
+def apart(older: Snapshot, newer: Snapshot) -> str | None:
     """How two snapshots are of different corpora; None where they are of one."""
-    if (first.digest, first.vectors) == (second.digest, second.vectors):
+    if (older.digest, older.vectors) == (newer.digest, newer.vectors):
         return None
-    what = "the same documents with other vectors" if first.digest == second.digest else "different corpora"
-    of = (f"{s.corpus}, {s.encoder}, fingerprint {s.vectors[:8]}" for s in (first, second))
+    what = "the same documents with other vectors" if older.digest == newer.digest else "different corpora"
+    of = (f"{s.corpus}, {s.encoder}, fingerprint {s.vectors[:8]}" for s in (older, newer))
     return f"These are of {what}: {' and '.join(of)}. Documents count as the same where their ids are."
 
 
-def settings_apart(first: Snapshot, second: Snapshot) -> list[tuple[str, str, str]]:
-    """(what, first's, second's) wherever two states differ; "–" where one has no such setting."""
-    names = dict.fromkeys([*first.state, *second.state])
-    rows = ((n, first.state.get(n, "–"), second.state.get(n, "–")) for n in names)
+def settings_apart(older: Snapshot, newer: Snapshot) -> list[tuple[str, str, str]]:
+    """(what, older's, newer's) wherever two states differ; "–" where one has no such setting."""
+    names = dict.fromkeys([*older.state, *newer.state])
+    rows = ((n, older.state.get(n, "–"), newer.state.get(n, "–")) for n in names)
     return [row for row in rows if row[1] != row[2]]
 
 
-def figures_apart(first: Snapshot, second: Snapshot) -> list[tuple[str, str, float | None, float | None, float | None]]:
-    """(decoder, metric, first's, second's, second's − first's) of every figure that either has."""
+def figures_apart(older: Snapshot, newer: Snapshot) -> list[tuple[str, str, float | None, float | None, float | None]]:
+    """(decoder, metric, older's, newer's, newer's − older's) of every figure that either has."""
     rows = []
-    for name in dict.fromkeys([*first.answers, *second.answers]):
-        a, b = (s.answers[name].figures if name in s.answers else {} for s in (first, second))
-        title = (first.answers.get(name) or second.answers[name]).title
+    for name in dict.fromkeys([*older.answers, *newer.answers]):
+        a, b = (s.answers[name].figures if name in s.answers else {} for s in (older, newer))
+        title = (older.answers.get(name) or newer.answers[name]).title
         for metric in dict.fromkeys([*a, *b]):
             x, y = a.get(metric), b.get(metric)
             rows.append((title, metric, x, y, None if x is None or y is None else y - x))
     return rows
 
 
-def sets_apart(first: Answer, second: Answer) -> list[tuple[str, str, int | None, int | None, str]]:
-    """(id, title, rank in the first, rank in the second, where) of every document of two sets, shared ones first."""
-    a, b = ({doc: rank for rank, (doc, _) in enumerate(answer.documents, 1)} for answer in (first, second))
-    titles = dict([*second.documents, *first.documents])
+def sets_apart(older: Answer, newer: Answer) -> list[tuple[str, str, int | None, int | None, str]]:
+    """(id, title, rank in the older, rank in the newer, where) of every document of two sets, shared ones first."""
+    a, b = ({doc: rank for rank, (doc, _) in enumerate(answer.documents, 1)} for answer in (older, newer))
+    titles = dict([*newer.documents, *older.documents])
     rows = [
-        (doc, titles[doc], a.get(doc), b.get(doc), BOTH if doc in a and doc in b else FIRST if doc in a else SECOND)
+        (doc, titles[doc], a.get(doc), b.get(doc), BOTH if doc in a and doc in b else OLDER if doc in a else NEWER)
         for doc in dict.fromkeys([*a, *b])
     ]
-    return sorted(rows, key=lambda row: (BOTH, FIRST, SECOND).index(row[4]))
+    return sorted(rows, key=lambda row: (BOTH, OLDER, NEWER).index(row[4]))
 
 
 def counted(rows: Sequence[tuple]) -> str:
     """How many documents two sets share, in words."""
     at = [row[4] for row in rows]
-    return f"{at.count(BOTH)} in both, {at.count(FIRST)} {FIRST}, {at.count(SECOND)} {SECOND}"
+    return f"{at.count(BOTH)} in both, {at.count(OLDER)} {OLDER}, {at.count(NEWER)} {NEWER}"
 
 
 def _read(file: Path) -> Snapshot:
