@@ -27,7 +27,7 @@ def chosen(page):
     return (
         page.get_by_test_id("stButtonGroup")
         .filter(has_text="Decoders")
-        .locator("[aria-checked=true]")
+        .locator("[aria-pressed=true]")
         .all_inner_texts()
     )
 
@@ -163,7 +163,16 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     page.get_by_role("button", name="Snapshots").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
-    dialog.get_by_role("button", name="Open", exact=True).focus()
+    dialog.get_by_role("button", name="Open", exact=True).last.focus()
     page.keyboard.press("Enter")
     until(page, lambda: tables(page) == shown)
     assert page.get_by_label("Your query").input_value() == "sort an array"
+
+
+def test_a_link_to_another_page_is_applied_all_the_same(page, server):
+    page.goto(f"{server}/data?v=1&corpus=numpy-api&k=6&decoders=top_k")
+    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("In use").wait_for(timeout=WAIT)
+    page.get_by_text("Explore", exact=True).click()
+    until(page, lambda: first(page) == 6)
+    assert chosen(page) == ["✕ Top-k"]

@@ -28,6 +28,7 @@ QUESTIONS = {LABELLED: "query", TYPED: "text", SIMILAR: "document"}
 """What an address calls the three ways to ask."""
 SCREENS = Path(state.__file__).parent / "screens"
 HOME = "explore"
+PAGE = "page"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class State:
 
     source: None for whatever corpus is there; digest, vectors: the beginnings of the corpus's and the embeddings'
     digests, "" if unknown; way: how the corpus is asked, "" if unknown; asked: a labelled query's id, a typed query or
-    a document's id; decoders: in the registry's order; view: of Explore, "" for its first; page: the screen's name.
+    a document's id; decoders: in the registry's order; view: of Explore, "" for its first; page:
+    the screen's name, "" for whichever is open.
     """
 
     source: Source | None = None
@@ -49,7 +51,7 @@ class State:
     pool: int | None = POOL.default
     decoders: tuple[Selector, ...] = ()
     view: str = ""
-    page: str = HOME
+    page: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,17 @@ def to_params(shown: State) -> dict[str, str]:
         params |= _written(stage)
     if shown.view:
         params["view"] = shown.view
-    if shown.page != HOME:
-        params["page"] = shown.page
+    if shown.page:
+        params[PAGE] = shown.page
     return params
 
 
 def url(base: str, params: Mapping[str, str]) -> str:
-    """The address that opens a state. Raises ParamError where it would be longer than addresses can be."""
+    """The address that opens a state; base: that of its page. Raises ParamError where it would be cut off."""
     root = "" if urlsplit(base).path else "/"
-    whole = f"{base}{root}?{urlencode(params, quote_via=quote, safe=',:')}"
+    # The page stands in the base already.
+    asked = urlencode({name: value for name, value in params.items() if name != PAGE}, quote_via=quote, safe=",:")
+    whole = f"{base}{root}?{asked}"
     if len(whole) > LONGEST:
         raise ParamError(
             f"the link would have {len(whole):,} characters, and addresses are cut off beyond {LONGEST:,}; "
@@ -121,7 +125,7 @@ def read(params: Mapping[str, str]) -> Reading:
     split = given.pop("split", None)
     k, pool = take("k", SET_SIZE), take("pool", POOL)
     decoders = tuple(_stage(spec, take) for spec in _chosen(given.pop("decoders", None), remarks))
-    view, page = given.pop("view", ""), _page(given.pop("page", HOME), remarks)
+    view, page = given.pop("view", ""), _page(given.pop(PAGE, ""), remarks)
     remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in given]
     shown = State(source, digest, vectors, way, split, asked, k, pool, decoders, view, page)
     return Reading(shown, tuple(_short(remark) for remark in remarks))
@@ -192,10 +196,10 @@ def _question(given: dict[str, str], remarks: list[str]) -> tuple[str, str]:
 
 
 def _page(name: str, remarks: list[str]) -> str:
-    if name in (known := sorted(p.stem for p in SCREENS.glob("[!_]*.py"))):
+    if name in (known := ["", *sorted(p.stem for p in SCREENS.glob("[!_]*.py"))]):
         return name
-    remarks.append(f"no page is called {name!r}; there are {', '.join(known)}: {HOME} is opened")
-    return HOME
+    remarks.append(f"no page is called {name!r}; there are {', '.join(known[1:])}: this one stays")
+    return ""
 
 
 def _hex(text: str, name: str, remarks: list[str]) -> str:

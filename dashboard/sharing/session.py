@@ -78,7 +78,7 @@ def arrive(loaded: Loaded) -> None:
             told = [*([differs] if differs else []), *reading.remarks, *apply(reading.state, loaded)]
             st.session_state[REMARKS] = told
             st.session_state[OPENED] = current(loaded)
-            if reading.state.page != _here():
+            if reading.state.page not in ("", _here()):
                 st.switch_page(f"{SCREENS.name}/{reading.state.page}.py")
         else:
             _waiting(reading.state)
