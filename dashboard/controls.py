@@ -29,10 +29,10 @@ def control(param: Param, key: str) -> Any:
             stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
             return st.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **kept)
         case Real():
-            low, high = param.span
+            low, high = _reach(param, key)
             return st.slider(label, low, high, param.default, step=(high - low) / STEPS, **kept)
         case Whole(unset=None):
-            low, high = param.span
+            low, high = _reach(param, key)
             return st.slider(label, low, high, param.default, **kept)
         case Whole():
             return st.number_input(
@@ -44,6 +44,13 @@ def control(param: Param, key: str) -> Any:
                 placeholder=param.unset,
                 **kept,
             )
+
+
+def _reach(param: Param, key: str) -> tuple[Any, Any]:
+    """The ends of a slider: the comfortable range, and what was set beyond it once; one that shrank would forget."""
+    ends = (*st.session_state.get(f"{key}.reach", param.span), st.session_state.get(key, param.default))
+    st.session_state[f"{key}.reach"] = reach = (min(ends), max(ends))
+    return reach
 
 
 def stage_controls(spec: Spec, key: str, heading: Callable[[], None]) -> Any:
@@ -101,10 +108,8 @@ def put(stage: Stage, key: str) -> None:
     spec, values = stage.spec, values_of(stage)
     for param in spec.params:
         shape, form = form_of(param, values)
-        # In the form's own type: a slider over whole numbers takes no others.
-        st.session_state[".".join(filter(None, [key_of(spec, key, param.name), shape]))] = form.check(
-            values[param.name]
-        )
+        own = ".".join(filter(None, [key_of(spec, key, param.name), shape]))
+        st.session_state[own] = form.check(values[param.name])
 
 
 def stage_of(spec: Spec, key: str) -> Stage:

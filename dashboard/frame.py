@@ -25,11 +25,14 @@ def begin(asking: bool = True) -> tuple[state.Loaded | None, Asked | None]:
         return None, None
     # After the corpus is there: these import torch, and the page has painted by then.
     from dashboard.explore import question
+    from dashboard.sharing import dialogs, session
 
+    session.arrive(loaded)
     with chip:
         corpus_chip(loaded)
     asked = None
-    if asking:
-        with st.sidebar:
+    with st.sidebar:
+        if asking:
             asked = question.ask(loaded)
+        dialogs.buttons(loaded, asked)
     return loaded, asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,13 @@ DEMOS = {
 }
 MOST_LOADED = 3
 """How many corpora stay in memory; the one not used for longest goes first."""
+HOW = ("qrels", "encoder", "dtype")
+COLUMNS = ("id_column", "text_column", "title_column")
+"""What an address calls the fields of a Source and the columns of its table."""
+VERSION_KEY = "v"
+"""An address that has it is a link to a whole state."""
+ADDRESS, LINK = "address", "link"
+"""Where a session keeps which corpus its address names, and a link that is not applied yet."""
 EAGER_QUERIES = 512
 """Up to so many labelled queries are embedded with the corpus, so that switching between them is instant."""
 
@@ -64,19 +71,52 @@ def source_at_start() -> Source:
     return _START
 
 
+def addressed(chosen: Source) -> dict[str, str]:
+    """How an address names a corpus: its path, and what is not as it is by default."""
+    plain = Source(chosen.path)
+    kept = {name: getattr(chosen, name) for name in HOW if getattr(chosen, name) != getattr(plain, name)}
+    columns = {name: column for name, column in zip(COLUMNS, chosen.columns or (), strict=False) if column is not None}
+    return {"corpus": chosen.path, **columns, **kept}
+
+
+def named(address: Mapping[str, str]) -> Source | None:
+    """The corpus that an address names, there or not; None where it names none."""
+    if not address.get("corpus"):
+        return None
+    ident, text, title = (address.get(name) for name in COLUMNS)
+    kept = {name: address[name] for name in HOW if name in address}
+    return Source(address["corpus"], (ident, text, title) if text is not None else None, **kept)
+
+
+def available(wanted: Source) -> Source | None:
+    """The corpus that an address may open: a demo, or what this server has been asked to load; and nothing else."""
+    there = [s for s in list(_JOBS) if s.path == wanted.path]
+    demo = Source(wanted.path) if wanted.path in DEMOS else None
+    return wanted if wanted in (*there, demo) else there[-1] if there else demo
+
+
 def source() -> Source:
     """The corpus this session looks at; its name stands in the address, so that a reload comes back to it.
 
-    An address opens demos and what this server has been asked to load, and nothing else.
+    A link in the address of a session's first run is kept in the session for when its corpus is there.
     """
     if "source" not in st.session_state:
-        wanted = st.query_params.get("corpus")
-        there = [s for s in _JOBS if s.path == wanted] or [Source(wanted)] * (wanted in DEMOS)
-        st.session_state["source"] = there[-1] if there else _START
+        wanted = named(st.query_params)
+        st.session_state["source"] = st.session_state[ADDRESS] = (wanted and available(wanted)) or _START
+        if VERSION_KEY in st.query_params:
+            st.session_state[LINK] = st.query_params.to_dict()
     chosen = st.session_state["source"]
-    if chosen != _START and st.query_params.get("corpus") != chosen.path:
-        st.query_params["corpus"] = chosen.path
+    if st.session_state.get(ADDRESS) != chosen or (chosen != _START and "corpus" not in st.query_params):
+        plain_address()
     return chosen
+
+
+def plain_address() -> None:
+    """Have the address name the corpus and no more: what else stood there is no longer what the session shows."""
+    chosen = st.session_state[ADDRESS] = st.session_state["source"]
+    wanted = {} if chosen == _START else addressed(chosen)
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
 
 
 def use(chosen: Source) -> None:

@@ -37,15 +37,65 @@ class Asked:
         return self.qrels is not None and bool(self.qrels.relevant(self.id))
 
 
-def ask(loaded: Loaded) -> Asked | None:
-    """Draw the controls; None until there is a query."""
-    dataset, encoder = loaded.dataset, loaded.space.embeddings.encoder
-    ways = [
-        *([LABELLED] if len(dataset.queries) and encoder is not None else []),
+def ways_of(loaded: Loaded) -> list[str]:
+    """How a corpus can be asked; the first is the default."""
+    encoder = loaded.space.embeddings.encoder
+    return [
+        *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
         *([TYPED] if encoder is not None else []),
         SIMILAR,
     ]
-    key = loaded.space.corpus.digest[:12]
+
+
+def standing(loaded: Loaded) -> tuple[str, str | None, str]:
+    """What the controls are set to, drawn or not: the way, the split, and the query's id, its words or a document's id.
+
+    The split is None where it does not count or there is none.
+    """
+    key, known, dataset = _key(loaded), st.session_state, loaded.dataset
+    way = known.get(f"way.{key}") or ways_of(loaded)[0]
+    if way == TYPED:
+        return way, None, known.get(f"own.{key}", "").strip()
+    if way == SIMILAR:
+        return way, None, known.get(f"document.{key}", showable(dataset.corpus.ids[0]))
+    split = known.get(f"split.{key}", next(iter(dataset.qrels), None))
+    queries = dataset.judged(split) if split else dataset.queries
+    at = known.get(f"query.{key}.{split}", 0)
+    return way, split, queries.ids[at] if at < len(queries) else ""
+
+
+def pose(loaded: Loaded, way: str, split: str | None, what: str) -> str | None:
+    """Set the controls, before they are drawn, to what `standing` returned once; says why where that cannot be."""
+    key, dataset = _key(loaded), loaded.dataset
+    if way not in (ways := ways_of(loaded)):
+        return f"this corpus cannot be asked by {way!r}; it can by {', '.join(ways)}"
+    if way == LABELLED:
+        if split not in dataset.qrels and not (split is None and not dataset.qrels):
+            return (
+                f"no split is called {split!r}; there are {', '.join(dataset.qrels) or 'no judgements'}: pick a query"
+            )
+        queries = dataset.judged(split) if split else dataset.queries
+        at = queries.position.get(what)
+        if at is None or at >= MOST_LISTED:
+            return f"the query {what!r} is not among those of {split or 'this corpus'}: pick another"
+        st.session_state[f"query.{key}.{split}"] = at
+        if split is not None:
+            st.session_state[f"split.{key}"] = split
+    else:
+        st.session_state[f"own.{key}" if way == TYPED else f"document.{key}"] = what
+    st.session_state[f"way.{key}"] = way
+    return None
+
+
+def _key(loaded: Loaded) -> str:
+    """What the controls of this corpus have in their keys."""
+    return loaded.space.corpus.digest[:12]
+
+
+def ask(loaded: Loaded) -> Asked | None:
+    """Draw the controls; None until there is a query."""
+    ways = ways_of(loaded)
+    key = _key(loaded)
     way = st.segmented_control(
         "Query",
         ways,

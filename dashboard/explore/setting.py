@@ -10,7 +10,7 @@ from engine.stages import Selector, methods
 
 PREFIX = "explore"
 """Before the keys of the parameters' widgets."""
-DECODERS, POOL_KEY, K_KEY = "decoders", "pool", "k"
+DECODERS, POOL_KEY, K_KEY, VIEW = "decoders", "pool", "k", "view"
 SCREEN = "screens/explore.py"
 
 

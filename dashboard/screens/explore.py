@@ -5,6 +5,10 @@ import streamlit as st
 from dashboard import frame
 
 loaded, asked = frame.begin()
+if loaded is not None:
+    from dashboard.sharing import hint
+
+    hint.show()
 if asked is not None:
     from dashboard.explore import compare
 

@@ -1,0 +1,214 @@
+"""The whole state of a session as a value, and as the parameters of an address: written and read by declarations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from dashboard import state
+from dashboard.explore.question import LABELLED, SIMILAR, TYPED
+from dashboard.state import VERSION_KEY, Loaded, Source
+from engine.decoder import POOL, SET_SIZE
+from engine.errors import FrontierError, ParamError
+from engine.params import UNSET, Param, Whole, form_of, values_of
+from engine.stages import Selector, Spec, methods, spec_of
+from engine.values import showable
+
+SCHEMA = Whole(default=1, low=1, symbol=VERSION_KEY, name=VERSION_KEY, help="How a link is to be read.")
+LONGEST = 8_000
+"""Servers and chat programs cut addresses that are longer."""
+SHOWN = 12
+"""So many characters of a digest tell corpora apart."""
+LONGEST_REMARK = 400
+QUESTIONS = {LABELLED: "query", TYPED: "text", SIMILAR: "document"}
+"""What an address calls the three ways to ask."""
+SCREENS = Path(state.__file__).parent / "screens"
+HOME = "explore"
+PAGE = "page"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a session shows.
+
+    source: None for whatever corpus is there; digest, vectors: the beginnings of the corpus's and the embeddings'
+    digests, "" if unknown; way: how the corpus is asked, "" if unknown; asked: a labelled query's id, a typed query or
+    a document's id; decoders: in the registry's order; view: of Explore, "" for its first; page:
+    the screen's name, "" for whichever is open.
+    """
+
+    source: Source | None = None
+    digest: str = ""
+    vectors: str = ""
+    way: str = ""
+    split: str | None = None
+    asked: str = ""
+    k: int = SET_SIZE.default
+    pool: int | None = POOL.default
+    decoders: tuple[Selector, ...] = ()
+    view: str = ""
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an address says; remarks: what of it could not be taken, with the fix, as plain text of strangers."""
+
+    state: State
+    remarks: tuple[str, ...] = ()
+
+
+def to_params(shown: State) -> dict[str, str]:
+    """The state as the parameters of an address, in the order in which a person reads them."""
+    params = {VERSION_KEY: SCHEMA.text(SCHEMA.default)}
+    if shown.source is not None:
+        params |= state.addressed(shown.source)
+    params |= {name: value for name, value in (("digest", shown.digest), ("vectors", shown.vectors)) if value}
+    if shown.split is not None:
+        params["split"] = shown.split
+    if shown.way:
+        params[QUESTIONS[shown.way]] = shown.asked
+    params |= {"k": SET_SIZE.text(shown.k), "pool": POOL.text(shown.pool)}
+    params["decoders"] = ",".join(stage.spec.name for stage in shown.decoders) or UNSET
+    for stage in shown.decoders:
+        params |= _written(stage)
+    if shown.view:
+        params["view"] = shown.view
+    if shown.page:
+        params[PAGE] = shown.page
+    return params
+
+
+def url(base: str, params: Mapping[str, str]) -> str:
+    """The address that opens a state; base: that of its page. Raises ParamError where it would be cut off."""
+    root = "" if urlsplit(base).path else "/"
+    # The page stands in the base already.
+    asked = urlencode({name: value for name, value in params.items() if name != PAGE}, quote_via=quote, safe=",:")
+    whole = f"{base}{root}?{asked}"
+    if len(whole) > LONGEST:
+        raise ParamError(
+            f"the link would have {len(whole):,} characters, and addresses are cut off beyond {LONGEST:,}; "
+            "shorten the typed query, or save a snapshot instead"
+        )
+    return whole
+
+
+def read(params: Mapping[str, str]) -> Reading:
+    """The state that an address means; what it says wrongly is remarked and left at its default."""
+    given, remarks = dict(params), []
+
+    def take(name: str, param: Param, owner: str = "") -> Any:
+        text = given.pop(name, None)
+        if text is None:
+            return param.default
+        try:
+            return param.parse(text)
+        except FrontierError as error:
+            remarks.append(f"{owner}{error}: {param.text(param.default)} is taken")
+            return param.default
+
+    version = take(VERSION_KEY, SCHEMA)
+    if version > SCHEMA.default:
+        remarks.append(
+            f"the link is of version {version}, written by a newer Frontier than this one, which reads "
+            f"{SCHEMA.default}: what it does not know is left out; update Frontier to see all of it"
+        )
+    source = state.named(given)
+    for name in ("corpus", *state.COLUMNS, *state.HOW):
+        given.pop(name, None)
+    digest, vectors = (_hex(given.pop(name, ""), name, remarks) for name in ("digest", "vectors"))
+    way, asked = _question(given, remarks)
+    split = given.pop("split", None)
+    k, pool = take("k", SET_SIZE), take("pool", POOL)
+    decoders = tuple(_stage(spec, take) for spec in _chosen(given.pop("decoders", None), remarks))
+    view, page = given.pop("view", ""), _page(given.pop(PAGE, ""), remarks)
+    remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in given]
+    shown = State(source, digest, vectors, way, split, asked, k, pool, decoders, view, page)
+    return Reading(shown, tuple(_short(remark) for remark in remarks))
+
+
+def fits(shown: State, loaded: Loaded) -> bool:
+    """Whether a state was made on this corpus as far as names or fingerprints say."""
+    if shown.source is None or (shown.digest and loaded.space.corpus.digest.startswith(shown.digest)):
+        return True
+    return Path(shown.source.path).name == Path(loaded.source.path).name
+
+
+def mismatch(shown: State, loaded: Loaded) -> str | None:
+    """How the corpus differs from the one that a state was made on; None where it does not."""
+    pairs = ((shown.vectors, loaded.space.embeddings.digest), (shown.digest, loaded.space.corpus.digest))
+    apart = [not here.startswith(there) for there, here in pairs]
+    if not any(apart):
+        return None
+    what = "other documents" if apart[1] else "other vectors of the same documents"
+    there, here = pairs[apart.index(True)]  # the vectors' first: theirs is the fingerprint that the sidebar shows
+    made = "" if shown.source is None else f"{shown.source.path} (encoder {shown.source.encoder}), "
+    return _short(
+        f"it was made on {what}: {made}fingerprint {there[:8]}; here is {loaded.source.path} "
+        f"(encoder {loaded.source.encoder}), fingerprint {here[:8]}. Its settings are applied; the sets can differ"
+    )
+
+
+def _written(stage: Selector) -> dict[str, str]:
+    values = values_of(stage)
+    written = {}
+    for param in stage.spec.params:
+        _, form = form_of(param, values)
+        value = values[param.name]
+        try:
+            text = form.text(form.check(value))
+        except ParamError:  # legal for the method, and not what people set in this form
+            text = param.text(value)
+        written[f"{stage.spec.name}.{param.name}"] = text
+    return written
+
+
+def _stage(spec: Spec, take: Callable[..., Any]) -> Selector:
+    values: dict[str, Any] = {}
+    # What others hang on comes first: it says how they are read.
+    for param in sorted(spec.params, key=lambda p: bool(p.forms)):
+        values[param.name] = take(f"{spec.name}.{param.name}", form_of(param, values)[1], f"{spec.title}: ")
+    return spec.cls(**values)
+
+
+def _chosen(text: str | None, remarks: list[str]) -> list[Spec]:
+    known = methods("selector")
+    if text is None:
+        return list(known.values())[:2]
+    wanted = set()
+    for name in text.split(",") if text != UNSET else ():
+        try:
+            wanted.add(spec_of(name, "selector").name)
+        except ParamError as error:
+            remarks.append(f"{error}: it is left out")
+    return [spec for name, spec in known.items() if name in wanted]
+
+
+def _question(given: dict[str, str], remarks: list[str]) -> tuple[str, str]:
+    found = {way: given.pop(name) for way, name in QUESTIONS.items() if name in given}
+    if len(found) > 1:
+        remarks.append(f"the link asks in {len(found)} ways at once: the first is taken")
+    return next(iter(found.items()), ("", ""))
+
+
+def _page(name: str, remarks: list[str]) -> str:
+    if name in (known := ["", *sorted(p.stem for p in SCREENS.glob("[!_]*.py"))]):
+        return name
+    remarks.append(f"no page is called {name!r}; there are {', '.join(known[1:])}: this one stays")
+    return ""
+
+
+def _hex(text: str, name: str, remarks: list[str]) -> str:
+    if re.fullmatch(r"[0-9a-f]{0,64}", text):
+        return text
+    remarks.append(f"{name} must be hexadecimal digits; got {text!r}: it is not compared")
+    return ""
+
+
+def _short(text: str) -> str:
+    text = showable(text)
+    return text if len(text) <= LONGEST_REMARK else text[: LONGEST_REMARK - 1] + "…"
