@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from collections import OrderedDict
@@ -51,6 +52,16 @@ class Loaded:
     queries: Any | None
 
 
+def _trim() -> Callable[[int], int] | None:
+    """glibc's way to give freed memory back, None elsewhere: it keeps a heap for every thread, and each corpus is read
+    in a thread of its own."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+
+
+_TRIM = _trim()
 _LOCK = threading.Lock()
 _JOBS: OrderedDict[Source, Job] = OrderedDict()
 _START = Source("numpy-api")
@@ -110,8 +121,9 @@ def loading(chosen: Source | None = None) -> Job:
     with _LOCK:
         job = _JOBS.get(chosen)
         if job is None:
-            job = _JOBS[chosen] = Job(f"load {chosen.path}", partial(_load, chosen))
+            job = _JOBS[chosen] = Job(f"load {chosen.path}", partial(_settled, chosen))
             finished = [s for s, j in _JOBS.items() if not j.running]
+            finished.sort(key=lambda s: _JOBS[s].result is not None)  # what failed goes before what is of use
             for old in finished[: max(0, len(_JOBS) - MOST_LOADED)]:
                 del _JOBS[old]
         _JOBS.move_to_end(chosen)
@@ -140,11 +152,17 @@ def sources() -> list[Source]:
 
 def variants(loaded: Loaded) -> list[Loaded]:
     """The same corpus by every encoder that it is loaded with, each once; the one given comes first."""
-    found = {_encoder_of(loaded): loaded}
+    found = {seen_by(loaded): loaded}
     for other in in_memory():
         if other.space.corpus == loaded.space.corpus:
-            found.setdefault(_encoder_of(other), other)
+            found.setdefault(seen_by(other), other)
     return list(found.values())
+
+
+def encoder_name(name: str) -> str:
+    """An encoder's name, or the last part of its path."""
+    path = Path(name).expanduser()
+    return path.name if path.is_absolute() else name
 
 
 def variant_names(loaded: Sequence[Loaded]) -> list[str]:
@@ -152,15 +170,16 @@ def variant_names(loaded: Sequence[Loaded]) -> list[str]:
     short = []
     for one in loaded:
         ref = one.space.embeddings.encoder
-        name = "own vectors" if ref is None else f"{Path(ref.name).name or ref.name}, {ref.dtype}"
+        name = "own vectors" if ref is None else f"{encoder_name(ref.name)}, {ref.dtype}"
         short.append((name, one.space.embeddings.digest if ref is None else ref.digest))
     names = [name for name, _ in short]
     return [name if names.count(name) == 1 else f"{name} ({digest[:6]})" for name, digest in short]
 
 
-def _encoder_of(loaded: Loaded) -> tuple[str, str]:
+def seen_by(loaded: Loaded) -> str:
+    """What names the encoder of a corpus, as a key: two may give documents the same vectors, and queries others."""
     ref = loaded.space.embeddings.encoder
-    return (ref.digest, ref.dtype) if ref else ("", loaded.space.embeddings.digest)
+    return f"{ref.digest[:16]}.{ref.dtype}" if ref else f"own.{loaded.space.embeddings.digest[:16]}"
 
 
 def forget(chosen: Source, job: Job) -> None:
@@ -168,6 +187,12 @@ def forget(chosen: Source, job: Job) -> None:
     with _LOCK:
         if _JOBS.get(chosen) is job:
             del _JOBS[chosen]
+
+
+def _settled(chosen: Source, job: Job) -> Loaded:
+    loaded = _load(chosen, job)
+    settle()  # here, where what loading held in between is gone
+    return loaded
 
 
 def _load(chosen: Source, job: Job) -> Loaded:
@@ -194,9 +219,7 @@ def _load(chosen: Source, job: Job) -> Loaded:
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         if 0 < len(dataset.queries) <= EAGER_QUERIES:
             queries = engine.embed(dataset.queries, progress=_freezing(job, "queries"), **how).vectors
-    loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
-    settle()
-    return loaded
+    return Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
 
 
 def _interned(dataset: Any) -> Any:
@@ -228,6 +251,8 @@ def settle() -> None:
     gc.unfreeze()  # else what died since the last time would stay for ever
     gc.collect()
     gc.freeze()
+    if _TRIM is not None:
+        _TRIM(0)
 
 
 def warm_encoder(chosen: Source) -> None:

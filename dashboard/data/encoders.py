@@ -103,7 +103,7 @@ def _compare(loaded: Loaded) -> None:
         range(1, len(every)),
         default=range(1, len(every)),
         format_func=lambda i: names[i],
-        key=f"data.encoders.{loaded.space.embeddings.digest[:12]}.{len(every)}",
+        key=f"data.encoders.{_key(loaded)}.{len(every)}",
         help="Each is compared with the one in use.",
     )
     chosen = {names[i]: every[i] for i in (0, *picked)}
@@ -111,24 +111,36 @@ def _compare(loaded: Loaded) -> None:
     a, b = st.columns(2)
     with a:
         options = _questions(list(chosen.values()))
-        on = st.selectbox("Queries", options, key=f"data.encoders.on.{loaded.space.corpus.digest[:12]}")
+        on = st.selectbox(
+            "Queries",
+            list(options),
+            format_func=lambda name: options.get(name, name),
+            key=f"data.encoders.on.{loaded.space.corpus.digest[:12]}",
+        )
     with b:
         k = control(SET_SIZE, "data.encoders.k")
     decoders = _decoders()
     st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
-    asked = (tuple(one.space.embeddings.digest for one in chosen.values()), on, tuple(decoders), k)
+    asked = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
     _run(chosen, on, decoders, k, asked)
     found: Found | None = st.session_state.get(FOUND)
-    if found is not None and found.asked[0][0] in {one.space.embeddings.digest for one in every}:
+    if found is not None and found.asked[0][0] in set(map(_key, every)):
         _show(found, stale=found.asked != asked)
 
 
-def _questions(chosen: Sequence[Loaded]) -> list[str]:
-    """What can be asked in all spaces: queries need an encoder in each."""
-    dataset = chosen[0].dataset
-    asks = len(dataset.queries) > 0 and all(one.space.embeddings.encoder is not None for one in chosen)
-    judged = [split for split in dataset.qrels if len(dataset.judged(split))] if asks else []
-    return [*judged, *([QUERIES] if asks and not judged else []), DOCUMENTS]
+def _key(loaded: Loaded) -> str:
+    return f"{loaded.space.corpus.digest[:16]}.{state.seen_by(loaded)}"
+
+
+def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
+    """What can be asked in all spaces, and how it is called: queries need an encoder in each."""
+    dataset, found = chosen[0].dataset, {}
+    if all(one.space.embeddings.encoder is not None for one in chosen):
+        judged = {split: len(dataset.judged(split)) for split in dataset.qrels}
+        found = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
+        if not found and len(dataset.queries):
+            found = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
+    return {**found, DOCUMENTS: "documents as queries, without judgements"}
 
 
 def _decoders() -> list[Decoder]:
@@ -284,15 +296,16 @@ def _parting(found: Found, metric: str) -> None:
         st.caption("Both retrieve the same documents for every query.")
         return
     title = f"{METRICS[metric].title}@{both.k}"
+    st.caption(f"Overlap of the two sets, and {title} with each encoder.")
     frame = pd.DataFrame(
         {
             "Query": [showable(found.texts[row.query]) for row in rows],
             "Overlap": [row.overlap for row in rows],
-            f"{title}, {both.encoders[0]}": [row.first for row in rows],
-            f"{title}, {encoder}": [row.other for row in rows],
+            both.encoders[0]: [row.first for row in rows],
+            encoder: [row.other for row in rows],
         }
     )
-    number = st.column_config.NumberColumn(format="%.3f")
+    number = st.column_config.NumberColumn(format="%.3f", help=title)
     st.dataframe(
         frame,
         hide_index=True,
@@ -300,7 +313,7 @@ def _parting(found: Found, metric: str) -> None:
         row_height=ROW_HEIGHT,
         placeholder="",
         column_config={
-            "Query": st.column_config.TextColumn(width="large"),
+            "Query": st.column_config.TextColumn(width=330),
             "Overlap": st.column_config.NumberColumn(format="percent", width="small"),
             **dict.fromkeys(frame.columns[2:], number),
         },

@@ -48,6 +48,7 @@ def _watch(source: Source) -> None:
     if job.result is not None:
         _arrived(source, job.result)
         st.rerun()
+    beside = st.session_state.get(BESIDE)
     with st.container(border=True):
         st.text(f"Loading {source.path}" + (f" with {source.encoder}" if source.encoder != "bundled" else ""))
         if job.running:
@@ -57,12 +58,17 @@ def _watch(source: Source) -> None:
         elif job.cancelled:
             st.info("Stopped. What was embedded is kept: loading again goes on from there.", icon=":material/pause:")
         else:
-            st.error("This corpus cannot be loaded.", icon=":material/error:")
+            st.error(f"This {'encoder' if beside else 'corpus'} cannot be loaded.", icon=":material/error:")
             st.text(job.error or "")
         if not job.running:
-            st.button("Close", key="data.close", on_click=lambda: st.session_state.pop(LOADING, None))
-        if job.partial is not None:
+            st.button("Close", key="data.close", on_click=_close, args=(source, job))
+        if job.partial is not None and not beside:
             report(job.partial)
+
+
+def _close(source: Source, job: Job) -> None:
+    st.session_state.pop(LOADING, None)
+    state.forget(source, job)
 
 
 def _arrived(source: Source, loaded: Loaded) -> None:
@@ -120,16 +126,18 @@ def _coming(source: Source, job: Job) -> None:
 def encoders(loaded: Loaded) -> None:
     """Which encoders the corpus is loaded with, and a button to use another."""
     every = state.variants(loaded)
+    names = state.variant_names(every)
     if len(every) < 2:
+        st.text(names[0])
         return
     st.caption(f"Loaded with {len(every)} encoders:")
-    for name, one in zip(state.variant_names(every), every, strict=True):
+    for name, one in zip(names, every, strict=True):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.text(f"{name} · {one.space.embeddings.dimension:,} dimensions", width="stretch")
             current = one is loaded
             st.button(
                 "In use" if current else "Use",
-                key=f"data.use.{one.space.embeddings.digest[:12]}",
+                key=f"data.use.{state.seen_by(one)}",
                 disabled=current,
                 on_click=state.use,
                 args=(one.source,),

@@ -46,7 +46,7 @@ def show() -> None:
     left, right = st.columns([1, 2], gap="large")
     with left:
         st.subheader("Cache")
-        st.text(f"{taken} in use by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
+        st.text(f"{taken} kept by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
         st.code(str(cache.home()), language=None)
         chosen = _sections(items)
         if said := st.session_state.pop(SAID, None):
@@ -125,7 +125,7 @@ def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
     for section in dict.fromkeys(item.section for item in going):
         st.text(f"{_title(section)} {AGAIN.get(section, 'are made anew when they are needed')}.")
     if used:
-        st.text(f"{_counted(used)} of a corpus that is loaded: it stays in memory until this program ends.")
+        st.text(f"{_counted(used)} of a corpus that is loaded: it goes on working, and is embedded anew when reloaded.")
     if kept:
         st.text("Kept, because in use: " + ", ".join(f"{_title(i.section)}, {_what(i)}" for i in kept[:4]))
     st.button(
@@ -187,7 +187,9 @@ def _what(item: Item) -> str:
 
 
 def _encoder(item: Item) -> str:
-    return ", ".join(str(item.facts[name]) for name in ("encoder", "arithmetic") if name in item.facts)
+    if "encoder" not in item.facts:
+        return ""
+    return f"{state.encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
 
 
 def _title(section: str) -> str:
