@@ -25,6 +25,7 @@ _HOME = {
     "heat_map": "engine.evaluation.heat_map",
     "stratify": "engine.evaluation.strata",
     "compare": "engine.evaluation.statistics",
+    "compare_encoders": "engine.evaluation.encoders",
     "export": "engine.evaluation.export",
     "trace": "engine.evaluation.trace",
     "optimum": "engine.evaluation.optimum",
