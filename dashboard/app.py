@@ -11,7 +11,7 @@ st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # that pushes what the page is about below the fold.
 st.html(
     "<style>"
-    ".stMainBlockContainer {padding: 3.25rem 2rem 2rem}"
+    ".stMainBlockContainer {padding: 3.75rem 2rem 2rem}"
     "[data-testid=stMetricValue] {font-size: 1.35rem; line-height: 1.3}"
     "[data-testid=stMetricDelta] {font-size: .75rem}"
     "</style>"

@@ -208,7 +208,7 @@ def test_without_judgements_the_page_teaches(tmp_path):
     file = tmp_path / "things.csv"
     file.write_text("id,text\n1,an apple\n2,a pear\n")
     app = screen("tune", Source(str(file), columns=("id", "text", None)))
-    assert "Tuning needs judgements" in texts(app) and not app.button
+    assert "Tuning needs judgements" in texts(app) and not [b for b in app.button if b.key.startswith("tune.")]
 
 
 @pytest.fixture
@@ -275,4 +275,4 @@ def test_own_vectors_cannot_embed_queries(folder):
     rows = len((path / "corpus.jsonl").read_text().splitlines())
     np.save(path / "vectors.npy", np.eye(rows, dtype=np.float32))
     app = screen("tune", Source(str(path)))
-    assert "no encoder to embed its queries with" in texts(app) and not app.button
+    assert "no encoder to embed its queries with" in texts(app) and not [b for b in app.button if b.key.startswith("tune.")]

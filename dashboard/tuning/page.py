@@ -53,9 +53,11 @@ def show(loaded: Loaded) -> None:
     digest = loaded.space.embeddings.digest
     outcomes: dict[str, Outcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and started is not None:
+        # Asked before the result: it may come between the two.
+        going = job.running and not job.stop.is_set()
         if isinstance(job.result, Outcome):
             outcomes[started.digest] = job.result
-        elif job.running and not job.stop.is_set():
+        elif going:
             return _running(job, started)
         elif job.error is None:
             return _stopped(loaded, job, started, digest)
