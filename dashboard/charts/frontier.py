@@ -100,7 +100,7 @@ def frontier_figure(
     )
     _ringed(figure, [p for p in frontier.points if p.point.label in current], "set in Explore", 17, ink)
     _ringed(figure, [p for p in frontier.points if p.point.label == opened], "shown beside", 23, ink)
-    _values(figure, frontier, current, ink)
+    _values(figure, frontier, current, dark)
     figure.update_xaxes(title=f"{titles[0]}@{frontier.k} →")
     figure.update_yaxes(title=f"{titles[1]}@{frontier.k} ↑")
     return plain(figure).update_layout(showlegend=True, legend={"orientation": "h", "y": -0.2, "x": 0}, height=560)
@@ -124,7 +124,7 @@ def _ringed(figure: Figure, points: Sequence[FrontierPoint], name: str, size: in
         )
 
 
-def _values(figure: Figure, frontier: Frontier, current: Collection[str], ink: str) -> None:
+def _values(figure: Figure, frontier: Frontier, current: Collection[str], dark: bool) -> None:
     """The swept parameter's value at what is current, and at both ends of the first curve of each method.
 
     A value that would cover another is left to the mouse.
@@ -135,12 +135,13 @@ def _values(figure: Figure, frontier: Frontier, current: Collection[str], ink: s
     firsts = {curve[0].point.method: curve for curve in reversed(curves)}
     marked = [p for curve in curves for p in curve if p.point.label in current]
     placed: list[FrontierPoint] = []
+    font, ground = {"color": PALETTE[0].colour(dark), "size": 12}, faint(PALETTE[0].colour(not dark), 0.6)
     for p in [*marked, *(p for curve in firsts.values() for p in (curve[0], curve[-1]))]:
         apart = (max(abs(p.x - q.x) / spans[0] / APART[0], abs(p.y - q.y) / spans[1] / APART[1]) for q in placed)
         if p.parameter and all(distance >= 1 for distance in apart):
             placed.append(p)
             place = {"x": p.x, "y": p.y, "yshift": 19 if p.point.label in current else 14, "showarrow": False}
-            figure.add_annotation(**place, text=escaped(_value(p)), font={"color": ink, "size": 12})
+            figure.add_annotation(**place, text=escaped(_value(p)), font=font, bgcolor=ground, borderpad=1)
 
 
 def _value(p: FrontierPoint) -> str:

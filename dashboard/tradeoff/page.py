@@ -224,7 +224,9 @@ def _draw(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str, was
     if not found.points:
         return
     try:
-        curves = memory.remembered((sweep.key, x, y, len(found.points)), lambda: _frontier(found, x, y, sweep.k))
+        curves = memory.remembered(
+            (sweep.key, x, y, len(found.points), found.running), lambda: _frontier(found, x, y, sweep.k)
+        )
     except FrontierError as error:
         st.info("These points cannot be drawn against these axes; choose others.", icon=":material/info:")
         st.text(str(error))

@@ -28,8 +28,9 @@ from engine.stages import Selector, make, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
-BLOCK, FIRST_BLOCK, PAUSE = 64, 2, 0.4
-"""Queries decoded between two looks at whether to stop: at most, at first, and for so many seconds."""
+BLOCK, FIRST_SCORES, PAUSE = 64, 100_000, 0.4
+"""Between two looks at whether to stop: at most so many queries; at first no more than so many scores (documents ×
+settings × queries), then what takes so many seconds."""
 TOGETHER = 12
 """Settings decoded together: more share more, and lose more where a sweep is killed."""
 
@@ -240,7 +241,7 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     # What is compiled in a process's first call is no part of the time that a query takes.
     type(unit.decoders[0].select).warm()
     started = time.perf_counter()
-    at, size = 0, min(FIRST_BLOCK, BLOCK)
+    at, size = 0, max(1, min(BLOCK, FIRST_SCORES // (len(task.space) * len(unit.decoders))))
     while at < len(ids):
         if stopped():
             raise Cancelled(STOPPED)
