@@ -175,7 +175,6 @@ def searched(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tens
 
 def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
-    texts: tuple[str, ...] | None = None
     if not isinstance(queries, Embeddings):
         named = queries if isinstance(queries, Queries) else Queries.of(queries)
         if not len(named):
@@ -186,7 +185,6 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
                 "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
                 "as engine.Embeddings, or embed the corpus with engine.embed"
             )
-        texts = named.texts
         queries = embed(named, encoder=encoder.name, dtype=encoder.dtype)
     if queries.encoder and space.embeddings.encoder and queries.encoder.digest != space.embeddings.encoder.digest:
         raise DataError(
@@ -198,11 +196,17 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
         raise DataError(
             f"queries must have the corpus's dimension; got {vectors.shape[1]}, the corpus has {space.vectors.shape[1]}"
         )
-    return QueryBatch(queries.ids, vectors.to(space.device, space.vectors.dtype), texts)
+    return QueryBatch(queries.ids, vectors.to(space.device, space.vectors.dtype), queries.texts)
 
 
 def _decode_block(decoders: Sequence[Decoder], space: Space, block: QueryBatch, depth: int, k: int) -> list[Ranking]:
     retrieve, rerank = decoders[0].retrieve, decoders[0].rerank
+    for scorer in (retrieve, rerank):
+        if scorer is not None and scorer.words and block.texts is None:
+            raise DataError(
+                f"{scorer.label} reads the queries' words, and these are vectors alone; pass engine.Queries or plain "
+                "text, or Embeddings with their texts"
+            )
     scores = _checked(retrieve, retrieve.score(space, block))
     whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
     rescore = (

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +33,10 @@ class QueryBatch:
         return QueryBatch(self.ids[start:stop], self.vectors[start:stop], texts)
 
 
+MOST_DERIVED = 8
+"""A space keeps so many things that scorers derived from it, the one not used for longest goes first."""
+
+
 class Space:
     """A corpus and its embeddings on one device.
 
@@ -46,6 +54,8 @@ class Space:
         self.embeddings = embeddings
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
+        self._derived: OrderedDict[Hashable, Any] = OrderedDict()
+        self._deriving = threading.RLock()
 
     def __reduce__(self) -> tuple:
         # What is derived is derived again, on whatever machine it goes to.
@@ -58,3 +68,16 @@ class Space:
     def vectors(self) -> Tensor:
         """(n, d) the documents' vectors."""
         return self.matrix.vectors
+
+    def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What a scorer makes of the corpus once, an index say; key: names it, with the parameters it depends on.
+
+        Others that ask for anything derived wait until it is made.
+        """
+        with self._deriving:
+            if key not in self._derived:
+                self._derived[key] = make()
+                while len(self._derived) > MOST_DERIVED:
+                    self._derived.popitem(last=False)
+            self._derived.move_to_end(key)
+            return self._derived[key]

@@ -114,6 +114,9 @@ class Scorer(Stage):
     inner_product: ClassVar[bool] = False
     """The score is the inner product of the space's vectors with the queries', so float64 can settle close calls."""
 
+    words: ClassVar[bool] = False
+    """It reads the queries' texts, not only their vectors."""
+
     @abstractmethod
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n) scores of all documents, or (B, m) of each query's own rows, (B, m) int64: only those are scored."""

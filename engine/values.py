@@ -198,16 +198,24 @@ class EncoderRef:
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(ByDigest):
-    """One vector per id. vectors: (n, d) float32 (or float64); encoder: None for vectors that were brought along."""
+    """One vector per id. vectors: (n, d) float32 (or float64); encoder: None for vectors that were brought along.
+
+    texts: what was embedded, where it is known: scorers that read words need it of queries; no part of the identity.
+    """
 
     vectors: Tensor
     ids: tuple[str, ...]
     encoder: EncoderRef | None = None
+    texts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
         object.__setattr__(self, "ids", _strings(self.ids, "embedding ids"))
         _unique(self.ids, "embeddings")
+        if self.texts is not None:
+            object.__setattr__(self, "texts", _strings(self.texts, "embedded texts"))
+            if len(self.texts) != len(self.ids):
+                raise DataError(f"embeddings need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
         if self.vectors.ndim != 2 or len(self.ids) != self.vectors.shape[0]:
             raise DataError(
                 f"embeddings need one row per id: {len(self.ids)} ids, vectors of shape {tuple(self.vectors.shape)}"
@@ -219,6 +227,11 @@ class Embeddings(ByDigest):
     @property
     def dimension(self) -> int:
         return self.vectors.shape[1]
+
+    def take(self, rows: Sequence[int]) -> Embeddings:
+        """Some of the rows, in the order given."""
+        texts = None if self.texts is None else tuple(self.texts[row] for row in rows)
+        return Embeddings(self.vectors[list(rows)], tuple(self.ids[row] for row in rows), self.encoder, texts)
 
     @cached_property
     def digest(self) -> str:

@@ -214,7 +214,7 @@ def _vectors(job: Job, one: Loaded, queries: Queries) -> Any:
     ref = one.space.embeddings.encoder
     if one.queries is not None:
         rows = [one.dataset.queries.position[i] for i in queries.ids]
-        return Embeddings(one.queries[rows], queries.ids, ref)
+        return Embeddings(one.queries[rows], queries.ids, ref, queries.texts)
     label = one.dataset.corpus.name
     return engine.embed(queries, ref.name, dtype=ref.dtype, label=label, progress=job.report, stop=job.stop)
 

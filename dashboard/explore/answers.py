@@ -52,7 +52,7 @@ class Answer:
 
 def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
     """The question as the engine takes it."""
-    return Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder)
+    return Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder, (asked.text,))
 
 
 def answer(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Ranking | None = None) -> Answer:

@@ -177,7 +177,7 @@ def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
     judged = dataset.judged(_split(loaded))
     queries = judged.only(judged.ids[:SAMPLE])
     rows = [dataset.queries.position[i] for i in queries.ids]
-    return queries, Embeddings(loaded.queries[rows], queries.ids, loaded.space.embeddings.encoder)
+    return queries, Embeddings(loaded.queries[rows], queries.ids, loaded.space.embeddings.encoder, queries.texts)
 
 
 def _split(loaded: Loaded) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dashboard.explore.answers import query_of
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
 from engine.decoder import Decoder, decode
 from engine.evaluation.metrics import METRICS, available, measure
 from engine.stages import Selector
-from engine.values import Embeddings
 from engine.views import Row, diff
 
 
@@ -33,7 +33,7 @@ class Seen:
 def look(loaded: Loaded, asked: Asked, stages: Mapping[str, Selector]) -> tuple[Seen, ...]:
     """The answers of the chosen decoders, decoded anew."""
     space = loaded.space
-    query = Embeddings(asked.vector.unsqueeze(0), (asked.id,), space.embeddings.encoder)
+    query = query_of(loaded, asked)
     qrels = asked.qrels if asked.judged else None
     aspects = loaded.dataset.aspects if asked.id in (loaded.dataset.aspects or ()) else None
     wanted = available(qrels, aspects, query)

@@ -111,7 +111,7 @@ def vectors_of(loaded: Loaded, queries: Queries) -> Embeddings | None:
     """The queries' vectors, where they are in memory or on the disk; None where they have to be embedded."""
     ref, position = loaded.space.embeddings.encoder, loaded.dataset.queries.position
     if loaded.queries is not None:
-        return Embeddings(loaded.queries[[position[i] for i in queries.ids]], queries.ids, ref)
+        return Embeddings(loaded.queries[[position[i] for i in queries.ids]], queries.ids, ref, queries.texts)
     key = ref, queries.digest
     with _MEMORY.lock:
         found = _MEMORY.vectors.get(key)

@@ -9,6 +9,7 @@ from dashboard.charts import frontier_figure, style_of
 from dashboard.components.live_plot import plot
 from dashboard.controls import control
 from dashboard.explore import setting
+from dashboard.explore.answers import query_of
 from dashboard.explore.question import Asked
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
@@ -172,7 +173,7 @@ def _sweep(
         return Sweep(loaded, several, queries, vectors, qrels, split, k, metrics, True)
     if asked is None:
         return None
-    vectors = Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder)
+    vectors = query_of(loaded, asked)
     judged = asked.qrels if asked.judged else None
     aspects = loaded.dataset.aspects
     metrics = available(judged, aspects if aspects and aspects.get(asked.id) else None, vectors)

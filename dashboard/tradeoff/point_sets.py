@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import jobs
 from dashboard.charts import style_of
 from dashboard.explore import setting
+from dashboard.explore.answers import query_of
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
 from dashboard.tradeoff import memory
@@ -19,7 +20,6 @@ from engine.decoder import Decoder, decode
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import METRICS, available, measure
 from engine.stages import methods
-from engine.values import Embeddings
 from engine.views import DROPPED, Row, diff
 
 MOST_ROWS, ROW_HEIGHT = 13, 30
@@ -63,7 +63,7 @@ def _for_query(
     loaded: Loaded, asked: Asked, sweep: Sweep, curves: Frontier, point: FrontierPoint, decoder: Decoder
 ) -> None:
     space = loaded.space
-    query = Embeddings(asked.vector.unsqueeze(0), (asked.id,), space.embeddings.encoder)
+    query = query_of(loaded, asked)
     first = next(iter(methods("selector").values())).cls()
     with jobs.turn():
         ranking = decode(decoder, space, query, k=sweep.k)

@@ -89,7 +89,7 @@ def embed(
         if cache:
             store.put_array(SECTION, key, rows.numpy())
         run.place(span.start, rows)
-    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
+    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _asked(texts, role))
 
 
 def embedded(
@@ -108,7 +108,12 @@ def embedded(
         if rows is None:
             return None
         run.place(span.start, torch.from_numpy(rows))
-    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
+    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _asked(texts, role))
+
+
+def _asked(texts: Sequence[str], role: Role) -> tuple[str, ...] | None:
+    """The texts of queries, for scorers that read words; a corpus has its own."""
+    return tuple(texts) if role == "query" else None
 
 
 def load_encoder(name: str = "bundled", device: str | None = None, dtype: str = "auto") -> Encoder:

@@ -156,13 +156,15 @@ def _asked(
     if not len(queries):
         raise DataError("queries must hold at least one query; got none")
     ids = queries.ids
-    vectors = Embeddings(query_batch(space, queries).vectors.cpu(), ids, space.embeddings.encoder)
+    batch = query_batch(space, queries)
+    vectors = Embeddings(batch.vectors.cpu(), ids, space.embeddings.encoder, batch.texts)
     if not any(METRICS[m].needs == "aspects" for m in names):
         aspects = None
     task = Task(space, vectors, qrels, aspects, names, split, {})
     # Whatever cannot be measured says so now.
     _measured(task, _nothing(len(ids), min(ks)), min(ks))
-    task = replace(task, data=_data(space, vectors, qrels, aspects))
+    read = any(scorer is not None and scorer.words for d in wanted for scorer in (d.retrieve, d.rerank))
+    task = replace(task, data=_data(space, vectors, qrels, aspects, vectors.texts if read else None))
     return task, wanted, ks, Store(store) if isinstance(store, str | Path) else store
 
 
@@ -246,7 +248,7 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
         if stopped():
             raise Cancelled(STOPPED)
         began, end = time.perf_counter(), at + size
-        some = Embeddings(task.vectors.vectors[at:end], ids[at:end], task.vectors.encoder)
+        some = task.vectors.take(range(at, min(end, len(ids))))
         answers.append(decode_grid(unit.decoders, task.space, some, largest))
         at = end
         size = min(BLOCK, max(1, int(size * PAUSE / max(time.perf_counter() - began, 1e-6))))
@@ -275,9 +277,13 @@ def _nothing(count: int, k: int) -> Ranking:
     return Ranking(index, index.double(), ())
 
 
-def _data(space: Space, vectors: Embeddings, qrels: Qrels | None, aspects: Aspects | None) -> dict[str, str]:
-    """Digests of all that a cell is computed from."""
+def _data(
+    space: Space, vectors: Embeddings, qrels: Qrels | None, aspects: Aspects | None, texts: Sequence[str] | None
+) -> dict[str, str]:
+    """Digests of all that a cell is computed from; texts: of the queries, where a scorer reads them."""
     found = {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest, "queries": vectors.digest}
+    if texts is not None:
+        found["texts"] = digest_of(texts)
     if qrels is not None:
         found["qrels"] = qrels.digest
     if aspects is not None:

@@ -367,7 +367,7 @@ def judged_by(
         if isinstance(queries, Queries):
             found[split] = queries.only(ids)
         else:
-            found[split] = Embeddings(queries.vectors[rows], ids, queries.encoder)
+            found[split] = queries.take(rows)
     if test is not None and (both := len(set(found[dev].ids) & set(found[test].ids))):
         raise DataError(
             f"{dev!r} and {test!r} share {both:,} queries, and a setting chosen on a query looks good on it: take two "
