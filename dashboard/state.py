@@ -145,7 +145,7 @@ def loading(chosen: Source | None = None) -> Job:
         job = _JOBS.get(chosen)
         if job is None:
             job = _JOBS[chosen] = Job(f"load {chosen.path}", partial(_settled, chosen))
-            finished = [s for s, j in _JOBS.items() if not j.running]
+            finished = [s for s, j in _JOBS.items() if not j.running and s != chosen]
             finished.sort(key=lambda s: _JOBS[s].result is not None)  # what failed goes before what is of use
             for old in finished[: max(0, len(_JOBS) - MOST_LOADED)]:
                 del _JOBS[old]

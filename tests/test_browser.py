@@ -64,7 +64,7 @@ def test_a_deep_link_opens_data_and_lists_the_corpus(page, server):
     page.get_by_text("Load and embed").wait_for(timeout=WAIT)
     page.get_by_text("In use").wait_for(timeout=WAIT)
     body = page.inner_text("body")
-    assert "Explore" in body and "Clear" in body
+    assert "Explore" in body and "Encoders" in body and "Cache" in body
 
 
 def test_a_path_is_loaded_and_explored(page, server, tmp_path):

@@ -207,6 +207,20 @@ def test_vectors_without_texts_cannot_be_embedded(tmp_path):
     assert "there is nothing to embed" in texts(app)
 
 
+def test_an_upload_is_still_there_after_a_look_elsewhere(judged, tmp_path):
+    file = tmp_path / "again.csv"
+    file.write_text("id,body,other\n1,a cat,x\n2,a dog,y\n")
+    app = view("Corpus", Source(str(judged), dtype="float32"), **{"data.way": "Upload", "data.uploaded": file})
+    assert "Uploaded before: again.csv" in texts(app)
+    app.selectbox(key=f"data.columns.{file}.text").set_value("other").run()
+    for name in ("Cache", "Corpus"):
+        next(g for g in app.segmented_control if g.key == "data.view").set_value(name).run()
+        assert not app.exception
+    assert app.selectbox(key=f"data.columns.{file}.text").value == "other"
+    file.unlink()
+    assert "A table with a text column is enough" in texts(app.run())
+
+
 def table_of(app):
     return next(t.value for t in app.dataframe if "Last used" in t.value.columns)
 

@@ -101,3 +101,21 @@ def test_what_failed_goes_before_what_is_of_use(loads):
     for path in ("a", "b", "broken", "c"):
         done(path)
     assert [s.path for s in state._JOBS] == ["a", "b", "c"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
+    """A job may have ended before its start returns."""
+    for path in ("a", "b", "c"):
+        done(path)
+
+    class Fast(state.Job):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.join(10)
+
+    monkeypatch.setattr(state, "Job", Fast)
+    for path in ("d", "broken"):
+        state.loading(Source(path))
+        assert state.known(Source(path)) is not None
+    assert len(state._JOBS) == state.MOST_LOADED

@@ -15,6 +15,8 @@ from engine.values import showable
 
 DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
 NO_COLUMN = "(none)"
+UPLOADED = "data.uploaded"
+"""What was uploaded last: the browser's list of files is empty again after a look at another page."""
 PREVIEW_ROWS = 20
 
 
@@ -53,10 +55,13 @@ def _choose() -> Source | None:
             help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file; or corpus.jsonl with queries.jsonl and the "
             "judgements' .tsv files of a BEIR folder; or vectors with their ids, one a line, in a .txt.",
         )
-        if not files:
+        if files:
+            path = st.session_state[UPLOADED] = uploads.keep(files)
+        elif (path := st.session_state.get(UPLOADED)) is not None and path.exists():
+            st.text(f"Uploaded before: {path.name}")
+        else:
             st.info("A table with a text column is enough. Judgements make Recall possible.", icon=":material/upload:")
             return None
-        path = uploads.keep(files)
     else:
         typed = st.text_input(
             "File or folder on this machine",
@@ -82,7 +87,7 @@ def _mapped(path: Path) -> Source | None:
         folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
         qrels = folders[0] if folders else "qrels"
         if len(folders) > 1:
-            qrels = st.selectbox("Judgements", folders, key=f"data.qrels.{path}")
+            qrels = st.selectbox("Judgements", folders, key=f"data.qrels.{path}", persist_state="session")
         table = path / "corpus.jsonl"
         if table.exists():
             _preview(preview(table, PREVIEW_ROWS))
@@ -96,16 +101,27 @@ def _mapped(path: Path) -> Source | None:
     a, b, c = st.columns(3)
     key = f"data.columns.{path}"
     text = a.selectbox(
-        "Text column", names, names.index(head.guess.text) if head.guess.text in names else 0, key=f"{key}.text"
+        "Text column",
+        names,
+        names.index(head.guess.text) if head.guess.text in names else 0,
+        key=f"{key}.text",
+        persist_state="session",
     )
     ident = b.selectbox(
         "Id column",
         optional,
         optional.index(head.guess.id or NO_COLUMN),
         key=f"{key}.id",
+        persist_state="session",
         help="Without one, rows are numbered from 0.",
     )
-    title = c.selectbox("Title column", optional, optional.index(head.guess.title or NO_COLUMN), key=f"{key}.title")
+    title = c.selectbox(
+        "Title column",
+        optional,
+        optional.index(head.guess.title or NO_COLUMN),
+        key=f"{key}.title",
+        persist_state="session",
+    )
     chosen = (None if ident == NO_COLUMN else ident, text, None if title == NO_COLUMN else title)
     return _embedding(Source(str(path), columns=chosen))
 

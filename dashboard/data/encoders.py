@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PURPOSE = "encoders"
 QUERIES, DOCUMENTS = "All queries", "Documents as queries"
 FOUND = "data.encoders.found"
-ROW_HEIGHT, MOST_ROWS = 36, 10
+ROW_HEIGHT, MOST_ROWS, EDGE = 32, 10, 6
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,24 @@ class Found:
 
 def show() -> None:
     """The encoders of the corpus in use on one side, the comparison on the other."""
-    left, right = st.columns([1, 2], gap="large")
+    left, right = st.columns(2, gap="large")
     with left:
         loading.on_its_way()
         loaded = loading.in_use()
     if loaded is None:
         return
-    with left:
+    with left, st.expander("Another encoder", expanded=len(state.variants(loaded)) < 2):
         _again(loaded)
     with right:
         st.subheader("Compare")
-        _compare(loaded)
+        asked = _compare(loaded)
+    found: Found | None = st.session_state.get(FOUND)
+    if found is not None and found.asked[0][0] in set(map(_key, state.variants(loaded))):
+        _show(found, stale=found.asked != asked)
 
 
 def _again(loaded: Loaded) -> None:
     """The form that embeds the corpus once more."""
-    st.subheader("Another encoder")
     if not any(loaded.dataset.corpus.texts):
         st.info("This corpus has vectors and no texts: there is nothing to embed.", icon=":material/info:")
         return
@@ -85,7 +87,8 @@ def _here() -> tuple[str, ...]:
     return here()
 
 
-def _compare(loaded: Loaded) -> None:
+def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
+    """The form of the comparison, and what it asks; None where there is nothing to compare."""
     every = state.variants(loaded)
     if len(every) < 2:
         st.info(
@@ -93,7 +96,7 @@ def _compare(loaded: Loaded) -> None:
             "what differs is measured here.",
             icon=":material/compare:",
         )
-        return
+        return None
     from dashboard.controls import control
     from engine.decoder import SET_SIZE
 
@@ -123,9 +126,7 @@ def _compare(loaded: Loaded) -> None:
     st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
     asked = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
     _run(chosen, on, decoders, k, asked)
-    found: Found | None = st.session_state.get(FOUND)
-    if found is not None and found.asked[0][0] in set(map(_key, every)):
-        _show(found, stale=found.asked != asked)
+    return asked
 
 
 def _key(loaded: Loaded) -> str:
@@ -246,7 +247,7 @@ def _show(found: Found, stale: bool) -> None:
     st.dataframe(
         frame,
         hide_index=True,
-        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 2,
+        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + EDGE,
         row_height=ROW_HEIGHT,
         placeholder="",
         column_config={
@@ -309,11 +310,11 @@ def _parting(found: Found, metric: str) -> None:
     st.dataframe(
         frame,
         hide_index=True,
-        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 2,
+        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + EDGE,
         row_height=ROW_HEIGHT,
         placeholder="",
         column_config={
-            "Query": st.column_config.TextColumn(width=330),
+            "Query": st.column_config.TextColumn(width=420),
             "Overlap": st.column_config.NumberColumn(format="percent", width="small"),
             **dict.fromkeys(frame.columns[2:], number),
         },

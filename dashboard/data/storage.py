@@ -19,11 +19,11 @@ from engine.progress import spoken
 ALL = "Everything"
 TITLES = {
     "embeddings": "Embeddings",
-    "fingerprints": "Fingerprints of encoders",
-    "probes": "Tests of encoders' precision",
-    "uploads": "Uploaded files",
+    "fingerprints": "Fingerprints",
+    "probes": "Precision tests",
+    "uploads": "Uploads",
     "maps": "Maps",
-    inventory.STORES: "Sweeps and other stores",
+    inventory.STORES: "Sweeps and stores",
     inventory.CODE: "Compiled code",
 }
 AGAIN = {
@@ -33,7 +33,7 @@ AGAIN = {
     inventory.STORES: "are lost: a sweep measures its cells again",
     inventory.CODE: "is compiled again, about a minute once",
 }
-ROW_HEIGHT, MOST_ROWS = 36, 12
+ROW_HEIGHT, MOST_ROWS, EDGE = 32, 10, 6
 MINUTE, DAY = 60, 86_400
 PICKED, SAID = "data.cache.picked", "data.cache.said"
 
@@ -43,25 +43,38 @@ def show() -> None:
     items = inventory.items()
     free = inventory.free()
     taken = size(inventory.weight(items))
-    left, right = st.columns([1, 2], gap="large")
+    left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Cache")
         st.text(f"{taken} kept by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
         st.code(str(cache.home()), language=None)
-        chosen = _sections(items)
+        chosen = _choose(items)
         if said := st.session_state.pop(SAID, None):
             st.text(said)
+    if not items:
+        st.info("Nothing is kept yet: the first embedding appears here.", icon=":material/inventory_2:")
+        return
     with right:
-        if not items:
-            st.info("Nothing is kept yet: the first embedding appears here.", icon=":material/inventory_2:")
-            return
-        shown = [item for item in items if chosen in (ALL, item.section)]
-        picked = _table(shown, chosen)
-        _delete(picked, shown, items, chosen)
+        _sections(items)
+    shown = [item for item in items if chosen in (ALL, item.section)]
+    picked = _table(shown, chosen)
+    _delete(picked, shown, items, chosen)
 
 
-def _sections(items: Sequence[Item]) -> str:
-    """The sections as a table, and the one that is chosen."""
+def _choose(items: Sequence[Item]) -> str:
+    """The section to look at."""
+    options = [ALL, *dict.fromkeys(item.section for item in items)]
+    return st.selectbox(
+        "Section",
+        options,
+        format_func=lambda name: name if name == ALL else _title(name),
+        key="data.cache.section",
+        persist_state="session",
+    )
+
+
+def _sections(items: Sequence[Item]) -> None:
+    """Every section with its files and bytes."""
     names = list(dict.fromkeys(item.section for item in items))
     of = {name: [item for item in items if item.section == name] for name in names}
     frame = pd.DataFrame(
@@ -71,10 +84,7 @@ def _sections(items: Sequence[Item]) -> str:
             "Size": [size(inventory.weight(of[name])) for name in names],
         }
     )
-    st.dataframe(frame, hide_index=True, height=ROW_HEIGHT * (len(frame) + 1) + 2, row_height=ROW_HEIGHT)
-    options = [ALL, *names]
-    return st.selectbox("Section", options, format_func=lambda name: name if name == ALL else _title(name),
-                        key="data.cache.section", persist_state="session")  # fmt: skip
+    st.dataframe(frame, hide_index=True, height=ROW_HEIGHT * (len(frame) + 1) + EDGE, row_height=ROW_HEIGHT)
 
 
 def _table(items: Sequence[Item], chosen: str) -> list[Item]:
@@ -98,7 +108,7 @@ def _table(items: Sequence[Item], chosen: str) -> list[Item]:
         hide_index=True,
         on_select="rerun",
         selection_mode="multi-row",
-        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 2,
+        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + EDGE,
         row_height=ROW_HEIGHT,
         placeholder="",
     )
