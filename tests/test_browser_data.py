@@ -5,9 +5,9 @@ import io
 import re
 
 import pytest
-from test_browser import CHROMIUM, WAIT, browser, column, metric, page, server, settled, until
+from browser_kit import MARKS, WAIT, browser, column, metric, page, server, settled, until
 
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")]
+pytestmark = MARKS
 
 ANIMALS = ("cat", "dog", "horse", "heron", "whale", "mouse")
 VERBS = ("runs", "sleeps", "eats", "jumps")
