@@ -100,11 +100,8 @@ def put(stage: Stage, key: str) -> None:
     """Set the widgets that `stage_controls` draws under this key to a stage's parameters, before they are drawn."""
     spec, values = stage.spec, values_of(stage)
     for param in spec.params:
-        shape, form = form_of(param, values)
-        # In the form's own type: a slider over whole numbers takes no others.
-        st.session_state[".".join(filter(None, [key_of(spec, key, param.name), shape]))] = form.check(
-            values[param.name]
-        )
+        shape, _ = form_of(param, values)
+        st.session_state[".".join(filter(None, [key_of(spec, key, param.name), shape]))] = values[param.name]
 
 
 def stage_of(spec: Spec, key: str) -> Stage:
