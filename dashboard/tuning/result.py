@@ -25,7 +25,7 @@ LEAST_P = 0.001
 def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
     """stale: the form asks for something else by now."""
     tuned, request = outcome.tuned, outcome.request
-    head, button = st.columns([3, 1], vertical_alignment="center")
+    head, button = st.columns([5, 2], vertical_alignment="center")
     with head:
         st.html(f"<h3>{escape(name_of(tuned.chosen.decoder, scorers=False))}</h3>")
         if stale:
@@ -45,7 +45,7 @@ def _report(tuned: Tuned) -> None:
     rows = {row.metric: row for row in tuned.comparisons}
     dev, test = showable(tuned.dev), showable(tuned.test or "")
     table = []
-    for metric in tuned.chosen.values:
+    for metric in views.measured(tuned.chosen):
         line = {
             "Metric": f"{METRICS[metric].title}@{tuned.k}",
             f"{dev}: baseline": tuned.base.mean[metric],

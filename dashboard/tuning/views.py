@@ -55,6 +55,11 @@ def _mapped(points: Sequence[Point], objective: Objective, k: int) -> HeatMap | 
         return None
 
 
+def measured(point: Point) -> list[str]:
+    """The metrics of a point, as they are declared: a store has them by name."""
+    return [m for m in METRICS if m in point.values]
+
+
 def _dark() -> bool:
     return st.context.theme.type == "dark"
 
@@ -76,11 +81,11 @@ def _slices(points: Sequence[Point], base: Point, metrics: tuple[str, ...], k: i
 
 
 def _heat_map(points: Sequence[Point], objective: Objective, k: int, chosen: Point | None) -> None:
-    measured = list(points[0].values)
+    there = measured(points[0])
     metric = st.selectbox(
         "Metric of the map",
-        measured,
-        measured.index(objective.metrics[-1]),
+        there,
+        there.index(objective.metrics[-1]),
         key="tune.map.metric",
         persist_state="session",
         format_func=lambda m: METRICS[m].title,
@@ -110,7 +115,7 @@ def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
             declared[n].symbol: whole[f"select.{n}"].astype(object).where(whole[f"select.{n}"].notna(), None)
             for n in params
         },
-        **{METRICS[m].title: whole[m] for m in points[0].values},
+        **{METRICS[m].title: whole[m] for m in measured(points[0])},
         "Returned": whole["returned"],
         "ms a query": whole["milliseconds"],
     }
@@ -123,7 +128,8 @@ def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
         placeholder="",
         height=min(36 * (len(rows) + 1) + 2, 420),
         column_config={
-            **{METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in points[0].values},
+            "": st.column_config.TextColumn(width=80),
+            **{METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in measured(points[0])},
             "Returned": st.column_config.NumberColumn(format="%.1f", help="Documents a query got, on average"),
             "ms a query": st.column_config.NumberColumn(format="%.2f", help="As measured when it was computed"),
         },
@@ -148,7 +154,7 @@ def _opened(points: Sequence[Point], base: Point, k: int, chosen: Point | None) 
     if point is None:
         return
     with st.container(border=True):
-        words, button = st.columns([3, 1], vertical_alignment="center")
+        words, button = st.columns([5, 2], vertical_alignment="center")
         which = "The chosen setting" if chosen is not None and point.key == chosen.key else "Opened"
         words.text(f"{which}: {name_of(point.decoder, scorers=False)}, on {point.split}")
         with button:
@@ -156,10 +162,10 @@ def _opened(points: Sequence[Point], base: Point, k: int, chosen: Point | None) 
         beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), "Baseline": base}
         st.dataframe(
             pd.DataFrame(
-                [{"": name, **{METRICS[m].title: p.mean[m] for m in point.values}} for name, p in beside.items()]
+                [{"": name, **{METRICS[m].title: p.mean[m] for m in measured(point)}} for name, p in beside.items()]
             ),
             hide_index=True,
-            column_config={METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in point.values},
+            column_config={METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in measured(point)},
         )
 
 
