@@ -163,7 +163,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     page.get_by_role("button", name="Snapshots").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
-    dialog.get_by_role("button", name="Open", exact=True).last.focus()
+    dialog.get_by_role("button", name="Open snapshot").focus()
     page.keyboard.press("Enter")
     until(page, lambda: tables(page) == shown)
     assert page.get_by_label("Your query").input_value() == "sort an array"
