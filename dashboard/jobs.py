@@ -138,6 +138,11 @@ def start(purpose: str, title: str, work: Callable[[Job], Any]) -> Job:
     return job
 
 
+def running() -> list[Job]:
+    """All that is at work, whoever began it."""
+    return list(_ALL)
+
+
 @contextmanager
 def turn() -> Iterator[None]:
     """An engine call of a page: so many at once as there are cores, the others wait."""

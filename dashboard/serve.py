@@ -43,6 +43,7 @@ def serve(port: int | None, corpus: str, browser: bool) -> None:
     import streamlit as st
 
     from dashboard import jobs, state
+    from dashboard.components import vendor
 
     _check(corpus)
     state.start_with(corpus)
@@ -58,7 +59,7 @@ def serve(port: int | None, corpus: str, browser: bool) -> None:
             jobs.stop_all()
 
     with contextlib.suppress(KeyboardInterrupt):
-        st.App(APP, lifespan=lifespan).run(config=config)
+        st.App(APP, lifespan=lifespan, routes=vendor.routes()).run(config=config)
 
 
 def _prepare(browser: bool) -> None:

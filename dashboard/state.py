@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -35,7 +37,8 @@ EAGER_QUERIES = 512
 class Source:
     """Where a corpus comes from and how it is embedded.
 
-    path: a demo's name, a file or a folder; columns: (id, text, title) of a table; qrels: the folder of judgements.
+    path: a demo's name, a file or a folder; columns: (id, text, title) of a table; qrels: the folder of judgements;
+    own: whether vectors that came with the corpus are used, if there are any.
     """
 
     path: str
@@ -43,6 +46,7 @@ class Source:
     qrels: str = "qrels"
     encoder: str = "bundled"
     dtype: str = "auto"
+    own: bool = True
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,16 @@ class Loaded:
     queries: Any | None
 
 
+def _trim() -> Callable[[int], int] | None:
+    """glibc's way to give freed memory back, None elsewhere: it keeps a heap for every thread, and each corpus is read
+    in a thread of its own."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+
+
+_TRIM = _trim()
 _LOCK = threading.Lock()
 _JOBS: OrderedDict[Source, Job] = OrderedDict()
 _START = Source("numpy-api")
@@ -130,8 +144,9 @@ def loading(chosen: Source | None = None) -> Job:
     with _LOCK:
         job = _JOBS.get(chosen)
         if job is None:
-            job = _JOBS[chosen] = Job(f"load {chosen.path}", partial(_load, chosen))
+            job = _JOBS[chosen] = Job(f"load {chosen.path}", partial(_settled, chosen))
             finished = [s for s, j in _JOBS.items() if not j.running]
+            finished.sort(key=lambda s: _JOBS[s].result is not None)  # what failed goes before what is of use
             for old in finished[: max(0, len(_JOBS) - MOST_LOADED)]:
                 del _JOBS[old]
         _JOBS.move_to_end(chosen)
@@ -148,11 +163,59 @@ def known(chosen: Source) -> Job | None:
     return _JOBS.get(chosen)
 
 
+def in_memory() -> list[Loaded]:
+    """All corpora that are loaded, the one used last at the end."""
+    return [job.result for job in list(_JOBS.values()) if job.result is not None]
+
+
+def sources() -> list[Source]:
+    """Where the corpora come from that are loaded or on their way."""
+    return [source for source, job in list(_JOBS.items()) if job.running or job.result is not None]
+
+
+def variants(loaded: Loaded) -> list[Loaded]:
+    """The same corpus by every encoder that it is loaded with, each once; the one given comes first."""
+    found = {seen_by(loaded): loaded}
+    for other in in_memory():
+        if other.space.corpus == loaded.space.corpus:
+            found.setdefault(seen_by(other), other)
+    return list(found.values())
+
+
+def encoder_name(name: str) -> str:
+    """An encoder's name, or the last part of its path."""
+    path = Path(name).expanduser()
+    return path.name if path.is_absolute() else name
+
+
+def variant_names(loaded: Sequence[Loaded]) -> list[str]:
+    """What tells variants apart: the encoder's name and arithmetic, its weights where two have one name."""
+    short = []
+    for one in loaded:
+        ref = one.space.embeddings.encoder
+        name = "own vectors" if ref is None else f"{encoder_name(ref.name)}, {ref.dtype}"
+        short.append((name, one.space.embeddings.digest if ref is None else ref.digest))
+    names = [name for name, _ in short]
+    return [name if names.count(name) == 1 else f"{name} ({digest[:6]})" for name, digest in short]
+
+
+def seen_by(loaded: Loaded) -> str:
+    """What names the encoder of a corpus, as a key: two may give documents the same vectors, and queries others."""
+    ref = loaded.space.embeddings.encoder
+    return f"{ref.digest[:16]}.{ref.dtype}" if ref else f"own.{loaded.space.embeddings.digest[:16]}"
+
+
 def forget(chosen: Source, job: Job) -> None:
     """Drop a load that has ended, so that the next one reads anew; not one that somebody has started since."""
     with _LOCK:
         if _JOBS.get(chosen) is job:
             del _JOBS[chosen]
+
+
+def _settled(chosen: Source, job: Job) -> Loaded:
+    loaded = _load(chosen, job)
+    settle()  # here, where what loading held in between is gone
+    return loaded
 
 
 def _load(chosen: Source, job: Job) -> Loaded:
@@ -168,19 +231,26 @@ def _load(chosen: Source, job: Job) -> Loaded:
         ident, text, title = chosen.columns
         columns = Columns(id=ident, text=text, title=title)
     dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
+    dataset = _interned(dataset)
     job.partial = dataset
-    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "progress": report, "stop": job.stop}
-    embeddings = dataset.vectors or engine.embed(dataset.corpus, **how)
+    how = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
+    embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **how)
     queries = None
     if embeddings.encoder is not None:
         if cut := truncated_count(dataset.corpus, chosen.encoder):
             notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
             dataset = replace(dataset, notices=(*dataset.notices, notice))
         if 0 < len(dataset.queries) <= EAGER_QUERIES:
-            queries = engine.embed(dataset.queries, **how | {"progress": _freezing(job, "queries")}).vectors
-    loaded = Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
-    settle()
-    return loaded
+            queries = engine.embed(dataset.queries, progress=_freezing(job, "queries"), **how).vectors
+    return Loaded(chosen, dataset, engine.Space(dataset.corpus, embeddings), queries)
+
+
+def _interned(dataset: Any) -> Any:
+    """The data set with the texts that are in memory already, where another encoder's are the same."""
+    for other in in_memory():
+        if other.dataset.corpus == dataset.corpus and other.dataset.corpus.name == dataset.corpus.name:
+            return replace(dataset, corpus=other.dataset.corpus)
+    return dataset
 
 
 def _freezing(job: Job, what: str) -> Callable[[int, int, str], None]:
@@ -204,6 +274,8 @@ def settle() -> None:
     gc.unfreeze()  # else what died since the last time would stay for ever
     gc.collect()
     gc.freeze()
+    if _TRIM is not None:
+        _TRIM(0)
 
 
 def warm_encoder(chosen: Source) -> None:

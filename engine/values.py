@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,10 @@ class Queries(ByDigest):
         wanted = set(ids)
         kept = [(i, t) for i, t in zip(self.ids, self.texts, strict=True) if i in wanted]
         return Queries(tuple(i for i, _ in kept), tuple(t for _, t in kept))
+
+    def sample(self, count: int, seed: int = 0) -> Queries:
+        """So many of them at random, in their own order; all where there are no more."""
+        return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ def test_an_unknown_encoder_says_what_was_tried(monkeypatch):
     def unreachable(*args, **kwargs):
         raise OSError("Name or service not known")
 
-    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", unreachable)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
     with pytest.raises(FrontierError) as caught:
         embed(["text"], encoder="nobody/no-such-model")
     for part in ("nobody/no-such-model", "cache of this machine", "Name or service", "spelling", "path", "bundled"):

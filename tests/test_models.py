@@ -1,6 +1,7 @@
 """Models: found, fingerprinted, prompted, loaded without a word, in the arithmetic that proves faithful."""
 
 import os
+from types import SimpleNamespace
 
 import huggingface_hub
 import pytest
@@ -79,7 +80,8 @@ def test_a_hub_name_is_found_in_the_models_of_this_machine(copy, tmp_path, monke
         (repo / "refs" / "main").write_text(commit)
         copy(f"hub/models--{owner}--tiny/snapshots/{commit}")
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
-    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", lambda *a: pytest.fail("asked the hub"))
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *a, **k: pytest.fail("asked the hub"))
+    assert hub.here() == ("bundled", "acme/tiny", "sentence-transformers/tiny")
     for name in ("acme/tiny", "tiny"):
         found = embed(TEXTS[:2], name)
         assert found.encoder.name == name and torch.equal(found.vectors, embed(TEXTS[:2]).vectors)
@@ -98,7 +100,8 @@ def test_a_download_takes_only_what_torch_reads(copy, tmp_path, monkeypatch):
         ".gitattributes",
         "openvino/openvino_model.bin",
     ]
-    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", lambda self, name: listed)
+    info = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in listed])
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, name, timeout: info)
     wanted, real = [], huggingface_hub.snapshot_download
 
     def download(name, *, allow_patterns=None, local_files_only=False, cache_dir, **rest):

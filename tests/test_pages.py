@@ -52,7 +52,12 @@ def test_explore_shows_every_method_and_its_parameters():
     app = screen("explore", decoders=list(known)[:3])
     shown = [p for spec in list(known.values())[:3] for p in spec.params]
     assert {f"explore.{s.name}.{p.name}" for s in list(known.values())[:3] for p in s.params} <= widgets(app)
-    assert len(shown) >= 1 and len(figures(app, "Recall@10")) == min(3, len(known)) == len(app.dataframe)
+    assert len(shown) >= 1 and len(figures(app, "Recall@10")) == 3 == len(sets(app))
+
+
+def sets(app):
+    """The tables of retrieved documents."""
+    return [t for t in app.dataframe if "Document" in t.value]
 
 
 def widgets(app):
@@ -88,24 +93,40 @@ def test_a_setting_without_an_answer_says_why():
     assert not app.exception and "no document gets a weight" in texts(app) and "only 0 returned" in texts(app)
 
 
+def looking_at(app, view):
+    next(g for g in app.segmented_control if g.key == "view").set_value(view).run()
+    assert not app.exception, app.exception
+    return app
+
+
 def test_the_weights_view_shows_the_path_and_measures_the_steps():
     app = screen("explore", decoders=["mmr", "nnn"])
-    assert len(app.dataframe) == 2
-    view = next(g for g in app.segmented_control if g.key == "view")
-    view.set_value("Weights of NNN").run()
-    assert not app.exception and len(app.dataframe) == 0
+    assert len(sets(app)) == 3, "the baseline is beside what is compared with it"
+    looking_at(app, "Weights")
+    assert not sets(app)
     assert "straight pieces" in texts(app) and "A step goes 1/L far" in texts(app)
     app.button(key="steps.start").click().run()
-    (job,) = app.session_state["steps"].values()
+    job = app.session_state["jobs"]["steps"]
     job.join(120)
     app.run()
     assert not app.exception and job.error is None and len(job.result) > 5
     assert "labelled queries of dev, λ₁ = 0.1" in texts(app)
 
 
-def test_without_a_decoder_that_weighs_there_is_no_weights_view():
-    app = screen("explore", decoders=["top_k", "mmr"])
-    assert not [g for g in app.segmented_control if g.key == "view"]
+def test_without_a_decoder_that_weighs_the_weights_view_says_which_do():
+    app = looking_at(screen("explore", decoders=["top_k", "mmr"]), "Weights")
+    assert "Choose NNN" in texts(app)
+
+
+def test_every_view_draws_with_every_number_of_decoders():
+    import engine
+
+    names = list(engine.methods("selector"))
+    for chosen in (names[:1], names[1:2], names[:5], names):
+        app = screen("explore", decoders=chosen)
+        for view in ("Figures", "Redundancy", "Map", "Weights", "Ranked diff"):
+            looking_at(app, view)
+    assert len(figures(app, "ILAD@10")) == len(names)
 
 
 def test_the_slider_trades_relevance_for_diversity():
@@ -116,18 +137,19 @@ def test_the_slider_trades_relevance_for_diversity():
     assert after[0] == before[0] and after[1] > before[1]
     app.slider(key="explore.mmr.relevance_weight").set_value(1.0).run()
     assert figures(app, "ILAD@10")[1] == before[0]
-    assert list(app.dataframe[1].value["Document"]) == list(app.dataframe[0].value["Document"])
+    top, other = sets(app)
+    assert list(other.value["Document"]) == list(top.value["Document"])
 
 
 def test_k_and_pool_reach_the_engine():
     app = screen("explore")
     app.slider(key="k").set_value(4).run()
     app.number_input(key="pool").set_value(4).run()
-    sets = [
+    found = [
         {d for d, c in zip(t.value["Document"], t.value.get("Change", [""] * 9), strict=False) if c != "DROPPED"}
-        for t in app.dataframe
+        for t in sets(app)
     ]
-    assert sets[0] == sets[1] and len(sets[0]) == 4, "a pool of k leaves nothing to choose"
+    assert found[0] == found[1] and len(found[0]) == 4, "a pool of k leaves nothing to choose"
 
 
 def test_own_words_have_no_recall_and_say_so():
@@ -213,13 +235,13 @@ def test_lone_surrogates_are_shown_as_question_marks(tmp_path):
     next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
     assert not app.exception
     next(i for i in app.text_input if i.label == "Document id").set_value("b").run()
-    assert not app.exception and "hello ? world" in list(app.dataframe[0].value["Document"])
+    assert not app.exception and "hello ? world" in list(sets(app)[0].value["Document"])
     assert not screen("data", **{"data.way": "Path", "data.path": str(file)}).exception
 
 
 def test_no_decoder_chosen_teaches():
     app = screen("explore", decoders=[])
-    assert "Choose a decoder" in texts(app) and not app.dataframe
+    assert "Choose a decoder" in texts(app) and not sets(app)
 
 
 def test_data_reports_the_corpus_in_use():

@@ -1,6 +1,7 @@
 """Loaded corpora are shared, kept while they are used, and given up oldest first."""
 
 import threading
+import weakref
 
 import pytest
 
@@ -67,3 +68,36 @@ def test_forgetting_a_failure_spares_a_new_try(loads):
     state.forget(Source("broken"), failed)
     assert state.known(Source("broken")) is again
     again.join(10)
+
+
+class Thing:
+    """What a corpus is to these tests: something that memory is given up for, part of a cycle as real ones may be."""
+
+    def __init__(self):
+        self.me = self
+
+
+def test_what_is_dropped_dies(monkeypatch):
+    """Although everything alive is frozen out of the collector's sight after every load."""
+    monkeypatch.setattr(state, "_JOBS", type(state._JOBS)())
+    alive = []
+
+    def load(chosen, job):
+        thing = Thing()
+        alive.append(weakref.ref(thing))
+        return thing
+
+    monkeypatch.setattr(state, "_load", load)
+    for turn in range(12):
+        done(f"corpus {turn}")
+    done("corpus 11")
+    assert len(alive) == 12 and sum(ref() is not None for ref in alive) <= state.MOST_LOADED + 1
+    state.settle()
+    assert [ref() is not None for ref in alive] == [False] * 9 + [True] * 3
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_failed_goes_before_what_is_of_use(loads):
+    for path in ("a", "b", "broken", "c"):
+        done(path)
+    assert [s.path for s in state._JOBS] == ["a", "b", "c"]

@@ -110,6 +110,7 @@ def test_text_is_embedded_as_the_corpus_was(demo):
 
 def test_work_is_shared_where_one_decoding_answers(monkeypatch):
     monkeypatch.setattr(sweeping, "BLOCK", 100)
+    monkeypatch.setattr(sweeping, "FIRST_BLOCK", 100)
     monkeypatch.setattr(sweeping, "TOGETHER", 4)
     calls = []
     monkeypatch.setattr(

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.palette import DASHES, PALETTE, escaped, faint, plain, style_of
+from engine.evaluation.pairing import declared_by
 from engine.stages import methods
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.frontier import Frontier
+    from engine.evaluation.frontier import Frontier, FrontierPoint
 
 BANDED = 2
 """A method of more curves has no bands: they would hide each other."""
+PALE = 0.35
+APART = (0.08, 0.05)
+"""So far apart, as shares of what the points span across and up, two values do not cover each other."""
 
 
-def frontier_figure(frontier: Frontier, titles: tuple[str, str], dark: bool) -> Figure:
+def frontier_figure(
+    frontier: Frontier,
+    titles: tuple[str, str],
+    dark: bool,
+    *,
+    current: Collection[str] = (),
+    opened: str | None = None,
+    banded: Collection[str] | None = None,
+    one_entry: bool = False,
+) -> Figure:
     """Recall (or what else is y) against ILAD (x): a curve a method in the order of its parameter, bands, the front.
 
-    Points that no other dominates are filled, the others pale; the baseline's level is dotted.
+    Points that no other dominates are filled and outlined, the others pale; the baseline's level is dotted. A point's
+    id is its decoder's label. current: labels of points that are ringed, with their parameter's value; opened: label of
+    the point whose sets are shown; banded: methods that have bands, None for all; one_entry: in the legend, for all
+    curves of a method.
     """
     from plotly.graph_objects import Figure
 
@@ -28,10 +45,20 @@ def frontier_figure(frontier: Frontier, titles: tuple[str, str], dark: bool) -> 
     first, lines = next(iter(methods())), Counter(c[0].point.method for c in frontier.curves.values())
     drawn: Counter[str] = Counter()
     for label, curve in frontier.curves.items():
-        style, dash = style_of(curve[0].point.method), DASHES[drawn[curve[0].point.method] % len(DASHES)]
-        drawn[curve[0].point.method] += 1
-        colour = style.colour(dark)
-        if len(curve) > 1 and curve[0].x_low is not None and lines[curve[0].point.method] <= BANDED:
+        method = curve[0].point.method
+        style, dash = style_of(method), DASHES[drawn[method] % len(DASHES)]
+        colour, group = style.colour(dark), method if one_entry else label
+        named = {"name": escaped(_name(method, lines[method]) if one_entry else label, 48), "legendgroup": group}
+        if not (one_entry and drawn[method]):
+            # Of its own: an entry looks like its trace's first point, which may be a pale one.
+            look = {"symbol": style.symbol, "size": 10, "color": colour}
+            line = {"color": colour, "width": 2, "dash": "solid" if one_entry else dash}
+            mode = "lines+markers" if len(curve) > 1 else "markers"
+            figure.add_scatter(x=[None], y=[None], mode=mode, line=line, marker=look, hoverinfo="skip", **named)
+        named["showlegend"] = False
+        drawn[method] += 1
+        bands = lines[method] <= BANDED and (banded is None or method in banded)
+        if len(curve) > 1 and curve[0].x_low is not None and bands:
             figure.add_scatter(
                 x=[*(p.x for p in curve), *(p.x for p in reversed(curve))],
                 y=[*(p.y_high for p in curve), *(p.y_low for p in reversed(curve))],
@@ -39,28 +66,29 @@ def frontier_figure(frontier: Frontier, titles: tuple[str, str], dark: bool) -> 
                 fill="toself",
                 fillcolor=faint(colour, 0.12),
                 hoverinfo="skip",
-                showlegend=False,
-                legendgroup=label,
+                **named,
             )
         figure.add_scatter(
             x=[p.x for p in curve],
             y=[p.y for p in curve],
             mode="lines+markers" if len(curve) > 1 else "markers",
-            name=escaped(label, 48),
-            legendgroup=label,
             line={"color": colour, "width": 2, "dash": dash},
             marker={
-                "symbol": [f"{style.symbol}-open" if p.dominated else style.symbol for p in curve],
-                "size": 9,
-                "color": colour,
-                "opacity": [0.35 if p.dominated else 1 for p in curve],
+                "symbol": style.symbol,
+                "size": 10,
+                "color": [faint(colour, PALE) if p.dominated else colour for p in curve],
+                "line": {
+                    "width": [0 if p.dominated else 1.5 for p in curve],
+                    "color": [faint(colour, PALE) if p.dominated else ink for p in curve],
+                },
             },
-            customdata=[escaped(p.name, 90) for p in curve],
-            hovertemplate=f"%{{customdata}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",
+            customdata=[p.point.label for p in curve],
+            hovertext=[escaped(p.name, 90) for p in curve],
+            hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",
+            **named,
         )
-        if curve[0].point.method == first:
+        if method == first and len(curve) == 1:
             figure.add_hline(y=curve[0].y, line={"color": ink, "width": 1, "dash": "dot"})
-    _ends(figure, frontier, dark)
     front = frontier.front
     figure.add_scatter(
         x=[p.x for p in front],
@@ -70,18 +98,51 @@ def frontier_figure(frontier: Frontier, titles: tuple[str, str], dark: bool) -> 
         name="not dominated",
         hoverinfo="skip",
     )
+    _ringed(figure, [p for p in frontier.points if p.point.label in current], "set in Explore", 17, ink)
+    _ringed(figure, [p for p in frontier.points if p.point.label == opened], "shown beside", 23, ink)
+    _values(figure, frontier, current, ink)
     figure.update_xaxes(title=f"{titles[0]}@{frontier.k} →")
     figure.update_yaxes(title=f"{titles[1]}@{frontier.k} ↑")
     return plain(figure).update_layout(showlegend=True, legend={"orientation": "h", "y": -0.2, "x": 0}, height=560)
 
 
-def _ends(figure: Figure, frontier: Frontier, dark: bool) -> None:
-    """The swept parameter's value at both ends of the first curve of each method."""
-    named = set()
-    for curve in frontier.curves.values():
-        method = curve[0].point.method
-        if len(curve) > 1 and method not in named:
-            named.add(method)
-            for p in (curve[0], curve[-1]):
-                place = {"x": p.x, "y": p.y, "yshift": 12, "showarrow": False}
-                figure.add_annotation(**place, text=f"{p.value:g}", font={"color": style_of(method).colour(dark)})
+def _name(method: str, curves: int) -> str:
+    known = methods()
+    title = known[method].title if method in known else method
+    return f"{title}, {curves} curves" if curves > 1 else title
+
+
+def _ringed(figure: Figure, points: Sequence[FrontierPoint], name: str, size: int, ink: str) -> None:
+    if points:
+        figure.add_scatter(
+            x=[p.x for p in points],
+            y=[p.y for p in points],
+            mode="markers",
+            marker={"symbol": "circle-open", "size": size, "color": ink, "line": {"width": 1.5}},
+            name=name,
+            hoverinfo="skip",
+        )
+
+
+def _values(figure: Figure, frontier: Frontier, current: Collection[str], ink: str) -> None:
+    """The swept parameter's value at what is current, and at both ends of the first curve of each method.
+
+    A value that would cover another is left to the mouse.
+    """
+    points = frontier.points
+    spans = [(max(v) - min(v)) or 1.0 for v in ([p.x for p in points], [p.y for p in points])]
+    curves = [curve for curve in frontier.curves.values() if len(curve) > 1]
+    firsts = {curve[0].point.method: curve for curve in reversed(curves)}
+    marked = [p for curve in curves for p in curve if p.point.label in current]
+    placed: list[FrontierPoint] = []
+    for p in [*marked, *(p for curve in firsts.values() for p in (curve[0], curve[-1]))]:
+        apart = (max(abs(p.x - q.x) / spans[0] / APART[0], abs(p.y - q.y) / spans[1] / APART[1]) for q in placed)
+        if p.parameter and all(distance >= 1 for distance in apart):
+            placed.append(p)
+            place = {"x": p.x, "y": p.y, "yshift": 19 if p.point.label in current else 14, "showarrow": False}
+            figure.add_annotation(**place, text=escaped(_value(p)), font={"color": ink, "size": 12})
+
+
+def _value(p: FrontierPoint) -> str:
+    declared: Any = declared_by(p.point.method).get(p.parameter)
+    return f"{declared.symbol if declared else p.parameter} {'–' if p.value is None else f'{p.value:g}'}"

@@ -4,29 +4,64 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.charts.palette import plain
+from dashboard.charts.palette import escaped, plain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.heat_map import HeatMap
 
+OUTLINES = (("#000000", 5), ("#FFFFFF", 2.5))
+"""The chosen cell's frame, one upon the other: one of the two stands out from any colour of the scale."""
+TARGET = 34
+"""Pixels of the invisible mark in a cell that takes a click: plotly selects no cell of a heat-map itself."""
+MOST_LABELLED = 200
+"""A table of more cells shows its numbers to the mouse only."""
 
-def heat_map_figure(found: HeatMap, dark: bool) -> Figure:
-    """A metric over two parameters, its value in every cell."""
+
+def heat_map_figure(found: HeatMap, dark: bool, chosen: str | None = None, clickable: bool = False) -> Figure:
+    """A metric over two parameters, its value in every cell.
+
+    chosen: the key of the point whose cell is outlined; clickable: cells answer a click with their point's key.
+    """
     from plotly.graph_objects import Figure
 
-    rows, columns = ([f"{v:g}" for v in axis.values] for axis in (found.rows, found.columns))
+    rows, columns = ([escaped(text) for text in axis.texts] for axis in (found.rows, found.columns))
+    cells = [(i, j) for i in range(len(rows)) for j in range(len(columns)) if found.keys[i, j]]
+    hover = f"{found.rows.symbol} %{{y}}, {found.columns.symbol} %{{x}}<br>%{{z:.4f}}<extra></extra>"
     figure = Figure()
     figure.add_heatmap(
         z=found.values,
         x=columns,
         y=rows,
         colorscale="Cividis",
-        texttemplate="%{z:.3f}",
-        hovertemplate=f"{found.rows.symbol} %{{y}}, {found.columns.symbol} %{{x}}<br>%{{z:.4f}}<extra></extra>",
+        xgap=1,
+        ygap=1,
+        texttemplate="%{z:.3f}" if len(cells) <= MOST_LABELLED else None,
+        hovertemplate=None if clickable else hover,
+        hoverinfo="skip" if clickable else None,
         colorbar={"title": f"{found.title}@{found.k}"},
     )
-    figure.update_xaxes(title=found.columns.symbol, type="category")
-    figure.update_yaxes(title=found.rows.symbol, type="category")
+    if clickable:
+        title = f"{found.title}@{found.k}"
+        figure.add_scatter(
+            x=[columns[j] for _, j in cells],
+            y=[rows[i] for i, _ in cells],
+            mode="markers",
+            marker={"symbol": "square", "size": TARGET, "opacity": 0},
+            customdata=[found.keys[cell] for cell in cells],
+            hovertext=[
+                f"{found.rows.symbol} {rows[i]}, {found.columns.symbol} {columns[j]}<br>{title} "
+                f"{found.values[i, j]:.4f} over {found.queries[i, j]:,} queries"
+                for i, j in cells
+            ],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+    for i, j in cells:
+        if found.keys[i, j] == chosen:
+            for colour, width in OUTLINES:
+                place = {"x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
+                figure.add_shape(type="rect", **place, line={"color": colour, "width": width})
+    figure.update_xaxes(title=found.columns.symbol, type="category", categoryorder="array", categoryarray=columns)
+    figure.update_yaxes(title=found.rows.symbol, type="category", categoryorder="array", categoryarray=rows)
     return plain(figure)

@@ -59,8 +59,16 @@ def escaped(text: str, most: int = 40) -> str:
     return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
 
 
+LAYOUT = {
+    "showlegend": False,
+    "margin": {"l": 10, "r": 10, "t": 24, "b": 10},
+    "height": 430,
+    "dragmode": "pan",
+    "hovermode": "closest",
+}
+"""What all charts have in common."""
+
+
 def plain(figure: Figure) -> Figure:
     """The figure with what all charts have in common."""
-    return figure.update_layout(
-        showlegend=False, margin={"l": 10, "r": 10, "t": 24, "b": 10}, height=430, dragmode="pan", hovermode="closest"
-    )
+    return figure.update_layout(LAYOUT)

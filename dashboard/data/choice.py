@@ -1,16 +1,14 @@
-"""The Data screen: where a corpus comes from, what it holds, and what is kept on disk."""
+"""Where a corpus comes from: a demo, an upload or a path, its columns and its encoder."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import state
-from dashboard.data import uploads
-from dashboard.parts import POLL, corpus_chip, notices, show_progress, size
+from dashboard.data import loading, uploads
 from dashboard.state import Source
 from engine.errors import FrontierError
 from engine.values import showable
@@ -22,7 +20,6 @@ PREVIEW_ROWS = 20
 
 def show() -> None:
     """The choice of a corpus in one column; what is loading, in use and on disk in the other."""
-    st.title("Data")
     left, right = st.columns([2, 1], gap="large")
     with left:
         try:
@@ -34,15 +31,10 @@ def show() -> None:
         if source is not None:
             _load(source)
     with right:
-        if coming := st.session_state.get("data.loading"):
-            _watch(coming)
-        for other, job in state.others_loading(coming):
-            st.text(f"Also loading: {other.path}, {job.progress.done:,} of {job.progress.total:,}")
-            if st.button("Watch", key=f"data.watch.{hash(other)}"):
-                st.session_state["data.loading"] = other
-                st.rerun()
-        _in_use()
-        _cache()
+        loading.on_its_way()
+        loaded = loading.in_use()
+        if loaded is not None:
+            loading.report(loaded.dataset)
 
 
 def _choose() -> Source | None:
@@ -146,77 +138,4 @@ def _embedding(source: Source) -> Source:
 
 def _load(source: Source) -> None:
     if st.button("Load and embed", type="primary", key="data.load"):
-        job = state.known(source)
-        if job is not None and not job.running:
-            state.forget(source, job)  # files change; what is embedded comes from the cache
-        state.loading(source)
-        st.session_state["data.loading"] = source
-
-
-@st.fragment(run_every=POLL)
-def _watch(source: Source) -> None:
-    """The corpus that is on its way: what was read, how far the embedding is, how it ended."""
-    job = state.known(source)
-    if job is None:  # it ended, and others needed its place
-        st.session_state.pop("data.loading", None)
-        st.rerun()
-    if job.result is not None:
-        state.use(source)
-        st.session_state.pop("data.loading", None)
-        st.toast("Ready: Explore now searches this corpus.", icon=":material/check:")
-        st.rerun()
-    with st.container(border=True):
-        st.text(f"Loading {source.path}")
-        if job.running:
-            show_progress(job)
-            if st.button("Cancel", key="data.cancel", help="Stops it for every window that waits for this corpus."):
-                job.cancel()
-        elif job.cancelled:
-            st.info("Stopped. What was embedded is kept: loading again goes on from there.", icon=":material/pause:")
-        else:
-            st.error("This corpus cannot be loaded.", icon=":material/error:")
-            st.text(job.error or "")
-        if job.partial is not None:
-            _report(job.partial)
-
-
-def _report(dataset: Any) -> None:
-    """Counts and what the reader remarked."""
-    rows = [("documents", f"{len(dataset.corpus):,}"), ("queries", f"{len(dataset.queries):,}")]
-    rows += [
-        (f"judgements, {split}", f"{qrels.count:,} for {len(qrels):,} queries")
-        for split, qrels in dataset.qrels.items()
-    ]
-    st.dataframe(pd.DataFrame(rows, columns=["what", "count"]), hide_index=True)
-    if dataset.notices:
-        notices(dataset)
-    else:
-        judged = ", every judgement names a document and a query" if dataset.qrels else ""
-        st.caption(f"Nothing to remark: ids unique, no empty texts{judged}.")
-
-
-def _in_use() -> None:
-    st.subheader("In use")
-    job = state.loading(state.source())
-    if job.result is None:
-        st.caption("Still loading; Explore shows how far it is.")
-        return
-    corpus_chip(job.result)
-    _report(job.result.dataset)
-
-
-def _cache() -> None:
-    from engine.data import cache
-
-    st.subheader("Cache")
-    used = cache.usage()
-    uploaded = used.sections[uploads.SECTION].bytes if uploads.SECTION in used.sections else 0
-    st.caption(f"{used.files:,} files, {size(used.bytes)}" + (f", {size(uploaded)} of it uploads" if uploaded else ""))
-    st.code(str(cache.home()), language=None)
-    with st.popover("Clear", disabled=not used.files):
-        st.text("Embeddings will be made anew when they are needed.")
-        everything = st.checkbox("Uploaded files too", key="data.clear.uploads") if uploaded else False
-        if st.button("Clear the cache", type="primary", key="data.clear"):
-            sections = [name for name in used.sections if everything or name != uploads.SECTION]
-            st.toast(f"{size(sum(cache.clear(name) for name in sections))} freed")
-            st.rerun()
+        loading.begin(source)

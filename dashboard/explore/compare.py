@@ -1,46 +1,45 @@
-"""The comparison: decoders and their parameters, a card each, and their sets against the baseline's."""
+"""The comparison: decoders and their parameters, a card each, and below what their sets look like."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.charts import style_of
 from dashboard.controls import stage_controls
-from dashboard.explore import weights
+from dashboard.explore import figures, map_view, ranked, redundancy, setting, weights
+from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
-from engine.decoder import Decoder, decode
+from engine.errors import FrontierError
 from engine.stages import Selector, Spec, methods
-from engine.values import Embeddings, Ranking
-from engine.views import DROPPED, Card, Row, card, diff, missed, trust
+from engine.views import trust
 
-MOST_SHOWN = 3
-"""So many decoders fit beside each other and stay readable at 1440 pixels."""
-MOST_ROWS, ROW_HEIGHT = 24, 32
-MOST_NAMED = 6
-"""A class of a hundred relevant documents is counted, not listed."""
-READING_HEIGHT = 92
-"""The reading panel is always there, so that the tables below do not jump at a click."""
-METRIC_WIDTHS = {1: 120, 2: 120, MOST_SHOWN: 86}
-"""By the number of cards: three figures fit side by side, so that the sets below are on the first screen."""
-REPEATS = 3
-"""A decoder is timed so often (less if it is slow): a busy machine only ever adds to a time."""
+A_ROW = 4
+"""So many cards stand beside each other at 1440 pixels."""
+METRIC_WIDTHS = {1: 130, 2: 130, 3: 90, A_ROW: 68}
+"""By the number of cards in a row: three figures fit side by side."""
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The document being read: for which query, from which method's set, and what was known of it there."""
+class View:
+    """How sets are looked at. show: draws it; options: what it can be set to, beside the choice of views."""
 
-    query: str
-    method: str
-    row: Row
+    show: Callable[[Loaded, Asked, dict[str, Answer], str], None]
+    options: Callable[[dict[str, Answer], str], None] | None = None
+
+
+VIEWS = {
+    "Ranked diff": View(ranked.show, ranked.options),
+    "Map": View(map_view.show, map_view.options),
+    "Redundancy": View(redundancy.show, redundancy.options),
+    "Weights": View(weights.show),
+    "Figures": View(figures.show),
+}
 
 
 def show(loaded: Loaded, asked: Asked) -> None:
@@ -57,96 +56,83 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         "Decoders",
         names,
         selection_mode="multi",
-        default=names[:2],
-        key="decoders",
+        default=setting.chosen(),
+        key=setting.DECODERS,
         persist_state="session",
+        label_visibility="collapsed",
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
         help="\n\n".join(
-            [f"Up to {MOST_SHOWN} beside each other; changes are marked against {known[names[0]].title}."]
+            [f"Changes are marked against {known[names[0]].title}."]
             + [f"**{spec.title}** {spec.summary}" for spec in known.values()]
         ),
     )
     if not chosen:
         st.info("Choose a decoder to see what it retrieves.")
         return
-    shown = [n for n in names if n in chosen][:MOST_SHOWN]
-    if len(chosen) > MOST_SHOWN:
-        st.caption(f"The first {MOST_SHOWN} are shown.")
-    first = known[names[0]].cls()
-    baseline, baseline_seconds = _decode(loaded, asked, first)
-    # Three rows of columns rather than one column a decoder: cards and tables then begin at one height.
-    controls, cards = (st.columns(len(shown), gap="medium") for _ in range(2))
-    below = st.container()
-    sets: dict[str, list[Row]] = {}
-    answers: dict[str, tuple[Selector, Ranking]] = {}
-    for at, name in enumerate(shown):
-        against = None if name == names[0] else known[names[0]].title
-        with controls[at]:
-            stage = stage_controls(known[name], "explore", partial(_heading, known[name]))
-        ranking, seconds = (baseline, baseline_seconds) if stage == first else _decode(loaded, asked, stage)
-        with cards[at]:
-            figures = card(loaded.space, asked.id, ranking, baseline, asked.qrels, asked.k)
-            _card(
-                figures,
-                asked.k,
-                seconds,
-                loaded.space.device.type,
-                against,
-                trust(ranking.info[0]),
-                METRIC_WIDTHS[len(shown)],
-            )
-        answers[name] = (stage, ranking)
-    weighted = [name for name in shown if weights.has_path(answers[name][0])]
-    with below:
-        view = _view(known[name].title for name in weighted)
-        if view is not None:
-            weights.show(loaded, asked, *answers[weighted[view]])
-            return
-        reading = st.container(border=True, height=READING_HEIGHT, gap="xxsmall")
-        tables = st.columns(len(shown), gap="medium")
-    for at, name in enumerate(shown):
-        ranking, against = answers[name][1], None if name == names[0] else known[names[0]].title
-        with tables[at]:
-            kept, dropped = diff(loaded.space, asked.vector, asked.id, ranking, baseline, asked.qrels)
-            sets[name] = [*kept, *(dropped if against else [])]
-            _table(name, sets[name], len(kept), asked, compared=against is not None)
-            _lacking(missed(loaded.space, asked.vector, asked.id, ranking, asked.qrels))
-    with reading:
-        _document(sets, known, asked)
+    shown = [name for name in names if name in chosen]
+    baseline = answer(loaded, asked, names[0], known[names[0]].cls())
+    # The baseline is there even where it has no card.
+    answers: dict[str, Answer] = {names[0]: baseline}
+    for at in range(0, len(shown), A_ROW):
+        answers |= _cards(loaded, asked, shown[at : at + A_ROW], min(A_ROW, len(shown)), baseline)
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        first = next(iter(VIEWS))
+        named = st.segmented_control(
+            "View",
+            list(VIEWS),
+            default=first,
+            required=True,
+            key="view",
+            persist_state="session",
+            label_visibility="collapsed",
+        )
+        view = VIEWS[named or first]
+        if view.options:
+            view.options(answers, names[0])
+    view.show(loaded, asked, answers, names[0])
     hints = [] if asked.judged else ["Without judgements there is no Recall."]
     if asked.depth is not None and asked.depth < asked.k:
         hints.append(f"The pool of {asked.depth} is smaller than k, {asked.k}: no decoder can return more.")
-    hints.append(f"Times are of this query alone, the best of up to {REPEATS} runs.")
-    st.caption(" ".join(hints))
+    if hints:
+        st.caption(" ".join(hints))
 
 
-def _view(weighted: Iterable[str]) -> int | None:
-    """Which of the decoders that weigh documents is looked at more closely; None for the sets."""
-    views = ["Sets", *(f"Weights of {title}" for title in weighted)]
-    if len(views) == 1:
-        return None
-    chosen = st.segmented_control(
-        "View",
-        views,
-        default=views[0],
-        required=True,
-        key="view",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
-    return views.index(chosen) - 1 if chosen in views[1:] else None
+def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline: Answer) -> dict[str, Answer]:
+    """One row of decoders: what they are set to, and their figures.
+
+    Two rows of columns rather than one column a decoder: the cards then begin at one height.
+    """
+    known, found = methods("selector"), {}
+    controls, cards = (st.columns(columns, gap="small") for _ in range(2))
+    for at, name in enumerate(row):
+        with controls[at]:
+            stage = stage_controls(known[name], setting.PREFIX, partial(_heading, known[name]))
+        with cards[at]:
+            own = _answered(loaded, asked, name, stage, baseline)
+            if own is None:
+                continue
+            found[name] = own
+            against = None if name == baseline.name else known[baseline.name].title
+            _card(own, asked.k, loaded.space.device.type, against, METRIC_WIDTHS[columns])
+    return found
 
 
-def _lacking(documents: list[tuple[str, int | None]]) -> None:
-    """Name the relevant documents that a set lacks, the most relevant first."""
-    if documents:
-        named = [f"{doc} ({_place(rank)})" for doc, rank in documents[:MOST_NAMED]]
-        more = [f"and {len(documents) - MOST_NAMED:,} more"] if len(documents) > MOST_NAMED else []
-        st.text("Relevant, not returned: " + ", ".join([*named, *more]))
-
-
-def _place(rank: int | None) -> str:
-    return "not in the corpus" if rank is None else f"{rank:,} by relevance"
+def _answered(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Answer) -> Answer | None:
+    """What a decoder answers; where it cannot, why not, and its last good answer to this question."""
+    good: dict[str, tuple[tuple, Answer]] = st.session_state.setdefault("good", {})
+    question = (loaded.space.embeddings.digest, asked.text, asked.k, asked.depth)
+    try:
+        own = answer(loaded, asked, name, stage, baseline.ranking)
+    except FrontierError as error:
+        st.error("No answer at this setting.", icon=":material/error:")
+        st.text(str(error))
+        before, own = good.get(name, (None, None))
+        if before != question:
+            return None
+        st.badge("stale: the last answer that could be given", color="orange")
+        return own
+    good[name] = (question, own)
+    return own
 
 
 def _heading(spec: Spec) -> None:
@@ -157,42 +143,25 @@ def _heading(spec: Spec) -> None:
     )
 
 
-def _decode(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, float]:
-    """What a selector retrieves, and the seconds it took: the best of a few, as a busy machine only adds."""
-    query = Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder)
-    decoder = Decoder(select=stage, depth=asked.depth)
-    best = float("inf")
-    for run in range(REPEATS):
-        started = time.perf_counter()
-        ranking = decode(decoder, loaded.space, query, k=asked.k)
-        if loaded.space.device.type == "cuda":
-            ranking.index.cpu()  # waits for the device
-        best = min(best, time.perf_counter() - started)
-        # The first run of all may have had something to make ready.
-        if best > 1 or (run and best > 0.1):
-            break
-    return ranking, best
-
-
-def _card(figures: Card, k: int, seconds: float, device: str, against: str | None, said: str, width: int) -> None:
-    milliseconds = 1000 * seconds
+def _card(own: Answer, k: int, device: str, against: str | None, width: int) -> None:
+    shown, milliseconds = own.figures, 1000 * own.seconds
     took = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
-    with st.container(border=True, gap="small"):
+    with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, gap="xxsmall"):
-            if figures.recall is not None:
-                _metric(f"Recall@{k}", figures.recall, figures.recall_delta, against, width)
-            _metric(f"ILAD@{k}", figures.ilad, figures.ilad_delta, against, width)
+            if shown.recall is not None:
+                _metric(f"Recall@{k}", shown.recall, shown.recall_delta, against, width)
+            _metric(f"ILAD@{k}", shown.ilad, shown.ilad_delta, against, width)
             st.metric(
                 "Overlap",
-                f"{figures.overlap:.0%}",
+                f"{shown.overlap:.0%}",
                 "baseline" if against is None else f"with {against}",
                 delta_color="off",
                 delta_arrow="off",
                 width=width,
             )
-        others = "".join(f" · {title} {value:.3f}" for title, value in figures.others.items())
-        short = f"only {figures.returned} returned · " if figures.returned < k else ""
-        st.caption(" · ".join(filter(None, [f"{short}{took} on {device}{others}", said])))
+        short = [f"only {shown.returned} returned"] if shown.returned < k else []
+        said = " · ".join(filter(None, [*short, f"{took} on {device}", trust(own.ranking.info[0])]))
+        st.caption(said, help=f"The time is of this query alone, the best of up to {REPEATS} runs.")
 
 
 def _metric(label: str, value: float | None, delta: float | None, against: str | None, width: int) -> None:
@@ -205,60 +174,4 @@ def _metric(label: str, value: float | None, delta: float | None, against: str |
         delta_color="off" if still else "normal",
         delta_arrow="off" if still else "auto",
         width=width,
-        help="Intra-list average distance: mean of 1 − cosine over the pairs returned." if "ILAD" in label else None,
     )
-
-
-def _table(name: str, rows: list[Row], kept: int, asked: Asked, compared: bool) -> None:
-    """The set as a table, what it dropped of the baseline below; a click opens the document."""
-    lost = len(rows) - kept
-    columns = {
-        "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
-        **({"Change": [*(r.mark for r in rows[:kept]), *[DROPPED] * lost]} if compared else {}),
-        **({"✓": ["✓" if r.relevant else "" for r in rows]} if any(r.relevant is not None for r in rows) else {}),
-        "Document": [r.title or r.text[:200] or r.id for r in rows],
-        "Relevance": [r.relevance for r in rows],
-        "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
-    }
-    event = st.dataframe(
-        pd.DataFrame(columns),
-        key=f"set.{name}",
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-cell",
-        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        column_config={
-            "#": st.column_config.NumberColumn(width=32),
-            "Change": st.column_config.TextColumn(width=78, help="Places gained or lost; NEW and DROPPED documents"),
-            "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
-            "Document": st.column_config.TextColumn(width=190 if compared else 268),
-            "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
-            "Nearest": st.column_config.NumberColumn(
-                format="%.3f", width=68, help="Similarity to the most similar document ranked above it"
-            ),
-        },
-    )
-    # The grid remembers a place, not a document: only a change of place is a click.
-    cells = event.selection.cells
-    place = cells[0][0] if cells and cells[0][0] < len(rows) else None
-    places = st.session_state.setdefault("places", {})
-    if place != places.get(name):
-        places[name] = place
-        st.session_state["reading"] = None if place is None else Opened(asked.text, name, rows[place])
-
-
-def _document(sets: dict[str, list[Row]], known: dict[str, Spec], asked: Asked) -> None:
-    """The document that was clicked last, for as long as the query stays."""
-    opened: Opened | None = st.session_state.get("reading")
-    if opened is None or opened.query != asked.text or opened.method not in sets:
-        st.caption("Click a row to read the document here.")
-        return
-    now = next((row for row in sets[opened.method] if row.row == opened.row.row), None)
-    row = now or opened.row
-    near = "" if row.nearest is None else f" · nearest above: {row.nearest}, similarity {row.similarity:.3f}"
-    gone = "" if now else " · no longer in this set"
-    scores = f"{known[opened.method].title}, {row.gain:.4f} when picked · relevance {row.relevance:.4f}"
-    st.text(f"{row.id} · {scores}{near}{gone}")
-    st.text(" ".join(filter(None, [row.title if row.title != row.id else "", row.text])) or "(no text)")

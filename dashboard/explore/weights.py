@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -10,7 +11,10 @@ import numpy as np
 import streamlit as st
 
 import engine
+from dashboard import jobs
 from dashboard.charts import convergence_figure, weights_figure
+from dashboard.components.live_plot import plot
+from dashboard.explore.answers import Answer, query_of
 from dashboard.explore.question import Asked
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
@@ -19,7 +23,7 @@ from engine.errors import Cancelled
 from engine.evaluation.convergence import STEPS
 from engine.evaluation.weight_path import path_of
 from engine.solvers.regularization_path import WeightPath
-from engine.stages import Selector
+from engine.stages import Selector, methods
 from engine.theory import outlook
 from engine.values import Embeddings, Queries, Ranking
 from engine.views import weight_lines
@@ -29,7 +33,7 @@ SHOWN = (0.001, 1.0)
 SAMPLE, TOP = 100, 5
 """So many labelled queries, and the paper's k, for the comparison of solvers."""
 REMEMBERED = 8
-MODEBAR = {"displaylogo": False, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
+PURPOSE = "steps"
 
 
 def has_path(stage: Selector) -> bool:
@@ -37,8 +41,18 @@ def has_path(stage: Selector) -> bool:
     return type(stage).path is not Selector.path
 
 
-def show(loaded: Loaded, asked: Asked, stage: Selector, ranking: Ranking) -> None:
+def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
     """The path with the current λ₁, and beside it what the paper's solver makes of this corpus."""
+    own = [name for name in answers if has_path(answers[name].stage)]
+    if not own:
+        known = methods("selector")
+        able = [spec.title for spec in known.values() if spec.cls.path is not Selector.path]
+        st.info(f"None of these decoders weighs its documents. Choose {' or '.join(able)} above.")
+        return
+    name = own[0]
+    if len(own) > 1:
+        name = st.segmented_control("Of", own, default=own[0], required=True, key="weights.of") or own[0]
+    stage, ranking = answers[name].stage, answers[name].ranking
     info = ranking.info[0]
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -57,8 +71,8 @@ def _path(loaded: Loaded, asked: Asked, stage: Selector, lowest: float) -> Weigh
     key = (space.embeddings.digest, query, replace(stage, l1=0.0).label, lowest, asked.depth)
     memory = st.session_state.setdefault("paths", {})
     if key not in memory:
-        one = Embeddings(asked.vector.unsqueeze(0), (asked.id,), space.embeddings.encoder)
-        memory[key] = path_of(stage, space, one, lowest, asked.depth)
+        with jobs.turn():
+            memory[key] = path_of(stage, space, query_of(loaded, asked), lowest, asked.depth)
         while len(memory) > REMEMBERED:
             memory.pop(next(iter(memory)))
     return memory[key]
@@ -81,7 +95,12 @@ def _path_chart(
     ]
     span = (lowest, max(SHOWN[1], l1, path.levels[0]))
     dark = st.context.theme.type == "dark"
-    st.plotly_chart(weights_figure(lines, l1, span, stage.spec.name, rough, dark), key="weights", config=MODEBAR)
+    plot(
+        weights_figure(lines, l1, span, stage.spec.name, rough, dark),
+        "weights",
+        file="weights",
+        label="Weights of documents along λ₁",
+    )
     said = [
         f"Exact weights at every λ₁, λ₂ = {path.l2:g}: {len(path):,} straight pieces, from λ₁ = {path.levels[0]:.3f} "
         f"down. All optimality conditions hold to {max(path.residual, 1e-17):.0e} everywhere.",
@@ -120,23 +139,27 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     if vectors is None:
         st.caption("Labelled queries would show here how the steps rank against the minimiser.")
         return
-    key = (loaded.space.embeddings.digest, l1, l2)
-    jobs: dict[tuple, Job] = st.session_state.setdefault("steps", {})
-    job = jobs.get(key)
-    if job is None or job.cancelled:
-        if st.button(f"Measure on {len(queries)} labelled queries", key="steps.start"):
-            for other in jobs.values():
-                other.cancel()
-            jobs.clear()
-            jobs[key] = Job("steps", lambda j: _steps(j, loaded, queries, vectors, l1, l2))
+    title = f"λ₁ = {l1:.3g}, λ₂ = {l2:g} of {loaded.space.embeddings.digest[:8]}"
+    job = jobs.mine().get(PURPOSE)
+    if job is None or job.title != title or job.cancelled:
+        other = jobs.busy(PURPOSE)
+        if st.button(f"Measure on {len(queries)} labelled queries", key="steps.start", disabled=other is not None):
+            jobs.start(PURPOSE, title, lambda j: _steps(j, loaded, queries, vectors, l1, l2))
             st.rerun(scope="fragment")
+        if other:
+            st.caption(f"Possible when this has ended: {other.title}")
         return
     rows = job.result or job.partial
     if job.error:
         st.error(job.error)
     if rows and len(rows) > 1:
         dark = st.context.theme.type == "dark"
-        st.plotly_chart(convergence_figure(rows, name, TOP, dark), key="steps.chart", config=MODEBAR)
+        plot(
+            convergence_figure(rows, name, TOP, dark),
+            "steps.chart",
+            file="steps",
+            label="Steps of FISTA against the minimiser",
+        )
         exact = rows[0]
         st.caption(
             f"{len(queries)} labelled queries of {_split(loaded)}, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "

@@ -26,6 +26,7 @@ _SEAL = hashlib.sha256().digest_size
 _TAG = "CACHEDIR.TAG"
 # The signature of bford.info/cachedir: backup tools skip such folders, and `clear` touches no others.
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Frontier: safe to delete at any time.\n"
+_SIGN = b"A cache of Frontier"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
@@ -53,12 +54,12 @@ def section(name: str) -> Path:
     a folder of that name holds files that are not Frontier's, which `clear` would delete.
     """
     folder = _folder(name)
-    if (folder / _TAG).is_file():
+    if _ours(folder):
         return folder
-    with _explained(folder):
+    with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         foreign = [entry.name for entry in folder.iterdir() if entry.name != _TAG and not _is_temporary(entry)]
-    if foreign and not (folder / _TAG).is_file():  # another process may have tagged it in the meantime
+    if foreign and not _ours(folder):  # another process may have tagged it in the meantime
         raise FrontierError(
             f"{folder} holds files that Frontier did not write ({foreign[0]!r}, …), so it cannot be used as a cache; "
             "set FRONTIER_HOME to a folder of its own"
@@ -70,7 +71,7 @@ def section(name: str) -> Path:
 def get(section_name: str, key: str) -> bytes | None:
     """The payload stored under a key; None where there is none, or where it is damaged."""
     try:
-        raw = (_folder(section_name) / _checked(key)).read_bytes()
+        raw = (_folder(section_name) / checked(key)).read_bytes()
     except OSError:
         return None
     payload = memoryview(raw)[:-_SEAL]
@@ -79,7 +80,7 @@ def get(section_name: str, key: str) -> bytes | None:
 
 def put(section_name: str, key: str, payload: bytes) -> None:
     """Store a payload under a key. Raises FrontierError where the cache cannot be written."""
-    write(section(section_name) / _checked(key), payload + _seal(section_name, key, payload))
+    write(section(section_name) / checked(key), payload + _seal(section_name, key, payload))
 
 
 def get_array(section_name: str, key: str) -> np.ndarray | None:
@@ -106,7 +107,7 @@ def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
     data: the content, or a function that writes it to an open binary file. Folders are made as needed. Several
     processes may write one path at once: the last one wins. Raises FrontierError that names the path and the fix.
     """
-    with _explained(path):
+    with explained(path):
         for _ in range(9):
             with suppress(FileNotFoundError):  # another process cleared the cache between our steps
                 return _write_once(path, data)
@@ -115,11 +116,11 @@ def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
 
 def usage() -> Usage:
     """Files and bytes in the cache, by section. The remains of killed runs count, as they take room too."""
-    sections = {}
-    for folder in _sections():
-        sizes = [size for path in _files(folder) if (size := _size(path)) is not None]
-        sections[folder.name] = Section(len(sizes), sum(sizes))
-    return Usage(sum(s.files for s in sections.values()), sum(s.bytes for s in sections.values()), sections)
+    found = {}
+    for folder in sections():
+        sizes = [size for path in files_of(folder) if (size := _size(path)) is not None]
+        found[folder.name] = Section(len(sizes), sum(sizes))
+    return Usage(sum(s.files for s in found.values()), sum(s.bytes for s in found.values()), found)
 
 
 def clear(section: str | None = None) -> int:
@@ -129,11 +130,11 @@ def clear(section: str | None = None) -> int:
     this moment still finds its folder. Raises FrontierError where a file cannot be deleted.
     """
     freed = 0
-    for folder in _sections():
+    for folder in sections():
         if section not in (None, folder.name):
             continue
-        with _explained(folder):
-            for path in list(_files(folder)):
+        with explained(folder):
+            for path in list(files_of(folder)):
                 size = _size(path) or 0
                 path.unlink(missing_ok=True)
                 freed += size
@@ -174,10 +175,11 @@ def _is_temporary(path: Path) -> bool:
 
 
 def _folder(name: str) -> Path:
-    return home() / _checked(name)
+    return home() / checked(name)
 
 
-def _checked(name: str) -> str:
+def checked(name: str) -> str:
+    """The name of a section or an entry; a FrontierError where it could lead out of the cache."""
     if not _NAME.fullmatch(name):
         raise FrontierError(f"a cache section or key is lower-case letters, digits, '.', '_' and '-'; got {name!r}")
     return name
@@ -189,14 +191,25 @@ def _seal(section_name: str, key: str, payload: bytes | memoryview) -> bytes:
     return h.digest()
 
 
-def _sections() -> list[Path]:
+def sections() -> list[Path]:
+    """The folders of all sections that there are."""
     try:
-        return sorted(folder for folder in home().iterdir() if (folder / _TAG).is_file())
+        # What a link leads to lies outside, and other programs tag their caches too.
+        return sorted(folder for folder in home().iterdir() if not folder.is_symlink() and _ours(folder))
     except OSError:
         return []
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _ours(folder: Path) -> bool:
+    """Whether Frontier tagged the folder."""
+    try:
+        return _SIGN in (folder / _TAG).read_bytes()
+    except OSError:
+        return False
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Every file of a section but its tag."""
     for inner, _, names in os.walk(folder):
         yield from (Path(inner) / name for name in names if name != _TAG)
 
@@ -209,7 +222,7 @@ def _size(path: Path) -> int | None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """An OSError inside becomes a FrontierError that names the path and the fix."""
     try:
         yield

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from engine.data import cache as store
-from engine.data import models, precision
+from engine.data import inventory, models, precision
 from engine.data.models import Encoder, Role
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import Progress, Stop
-from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Queries, digest_of
+from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Queries, digest_of, showable
 
 SECTION = "embeddings"
 _FORMAT = "1"  # a new one whenever the same texts and model would give other vectors
@@ -44,6 +44,7 @@ def embed(
     role: Role | None = None,
     batch_size: int = 32,
     cache: bool = True,
+    label: str | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Embeddings:
@@ -53,6 +54,7 @@ def embed(
     faithful), "float32" or "bfloat16": the arithmetic, not the result. device: None for a GPU if there is one. role:
     "document" or "query", which prompt to use, if not the usual one. batch_size: an upper limit; it is no part of the
     cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk.
+    label: what the list of cached things calls these, a corpus by its name if not given.
     progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked between
     batches; loading the encoder cannot be interrupted.
     Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
@@ -68,14 +70,16 @@ def embed(
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt = source.prompt(role)
 
-    missing = []
-    for span in chunks(texts):
-        key = digest_of([_FORMAT, source.digest, arithmetic, role, prompt, *texts[span.start : span.stop]])
+    missing, keys = [], []
+    for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
+        keys.append(key)
         rows = store.get_array(SECTION, key) if cache else None
         if rows is None:
             missing.append((span, key))
         else:
             run.place(span.start, torch.from_numpy(rows), READING)
+    if cache:
+        _describe(what, label, role, EncoderRef(encoder, source.digest, arithmetic), keys)
     if missing:
         run.tell(LOADING)
         model = models.load(source, device, arithmetic)
@@ -85,6 +89,25 @@ def embed(
         if cache:
             store.put_array(SECTION, key, rows.numpy())
         run.place(span.start, rows)
+    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
+
+
+def embedded(
+    what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
+) -> Embeddings | None:
+    """What `embed` would return, where all of it is on the disk already; None where something would be embedded.
+
+    The encoder is not loaded. Raises as `embed`.
+    """
+    ids, texts, role = _inputs(what, None)
+    source = models.find(encoder)
+    arithmetic = precision.choose(source, models.device_of(None), dtype)
+    run = _Run(len(texts), None, None)
+    for span, key in _keyed(texts, source.digest, arithmetic, role, source.prompt(role)):
+        rows = store.get_array(SECTION, key)
+        if rows is None:
+            return None
+        run.place(span.start, torch.from_numpy(rows))
     return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic))
 
 
@@ -107,6 +130,12 @@ def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str =
     source = models.find(encoder)
     prompt = source.prompt(role)
     return source.over_limit([prompt + text for text in texts])
+
+
+def _keyed(texts: Sequence[str], *how: str) -> Iterator[tuple[range, str]]:
+    """The chunks of the texts, each with what its vectors are called in the cache."""
+    for span in chunks(texts):
+        yield span, digest_of([_FORMAT, *how, *texts[span.start : span.stop]])
 
 
 def chunks(texts: Sequence[str]) -> Iterator[range]:
@@ -170,6 +199,22 @@ def _batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[lis
         most = min(batch_size, _BATCH_TOKENS // length[order[0]]) if device == "cpu" else batch_size
         batch, order = order[: max(1, most)], order[max(1, most) :]
         yield batch
+
+
+def _describe(what: object, label: str | None, role: Role, encoder: EncoderRef, keys: Sequence[str]) -> None:
+    """Say in the cache what these chunks are; a single text, as somebody types it, is not worth it."""
+    if not isinstance(what, (Corpus, Queries)) or (len(what) < 2 and label is None and isinstance(what, Queries)):
+        return
+    facts = {
+        "name": showable(label or (what.name if isinstance(what, Corpus) else "queries")),
+        "role": role,
+        "texts": len(what),
+        "content": what.digest,
+        "encoder": encoder.name,
+        "weights": encoder.digest,
+        "arithmetic": encoder.dtype,
+    }
+    inventory.describe(SECTION, digest_of([what.digest, encoder.digest, encoder.dtype, role]), keys, facts)
 
 
 def _tokens(raw: bytes) -> int:

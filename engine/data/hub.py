@@ -18,6 +18,8 @@ from engine.values import digest_of
 
 BUNDLED = "bundled"
 SECTION = "fingerprints"
+PATIENCE = 10
+"""Seconds that the hub has for its answer."""
 
 # What the torch backend never reads: other backends' weights, and prose.
 _OTHER_FOLDERS = {"onnx", "openvino", "coreml"}
@@ -54,6 +56,21 @@ def fingerprint(folder: Path, memo: bool = True) -> str:
     if memo:
         cache.put(SECTION, known, h.hexdigest().encode())
     return h.hexdigest()
+
+
+def here() -> tuple[str, ...]:
+    """The encoders that need no download: the bundled one, and those in the model cache of this machine."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        repos = scan_cache_dir(_hub_cache()).repos
+    except (CacheNotFound, OSError, ValueError):
+        return (BUNDLED,)
+    whole = [
+        r.repo_id for r in repos if r.repo_type == "model" and any(_complete(v.snapshot_path) for v in r.revisions)
+    ]
+    return (BUNDLED, *sorted(whole))
 
 
 def _bundled() -> Path:
@@ -106,7 +123,9 @@ def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
     problem: Exception | None = None
     for candidate in _hub_names(name):
         try:
-            wanted = _relevant(HfApi().list_repo_files(candidate))
+            # Not list_repo_files, which tries for half a minute where there is no network.
+            files = HfApi().model_info(candidate, timeout=PATIENCE).siblings or []
+            wanted = _relevant(file.rfilename for file in files)
             folder = snapshot_download(candidate, cache_dir=_hub_cache(), allow_patterns=wanted, tqdm_class=Silent)
         except Exception as error:  # a missing name, no network, no room, no permission: all end alike for the person
             problem = problem or error

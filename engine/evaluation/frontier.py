@@ -14,9 +14,19 @@ from engine.errors import ParamError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.pairing import SAME, declared_by, name_of, scorers_matter, shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
+from engine.params import Real
 from engine.stages import methods
 
 BAND_RESAMPLES = 1000
+SHARE = Real(
+    default=0.95,
+    low=0.0,
+    high=1.0,
+    comfortable=(0.5, 1.0),
+    symbol="share",
+    name="share",
+    help="How much of the baseline's value must be kept.",
+)
 _DECIMALS = -round(math.log10(SAME))
 
 
@@ -124,6 +134,34 @@ def frontier(
     return Frontier(
         curves, tuple(front), area, corner, k, x, y, len(found.queries), found.asked, left_out, resamples, seed
     )
+
+
+def best_of_each(found: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
+    """Each method's setting with the most x among those that keep `share` of the baseline's y, the baseline first.
+
+    baseline: the label of one of the points; share: in [0, 1]. Where none of a method's settings keeps so much, the one
+    with the most y stands for it. Ties go to more of the other metric, then to the first. Raises ParamError.
+    """
+    share = SHARE.check(share)
+    base = next((p for p in found.points if p.point.label == baseline), None)
+    if base is None:
+        raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
+    floor = base.y - (1 - share) * abs(base.y) - SAME
+    best: dict[str, FrontierPoint] = {}
+    for p in found.points:
+        other = best.get(p.point.method)
+        if other is None or _better(p, other, floor):
+            best[p.point.method] = p
+    return (base, *(p for method, p in best.items() if method != base.point.method))
+
+
+def _better(p: FrontierPoint, other: FrontierPoint, floor: float) -> bool:
+    """Whether p has more x than another of those that reach the floor, or is nearer to it."""
+    reach, reached = p.y >= floor, other.y >= floor
+    if reach != reached:
+        return reach
+    (own, own_next), (its, its_next) = (((q.x, q.y) if reach else (q.y, q.x)) for q in (p, other))
+    return own > its + SAME or (abs(own - its) <= SAME and own_next > its_next + SAME)
 
 
 def dominated(where: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.pairing import SAME, at, declared_by
+from engine.params import UNSET, form_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class Axis:
     name: str
     symbol: str
     values: tuple[Any, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values as people read them."""
+        return tuple(UNSET if v is None else f"{v:g}" if isinstance(v, float) else str(v) for v in self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +43,7 @@ class HeatMap:
     columns: Axis
     values: np.ndarray
     queries: np.ndarray
+    keys: np.ndarray
 
 
 def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None = None) -> HeatMap:
@@ -66,9 +73,10 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     axes = []
     for name in varying[two[0]]:
         values = sorted({p.decoder["select"][name] for p in own}, key=lambda v: (v is None, 0 if v is None else v))
-        axes.append(Axis(name, declared[name].symbol if name in declared else name, tuple(values)))
+        forms = {form_of(declared[name], p.decoder["select"])[1].symbol for p in own} if name in declared else {name}
+        axes.append(Axis(name, forms.pop() if len(forms) == 1 else declared[name].symbol, tuple(values)))
     values = np.full(tuple(len(axis.values) for axis in axes), np.nan)
-    queries = np.zeros(values.shape, dtype=int)
+    queries, keys = np.zeros(values.shape, dtype=int), np.full(values.shape, "", dtype=object)
     seen = set()
     for point in own:
         cell = tuple(axis.values.index(point.decoder["select"][axis.name]) for axis in axes)
@@ -77,9 +85,9 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
         if cell in seen and not np.isclose(values[cell], mean, rtol=0, atol=SAME, equal_nan=True):
             raise DataError(f"two points are called {point.label} and differ: take those of one data set")
         seen.add(cell)
-        values[cell], queries[cell] = mean, int(has.sum())
+        values[cell], queries[cell], keys[cell] = mean, int(has.sum()), point.key
     title = METRICS[metric].title if metric in METRICS else metric
-    return HeatMap(two[0], metric, title, own[0].k, str(own[0].split), *axes, values, queries)
+    return HeatMap(two[0], metric, title, own[0].k, str(own[0].split), *axes, values, queries, keys)
 
 
 def _varying(points: list[Any]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import Cancelled, FrontierError, ParamError
 from engine.evaluation.sweep import grid
-from engine.params import Choice, Flag, Param, Real, Whole, checked, sweep_values
+from engine.params import Choice, Flag, Param, Real, Whole, checked, form_of, sweep_values, values_of
 from engine.progress import Stop
 from engine.stages import Selector, Spec, make
 
@@ -27,7 +27,8 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Settings:
-    """free: parameter → its values on the grid, those that others hang on first; rest: the values of the others."""
+    """free: parameter, in the form that people set it in beside the others → its values on the grid, those that others
+    hang on first; rest: the values of the others."""
 
     spec: Spec
     free: Mapping[Param, tuple[Any, ...]]
@@ -56,12 +57,17 @@ class Settings:
         own = sorted((declared[n] for n in free), key=lambda p: p.needs is not None)
         alone = {n: values[0] for n, values in usual.items() if len(values) == 1}
         rest = {n: fixed.get(n, alone.get(n, p.default)) for n, p in declared.items() if n not in free}
-        return cls(spec, {p: p.swept if p.swept and len(p.swept) > 1 else p.grid(points) for p in own}, rest)
+        forms = [form_of(p, rest)[1] for p in own]
+        return cls(spec, {p: p.swept if p.swept and len(p.swept) > 1 else p.grid(points) for p in forms}, rest)
 
     @property
     def exhaustive(self) -> bool:
         """Whether they are few enough to try them all."""
         return len(self.free) <= EXHAUSTIVE
+
+    def count(self, trials: int) -> int:
+        """How many settings are measured, at most."""
+        return sum(1 for _ in self) if self.exhaustive else trials
 
     def __iter__(self) -> Iterator[Selector]:
         """Every setting of the grid, once."""
@@ -155,7 +161,8 @@ def far(stage: Selector) -> float:
 
     Summed over the parameters: a number by its place on its scale, whatever else 1 where it differs.
     """
-    return sum(_apart(p, getattr(stage, p.name)) for p in stage.spec.params)
+    values = values_of(stage)
+    return sum(_apart(form_of(p, values)[1], values[p.name]) for p in stage.spec.params)
 
 
 def _apart(param: Param, value: Any) -> float:

@@ -23,6 +23,8 @@ COLUMNS = (
     'key, decoder, label, method, k, split, queries, metrics, "values", left_out, returned, milliseconds, '
     "provenance, digest"
 )
+AMONG = "WHERE key IN (SELECT value FROM json_each(?))"
+"""The rows whose keys a JSON list names: one parameter, however many they are."""
 TABLES = {
     "queries": "CREATE TABLE queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID",
     "cells": """
@@ -78,7 +80,7 @@ class Store:
     def known(self, keys: Collection[str]) -> set[str]:
         """Which of the keys are there."""
         with self._open() as db:
-            return {key for (key,) in db.execute("SELECT key FROM cells")} & set(keys)
+            return {key for (key,) in db.execute(f"SELECT key FROM cells {AMONG}", (json.dumps(list(keys)),))}
 
     def points(self, keys: Collection[str] | None = None) -> Iterator[Point]:
         """The cells, in the order in which they were kept; of these keys only, where given.
@@ -86,14 +88,12 @@ class Store:
         What others write meanwhile is not among them. Raises DataError for a cell whose values are not those that were
         written.
         """
-        wanted = None if keys is None else set(keys)
+        among, given = ("", ()) if keys is None else (AMONG, (json.dumps(list(keys)),))
         with self._open() as db:
             # One view of the file for both.
             db.execute("BEGIN")
             lists = dict(db.execute("SELECT digest, ids FROM queries"))
-            for row in db.execute(f"SELECT {COLUMNS} FROM cells ORDER BY rowid"):
-                if wanted is not None and row[0] not in wanted:
-                    continue
+            for row in db.execute(f"SELECT {COLUMNS} FROM cells {among} ORDER BY rowid", given):
                 try:
                     found = _point(row, lists)
                 except (ValueError, KeyError, TypeError):

@@ -14,7 +14,7 @@ import numpy as np
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.pairing import shared
-from engine.evaluation.statistics import RESAMPLES, SEED, intervals
+from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
 from engine.params import Whole
 from engine.values import Qrels, Queries
 
@@ -26,7 +26,8 @@ class Stratum:
     """One point in one group of queries.
 
     group: as charts write it, "3" or "5–7"; least, most: what counts for the group, from and to; queries: how many are
-    in it; name, label: of the point; mean: of its metric; low, high: the mean's 95 % interval, None for one query.
+    in it; name, label: of the point; mean: of its metric, or of its difference to the baseline; low, high: the mean's
+    95 % interval, None for one query.
     """
 
     group: str
@@ -63,18 +64,24 @@ def stratify(
     k: int = 10,
     *,
     groups: int = GROUPS.default,
+    against: Any = None,
     resamples: int = BAND_RESAMPLES,
     seed: int = 0,
 ) -> tuple[Stratum, ...]:
     """A metric's mean and interval for every point in every group of queries with like counts.
 
     points: of a sweep, those of other k are passed over; counts: query → number, from one of the functions above;
-    groups: how many at most (`grouped`). Over the queries for which every point has the metric and counts a number.
+    groups: how many at most (`grouped`); against: a baseline as `compare` takes it, for differences to it, query by
+    query, in place of the values. Over the queries for which every point has the metric and counts a number.
     A group's draws are shared by its points. Rows group by group, in the points' order. Raises ParamError or DataError.
     """
     groups, resamples, seed = GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
     found = shared(points, (metric,), k)
     values = found.values[metric]
+    if against is not None:
+        labels = [p.label for p in found.points]
+        base = meant(found.points, against, found.points[0].k).label
+        values = values - values[:, [labels.index(base)]]
     numbers = np.array([counts.get(query, -1) for query in found.queries])
     if not (numbers >= 0).any():
         raise DataError(f"counts has none of the {len(found.queries):,} queries that the points have {metric} for")

@@ -28,8 +28,8 @@ from engine.stages import Selector, make, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
-BLOCK = 64
-"""Queries decoded between two looks at whether to stop."""
+BLOCK, FIRST_BLOCK, PAUSE = 64, 2, 0.4
+"""Queries decoded between two looks at whether to stop: at most, at first, and for so many seconds."""
 TOGETHER = 12
 """Settings decoded together: more share more, and lose more where a sweep is killed."""
 
@@ -92,13 +92,6 @@ def sweep(
     its clients send it, so only one you trust; progress(done, total, label) counts cells. Raises ParamError or
     DataError before the first cell, and Cancelled when stopped: what is finished is in the store.
     """
-    wanted = list(dict.fromkeys(_several(decoders, "decoders", "a list of engine.Decoder", Decoder)))
-    sizes = [k] if isinstance(k, Number) else _several(k, "k", "a whole number or a list of them")
-    ks = tuple(sorted({SET_SIZE.check(size) for size in sizes}))
-    named = [metrics] if isinstance(metrics, str) else _several(metrics, "metrics", "a list of names", str)
-    names = tuple(dict.fromkeys(named))
-    if unknown := [m for m in names if m not in METRICS]:
-        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ParamError(f"workers must be a whole number in [1, ∞) or None; got {workers!r}")
     if cluster is not None and not (isinstance(cluster, str) and cluster):
@@ -106,14 +99,56 @@ def sweep(
     if workers and cluster:
         raise ParamError("give workers or cluster, not both")
     for name, value, right, what in (
+        ("progress", progress, progress is None or callable(progress), "callable or None"),
+        ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
+    ):
+        if not right:
+            raise DataError(f"{name} must be {what}; got {type(value).__name__}")
+    task, wanted, ks, kept = _asked(decoders, space, queries, qrels, k, metrics, split, aspects, store)
+    return _points(task, wanted, ks, kept, workers, cluster, progress, stop)
+
+
+def held(
+    decoders: Sequence[Decoder],
+    space: Space,
+    queries: Embeddings,
+    qrels: Qrels | None = None,
+    k: int | Sequence[int] = (5, 10),
+    metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
+    *,
+    split: str = "",
+    aspects: Aspects | None = None,
+    store: Store | str | Path,
+) -> tuple[list[Point], int]:
+    """The cells of a sweep that a store has, and how many it has not; nothing is computed. Raises as `sweep`."""
+    task, wanted, ks, kept = _asked(decoders, space, queries, qrels, k, metrics, split, aspects, store)
+    keys = _keys(task, wanted, ks).values()
+    points = list(kept.points(keys))
+    return points, len(set(keys)) - len(points)
+
+
+def _keys(task: Task, decoders: Sequence[Decoder], ks: Sequence[int]) -> dict[tuple[Decoder, int], str]:
+    return {(d, k): key_of(d, k, task.split, task.metrics, task.data) for d in decoders for k in ks}
+
+
+def _asked(
+    decoders: Any, space: Any, queries: Any, qrels: Any, k: Any, metrics: Any, split: Any, aspects: Any, store: Any
+) -> tuple[Task, list[Decoder], tuple[int, ...], Store | None]:
+    """What `sweep` is asked for, checked."""
+    wanted = list(dict.fromkeys(_several(decoders, "decoders", "a list of engine.Decoder", Decoder)))
+    sizes = [k] if isinstance(k, Number) else _several(k, "k", "a whole number or a list of them")
+    ks = tuple(sorted({SET_SIZE.check(size) for size in sizes}))
+    named = [metrics] if isinstance(metrics, str) else _several(metrics, "metrics", "a list of names", str)
+    names = tuple(dict.fromkeys(named))
+    if unknown := [m for m in names if m not in METRICS]:
+        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
+    for name, value, right, what in (
         ("space", space, isinstance(space, Space), "an engine.Space"),
         ("queries", queries, isinstance(queries, Queries | Embeddings), "engine.Queries or engine.Embeddings"),
         ("qrels", qrels, qrels is None or isinstance(qrels, Qrels), "engine.Qrels, as data.qrels['test'] is, or None"),
         ("split", split, isinstance(split, str), "text"),
         ("aspects", aspects, aspects is None or isinstance(aspects, Mapping), "a mapping, as data.aspects is, or None"),
         ("store", store, store is None or isinstance(store, Store | str | Path), "a path, a Store or None"),
-        ("progress", progress, progress is None or callable(progress), "callable or None"),
-        ("stop", stop, stop is None or hasattr(stop, "is_set"), "a threading.Event or None"),
     ):
         if not right:
             raise DataError(f"{name} must be {what}; got {type(value).__name__}")
@@ -127,8 +162,7 @@ def sweep(
     # Whatever cannot be measured says so now.
     _measured(task, _nothing(len(ids), min(ks)), min(ks))
     task = replace(task, data=_data(space, vectors, qrels, aspects))
-    kept = Store(store) if isinstance(store, str | Path) else store
-    return _points(task, wanted, ks, kept, workers, cluster, progress, stop)
+    return task, wanted, ks, Store(store) if isinstance(store, str | Path) else store
 
 
 def _several(values: Any, name: str, what: str, kind: type = object) -> list[Any]:
@@ -155,7 +189,7 @@ def _points(
 ) -> Iterator[Point]:
     from engine.evaluation.executors import here, on_cluster, on_processes
 
-    keys = {(d, k): key_of(d, k, task.split, task.metrics, task.data) for d in decoders for k in ks}
+    keys = _keys(task, decoders, ks)
     known = store.known(keys.values()) if store else set()
     total, done = len(keys), 0
     report = progress or (lambda *_: None)
@@ -206,14 +240,20 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     # What is compiled in a process's first call is no part of the time that a query takes.
     type(unit.decoders[0].select).warm()
     started = time.perf_counter()
-    for at in range(0, len(ids), BLOCK):
+    at, size = 0, min(FIRST_BLOCK, BLOCK)
+    while at < len(ids):
         if stopped():
             raise Cancelled(STOPPED)
-        some = Embeddings(task.vectors.vectors[at : at + BLOCK], ids[at : at + BLOCK], task.vectors.encoder)
+        began, end = time.perf_counter(), at + size
+        some = Embeddings(task.vectors.vectors[at:end], ids[at:end], task.vectors.encoder)
         answers.append(decode_grid(unit.decoders, task.space, some, largest))
+        at = end
+        size = min(BLOCK, max(1, int(size * PAUSE / max(time.perf_counter() - began, 1e-6))))
     took = 1000 * (time.perf_counter() - started) / (len(ids) * len(unit.decoders))
     points = []
     for decoder, parts in zip(unit.decoders, zip(*answers, strict=True), strict=True):
+        if stopped():
+            raise Cancelled(STOPPED)
         ranking = Ranking.joined([Ranking(part.index.cpu(), part.gain.cpu(), part.info) for part in parts])
         for k in unit.ks:
             values, left_out = _measured(task, ranking, k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from engine.evaluation.points import Point, as_json
 from engine.evaluation.settings import Settings, far, search
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
 from engine.evaluation.store import Store
-from engine.evaluation.sweep import sweep
+from engine.evaluation.sweep import TOGETHER, sweep
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -29,6 +29,8 @@ REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
 """A setting that has the metrics on a smaller share of the queries on which the baseline has them is no candidate: all
 would be compared on those few that it answers."""
+ROUNDS = 12
+"""Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
 DRAWS = 200
 """So many sets of queries are drawn to see how firm a choice is."""
 TRIALS = Whole(default=64, low=1, high=100_000, symbol="trials", name="trials", help="Settings a search tries.")
@@ -108,6 +110,11 @@ class Tuned:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What a person should read, in order."""
+        return (*self.chosen_because, *self.reported)
+
+    @property
+    def chosen_because(self) -> tuple[str, ...]:
+        """How the setting was chosen, and whether that holds on test."""
         found = [
             f"{_named(self.chosen)}: chosen from {self.searched} for {self.objective.text}, on {self.queries:,} "
             f"queries of {self.dev}.",
@@ -120,7 +127,12 @@ class Tuned:
             return (*found, f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.")
         if self.held is not None:
             found.append(f"On {self.test} the constraint {'holds' if self.held else 'does not hold'}.")
-        return (*found, *(f"On {self.test}: {statement(r)}" for r in self.comparisons), *(g.text for g in self.gaps))
+        return tuple(found)
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """What can be told of it on test, and how far dev and test differ; nothing without a test."""
+        return (*(f"On {self.test}: {statement(r)}" for r in self.comparisons), *(g.text for g in self.gaps))
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain JSON values, NaN as null; `points.from_json` reads the decoders."""
@@ -174,6 +186,7 @@ def tune(
     cluster: str | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    seen: Callable[[Point], None] | None = None,
 ) -> Tuned:
     """The best setting of a selector for an objective: chosen on dev, reported on test beside the baseline.
 
@@ -183,7 +196,8 @@ def tune(
     whose retrieve, rerank and depth are kept; metrics: reported besides the objective's. Up to two parameters every
     setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good
     settings the one closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers,
-    cluster, progress and stop these are. Raises ParamError, DataError, FrontierError, Cancelled.
+    cluster, progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there.
+    Raises ParamError, DataError, FrontierError, Cancelled.
     """
     objective = Objective(objective) if isinstance(objective, str) else objective
     if not isinstance(objective, Objective):
@@ -194,7 +208,7 @@ def tune(
         raise ParamError(f"{name} is what the others are compared with; tune another one")
     settings, plain = Settings.of(spec, points, free, fixed or {}), make(first)
     like = like or Decoder(plain)
-    asked = _asked(queries, qrels, dev, test)
+    asked = judged_by(queries, qrels, dev, test)
     wanted = tuple(dict.fromkeys((*((metrics,) if isinstance(metrics, str) else metrics), *objective.metrics)))
     kept = Store(store) if isinstance(store, str | Path) else store
     told = progress or (lambda *_: None)
@@ -204,13 +218,21 @@ def tune(
         decoders = {stage: replace(like, select=stage) for stage in stages}
         how = {"store": kept, "workers": workers, "cluster": cluster, "progress": progress, "stop": stop}
         cells = list(decoders.values())
-        found = sweep(cells, space, asked[split], qrels[split], k, wanted, split=split, aspects=aspects, **how)
-        by_label = {point.label: point for point in found}
+        by_label = {}
+        for cell in sweep(cells, space, asked[split], qrels[split], k, wanted, split=split, aspects=aspects, **how):
+            by_label[cell.label] = cell
+            if seen is not None and split == dev:
+                seen(cell)
         return {stage: by_label[decoder.label] for stage, decoder in decoders.items()}
 
     on_dev = f"tuning on {dev}"
     if settings.exhaustive:
-        found = measured([*settings, plain], dev, lambda done, total, _: told(done, total, on_dev))
+        # The baseline first: what is finished before it could be compared with nothing.
+        stages, found = [plain, *settings], {}
+        watched = seen is not None and workers is None and cluster is None
+        size = min(TOGETHER, max(2, len(stages) // ROUNDS)) if watched else len(stages)
+        for at in range(0, len(stages), size):
+            found.update(measured(stages[at : at + size], dev, lambda n, *_, at=at: told(at + n, len(stages), on_dev)))
         base = found.pop(plain)
     else:
         found, base = {}, measured([plain], dev)[plain]
@@ -263,6 +285,12 @@ def halved(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
     return {part: Qrels({q: g for q, g in qrels.grades.items() if in_dev[q] is side}) for part, side in parts.items()}
 
 
+def drawn(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
+    """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
+    kept = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]
+    return Qrels({query: qrels.grades[query] for query in qrels.grades.keys() & set(kept)})
+
+
 def _answers(point: Point, base: Point, objective: Objective) -> bool:
     """Whether a setting has the objective's metrics on enough of the queries on which the baseline has them."""
     own, its = (np.all([np.isfinite(p.values[m]) for m in objective.metrics], axis=0) for p in (point, base))
@@ -288,8 +316,8 @@ def _chosen(
 
     choosing = choose({m: values.mean(0) for m, values in both.values.items()})
     # One seed, so every metric sees the same queries.
-    drawn = {m: resampled_means(values, DRAWS, seed) for m, values in both.values.items()}
-    same = sum(choose({m: v[at] for m, v in drawn.items()}).best == choosing.best for at in range(DRAWS))
+    means = {m: resampled_means(values, DRAWS, seed) for m, values in both.values.items()}
+    same = sum(choose({m: v[at] for m, v in means.items()}).best == choosing.best for at in range(DRAWS))
     return choosing, same / DRAWS, stages[choosing.best], len(both.queries), left_out
 
 
@@ -312,13 +340,13 @@ def _gap(metric: str, on_dev: tuple[Point, Point], on_test: tuple[Point, Point],
     low = high = None
     if min(map(len, gained)) > 1:
         # Two sets of queries, so two sequences of draws.
-        drawn = [resampled_means(values, resamples, seed + at)[:, 0] for at, values in enumerate(gained)]
-        low, high = np.percentile(drawn[0] - drawn[1], [2.5, 97.5]).tolist()
+        again = [resampled_means(values, resamples, seed + at)[:, 0] for at, values in enumerate(gained)]
+        low, high = np.percentile(again[0] - again[1], [2.5, 97.5]).tolist()
     more = [float(values.mean()) if len(values) else float("nan") for values in gained]
     return Gap(metric, on_dev[0].k, *means, *more, low, high)
 
 
-def _asked(
+def judged_by(
     queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
 ) -> dict[str, Queries | Embeddings]:
     """Split → the queries that it judges, in their own order. Raises DataError, also where the two share queries."""

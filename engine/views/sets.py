@@ -1,8 +1,8 @@
-"""What each chart and table shows, as plain columns; no chart library, and no method named."""
+"""One query's sets: their documents, their figures, what a ranking says of itself, the lines of its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,10 @@ from engine.evaluation.metrics import METRICS, available, measure
 from engine.evaluation.trace import trace
 from engine.solvers.regularization_path import WeightPath
 from engine.space import Space
-from engine.stages import Kind, methods
 from engine.values import Embeddings, Qrels, Ranking, showable
+from engine.views.decision import kept, places, relevances
 
-SAME, NEW, DROPPED = "=", "NEW", "DROPPED"
+SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
 LEAST = 1e-16
 """float64 proves nothing finer."""
 
@@ -44,15 +44,20 @@ class Row:
     @property
     def mark(self) -> str:
         """▲2, ▼1, = or NEW."""
-        match self.change:
-            case None:
-                return NEW
-            case 0:
-                return SAME
-            case up if up > 0:
-                return f"▲{up}"
-            case down:
-                return f"▼{-down}"
+        return mark(self.change)
+
+
+def mark(change: int | None) -> str:
+    """Places gained or lost as ▲2, ▼1 or =; NEW for None."""
+    match change:
+        case None:
+            return NEW
+        case 0:
+            return SAME
+        case up if up > 0:
+            return f"▲{up}"
+        case down:
+            return f"▼{-down}"
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,8 @@ def diff(
 
     query: (d,) its vector; ranking, baseline: of this query alone.
     """
-    base = _kept(baseline)
-    here = _kept(ranking)
+    base = kept(baseline)
+    here = kept(ranking)
     places = {row: rank for rank, row in enumerate(base)}
     relevant = qrels.relevant(query_id) if qrels is not None else None
     rows = []
@@ -120,29 +125,97 @@ def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels
     figure = {m: own.get(m, {}).get(query_id) for m in ("recall", "ilad")}
     delta = {m: None if figure[m] is None or query_id not in base[m] else figure[m] - base[m][query_id] for m in figure}
     others = {METRICS[m].title: own[m][query_id] for m in wanted if m not in figure}
-    kept, shared = _kept(ranking), set(_kept(baseline))
-    overlap = len(shared.intersection(kept)) / max(1, len(shared))
-    return Card(len(kept), figure["recall"], delta["recall"], figure["ilad"], delta["ilad"], overlap, others)
+    found, shared = kept(ranking), set(kept(baseline))
+    overlap = len(shared.intersection(found)) / max(1, len(shared))
+    return Card(len(found), figure["recall"], delta["recall"], figure["ilad"], delta["ilad"], overlap, others)
 
 
 def missed(
-    space: Space, query: torch.Tensor, query_id: str, ranking: Ranking, qrels: Qrels | None
+    space: Space, query: torch.Tensor, query_id: str, ranking: Ranking | Iterable[Ranking], qrels: Qrels | None
 ) -> list[tuple[str, int | None]]:
     """The relevant documents that a set lacks, with their rank by relevance in the whole corpus, nearest first.
 
-    The rank is None for a judged document that the corpus does not have.
+    ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
+    have.
     """
     if qrels is None:
         return []
-    lacking = qrels.relevant(query_id) - {space.corpus.ids[row] for row in _kept(ranking)}
-    if not lacking:
-        return []
-    scores = space.vectors @ query.to(space.device, space.vectors.dtype)
-    found = []
-    for doc in sorted(lacking):
-        row = space.corpus.position.get(doc)
-        found.append((showable(doc), None if row is None else int((scores > scores[row]).sum()) + 1))
+    rankings = (ranking,) if isinstance(ranking, Ranking) else ranking
+    held = {space.corpus.ids[row] for found in rankings for row in kept(found)}
+    lacking = sorted(qrels.relevant(query_id) - held)
+    there = [doc for doc in lacking if doc in space.corpus.position]
+    ranks = dict(zip(there, places(space, query, [space.corpus.position[doc] for doc in there]), strict=True))
+    found = [(showable(doc), ranks.get(doc)) for doc in lacking]
     return sorted(found, key=lambda entry: (entry[1] is None, entry[1]))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a decoder has a document: rank, from 1, or None; mark: against the baseline, "" for the baseline's own."""
+
+    rank: int | None
+    mark: str
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [str(self.rank or ""), self.mark]))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A document that one decoder or more returned.
+
+    row: its position in the corpus; relevant: as judged, None without judgements; places: by decoder; sets: how many
+    decoders returned it.
+    """
+
+    row: int
+    id: str
+    title: str
+    text: str
+    relevance: float
+    relevant: bool | None
+    places: Mapping[str, Place]
+    sets: int
+
+
+def merged(
+    space: Space,
+    query: torch.Tensor,
+    query_id: str,
+    rankings: Mapping[str, Ranking],
+    baseline: str,
+    qrels: Qrels | None,
+) -> list[Merged]:
+    """All documents that any decoder returned for one query, by their best rank, then by the baseline's.
+
+    query: (d,) its vector; rankings: by decoder, of this query alone; baseline: the one that changes are marked
+    against.
+    """
+    ranks = {name: {row: at for at, row in enumerate(kept(found), 1)} for name, found in rankings.items()}
+    base = ranks[baseline]
+    rows = list({row: None for found in ranks.values() for row in found})
+    relevance = dict(zip(rows, relevances(space, query, rows), strict=True))
+    best = {row: min(found[row] for found in ranks.values() if row in found) for row in rows}
+    relevant = qrels.relevant(query_id) if qrels is not None else None
+    return [
+        Merged(
+            row,
+            showable(space.corpus.ids[row]),
+            showable(space.corpus.titles[row]),
+            showable(space.corpus.texts[row]),
+            relevance[row],
+            None if not relevant else space.corpus.ids[row] in relevant,
+            {name: _place(found.get(row), base.get(row), name == baseline) for name, found in ranks.items()},
+            sum(row in found for found in ranks.values()),
+        )
+        for row in sorted(rows, key=lambda row: (best[row], base.get(row, len(rows) + 1), -relevance[row], row))
+    ]
+
+
+def _place(rank: int | None, base: int | None, own: bool) -> Place:
+    if rank is None:
+        return Place(None, DROPPED if base is not None else NOWHERE)
+    return Place(rank, "" if own else mark(None if base is None else base - rank))
 
 
 def trust(info: Mapping[str, Any]) -> str:
@@ -233,44 +306,3 @@ def weight_lines(
         )
         for row in order[:most]
     ]
-
-
-def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
-    """One row a method: what it is, its parameters and their ranges, where it comes from."""
-    return [
-        {
-            "name": spec.name,
-            "method": spec.title,
-            "what": spec.summary,
-            "parameters": "; ".join(
-                f"{p.name} ({p.symbol}), {p.domain}, default {p.text(p.default)}" for p in spec.params
-            )
-            or "–",
-            "cost": spec.cost,
-            "source": spec.paper,
-        }
-        for spec in methods(kind).values()
-    ]
-
-
-def method_table() -> str:
-    """The README's table of methods and metrics, in Markdown."""
-    tables = []
-    for kind, heading in (("selector", "Selectors"), ("scorer", "Scorers")):
-        rows = method_columns(kind)
-        tables.append(f"**{heading}**\n\n" + _markdown(rows))
-    metrics = [{"name": m.name, "metric": f"{m.title}@k", "formula": m.formula} for m in METRICS.values()]
-    return "\n\n".join([*tables, "**Metrics**\n\n" + _markdown(metrics)])
-
-
-def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
-    head = list(rows[0])
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for row in rows:
-        cells = [f"`{row[c]}`" if c == "name" else row[c].replace("|", "\\|") for c in head]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _kept(ranking: Ranking) -> list[int]:
-    return [row for row in ranking.index[0].tolist() if row >= 0]

@@ -1,0 +1,118 @@
+"""How alike the documents of some sets are, a heat-map a set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dashboard.charts.palette import PALETTE, escaped, plain, style_of
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from engine.views import Redundancy
+
+HEIGHTS = {1: 470, 2: 430, 3: 320}
+"""By the number of sets: their cells are square, so more of them are lower."""
+GAP = 0.05
+EVERY_RANK, TITLE = 12, 32
+"""Up to so many documents every rank is on the axis, then every fifth; and so much of a title at the mouse."""
+
+
+def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> Figure:
+    """The similarities in each set, (selector, title, its Redundancy), ranks on the axes, nothing on the diagonal.
+
+    A point's id is "row:row", the two documents' positions in the corpus. Colours go from 0 to 1, values below and
+    above are shown at the mouse as they are.
+    """
+    from plotly.graph_objects import Figure
+
+    layout: dict[str, Any] = {
+        "hoverdistance": 40,
+        "annotations": [],
+        "coloraxis": {
+            "colorscale": "Cividis",
+            "cmin": 0,
+            "cmax": 1,
+            "colorbar": {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]},
+        },
+    }
+    traces: list[dict[str, Any]] = []
+    width = (1 - GAP * (len(sets) - 1)) / max(1, len(sets))
+    for at, (name, title, found) in enumerate(sets):
+        axis, left = str(at + 1) if at else "", at * (width + GAP)
+        traces += _cells(found, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
+        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _axes(len(found.rows), axis, left, width)
+        layout["annotations"].append(_title(name, title, left + width / 2, dark))
+    # Plotly checks one figure from plain values several times faster than the same made step by step.
+    figure = plain(Figure(data=traces, layout=layout))
+    return figure.update_layout(
+        height=HEIGHTS.get(len(sets), min(HEIGHTS.values())), margin={"l": 28, "r": 10, "t": 32, "b": 24}
+    )
+
+
+def _cells(found: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
+    size = len(found.rows)
+    i, j = np.nonzero(~np.eye(size, dtype=bool))
+    shown = found.similarity.astype(object)
+    np.fill_diagonal(shown, None)
+    ranks, apart = np.arange(1, size + 1), int(size <= EVERY_RANK)
+    said = [f"#{rank} {escaped(t or n, TITLE)}" for rank, t, n in zip(ranks, found.titles, found.ids, strict=True)]
+    pairs = list(zip(i.tolist(), j.tolist(), found.similarity[i, j].tolist(), strict=True))
+    return [
+        axes
+        | {
+            "type": "heatmap",
+            "x": ranks,
+            "y": ranks,
+            "z": shown.tolist(),
+            "coloraxis": "coloraxis",
+            "xgap": apart,
+            "ygap": apart,
+            "hoverinfo": "skip",
+        },
+        # A heat-map's cells cannot be clicked everywhere; unseen points on them can.
+        axes
+        | {
+            "type": "scatter",
+            "x": ranks[j],
+            "y": ranks[i],
+            "mode": "markers",
+            "marker": {"symbol": "square", "size": 14, "opacity": 0},
+            "customdata": [f"{found.rows[a]}:{found.rows[b]}" for a, b, _ in pairs],
+            "hovertext": [f"{said[a]}<br>{said[b]}<br>similarity {value:.3f}" for a, b, value in pairs],
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        },
+    ]
+
+
+def _axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    shared = {
+        "tickvals": [r for r in range(1, size + 1) if size <= EVERY_RANK or r == 1 or r % 5 == 0],
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "fixedrange": True,
+        "constrain": "domain",
+    }
+    x = shared | {"range": [0.5, size + 0.5], "domain": [left, left + width], "anchor": f"y{axis}"}
+    y = shared | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
+    return x, y
+
+
+def _title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
+    style = style_of(name)
+    return {
+        "text": f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escaped(title)}',
+        "x": x,
+        "y": 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "center",
+        "yanchor": "bottom",
+        "yshift": 4,
+        "showarrow": False,
+        "font": {"color": PALETTE[0].colour(dark), "size": 14},
+    }

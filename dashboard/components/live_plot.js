@@ -1,0 +1,238 @@
+// One plot that stays: made once, its traces and layout replaced afterwards, so that zoom, lasso and hover survive.
+
+let library = null;
+
+function plotly(url) {
+  if (window.Plotly) return Promise.resolve(window.Plotly);
+  library ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      library = null;
+      reject(new Error(`no chart library at ${url}`));
+    };
+    document.head.appendChild(script);
+  });
+  return library;
+}
+
+const backdrops = new Map();
+const MOST_BACKDROPS = 4;
+
+function backdrop(url) {
+  if (!url) return Promise.resolve([]);
+  if (!backdrops.has(url)) {
+    const found = fetch(url).then((answer) => {
+      if (!answer.ok) throw new Error(`${answer.status} for ${url}`);
+      return answer.json();
+    });
+    found.catch(() => backdrops.delete(url));
+    backdrops.set(url, found);
+    while (backdrops.size > MOST_BACKDROPS) backdrops.delete(backdrops.keys().next().value);
+  }
+  return backdrops.get(url);
+}
+
+// Charts stand on the page's own ground and take its ink.
+function themed(layout, element) {
+  const style = getComputedStyle(element);
+  const of = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  const ink = of("--st-text-color", style.color);
+  const ground = of("--st-background-color", "#ffffff");
+  const faint = `color-mix(in srgb, ${ink} 15%, ${ground})`;
+  const line = document.createElement("i");
+  line.style.color = faint;
+  element.appendChild(line);
+  const grid = getComputedStyle(line).color.replace(/color\(srgb ([^)]+)\)/, (_, rest) => {
+    const [r, g, b] = rest.trim().split(/\s+/).map((v) => Math.round(255 * Number(v)));
+    return `rgb(${r}, ${g}, ${b})`;
+  });
+  line.remove();
+  const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: true };
+  const whole = {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    hoverlabel: { bgcolor: ground, bordercolor: grid, font: { color: ink } },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
+    ...layout,
+    font: { family: of("--st-font", "sans-serif"), color: ink, size: 13, ...layout.font },
+  };
+  const names = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
+  for (const name of new Set(["xaxis", "yaxis", ...names])) whole[name] = { ...axis, ...layout[name] };
+  return { layout: whole, ground };
+}
+
+const idOf = (point) => {
+  const found = Array.isArray(point.customdata) ? point.customdata[0] : point.customdata;
+  return found === undefined || found === null ? null : String(found);
+};
+
+function idsOf(event) {
+  const found = new Set();
+  for (const point of event?.points ?? []) {
+    const id = idOf(point);
+    if (id !== null) found.add(id);
+  }
+  return [...found];
+}
+
+function save(text, type, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+const PAGE_ICON = {
+  width: 24,
+  height: 24,
+  path: "M14 2H6a2 2 0 0 0-2 2v16a2 2 0 0 0 2 2h12a2 2 0 0 0 2-2V8l-6-6zm4 18H6V4h7v5h5v11zM8 12h8v2H8v-2zm0 4h8v2H8v-2z",
+};
+const DRAWING_ICON = { width: 24, height: 24, path: "M12 2 2 22h20L12 2zm0 5.5L18.5 20h-13L12 7.5z" };
+
+class Chart {
+  constructor(parent) {
+    this.div = document.createElement("div");
+    this.div.className = "frontier-plot";
+    this.div.setAttribute("role", "figure");
+    parent.appendChild(this.div);
+    this.drawing = false;
+  }
+
+  want(component) {
+    this.component = component;
+    this.stale = true;
+    if (!this.drawing) this.draw();
+  }
+
+  async draw() {
+    this.drawing = true;
+    try {
+      // Whatever came in while one was being drawn: only the last counts.
+      while (this.stale && !this.gone) {
+        this.stale = false;
+        await this.once(this.component.data);
+      }
+    } catch (error) {
+      this.div.textContent = `This chart cannot be drawn: ${error.message}`;
+    } finally {
+      this.drawing = false;
+    }
+  }
+
+  async once(data) {
+    const [Plotly, under] = await Promise.all([plotly(data.library), backdrop(data.backdrop)]);
+    if (this.gone) return;
+    const { layout, ground } = themed(data.figure.layout, this.div.parentElement);
+    this.traces = [...under, ...data.figure.data];
+    this.layout = layout;
+    this.ground = ground;
+    this.div.style.height = `${layout.height ?? 430}px`;
+    this.div.setAttribute("aria-label", data.label);
+    const means = `${data.select} ${data.scroll}`;
+    if (this.means === means) {
+      // Without a config: with one that differs, if only in its functions, plotly makes the plot anew.
+      await Plotly.react(this.div, this.traces, layout);
+    } else {
+      const before = this.means;
+      this.means = means;
+      if (before === undefined) this.div.textContent = "";
+      await Plotly.newPlot(this.div, this.traces, layout, this.config(Plotly, data));
+      this.listen();
+    }
+    this.div.dataset.version = data.version;
+  }
+
+  config(Plotly, data) {
+    const figure = () => ({ data: this.traces, layout: { ...this.zoomed(), paper_bgcolor: this.ground } });
+    const name = () => this.component.data.file;
+    const size = () => ({ width: this.div.clientWidth, height: this.div.clientHeight, filename: name() });
+    const image = (format, scale) => () => Plotly.downloadImage(figure(), { format, scale, ...size() });
+    const html = async () => {
+      const source = await (await fetch(data.library)).text();
+      const shown = JSON.stringify(figure()).replaceAll("<", "\\u003c");
+      const title = name().replace(/[^\w .-]/g, "_");
+      save(
+        `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>` +
+          `<body style="margin:0;background:${this.ground}"><div id="chart"></div><script>${source}</script>` +
+          `<script>Plotly.newPlot("chart", {...${shown}, config: {displaylogo: false, responsive: true}})</script>` +
+          "</body></html>",
+        "text/html",
+        `${name()}.html`,
+      );
+    };
+    const marks = data.select ? ["lasso2d", "select2d"] : [];
+    return {
+      displaylogo: false,
+      displayModeBar: true,
+      responsive: true,
+      scrollZoom: data.scroll,
+      modeBarButtons: [
+        ["pan2d", "zoom2d", ...marks, "resetScale2d"],
+        [
+          { name: "png", title: "Download as PNG", icon: Plotly.Icons.camera, click: image("png", 2) },
+          { name: "svg", title: "Download as SVG", icon: DRAWING_ICON, click: image("svg", 1) },
+          { name: "html", title: "Download as a page (HTML)", icon: PAGE_ICON, click: html },
+        ],
+      ],
+    };
+  }
+
+  zoomed() {
+    const found = { ...this.layout };
+    for (const name of Object.keys(found).filter((key) => /^[xy]axis\d*$/.test(key))) {
+      const now = this.div.layout[name];
+      if (now?.range) found[name] = { ...found[name], range: now.range, autorange: false };
+    }
+    return found;
+  }
+
+  listen() {
+    const tell = (name, value) => this.component.setStateValue(name, value);
+    this.div.on("plotly_click", (event) => {
+      const [id] = idsOf(event);
+      if (id !== undefined) this.component.setTriggerValue("clicked", id);
+    });
+    this.div.on("plotly_selected", (event) => {
+      // After a redraw the same selection is reported again.
+      const ids = idsOf(event);
+      const told = JSON.stringify(ids);
+      if (event && told !== this.told) tell("selected", ids);
+      this.told = event ? told : this.told;
+    });
+    this.div.on("plotly_deselect", () => {
+      this.told = "[]";
+      tell("selected", []);
+    });
+    let waiting = null;
+    this.div.on("plotly_hover", (event) => {
+      clearTimeout(waiting);
+      const [id] = idsOf(event);
+      if (!this.component.data.hover || id === undefined) return;
+      waiting = setTimeout(() => {
+        if (id !== this.under) tell("hovered", (this.under = id));
+      }, 250);
+    });
+    this.div.on("plotly_unhover", () => clearTimeout(waiting));
+  }
+
+  end() {
+    this.gone = true;
+    if (this.means !== undefined) window.Plotly?.purge(this.div);
+    this.div.remove();
+  }
+}
+
+const charts = new WeakMap();
+
+export default function (component) {
+  const parent = component.parentElement;
+  if (!charts.has(parent)) charts.set(parent, new Chart(parent));
+  charts.get(parent).want(component);
+  return () => {
+    charts.get(parent)?.end();
+    charts.delete(parent);
+  };
+}

@@ -1,0 +1,320 @@
+"""One corpus through several encoders: embed it again beside the first, and compare what the two retrieve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import jobs, state
+from dashboard.data import loading
+from dashboard.jobs import Job
+from dashboard.parts import POLL, show_progress
+from dashboard.state import Loaded
+from engine.values import showable
+
+if TYPE_CHECKING:
+    from engine.decoder import Decoder
+    from engine.evaluation.encoders import EncoderComparison
+    from engine.values import Qrels, Queries
+
+PURPOSE = "encoders"
+QUERIES, DOCUMENTS = "All queries", "Documents as queries"
+FOUND = "data.encoders.found"
+ROW_HEIGHT, MOST_ROWS = 36, 10
+
+
+@dataclass(frozen=True)
+class Found:
+    """A comparison, the texts of its queries, and what it was asked: changed since, it is of other settings."""
+
+    asked: tuple[Any, ...]
+    comparison: EncoderComparison
+    texts: tuple[str, ...]
+    on: str
+
+
+def show() -> None:
+    """The encoders of the corpus in use on one side, the comparison on the other."""
+    left, right = st.columns([1, 2], gap="large")
+    with left:
+        loading.on_its_way()
+        loaded = loading.in_use()
+    if loaded is None:
+        return
+    with left:
+        _again(loaded)
+    with right:
+        st.subheader("Compare")
+        _compare(loaded)
+
+
+def _again(loaded: Loaded) -> None:
+    """The form that embeds the corpus once more."""
+    st.subheader("Another encoder")
+    if not any(loaded.dataset.corpus.texts):
+        st.info("This corpus has vectors and no texts: there is nothing to embed.", icon=":material/info:")
+        return
+    with st.form("data.again", border=False):
+        name = st.text_input(
+            "Name or path",
+            "bundled",
+            key="data.again.encoder",
+            persist_state="session",
+            help="bundled is all-MiniLM-L6-v2. Any sentence-transformers model by name or local path.",
+        ).strip()
+        dtype = st.selectbox(
+            "Arithmetic", ["auto", "float32", "bfloat16"], key="data.again.dtype", persist_state="session"
+        )
+        if st.form_submit_button("Embed beside", type="primary"):
+            own = loaded.source.own and loaded.dataset.vectors is None
+            source = replace(loaded.source, encoder=name or "bundled", dtype=dtype, own=own)
+            loading.begin(source, beside=True)
+            st.rerun()
+    st.text("On this machine: " + ", ".join(_here()))
+
+
+@st.cache_data(ttl=60, show_spinner=False)
+def _here() -> tuple[str, ...]:
+    from engine.data.hub import here
+
+    return here()
+
+
+def _compare(loaded: Loaded) -> None:
+    every = state.variants(loaded)
+    if len(every) < 2:
+        st.info(
+            "Embed this corpus with another encoder, or in another arithmetic: both then answer the same queries, and "
+            "what differs is measured here.",
+            icon=":material/compare:",
+        )
+        return
+    from dashboard.controls import control
+    from engine.decoder import SET_SIZE
+
+    names = state.variant_names(every)
+    picked = st.multiselect(
+        "Encoders",
+        range(1, len(every)),
+        default=range(1, len(every)),
+        format_func=lambda i: names[i],
+        key=f"data.encoders.{_key(loaded)}.{len(every)}",
+        help="Each is compared with the one in use.",
+    )
+    chosen = {names[i]: every[i] for i in (0, *picked)}
+    st.text(f"compared with the one in use: {names[0]}")
+    a, b = st.columns(2)
+    with a:
+        options = _questions(list(chosen.values()))
+        on = st.selectbox(
+            "Queries",
+            list(options),
+            format_func=lambda name: options.get(name, name),
+            key=f"data.encoders.on.{loaded.space.corpus.digest[:12]}",
+        )
+    with b:
+        k = control(SET_SIZE, "data.encoders.k")
+    decoders = _decoders()
+    st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
+    asked = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
+    _run(chosen, on, decoders, k, asked)
+    found: Found | None = st.session_state.get(FOUND)
+    if found is not None and found.asked[0][0] in set(map(_key, every)):
+        _show(found, stale=found.asked != asked)
+
+
+def _key(loaded: Loaded) -> str:
+    return f"{loaded.space.corpus.digest[:16]}.{state.seen_by(loaded)}"
+
+
+def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
+    """What can be asked in all spaces, and how it is called: queries need an encoder in each."""
+    dataset, found = chosen[0].dataset, {}
+    if all(one.space.embeddings.encoder is not None for one in chosen):
+        judged = {split: len(dataset.judged(split)) for split in dataset.qrels}
+        found = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
+        if not found and len(dataset.queries):
+            found = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
+    return {**found, DOCUMENTS: "documents as queries, without judgements"}
+
+
+def _decoders() -> list[Decoder]:
+    """The baseline, and what Explore compares with it."""
+    from dashboard.explore import setting
+    from engine.decoder import Decoder
+    from engine.stages import methods
+
+    first = next(iter(methods("selector").values())).cls()
+    depth = st.session_state.get(setting.POOL_KEY)
+    return list(dict.fromkeys(Decoder(select=stage, depth=depth) for stage in (first, *setting.stages().values())))
+
+
+def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...]) -> None:
+    job = jobs.mine().get(PURPOSE)
+    if job is not None and job.running:
+        _polled(job)
+        return
+    other = jobs.busy(PURPOSE)
+    if st.button("Compare", type="primary", key="data.encoders.start", disabled=other is not None or len(chosen) < 2):
+        work = partial(_work, chosen=chosen, on=on, decoders=decoders, k=k, asked=asked)
+        jobs.start(PURPOSE, "Comparing encoders", work)
+        st.rerun()
+    if other is not None:
+        st.text(f"{other.title} is still running; a session does one thing at a time.")
+    if job is not None and job.result is not None:
+        st.session_state[FOUND] = job.result
+    elif job is not None and job.cancelled:
+        st.caption("Stopped.")
+    elif job is not None and job.error:
+        st.error("The encoders cannot be compared.", icon=":material/error:")
+        st.text(job.error)
+
+
+@st.fragment(run_every=POLL)
+def _polled(job: Job) -> None:
+    if not job.running:
+        st.rerun()
+    show_progress(job)
+    if st.button("Cancel", key="data.encoders.cancel"):
+        job.cancel()
+
+
+def _work(
+    job: Job, *, chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...]
+) -> Found:
+    from engine.evaluation.encoders import Variant, compare_encoders, of_documents
+
+    first = next(iter(chosen.values()))
+    dataset = first.dataset
+    qrels: Qrels | None = None
+    if on == DOCUMENTS:
+        variants = dict(zip(chosen, of_documents([one.space for one in chosen.values()]), strict=True))
+        texts = dataset.corpus.passages
+        asked_rows = [dataset.corpus.position[i] for i in variants[next(iter(chosen))].queries.ids]
+        shown = tuple(texts[row] for row in asked_rows)
+    else:
+        qrels = dataset.qrels.get(on)
+        queries = dataset.queries if qrels is None else dataset.judged(on)
+        variants = {name: Variant(one.space, _vectors(job, one, queries)) for name, one in chosen.items()}
+        shown = queries.texts
+    found = compare_encoders(variants, decoders, qrels, k, progress=job.report, stop=job.stop)
+    return Found(asked, found, shown, on)
+
+
+def _vectors(job: Job, one: Loaded, queries: Queries) -> Any:
+    """The queries by a variant's own encoder."""
+    import engine
+    from engine.values import Embeddings
+
+    ref = one.space.embeddings.encoder
+    if one.queries is not None:
+        rows = [one.dataset.queries.position[i] for i in queries.ids]
+        return Embeddings(one.queries[rows], queries.ids, ref)
+    label = one.dataset.corpus.name
+    return engine.embed(queries, ref.name, dtype=ref.dtype, label=label, progress=job.report, stop=job.stop)
+
+
+def _show(found: Found, stale: bool) -> None:
+    """Every decoder with every encoder in one metric, what can be told of it, and where they part."""
+    from engine.evaluation.metrics import METRICS
+    from engine.evaluation.statistics import statement
+
+    both = found.comparison
+    if stale:
+        st.badge("Measured with other settings", icon=":material/history:", color="orange")
+    metric = st.selectbox(
+        "Metric", both.metrics, format_func=lambda m: f"{METRICS[m].title}@{both.k}", key="data.encoders.metric"
+    )
+    rows = [(name, encoder, row) for name in both.decoders for encoder, row in _rows(both, metric, name)]
+    frame = pd.DataFrame(
+        {
+            "Decoder": [name for name, _, _ in rows],
+            "Encoder": [encoder for _, encoder, _ in rows],
+            "Mean": [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows],
+            "Difference": [row and row.difference for _, _, row in rows],
+            "95 % interval": [_interval(row) for _, _, row in rows],
+            "p (Holm)": [row and row.p_holm for _, _, row in rows],
+            "W / T / L": [" / ".join(f"{n:,}" for n in row.wins) if row else "" for _, _, row in rows],
+            "Overlap": [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows],
+        }
+    )
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        column_config={
+            "Mean": st.column_config.NumberColumn(format="%.4f"),
+            "Difference": st.column_config.NumberColumn(format="%+.4f"),
+            "p (Holm)": st.column_config.NumberColumn(format="%.4f"),
+            "W / T / L": st.column_config.TextColumn(help="Queries on which it has more, the same, less"),
+            "Overlap": st.column_config.NumberColumn(
+                format="percent", help="Share of documents that both encoders retrieve, mean over queries"
+            ),
+        },
+    )
+    for _, _, row in rows:
+        if row is not None:
+            st.text(statement(row))
+    judged = "" if found.on != DOCUMENTS else " Every document is its own nearest, so 1 of the k is always shared."
+    st.caption(
+        f"{len(both.queries):,} queries; paired bootstrap and randomisation test over those that have the metric "
+        f"everywhere. A similarity means something else in every space: ILAD and redundancy of all sets are measured "
+        f"in the space of the encoder in use.{judged}"
+    )
+    _parting(found, metric)
+
+
+def _rows(both: EncoderComparison, metric: str, name: str) -> list[tuple[str, Any]]:
+    """(encoder, comparison): the baseline's is None."""
+    compared = {row.label: row for row in both.rows[metric].get(name, ())}
+    return [(encoder, compared.get(encoder)) for encoder in both.encoders]
+
+
+def _interval(row: Any) -> str:
+    return f"{row.low:+.4f} to {row.high:+.4f}" if row is not None and row.low is not None else ""
+
+
+def _parting(found: Found, metric: str) -> None:
+    """The queries on which two encoders differ most."""
+    from engine.evaluation.encoders import apart
+    from engine.evaluation.metrics import METRICS
+
+    both = found.comparison
+    st.subheader("Where they differ most")
+    a, b = st.columns(2)
+    decoder = a.selectbox("Decoder", both.decoders, key="data.encoders.decoder")
+    encoder = b.selectbox("Encoder", both.encoders[1:], key="data.encoders.other")
+    rows = apart(found.comparison, decoder, encoder, metric)
+    if not rows:
+        st.caption("Both retrieve the same documents for every query.")
+        return
+    title = f"{METRICS[metric].title}@{both.k}"
+    st.caption(f"Overlap of the two sets, and {title} with each encoder.")
+    frame = pd.DataFrame(
+        {
+            "Query": [showable(found.texts[row.query]) for row in rows],
+            "Overlap": [row.overlap for row in rows],
+            both.encoders[0]: [row.first for row in rows],
+            encoder: [row.other for row in rows],
+        }
+    )
+    number = st.column_config.NumberColumn(format="%.3f", help=title)
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        column_config={
+            "Query": st.column_config.TextColumn(width=330),
+            "Overlap": st.column_config.NumberColumn(format="percent", width="small"),
+            **dict.fromkeys(frame.columns[2:], number),
+        },
+    )

@@ -1,0 +1,206 @@
+"""What Frontier keeps on this disk, item by item: what it is, whether it is in use, and a way to delete it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import jobs, state
+from dashboard.data import uploads
+from dashboard.parts import size
+from engine.data import cache, inventory
+from engine.data.inventory import Item
+from engine.errors import FrontierError
+from engine.progress import spoken
+
+ALL = "Everything"
+TITLES = {
+    "embeddings": "Embeddings",
+    "fingerprints": "Fingerprints of encoders",
+    "probes": "Tests of encoders' precision",
+    "uploads": "Uploaded files",
+    "maps": "Maps",
+    inventory.STORES: "Sweeps and other stores",
+    inventory.CODE: "Compiled code",
+}
+AGAIN = {
+    "embeddings": "are made anew when they are needed",
+    "maps": "are made anew when they are needed",
+    "uploads": "have to be uploaded again",
+    inventory.STORES: "are lost: a sweep measures its cells again",
+    inventory.CODE: "is compiled again, about a minute once",
+}
+ROW_HEIGHT, MOST_ROWS = 36, 12
+MINUTE, DAY = 60, 86_400
+PICKED, SAID = "data.cache.picked", "data.cache.said"
+
+
+def show() -> None:
+    """Sections with their bytes, what each holds, and what may be deleted."""
+    items = inventory.items()
+    free = inventory.free()
+    taken = size(inventory.weight(items))
+    left, right = st.columns([1, 2], gap="large")
+    with left:
+        st.subheader("Cache")
+        st.text(f"{taken} kept by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
+        st.code(str(cache.home()), language=None)
+        chosen = _sections(items)
+        if said := st.session_state.pop(SAID, None):
+            st.text(said)
+    with right:
+        if not items:
+            st.info("Nothing is kept yet: the first embedding appears here.", icon=":material/inventory_2:")
+            return
+        shown = [item for item in items if chosen in (ALL, item.section)]
+        picked = _table(shown, chosen)
+        _delete(picked, shown, items, chosen)
+
+
+def _sections(items: Sequence[Item]) -> str:
+    """The sections as a table, and the one that is chosen."""
+    names = list(dict.fromkeys(item.section for item in items))
+    of = {name: [item for item in items if item.section == name] for name in names}
+    frame = pd.DataFrame(
+        {
+            "Section": [_title(name) for name in names],
+            "Files": [len({path for item in of[name] for path in item.files}) for name in names],
+            "Size": [size(inventory.weight(of[name])) for name in names],
+        }
+    )
+    st.dataframe(frame, hide_index=True, height=ROW_HEIGHT * (len(frame) + 1) + 2, row_height=ROW_HEIGHT)
+    options = [ALL, *names]
+    return st.selectbox("Section", options, format_func=lambda name: name if name == ALL else _title(name),
+                        key="data.cache.section", persist_state="session")  # fmt: skip
+
+
+def _table(items: Sequence[Item], chosen: str) -> list[Item]:
+    """What a section holds; those that are ticked."""
+    now = datetime.now().timestamp()
+    frame = pd.DataFrame(
+        {
+            **({"Section": [_title(item.section) for item in items]} if chosen == ALL else {}),
+            "What": [_what(item) for item in items],
+            "Encoder": [_encoder(item) for item in items],
+            "State": [_state(item) for item in items],
+            "Last used": [_ago(now - item.used) for item in items],
+            "Size": [size(item.bytes) for item in items],
+        }
+    )
+    if not any(frame["Encoder"]):
+        frame = frame.drop(columns="Encoder")
+    event = st.dataframe(
+        frame,
+        key=f"{PICKED}.{chosen}.{st.session_state.get('data.cache.turn', 0)}",
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="multi-row",
+        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+    )
+    return [items[row] for row in event.selection.rows if row < len(items)]
+
+
+def _delete(picked: Sequence[Item], shown: Sequence[Item], items: Sequence[Item], chosen: str) -> None:
+    """The buttons, each with a question before anything goes."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        with st.popover(f"Delete {len(picked)} ticked" if picked else "Delete ticked", disabled=not picked):
+            _confirm(picked, items, "ticked")
+        whole = "Clear everything" if chosen == ALL else "Clear this section"
+        with st.popover(whole, disabled=not shown):
+            _confirm(shown, items, "all")
+    if not picked:
+        st.caption("Tick rows to delete some of them. Embeddings that two corpora share stay until both are deleted.")
+
+
+def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
+    kept = [item for item in chosen if _kept(item)]
+    going = [item for item in chosen if item not in kept]
+    used = sum(_in_use(item) for item in going)
+    st.text(f"{_counted(len(going))}, {size(inventory.frees(going, items))}")
+    for section in dict.fromkeys(item.section for item in going):
+        st.text(f"{_title(section)} {AGAIN.get(section, 'are made anew when they are needed')}.")
+    if used:
+        st.text(f"{_counted(used)} of a corpus that is loaded: it goes on working, and is embedded anew when reloaded.")
+    if kept:
+        st.text("Kept, because in use: " + ", ".join(f"{_title(i.section)}, {_what(i)}" for i in kept[:4]))
+    st.button(
+        "Delete for good",
+        type="primary",
+        key=f"data.cache.delete.{key}",
+        disabled=not going,
+        on_click=_remove,
+        args=(going,),
+    )
+
+
+def _remove(items: Sequence[Item]) -> None:
+    try:
+        st.session_state[SAID] = f"{size(inventory.remove(items))} freed"
+    except FrontierError as error:
+        st.session_state[SAID] = f"Not everything was deleted: {error}"
+    # A new table: the ticks of the old one would stand beside other rows.
+    st.session_state["data.cache.turn"] = st.session_state.get("data.cache.turn", 0) + 1
+
+
+def _kept(item: Item) -> bool:
+    """Whether an item must stay: somebody reads or writes it now."""
+    if item.section == uploads.SECTION:
+        return _in_use(item)
+    at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
+    return item.store and (item.fresh or bool(at_work))
+
+
+def _in_use(item: Item) -> bool:
+    """Whether a corpus that is loaded, or on its way, comes from it."""
+    if item.section == uploads.SECTION:
+        folder = str(cache.home() / item.section / item.name)
+        return any(source.path.startswith(folder) for source in state.sources())
+    refs = [(one.space.embeddings.encoder, one.dataset) for one in state.in_memory()]
+    return any(
+        (ref.digest, ref.dtype) == (item.facts.get("weights"), item.facts.get("arithmetic"))
+        and item.facts.get("content") in (dataset.corpus.digest, dataset.queries.digest)
+        for ref, dataset in refs
+        if ref is not None
+    )
+
+
+def _state(item: Item) -> str:
+    parts = ["in use" if _in_use(item) else "", "incomplete" if item.missing else ""]
+    return ", ".join(filter(None, parts))
+
+
+def _what(item: Item) -> str:
+    facts = item.facts
+    if "texts" in facts:
+        role = "documents" if facts.get("role") == "document" else "queries"
+        return f"{facts['name']}, {facts['texts']:,} {role}"
+    if "name" in facts:
+        return str(facts["name"])
+    if "files" in facts:
+        return str(facts["files"])
+    return f"{len(item.files):,} files" + (" without a label" if item.section == "embeddings" else "")
+
+
+def _encoder(item: Item) -> str:
+    if "encoder" not in item.facts:
+        return ""
+    return f"{state.encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
+
+
+def _title(section: str) -> str:
+    return TITLES.get(section, section.capitalize())
+
+
+def _ago(seconds: float) -> str:
+    if seconds < MINUTE:
+        return "just now"
+    return f"{spoken(seconds)} ago" if seconds < DAY else f"{seconds / DAY:,.0f} d ago"
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"

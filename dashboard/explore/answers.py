@@ -1,0 +1,145 @@
+"""What each decoder answered, computed once a setting and question, and what Explore's tabs share."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from dashboard import jobs
+from dashboard.explore.question import Asked
+from dashboard.state import Loaded
+from engine.decoder import Decoder, decode
+from engine.stages import Selector
+from engine.values import Embeddings, Ranking
+from engine.views import Card, card
+
+REPEATS, LONG = 3, 0.02
+"""A decoder is timed up to so often, as a busy machine only ever adds to a time; not after a run of so many seconds."""
+REMEMBERED = 64
+
+MOST_BESIDE = 3
+"""So many decoders fit beside each other and stay readable at 1440 pixels, the baseline among them."""
+NARROW = 1200
+"""Pixels of a screen on which three tables with names are too narrow to be read."""
+ROW_HEIGHT = 32
+"""Of a table, in pixels."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one decoder made of the question.
+
+    name: of its selector; ranking: of this query alone; figures: against the baseline; seconds: it took.
+    """
+
+    name: str
+    stage: Selector
+    ranking: Ranking
+    figures: Card
+    seconds: float
+
+    @property
+    def title(self) -> str:
+        """The selector's name as people write it."""
+        return self.stage.spec.title
+
+
+def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
+    """The question as the engine takes it."""
+    return Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder)
+
+
+def answer(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Ranking | None = None) -> Answer:
+    """What a decoder answers; baseline: the baseline's ranking of this question, by default this decoder's own."""
+    memory: OrderedDict[tuple, Answer] = st.session_state.setdefault("answers", OrderedDict())
+    vector = hashlib.sha256(asked.vector.numpy().tobytes()).hexdigest()
+    judged = asked.qrels.digest if asked.qrels is not None else None
+    key = (loaded.space.embeddings.digest, vector, asked.id, judged, stage.label, asked.k, asked.depth)
+    if key not in memory:
+        with jobs.turn():
+            ranking, seconds = _timed(loaded, asked, stage)
+            against = ranking if baseline is None else baseline
+            figures = card(loaded.space, asked.id, ranking, against, asked.qrels, asked.k)
+        memory[key] = Answer(name, stage, ranking, figures, seconds)
+        while len(memory) > REMEMBERED:
+            memory.popitem(last=False)
+    memory.move_to_end(key)
+    return memory[key]
+
+
+def _timed(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, float]:
+    query, decoder = query_of(loaded, asked), Decoder(select=stage, depth=asked.depth)
+    type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
+    best = float("inf")
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        ranking = decode(decoder, loaded.space, query, k=asked.k)
+        if loaded.space.device.type == "cuda":
+            ranking.index.cpu()  # waits for the device
+        took = time.perf_counter() - started
+        best = min(best, took)
+        if took > LONG:
+            break
+    return ranking, best
+
+
+def choose(answers: Mapping[str, Answer], baseline: str, key: str) -> None:
+    """Let a person pick which are shown next to the baseline, where there are more than fit."""
+    others = [name for name in answers if name != baseline]
+    if len(others) < MOST_BESIDE:
+        return
+    st.session_state[key] = beside(answers, baseline, key)[1:]
+    st.multiselect(
+        f"Beside {answers[baseline].title}",
+        others,
+        max_selections=MOST_BESIDE - 1,
+        key=key,
+        persist_state="session",
+        format_func=lambda name: answers[name].title,
+        label_visibility="collapsed",
+        placeholder=f"Beside {answers[baseline].title}",
+        width=320,
+    )
+
+
+def beside(answers: Mapping[str, Answer], baseline: str, key: str) -> list[str]:
+    """The baseline and those shown next to it: what was picked, else the first that fit."""
+    others = [name for name in answers if name != baseline]
+    if len(others) < MOST_BESIDE:
+        return [baseline, *others]
+    # What is no longer compared cannot stay picked.
+    picked = st.session_state.get(key, others[: MOST_BESIDE - 1])
+    return [baseline, *(name for name in others if name in picked)]
+
+
+def columns(count: int, key: str) -> list[Any]:
+    """So many columns for tables; on a narrow screen two of them beside each other, the third below."""
+    st.html(
+        f"<style>@media (max-width: {NARROW}px) {{.st-key-{key} .stColumn {{min-width: calc(50% - 1rem)}}}}</style>"
+    )
+    with st.container(key=key):
+        return st.columns(count, gap="small")
+
+
+def clicked(key: str, event: Any, count: int) -> int | None:
+    """The row of a table that was clicked just now, None for none.
+
+    key: of the table, which was drawn with selection_mode="single-cell" and returned `event`; count: of its rows.
+    """
+    # The grid remembers a place, not a document: only a change of place is a click.
+    cells = event.selection.cells
+    place = cells[0][0] if cells and cells[0][0] < count else None
+    places = st.session_state.setdefault("places", {})
+    before = places.get(key)
+    if place == before:
+        return None
+    places[key] = place
+    last, st.session_state["places.last"] = st.session_state.get("places.last"), key
+    # A cell that was still marked when another table was clicked: the click that unmarks it means it.
+    return before if place is None and last != key and before is not None and before < count else place

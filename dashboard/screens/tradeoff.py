@@ -1,0 +1,9 @@
+"""Trade-off: what every decoder reaches at every setting, and the sets behind each point."""
+
+from dashboard import frame
+
+loaded, asked = frame.begin()
+if loaded is not None:
+    from dashboard.tradeoff import page
+
+    page.show(loaded, asked)

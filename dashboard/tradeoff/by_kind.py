@@ -1,0 +1,140 @@
+"""Where a difference comes from: the queries won and lost, and the kinds of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.charts.strata import strata_figure
+from dashboard.components.live_plot import plot
+from dashboard.explore.question import LABELLED, MOST_LISTED
+from dashboard.state import Loaded
+from dashboard.tradeoff.cells import Sweep
+from dashboard.tradeoff.memory import ANEW, open_point, remembered
+from engine.evaluation.by_query import QueryDifference, by_query
+from engine.evaluation.frontier import Frontier, FrontierPoint
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.strata import aspect_counts, relevant_counts, stratify, word_counts
+from engine.values import showable
+
+MOST_NAMED = 500
+"""Queries won, and lost, that a list names."""
+ROW_HEIGHT, MOST_ROWS = 32, 12
+RELEVANT, WORDS, ASPECTS = "relevant documents", "words in the query", "aspects"
+
+
+def won_and_lost(
+    loaded: Loaded,
+    sweep: Sweep,
+    curves: Frontier,
+    base: FrontierPoint,
+    best: tuple[FrontierPoint, ...],
+    opened: str,
+) -> None:
+    """The queries that a decoder has more for than the baseline, and those that it has less for; a click asks one."""
+    shown = [p for p in curves.points if p.point.label == opened and p is not base]
+    points = {p.point.label: p for p in [*shown, *best[1:]]}
+    if not points:
+        return
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    label = left.selectbox(
+        "Decoder", list(points), key="tradeoff.won.decoder", format_func=lambda found: points[found].name
+    )
+    with right:
+        metric = _metric(curves, "tradeoff.won.metric")
+    rows = remembered(
+        ("won", sweep.key, curves.x, curves.y, metric, label),
+        lambda: by_query(points[label].point, base.point, metric, curves.k, among=[p.point for p in curves.points]),
+    )
+    won = [row for row in rows if row.difference > 0]
+    lost = [row for row in reversed(rows) if row.difference < 0]
+    titles = f"{METRICS[metric].title}@{curves.k}", base.name
+    for place, name, some in zip(st.columns(2, gap="medium"), ("Won", "Lost"), (won, lost), strict=True):
+        with place:
+            st.text(f"{name}: {len(some):,} of {len(rows):,} queries")
+            _listed(loaded, sweep, some, titles, f"tradeoff.{name.lower()}", label)
+    more = f" The {MOST_NAMED} furthest apart are listed." if max(len(won), len(lost)) > MOST_NAMED else ""
+    st.caption(f"Click a query to ask it: its sets appear above, at this setting.{more}")
+
+
+def _listed(
+    loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], titles: tuple[str, str], key: str, label: str
+) -> None:
+    if not rows:
+        return
+    rows, texts, position = rows[:MOST_NAMED], loaded.dataset.queries.texts, loaded.dataset.queries.position
+    table = {
+        "Query": [showable(texts[position[r.query]])[:300] for r in rows],
+        titles[0]: [r.value for r in rows],
+        f"of {titles[1]}": [r.baseline for r in rows],
+        "Δ": [r.difference for r in rows],
+    }
+    number = partial(st.column_config.NumberColumn, format="%.3f", width=84)
+    # Another decoder's list is another widget: a selection is a place, and must not outlive its list.
+    own = f"{key}.{label}.{titles[0]}"
+    st.dataframe(
+        pd.DataFrame(table),
+        key=own,
+        hide_index=True,
+        on_select=partial(_ask, loaded, sweep.split, [r.query for r in rows], own, label),
+        selection_mode="single-row",
+        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        column_config={c: number() for c in list(table)[1:]},
+    )
+
+
+def _ask(loaded: Loaded, split: str, queries: list[str], key: str, label: str) -> None:
+    """Make a query of the list the one that the sidebar asks."""
+    rows = st.session_state[key].selection.rows
+    if not rows:
+        return
+    at = loaded.dataset.judged(split).position[queries[rows[0]]]
+    corpus = loaded.space.corpus.digest[:12]
+    open_point(label)
+    if at < MOST_LISTED:
+        if st.session_state.get(f"way.{corpus}") != LABELLED:
+            st.session_state[f"way.{corpus}"] = LABELLED
+        st.session_state[f"query.{corpus}.{split}"] = at
+        st.session_state[ANEW] = True
+
+
+def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]) -> None:
+    """The differences by how many documents are relevant, how long the query is, how many aspects it has."""
+    counts = {RELEVANT: relevant_counts(sweep.qrels), WORDS: word_counts(sweep.queries)}
+    if loaded.dataset.aspects:
+        counts[ASPECTS] = aspect_counts(loaded.dataset.aspects)
+    if len(best) < 2:
+        return
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    by = left.segmented_control(
+        "By", list(counts), default=RELEVANT, required=True, key="tradeoff.by", persist_state="session"
+    )
+    with right:
+        metric = _metric(curves, "tradeoff.kinds.metric")
+    by = by if by in counts else RELEVANT
+    points = [p.point for p in best]
+    rows = remembered(
+        ("kinds", sweep.key, tuple(p.label for p in points), metric, by),
+        lambda: stratify(points, metric, counts[by], curves.k, against=base.point.label),
+    )
+    others = [row for row in rows if row.label != base.point.label]
+    dark = st.context.theme.type == "dark"
+    title = f"{METRICS[metric].title}@{curves.k}"
+    figure = strata_figure(others, {p.label: p.method for p in points}, by, title, base.name, dark)
+    plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
+    st.caption(
+        "The best setting of each method; bars: 95 % intervals of the mean difference, paired by query, each for "
+        "itself. A group of one query has none."
+    )
+
+
+def _metric(curves: Frontier, key: str) -> str:
+    both = list(dict.fromkeys([curves.y, curves.x]))
+    chosen = st.segmented_control(
+        "Metric", both, default=both[0], required=True, key=key, format_func=lambda m: METRICS[m].title
+    )
+    return chosen if chosen in both else both[0]

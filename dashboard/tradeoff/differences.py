@@ -1,0 +1,177 @@
+"""Below the frontier: what can be told of the differences to the baseline."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.charts import style_of
+from dashboard.state import Loaded
+from dashboard.tradeoff import by_kind
+from dashboard.tradeoff.cells import Cells, Sweep
+from dashboard.tradeoff.memory import open_point, remembered
+from engine.evaluation import tables
+from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.points import Point
+from engine.evaluation.statistics import Comparison, compare, statement, summary
+from engine.stages import methods
+
+DIFFERENCES, QUERIES, KINDS = "Differences", "Queries won and lost", "Kinds of queries"
+ROW_HEIGHT, MOST_ROWS = 32, 14
+
+Rows = dict[str, dict[str, Comparison]]
+
+
+def show(loaded: Loaded, sweep: Sweep, found: Cells, curves: Frontier, opened: str) -> None:
+    """One of three views of the same comparison."""
+    first = next(iter(methods("selector")))
+    base = next((p for p in curves.points if p.point.method == first), None)
+    if base is None or len(curves.points) < 2:
+        st.info("There is nothing to compare: choose more decoders, or other axes.")
+        return
+    st.divider()
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        view = st.segmented_control(
+            "View",
+            [DIFFERENCES, QUERIES, KINDS],
+            default=DIFFERENCES,
+            required=True,
+            key="tradeoff.view",
+            persist_state="session",
+            label_visibility="collapsed",
+        )
+        share = st.slider(
+            f"Best: most {METRICS[curves.x].title} that keeps this share of {_title(base)}'s {METRICS[curves.y].title}",
+            *SHARE.span,
+            SHARE.default,
+            step=0.01,
+            key="tradeoff.share",
+            persist_state="session",
+            format="percent",
+            width=420,
+        )
+    best = best_of_each(curves, base.point.label, share)
+    if view == QUERIES:
+        by_kind.won_and_lost(loaded, sweep, curves, base, best, opened)
+    elif view == KINDS:
+        by_kind.kinds(loaded, sweep, curves, base, best)
+    else:
+        _differences(sweep, found, curves, base, best)
+
+
+def _differences(
+    sweep: Sweep, found: Cells, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
+) -> None:
+    def made() -> Rows:
+        metrics = dict.fromkeys([curves.y, curves.x])
+        return {m: {r.label: r for r in compare(found.points, m, base.point, curves.k)} for m in metrics}
+
+    with st.spinner("Testing the differences"):
+        rows = remembered(("compare", sweep.key, curves.x, curves.y), made)
+    most = max(best[1:], key=lambda p: p.x) if len(best) > 1 else None
+    with st.container(gap="xxsmall"):
+        if most is not None:
+            # What the most diverse of the best gains, and what it pays for that.
+            for metric in dict.fromkeys([curves.x, curves.y]):
+                if most.point.label in rows[metric]:
+                    st.text(statement(rows[metric][most.point.label]))
+        for metric in rows:
+            st.text(summary(list(rows[metric].values())))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
+        _downloads(sweep, found, curves, base, curves.points if every else best)
+    shown = sorted(curves.points if every else best, key=lambda p: (p is not base, -p.x, -p.y))
+    _table(shown, rows, curves, base)
+    st.caption(
+        f"Against {base.name}; ↑ ↓ where a difference can be told: p < .05 in a paired randomisation test after Holm's "
+        f"correction over all {len(found.points) - 1:,} settings, and the 95 % interval (paired bootstrap) without 0. "
+        "The best settings were chosen on these same queries: choose on others than you report on (Tune does)."
+    )
+
+
+def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: FrontierPoint) -> None:
+    """A row a setting; a click opens its sets above."""
+    columns: dict[str, list] = {"Decoder": [f"{style_of(p.point.method).sign} {p.name}" for p in shown]}
+    config = {"Decoder": st.column_config.TextColumn(width=270)}
+    more: dict[str, list] = {}
+    for metric in rows:
+        title = METRICS[metric].title
+        own = [rows[metric].get(p.point.label) for p in shown]
+        base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
+        columns[f"{title}@{curves.k}"] = [
+            base_mean if p is base else r and r.mean for p, r in zip(shown, own, strict=True)
+        ]
+        columns[f"Δ {title}"] = [_difference(r) for r in own]
+        more[f"Δ {title}, 95 %"] = ["" if r is None or r.low is None else _interval(r) for r in own]
+        more[f"p, {title}"] = [None if r is None else r.p_holm for r in own]
+        more[f"{title}: won · tied · lost"] = ["" if r is None else " · ".join(map(str, r.wins)) for r in own]
+        config[f"{title}@{curves.k}"] = st.column_config.NumberColumn(format="%.4f", width=90)
+        config[f"p, {title}"] = st.column_config.NumberColumn(format="%.4f", width=80, help="After Holm's correction")
+    columns |= more
+    event = st.dataframe(
+        pd.DataFrame(columns),
+        key="tradeoff.table",
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        height=ROW_HEIGHT * (min(len(shown), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        column_config=config,
+    )
+    chosen = shown[event.selection.rows[0]].point.label if event.selection.rows else None
+    if chosen != st.session_state.get("tradeoff.row"):
+        st.session_state["tradeoff.row"] = chosen
+        open_point(chosen)
+        st.rerun(scope="fragment")
+
+
+def _title(point: FrontierPoint) -> str:
+    return methods()[point.point.method].title
+
+
+def _difference(row: Comparison | None) -> str:
+    if row is None:
+        return ""
+    arrow = (" ↑" if row.difference > 0 else " ↓") if row.told else ""
+    return f"{row.difference:+.4f}{arrow}".replace("-", "−")
+
+
+def _interval(row: Comparison) -> str:
+    return f"{row.low:+.3f} to {row.high:+.3f}".replace("-", "−")
+
+
+def _downloads(
+    sweep: Sweep, found: Cells, curves: Frontier, base: FrontierPoint, shown: tuple[FrontierPoint, ...]
+) -> None:
+    """What is measured as files, made when they are asked for."""
+    points, k, wanted = list(found.points), curves.k, {p.name for p in shown}
+    metrics = list(dict.fromkeys([curves.y, curves.x, *sweep.metrics]))
+
+    def results() -> tables.Results:
+        whole = tables.results(points, metrics, base.point, k)
+        kept = [at for at, row in enumerate(whole.rows) if row[0] in wanted]
+        return tables.Results(
+            whole.head, tuple(whole.rows[i] for i in kept), tuple(whole.marks[i] for i in kept), whole.caption
+        )
+
+    def parquet(of: list[Point]) -> bytes:
+        stream = io.BytesIO()
+        tables.frame(of).to_parquet(stream, index=False)
+        return stream.getvalue()
+
+    files = (
+        ("All settings, CSV", "csv", "text/csv", lambda: tables.as_csv(tables.frame(points))),
+        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", lambda: parquet(points)),
+        ("Every query, CSV", "queries.csv", "text/csv", lambda: tables.as_csv(tables.per_query(points))),
+        ("This table, Markdown", "md", "text/markdown", lambda: tables.markdown(results())),
+        ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.latex(results())),
+    )
+    with st.popover("Download", icon=":material/download:"):
+        for label, suffix, mime, make in files:
+            st.download_button(
+                label, make, f"tradeoff.{suffix}", mime, key=f"tradeoff.file.{suffix}", on_click="ignore"
+            )

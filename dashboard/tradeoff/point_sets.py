@@ -1,0 +1,141 @@
+"""The set behind a point of the chart, for the chosen query: what it holds, what it cost, and on to Explore with it."""
+
+from __future__ import annotations
+
+from functools import partial
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import jobs
+from dashboard.charts import style_of
+from dashboard.explore import setting
+from dashboard.explore.question import Asked
+from dashboard.state import Loaded
+from dashboard.tradeoff import memory
+from dashboard.tradeoff.cells import Sweep
+from engine.decoder import Decoder, decode
+from engine.evaluation.frontier import Frontier, FrontierPoint
+from engine.evaluation.metrics import METRICS, available, measure
+from engine.stages import methods
+from engine.values import Embeddings
+from engine.views import DROPPED, Row, diff
+
+MOST_ROWS, ROW_HEIGHT = 13, 30
+MOST_TEXT, MOST_ASKED = 600, 120
+
+
+def show(loaded: Loaded, asked: Asked | None, sweep: Sweep, curves: Frontier, opened: str, clicked: bool) -> None:
+    """The right third of the page."""
+    point = next(p for p in curves.points if p.point.label == opened)
+    decoder = next(d for d in sweep.decoders if d.label == opened)
+    _heading(point, decoder)
+    if not clicked:
+        st.caption("Click a point of the chart: its sets appear here.")
+    if asked is None:
+        st.caption("Ask something in the sidebar to see what this setting retrieves.")
+        _figures(curves, point, {}, sweep.kept)
+    else:
+        _for_query(loaded, asked, sweep, curves, point, decoder)
+    st.button("Set Explore to this", icon=":material/compare_arrows:", on_click=_to_explore, args=(decoder,))
+
+
+def _to_explore(decoder: Decoder) -> None:
+    setting.apply(decoder)
+    st.session_state[memory.LEAVE] = st.session_state[memory.ANEW] = True
+
+
+def _heading(point: FrontierPoint, decoder: Decoder) -> None:
+    spec = decoder.select.spec
+    style = style_of(spec.name)
+    st.html(
+        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
+        f"<strong>{escape(spec.title)}</strong>"
+    )
+    values = [f"{p.symbol} = {p.text(getattr(decoder.select, p.name))}" for p in spec.params if not p.advanced]
+    values += [f"pool {decoder.depth}"] if decoder.depth else []
+    state = "dominated by another point" if point.dominated else "not dominated"
+    st.caption(" · ".join([*values, state]))
+
+
+def _for_query(
+    loaded: Loaded, asked: Asked, sweep: Sweep, curves: Frontier, point: FrontierPoint, decoder: Decoder
+) -> None:
+    space = loaded.space
+    query = Embeddings(asked.vector.unsqueeze(0), (asked.id,), space.embeddings.encoder)
+    first = next(iter(methods("selector").values())).cls()
+    with jobs.turn():
+        ranking = decode(decoder, space, query, k=sweep.k)
+        baseline = decode(Decoder(select=first, depth=decoder.depth), space, query, k=sweep.k)
+        judged = asked.qrels if asked.judged else None
+        aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(asked.id) else None
+        wanted = [m for m in (curves.x, curves.y) if m in available(judged, aspects, query)]
+        found = measure(ranking, space, query, judged, sweep.k, wanted, aspects).per_query
+        own = {m: found[m].get(asked.id) for m in wanted}
+        kept, dropped = diff(space, asked.vector, asked.id, ranking, baseline, asked.qrels)
+    _figures(curves, point, own, sweep.kept)
+    st.text(asked.text if len(asked.text) <= MOST_ASKED else asked.text[: MOST_ASKED - 1] + "…")
+    _table(kept, dropped, compared=decoder.select != first)
+
+
+def _figures(curves: Frontier, point: FrontierPoint, own: dict[str, float | None], labelled: bool) -> None:
+    """Both metrics, for this query and over the labelled ones."""
+    rows = []
+    for metric, mean, low, high in (
+        (curves.y, point.y, point.y_low, point.y_high),
+        (curves.x, point.x, point.x_low, point.x_high),
+    ):
+        row = {"": f"{METRICS[metric].title}@{curves.k}", "This query": own.get(metric)}
+        if labelled:
+            row["All"] = mean
+            row["95 %"] = "" if low is None else f"{low:.3f}–{high:.3f}"
+        rows.append(row)
+    number = partial(st.column_config.NumberColumn, format="%.3f")
+    st.dataframe(
+        pd.DataFrame(rows),
+        hide_index=True,
+        row_height=ROW_HEIGHT,
+        placeholder="–",
+        key="tradeoff.figures",
+        column_config={
+            "": st.column_config.TextColumn(width=84),
+            "This query": number(width=76),
+            "All": number(width=56, help="The mean over the labelled queries"),
+            "95 %": st.column_config.TextColumn(width=96, help="The interval of that mean"),
+        },
+    )
+
+
+def _table(kept: list[Row], dropped: list[Row], compared: bool) -> None:
+    """The set, and below what it dropped of the baseline's; a click shows a document's text."""
+    rows = [*kept, *(dropped if compared else [])]
+    lost = len(rows) - len(kept)
+    columns = {
+        "#": [*(r.rank for r in kept), *[None] * lost],
+        **({"Change": [*(r.mark for r in kept), *[DROPPED] * lost]} if compared else {}),
+        **({"✓": ["✓" if r.relevant else "" for r in rows]} if any(r.relevant is not None for r in rows) else {}),
+        "Document": [r.title or r.text[:200] or r.id for r in rows],
+        "Relevance": [r.relevance for r in rows],
+    }
+    event = st.dataframe(
+        pd.DataFrame(columns),
+        key="tradeoff.set",
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-cell",
+        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        column_config={
+            "#": st.column_config.NumberColumn(width=30),
+            "Change": st.column_config.TextColumn(width=74, help="Places gained or lost against the baseline"),
+            "✓": st.column_config.TextColumn(width=26, help="Judged relevant"),
+            "Relevance": st.column_config.NumberColumn(format="%.3f", width=74, help="Inner product with the query"),
+        },
+    )
+    cells = event.selection.cells
+    if cells and cells[0][0] < len(rows):
+        row = rows[cells[0][0]]
+        text = " ".join(filter(None, [row.id, row.title if row.title != row.id else "", row.text]))
+        st.text(text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…")

@@ -1,0 +1,202 @@
+"""The form: what is tuned, for what, on which queries; what it starts from is what Explore shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from dashboard.charts import style_of
+from dashboard.controls import control, key_of, stage_of
+from dashboard.explore import setting
+from dashboard.state import Loaded
+from dashboard.tuning.request import Request, baseline
+from engine.decoder import POOL, SET_SIZE
+from engine.evaluation.metrics import METRICS, available
+from engine.evaluation.objectives import Objective
+from engine.evaluation.settings import EXHAUSTIVE, Settings
+from engine.evaluation.tune import TRIALS
+from engine.params import Param, Whole, form_of, params_of, sweep_values
+from engine.stages import Spec, methods
+
+PREFIX = "tune"
+POINTS = Whole(
+    default=11,
+    low=1,
+    comfortable=(2, 51),
+    symbol="values",
+    name="values",
+    help="How many values of each parameter are tried, from end to end of its comfortable range.",
+)
+SEARCHED = replace(TRIALS, comfortable=(8, 256), help="How many settings the search tries.")
+MOST = Whole(
+    default=None,
+    low=1,
+    unset="all",
+    symbol="queries",
+    name="queries",
+    help="For a quick look: so many queries of each split, drawn by their ids.",
+)
+DEV_NAMES = ("dev", "validation", "valid", "val")
+"""What splits to choose on are called."""
+HALVES, NO_REPORT = 0, 1
+
+
+def ask(loaded: Loaded) -> Request:
+    """Draw the form; what it asks for may still be impossible, and says so when it is looked at."""
+    known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
+    method = st.selectbox(
+        "Decoder",
+        list(known),
+        key=f"{PREFIX}.method",
+        persist_state="session",
+        format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
+        help="What is tuned. It is compared with the first of all decoders, which has nothing to tune.",
+    )
+    objective = _objective(loaded)
+    left, right = st.columns(2)
+    with left:
+        k = control(SET_SIZE, setting.K_KEY)
+    with right:
+        depth = control(POOL, setting.POOL_KEY)
+    choose, report, halve = _splits(loaded)
+    spec = known[method]
+    free = _free(spec)
+    left, right = st.columns(2)
+    with left:
+        most = control(MOST, f"{PREFIX}.most")
+    points, trials = POINTS.default, SEARCHED.default
+    with right:
+        if len(free) > EXHAUSTIVE:
+            trials = control(SEARCHED, f"{PREFIX}.trials")
+        elif any(not (p.name in free and p.swept and len(p.swept) > 1) for p in spec.params if p.name in free):
+            points = control(POINTS, f"{PREFIX}.points")
+    fixed = _fixed(spec, free)
+    return Request(
+        method=method,
+        objective=objective,
+        k=k,
+        depth=depth,
+        choose=choose,
+        report=report,
+        halve=halve,
+        most=most,
+        free=free,
+        fixed=tuple(fixed.items()),
+        points=points,
+        trials=trials,
+    )
+
+
+def _objective(loaded: Loaded) -> Objective:
+    aim, metric, share = params_of(Objective)
+    dataset = loaded.dataset
+    there = available(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
+    metrics = [m for m in metric.options if m in there]
+    now = {
+        "metric": st.session_state.get(f"{PREFIX}.metric", metric.default),
+        "share": st.session_state.get(f"{PREFIX}.share", share.default),
+    }
+    now["metric"] = now["metric"] if now["metric"] in metrics else metric.default
+    wanted = st.radio(
+        "Objective",
+        aim.options,
+        # What people come for: the price of diversity kept in bounds.
+        next((at for at, a in enumerate(aim.options) if Objective(aim=a).constrained), 0),
+        key=f"{PREFIX}.aim",
+        persist_state="session",
+        format_func=lambda a: _capital(Objective(aim=a, **now).text),
+        help=f"{aim.help} Every one of them needs judgements.",
+    )
+    if metric.needs[1] == wanted:
+        now["metric"] = st.selectbox(
+            "Metric",
+            metrics,
+            metrics.index(metric.default),
+            key=f"{PREFIX}.metric",
+            persist_state="session",
+            format_func=lambda m: METRICS[m].title,
+            help="\n\n".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in metrics),
+        )
+    elif share.needs[1] == wanted:
+        now["share"] = control(share, f"{PREFIX}.share")
+    return Objective(aim=wanted, **now)
+
+
+def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
+    """The split to choose on, the one to report on, and whether that is a half of the first."""
+    names = list(loaded.dataset.qrels)
+    usual = next((n for n in DEV_NAMES if n in names), names[0])
+    key = loaded.space.corpus.digest[:12]
+    left, right = st.columns(2)
+    choose = left.selectbox(
+        "Choose on", names, names.index(usual), key=f"{PREFIX}.choose.{key}", persist_state="session"
+    )
+    others = [n for n in names if n != choose]
+    places = [*range(2, len(others) + 2), HALVES, NO_REPORT]
+    # Of what is left, tests come last in most data sets.
+    first = places.index(others.index("test") + 2) if "test" in others else 0
+    place = right.selectbox(
+        "Report on",
+        places,
+        first,
+        key=f"{PREFIX}.report.{key}.{choose}",
+        persist_state="session",
+        format_func=lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or others[p - 2],
+        help="What was chosen on a query looks good on it: the report needs others. Half of it: one half of the split "
+        "to choose on, the other to report on.",
+    )
+    return choose, others[place - 2] if place >= 2 else None, place == HALVES
+
+
+def _free(spec: Spec) -> tuple[str, ...]:
+    """The names of the parameters to set."""
+    declared = {p.name: p for p in spec.params}
+    usual = [p.name for p in Settings.of(spec, 2, None, {}).free]
+    chosen = st.pills(
+        "Free parameters",
+        list(declared),
+        selection_mode="multi",
+        default=usual,
+        key=f"{PREFIX}.free.{spec.name}",
+        persist_state="session",
+        format_func=lambda n: _titled(declared[n]),
+        help=f"Up to {EXHAUSTIVE} of them every setting of a grid is tried; of more, as many as a search suggests.",
+    )
+    return tuple(n for n in declared if n in (chosen or ()))
+
+
+def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
+    """The values of the others: as Explore has them where somebody set them there, else as sweeps take them."""
+    rest = [p for p in spec.params if p.name not in free]
+    if not rest:
+        return {}
+    known, values = stage_of(spec, setting.PREFIX), {}
+    with st.expander("Fixed parameters"):
+        # What others hang on comes first.
+        for param in sorted(rest, key=lambda p: (p.needs is not None, bool(p.forms))):
+            shape, form = form_of(param, values)
+            if param.needs and values.get(param.needs[0], param.needs[1]) != param.needs[1]:
+                continue
+            own, usual = getattr(known, param.name), sweep_values(param, 1)
+            if form is param and own == param.default and len(usual) == 1:
+                own = usual[0]
+            key = ".".join(filter(None, [key_of(spec, PREFIX, param.name), shape]))
+            st.session_state.setdefault(key, form.check(own) if _fits(form, own) else form.default)
+            values[param.name] = control(form, key)
+    return values
+
+
+def _fits(form: Param, value: Any) -> bool:
+    low, high = getattr(form, "span", (None, None))
+    return low is None or value is None or (low <= value <= high and value == form.type(value))
+
+
+def _titled(param: Param) -> str:
+    return param.label if param.symbol == param.name else f"{param.symbol} · {param.label}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

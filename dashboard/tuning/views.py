@@ -1,0 +1,177 @@
+"""The settings measured: slices along each parameter, a heat-map of two, a table; each opens a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.charts import heat_map_figure, slices_figure
+from dashboard.components.live_plot import plot
+from dashboard.explore import setting
+from engine.errors import DataError, ParamError
+from engine.evaluation.heat_map import HeatMap, heat_map
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.objectives import DIVERSE, RELEVANT, Objective
+from engine.evaluation.pairing import declared_by, name_of
+from engine.evaluation.points import Point, from_json
+from engine.evaluation.slices import slices
+from engine.evaluation.tables import frame
+
+SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
+PICKED = "tune.picked"
+"""The key of the setting that was opened last."""
+
+
+def show(points: Sequence[Point], base: Point, k: int, objective: Objective, chosen: Point | None = None) -> None:
+    """Points of one selector on the split to choose on, with the baseline's, by a view of the person's choice."""
+    metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
+    mapped = _mapped(points, objective, k)
+    ways = [SLICES, *([HEAT_MAP] if mapped is not None else []), TABLE]
+    way = st.segmented_control(
+        "View",
+        ways,
+        default=ways[0],
+        required=True,
+        key=f"tune.view.{len(ways)}",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    if way == HEAT_MAP:
+        _heat_map(points, objective, k, chosen)
+    elif way == TABLE:
+        _table(points, base, chosen)
+    else:
+        _slices(points, base, metrics, k, chosen)
+    _opened(points, base, k, chosen)
+
+
+def _mapped(points: Sequence[Point], objective: Objective, k: int) -> HeatMap | None:
+    """Whether two parameters vary, and no more."""
+    try:
+        return heat_map(points, objective.metrics[-1], k)
+    except (ParamError, DataError):
+        return None
+
+
+def _dark() -> bool:
+    return st.context.theme.type == "dark"
+
+
+def _slices(points: Sequence[Point], base: Point, metrics: tuple[str, ...], k: int, chosen: Point | None) -> None:
+    found = slices(points, base, metrics, k, through=chosen)
+    if not found.slices:
+        st.caption("One setting so far: there is nothing to draw a line through.")
+        return
+    _pick("slices", plot(slices_figure(found, _dark()), "tune.slices", file="slices").clicked)
+    joined = (
+        "Joined: settings that differ from the chosen one in this parameter alone. " if len(found.slices) > 1 else ""
+    )
+    marked = "Dashed: the chosen setting. " if chosen else ""
+    st.caption(
+        f"{joined if chosen else ''}{marked}Dotted: the baseline. Means over the queries to choose on; click a point "
+        "to open it."
+    )
+
+
+def _heat_map(points: Sequence[Point], objective: Objective, k: int, chosen: Point | None) -> None:
+    measured = list(points[0].values)
+    metric = st.selectbox(
+        "Metric of the map",
+        measured,
+        measured.index(objective.metrics[-1]),
+        key="tune.map.metric",
+        persist_state="session",
+        format_func=lambda m: METRICS[m].title,
+        width=220,
+    )
+    found = heat_map(points, metric, k)
+    figure = heat_map_figure(found, _dark(), chosen and chosen.key, clickable=True)
+    _pick("map", plot(figure, "tune.map", file="heat-map").clicked)
+    marked = "Framed: the chosen setting. " if chosen else ""
+    fewer = found.queries[found.keys != ""]
+    uneven = (
+        " Cells differ in how many queries they have the metric on: do not compare those."
+        if fewer.min() < fewer.max()
+        else ""
+    )
+    st.caption(f"{marked}Means over the queries to choose on; click a cell to open its setting.{uneven}")
+
+
+def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
+    rows = [base, *points]
+    whole = frame(rows)
+    declared = declared_by(points[0].method)
+    params = [n for n in declared if len({p.decoder["select"][n] for p in points}) > 1]
+    columns = {
+        "": ["baseline", *("chosen" if chosen and p.key == chosen.key else "" for p in points)],
+        **{
+            declared[n].symbol: whole[f"select.{n}"].astype(object).where(whole[f"select.{n}"].notna(), None)
+            for n in params
+        },
+        **{METRICS[m].title: whole[m] for m in points[0].values},
+        "Returned": whole["returned"],
+        "ms a query": whole["milliseconds"],
+    }
+    event = st.dataframe(
+        pd.DataFrame(columns),
+        key=f"tune.table.{len(rows)}",
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        placeholder="",
+        height=min(36 * (len(rows) + 1) + 2, 420),
+        column_config={
+            **{METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in points[0].values},
+            "Returned": st.column_config.NumberColumn(format="%.1f", help="Documents a query got, on average"),
+            "ms a query": st.column_config.NumberColumn(format="%.2f", help="As measured when it was computed"),
+        },
+    )
+    place = next(iter(event.selection.rows), None)
+    _pick("table", None if place is None or place >= len(rows) else rows[place].key)
+    st.caption("Select a row to open its setting; click a heading to sort.")
+
+
+def _pick(where: str, key: str | None) -> None:
+    """Open a setting when a chart or the table reports another one than before."""
+    before = st.session_state.setdefault("tune.reported", {})
+    if key != before.get(where):
+        before[where] = key
+        if key is not None:
+            st.session_state[PICKED] = key
+
+
+def _opened(points: Sequence[Point], base: Point, k: int, chosen: Point | None) -> None:
+    """The figures of the setting that was opened last, and the way to Explore."""
+    point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
+    if point is None:
+        return
+    with st.container(border=True):
+        words, button = st.columns([3, 1], vertical_alignment="center")
+        which = "The chosen setting" if chosen is not None and point.key == chosen.key else "Opened"
+        words.text(f"{which}: {name_of(point.decoder, scorers=False)}, on {point.split}")
+        with button:
+            apply(point, k, "tune.apply.opened")
+        beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), "Baseline": base}
+        st.dataframe(
+            pd.DataFrame(
+                [{"": name, **{METRICS[m].title: p.mean[m] for m in point.values}} for name, p in beside.items()]
+            ),
+            hide_index=True,
+            column_config={METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in point.values},
+        )
+
+
+def apply(point: Point, k: int, key: str, kind: str = "secondary") -> None:
+    """The button that shows a setting in Explore."""
+    if st.button(
+        "Apply to Explore",
+        key=key,
+        type=kind,
+        icon=":material/compare_arrows:",
+        on_click=setting.apply,
+        args=(from_json(point.decoder), k),
+        width="stretch",
+    ):
+        setting.show()

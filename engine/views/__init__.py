@@ -1,0 +1,50 @@
+"""What each chart and table shows, as plain columns; no chart library, and no method named."""
+
+from engine.views.decision import Dual, Why, places, reasons, why
+from engine.views.methods import method_columns, method_table
+from engine.views.redundancy import Redundancy, redundancy, similarities
+from engine.views.sets import (
+    DROPPED,
+    NEW,
+    NOWHERE,
+    SAME,
+    Card,
+    Merged,
+    Place,
+    Row,
+    WeightLine,
+    card,
+    diff,
+    merged,
+    missed,
+    trust,
+    weight_lines,
+)
+
+__all__ = [
+    "DROPPED",
+    "NEW",
+    "NOWHERE",
+    "SAME",
+    "Card",
+    "Dual",
+    "Merged",
+    "Place",
+    "Redundancy",
+    "Row",
+    "WeightLine",
+    "Why",
+    "card",
+    "diff",
+    "merged",
+    "method_columns",
+    "method_table",
+    "missed",
+    "places",
+    "reasons",
+    "redundancy",
+    "similarities",
+    "trust",
+    "weight_lines",
+    "why",
+]

@@ -1,0 +1,221 @@
+"""Why a document is in a decoder's set or out of it, from numbers that a person can check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates, exactly
+from engine.decoder import Decoder, decode
+from engine.matrix import products
+from engine.space import Space
+from engine.stages import Selector
+from engine.values import Embeddings, Ranking, showable
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Of a set made of weights w that rebuild the query v, what a document u is worth beside it, in float64.
+
+    score: u·(v − Uᵀw), what it would add; l1, l2: λ₁ and λ₂ as used; weight: its own, 0 for most; twin: the id of an
+    exact duplicate that has a weight in its place; residual: by how much the optimality conditions are off at most;
+    certified: that is next to nothing. At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
+    """
+
+    score: float
+    l1: float
+    l2: float
+    weight: float
+    twin: str | None
+    residual: float
+    certified: bool
+
+
+@dataclass(frozen=True)
+class Why:
+    """One document against one decoder's set.
+
+    row: its position in the corpus; rank: in the set, from 1, None for out; size: of the set; relevance: inner product
+    with the query; place: its rank by relevance in the corpus; overtaken: for one that is in, how many more relevant
+    documents are not ranked above it, for one that is out, how many documents of the set are less relevant; nearest,
+    nearest_rank, similarity: the most similar document ranked above it, or in the whole set for one that is out, None
+    where there is none; score: what the decoder ranked it by, None for out; pool: the size of the decoder's pool, None
+    where this document is in it.
+    """
+
+    row: int
+    rank: int | None
+    size: int
+    relevance: float
+    place: int
+    overtaken: int
+    nearest: str | None
+    nearest_rank: int | None
+    similarity: float | None
+    score: float | None
+    pool: int | None
+    dual: Dual | None
+
+
+@exactly
+def why(
+    space: Space,
+    query: Tensor,
+    ranking: Ranking,
+    row: int,
+    stage: Selector | None = None,
+    depth: int | None = None,
+    place: int | None = None,
+) -> Why:
+    """What speaks for a document of the corpus and against it, in one decoder's set for one query.
+
+    query: (d,) its vector; ranking: of this query alone, by relevance from the vectors; row: the document; stage: the
+    selector, for the dual score where its sets are made of weights; depth: of the decoder's pool; place: what `places`
+    says of the row, if that is known already (it takes a pass over the corpus).
+    """
+    found = kept(ranking)
+    at = found.index(row) if row in found else None
+    others = found if at is None else found[:at]
+    place = place or places(space, query, [row])[0]
+    own = relevances(space, query, [row, *others])
+    # Equals are ordered by row, as everywhere.
+    ahead = sum((-value, other) < (-own[0], row) for other, value in zip(others, own[1:], strict=True))
+    near = value = None
+    if others:
+        vectors = space.vectors[[row, *others]].double()
+        alike = (vectors[1:] * vectors[0]).sum(1).tolist()
+        value = max(alike)
+        near = alike.index(value)
+    return Why(
+        row=row,
+        rank=None if at is None else at + 1,
+        size=len(found),
+        relevance=own[0],
+        place=place,
+        overtaken=len(others) - ahead if at is None else place - 1 - ahead,
+        nearest=None if near is None else showable(space.corpus.ids[others[near]]),
+        nearest_rank=None if near is None else near + 1,
+        similarity=value,
+        score=None if at is None else ranking.gain[0, at].item(),
+        pool=depth if depth is not None and place > depth else None,
+        dual=_dual(space, query, ranking, row, stage, depth) if stage is not None and weighs(stage) else None,
+    )
+
+
+def weighs(stage: Selector) -> bool:
+    """Whether a selector's answers are made of weights."""
+    return type(stage).path is not Selector.path
+
+
+def reasons(found: Why) -> str:
+    """In words why a document is in or out."""
+    if found.pool is not None and found.rank is None:
+        return f"Out: #{found.place:,} by relevance, and only the first {found.pool:,} were looked at."
+    if found.dual is not None:
+        return _weighed(found, found.dual)
+    if found.rank is not None:
+        if not found.overtaken:
+            return "In: the most relevant of those left."
+        return f"In: preferred to {_documents(found.overtaken, 'more relevant')}."
+    if not found.size:
+        return "Out: the set is empty."
+    if not found.overtaken:
+        return "Out: nothing in the set is less relevant."
+    return f"Out: {_documents(found.overtaken, 'less relevant')} preferred."
+
+
+def _weighed(found: Why, dual: Dual) -> str:
+    adds, l1 = _apart(dual.score, dual.l1)
+    if dual.weight > 0:
+        if found.rank is None:
+            return f"Out: has a weight, {dual.weight:.3g}, but {_documents(found.size)} weigh more."
+        said = f"In with weight {dual.weight:.3g}: adds"
+        if not dual.certified:
+            due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
+            return f"{said} {has}, not λ₁ + λ₂w = {due} as at the minimiser: the solver stopped before."
+        if dual.l2 == 0:
+            return f"{said} {dual.l1:.3g} = λ₁."
+        return f"{said} {dual.score:.3g} = λ₁ + λ₂w."
+    head = "Out" if found.rank is None else "Filled in"
+    if dual.twin is not None:
+        return f"{head}: exact duplicate of {dual.twin}, which has the weight for both."
+    if not dual.certified and dual.score > dual.l1:
+        return f"{head}, though it would add {adds}, more than λ₁ = {l1}: the solver stopped before the minimiser."
+    if abs(dual.score - dual.l1) <= dual.residual:
+        return f"{head}: would add {dual.l1:.3g}, just λ₁ and no more."
+    return f"{head}: would add {adds}, less than λ₁ = {l1}."
+
+
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as few digits as tell them apart."""
+    for digits in range(3, 17):
+        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if one == other or texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _documents(count: int, kind: str = "") -> str:
+    return " ".join(filter(None, [f"{count:,}", kind, "document" if count == 1 else "documents"]))
+
+
+def _dual(space: Space, query: Tensor, ranking: Ranking, row: int, stage: Selector, depth: int | None) -> Dual:
+    info, weights = ranking.info[0], _weights(ranking)
+    if len(weights) < info["support"]:
+        # The set shows the k largest only, and all of them rebuild the query.
+        asked = Embeddings(query.unsqueeze(0), ("",), space.embeddings.encoder)
+        weights = _weights(decode(Decoder(select=stage, depth=depth), space, asked, k=info["support"]))
+    vectors = space.vectors[[row, *weights]].double()
+    given = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
+    left = _exact(space, query) - (given @ vectors[1:])[0]
+    twin = next((one for one, others in info["tied"].items() if row in others), None)
+    return Dual(
+        score=(vectors[0] @ left).item(),
+        l1=info["l1"],
+        l2=info["l2"],
+        weight=weights.get(row, 0.0),
+        twin=None if twin is None else showable(space.corpus.ids[twin]),
+        residual=info["residual"],
+        certified=info["certified"],
+    )
+
+
+def _weights(ranking: Ranking) -> dict[int, float]:
+    """The documents that have a weight; those filled in have a gain of 0 or less."""
+    pairs = zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
+    return {row: weight for row, weight in pairs if row >= 0 and weight > 0}
+
+
+def kept(ranking: Ranking) -> list[int]:
+    """The rows of one query's set, best first."""
+    return [row for row in ranking.index[0].tolist() if row >= 0]
+
+
+@exactly
+def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
+    """Inner products of some documents with a query, (d,), in float64."""
+    vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
+    return (vectors * _exact(space, query)).sum(1).tolist()
+
+
+@exactly
+def places(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
+    """The rank by relevance of some documents in the whole corpus, from 1; of equals the lower row goes first."""
+    point = query.to(space.device, space.vectors.dtype).unsqueeze(0)
+    c = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
+    score, error, found = c.relevance[0].double(), c.relevance_error.double(), []
+    for row, own in zip(rows, relevances(space, query, rows), strict=True):
+        # What rounding cannot decide is scored again in float64.
+        close = ((score - own).abs() <= error).nonzero().flatten()
+        exact = c.exact_relevance(torch.zeros_like(close), close)
+        before = (exact > own) | ((exact == own) & (close < row))
+        found.append(int((score > own + error).sum()) + int(before.sum()) + 1)
+    return found
+
+
+def _exact(space: Space, query: Tensor) -> Tensor:
+    """The query as decoders see it, in float64."""
+    return query.to(space.device, space.vectors.dtype).double()

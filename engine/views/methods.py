@@ -1,0 +1,45 @@
+"""The registered methods as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.evaluation.metrics import METRICS
+from engine.stages import Kind, methods
+
+
+def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
+    """One row a method: what it is, its parameters and their ranges, where it comes from."""
+    return [
+        {
+            "name": spec.name,
+            "method": spec.title,
+            "what": spec.summary,
+            "parameters": "; ".join(
+                f"{p.name} ({p.symbol}), {p.domain}, default {p.text(p.default)}" for p in spec.params
+            )
+            or "–",
+            "cost": spec.cost,
+            "source": spec.paper,
+        }
+        for spec in methods(kind).values()
+    ]
+
+
+def method_table() -> str:
+    """The README's table of methods and metrics, in Markdown."""
+    tables = []
+    for kind, heading in (("selector", "Selectors"), ("scorer", "Scorers")):
+        rows = method_columns(kind)
+        tables.append(f"**{heading}**\n\n" + _markdown(rows))
+    metrics = [{"name": m.name, "metric": f"{m.title}@k", "formula": m.formula} for m in METRICS.values()]
+    return "\n\n".join([*tables, "**Metrics**\n\n" + _markdown(metrics)])
+
+
+def _markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for row in rows:
+        cells = [f"`{row[c]}`" if c == "name" else row[c].replace("|", "\\|") for c in head]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)

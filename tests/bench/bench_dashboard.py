@@ -1,0 +1,269 @@
+"""How long a slider's key press takes until the map shows it, beside the same page on st.plotly_chart.
+
+    python tests/bench/bench_dashboard.py --out assets/results
+
+Two servers, two browsers, taken in turn: one with the live plot, one where `st.plotly_chart` draws. Four decoders are
+chosen, the map is open and zoomed, and λ of one decoder is moved by keys. Paint: from the key event to the second
+animation frame after the overlay's data changed. Server: from the browser's message to the end of the script run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+DECODERS = ("mmr", "frank_wolfe", "nnn")
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+WAIT = 180_000
+PLAIN = "import dashboard.components.live_plot as p; p.available = lambda: False; "
+START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
+SIGNATURE = """() => {
+    const plot = document.querySelector('.js-plotly-plot');
+    if (!plot || !plot.data) return null;
+    return JSON.stringify(plot.data.filter(t => t.name && t.showlegend !== false && t.mode === 'markers')
+        .map(t => Array.from(t.x ?? [])));
+}"""
+WATCH = f"""() => {{
+    const now = {SIGNATURE};
+    window.__moves = [];
+    const input = window.__input;
+    input.addEventListener('keydown', event => {{
+        if (!event.key.startsWith('Arrow') && !event.key.startsWith('Page')) return;
+        const before = now(), started = performance.now();
+        const look = () => {{
+            const after = now();
+            if (after !== null && after !== before)
+                requestAnimationFrame(() => requestAnimationFrame(
+                    () => window.__moves.push(performance.now() - started)));
+            else if (performance.now() - started < 6000) requestAnimationFrame(look);
+            else window.__moves.push(null);
+        }};
+        requestAnimationFrame(look);
+    }}, true);
+}}"""
+
+
+def corpus(folder: Path, n: int, d: int = 384, seed: int = 0) -> Path:
+    """A made corpus with its vectors: clusters of near-duplicates, so that every λ has something to do."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((max(8, n // 40), d))
+    vectors = centres[rng.integers(len(centres), size=n)] + 0.7 * rng.standard_normal((n, d))
+    vectors += 1.5 * centres[0] / np.linalg.norm(centres[0]) * np.sqrt(d)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    folder.mkdir(parents=True)
+    rows = ({"_id": f"d{i}", "title": f"document {i}", "text": f"the text of document {i}"} for i in range(n))
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    return folder
+
+
+def mapped(path: Path, home: Path) -> None:
+    """Make the map beforehand, so that no server is busy with it."""
+    code = (
+        "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
+        "engine.layout(engine.Space(d.corpus, d.vectors))"
+    )
+    environment = {**os.environ, "FRONTIER_HOME": str(home)}
+    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, env=environment, check=True)
+
+
+class Server:
+    """A dashboard of its own on a free port."""
+
+    def __init__(self, path: Path, home: Path, live: bool) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = ["serve", "--no-browser", "--port", str(port), "--corpus", str(path)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", ("" if live else PLAIN) + START, *command],
+            cwd=ROOT,
+            env={**os.environ, "FRONTIER_HOME": str(home), "FRONTIER_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.url = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            try:
+                if urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200:
+                    return
+            except OSError:
+                time.sleep(0.2)
+        raise RuntimeError("the server did not answer")
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(30)
+
+
+class Session:
+    """One browser page with the four decoders and the map, and the times of what its slider does."""
+
+    def __init__(self, browser, url: str) -> None:
+        self.page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+        self.frames: list[tuple[float, str, bytes]] = []
+        self.page.on("websocket", self._listen)
+        self.page.goto(url)
+        page = self.page
+        page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+        for title in self.titles():
+            pill = page.get_by_test_id("stButtonGroup").get_by_text(title, exact=False).first
+            if title != self.titles()[0]:
+                pill.click()
+                page.wait_for_timeout(1500)
+        page.get_by_text("Map", exact=True).first.click()
+        page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
+        page.wait_for_timeout(4000)
+        slider = page.get_by_test_id("stSlider").filter(has_text="relevance weight").first
+        self.slider = slider.locator("input[type=range]")
+        self.slider.evaluate("element => { window.__input = element; }")
+        page.evaluate(WATCH)
+        box = page.locator(".js-plotly-plot").first.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.mouse.wheel(0, -200)
+        page.wait_for_timeout(2500)
+        self.zoom = self.range()
+
+    def range(self) -> list[float]:
+        return self.page.evaluate("document.querySelector('.js-plotly-plot').layout.xaxis.range.map(Number)")
+
+    @staticmethod
+    def titles() -> list[str]:
+        from engine.stages import methods
+
+        return [methods()[name].title for name in DECODERS]
+
+    def _listen(self, socket_) -> None:
+        socket_.on("framesent", lambda _: self.frames.append((time.perf_counter(), "out")))
+        socket_.on("framereceived", lambda _: self.frames.append((time.perf_counter(), "in")))
+
+    def move(self, key: str) -> tuple[float | None, float | None]:
+        """Milliseconds until painted, and those the server took; None where the sets did not change."""
+        count = self.page.evaluate("window.__moves.length")
+        self.frames.clear()
+        self.slider.focus()
+        self.slider.press(key)
+        self.page.wait_for_function(f"window.__moves.length > {count}", timeout=WAIT)
+        self.page.wait_for_timeout(600)
+        out = [t for t, way in self.frames if way == "out"]
+        back = [t for t, way in self.frames if way == "in"]
+        server = 1000 * (back[-1] - out[0]) if out and back else None
+        return self.page.evaluate("window.__moves.at(-1)"), server
+
+    def zoom_kept(self) -> bool:
+        return bool(np.allclose(self.range(), self.zoom, rtol=1e-6))
+
+
+def floor(path: Path, moves: int) -> dict[str, float]:
+    """What the engine needs for one λ move, in this process: the decoder, and torch's product and topk beside it."""
+    import torch
+
+    import engine
+    from engine.values import Embeddings
+
+    torch.set_num_threads(1)
+    dataset = engine.load_dataset(str(path))
+    space = engine.Space(dataset.corpus, dataset.vectors)
+    query = Embeddings(space.vectors[:1].cpu(), ("q",), None)
+    found: dict[str, list[float]] = {"mmr": [], "product and topk": []}
+    for i in range(moves):
+        decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.3 + 0.6 * i / moves))
+        started = time.perf_counter()
+        engine.decode(decoder, space, query, k=10)
+        found["mmr"].append(1000 * (time.perf_counter() - started))
+        started = time.perf_counter()
+        torch.topk(space.vectors @ query.vectors[0], 10)
+        found["product and topk"].append(1000 * (time.perf_counter() - started))
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def spread(values: list[float]) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.0f} ({low:.0f} to {high:.0f}, n = {len(values)})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, nargs="+", default=[10_000])
+    parser.add_argument("--moves", type=int, default=20)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    lines = [
+        "# A slider's key press on the map",
+        "",
+        f"`python tests/bench/bench_dashboard.py --n {' '.join(map(str, options.n))} --moves {options.moves}`; "
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, headless Chromium without a GPU, one "
+        "torch thread. Milliseconds: median (least to most). Four decoders chosen, λ of one moved, the map zoomed in. "
+        "Painted: key event to the second animation frame with the new sets. Server: first message out to last in.",
+        "",
+        "| documents | chart | painted | server | zoom kept | alone: the decoder | product and topk |",
+        "| ---: | --- | ---: | ---: | --- | ---: | ---: |",
+    ]
+    ratios = []
+    for n in options.n:
+        with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+            path = corpus(Path(folder) / f"made-{n}", n)
+            mapped(path, Path(folder) / "home")
+            browsers, servers, sessions, kept = [], [], {}, {}
+            try:
+                for name, live in (("live plot", True), ("st.plotly_chart", False)):
+                    servers.append(server := Server(path, Path(folder) / "home", live))
+                    browser = playwright.chromium.launch(
+                        executable_path=shutil.which("chromium"), chromium_sandbox=False, args=FLAGS
+                    )
+                    browsers.append(browser)
+                    sessions[name] = Session(browser, server.url)
+                times = {name: ([], []) for name in sessions}
+                for at in range(4 * options.moves):
+                    key = "PageDown" if at // 4 % 2 == 0 else "PageUp"
+                    for name, session in sessions.items():
+                        painted, server_ms = session.move(key)
+                        kept.setdefault(name, session.zoom_kept())
+                        kept[name] = kept[name] and session.zoom_kept()
+                        if painted is not None:
+                            times[name][0].append(painted)
+                            times[name][1].append(server_ms)
+                    if min(len(own[0]) for own in times.values()) >= options.moves:
+                        break
+            finally:
+                for browser in browsers:
+                    browser.close()
+                for server in servers:
+                    server.end()
+            least = floor(path, options.moves)
+            for name, (painted, served) in times.items():
+                lines.append(
+                    f"| {n:,} | {name} | {spread(painted)} | {spread(served)} | {'yes' if kept[name] else 'no'} | "
+                    f"{least['mmr']:.1f} | {least['product and topk']:.2f} |"
+                )
+                print(lines[-1], flush=True)
+            live, plain = (statistics.median(times[name][0]) for name in sessions)
+            ratios.append(f"{n:,} documents: the live plot paints {plain / live:.1f} × sooner.")
+            print(ratios[-1], flush=True)
+    text = "\n".join([*lines, "", *ratios, ""])
+    if options.out:
+        (options.out / "dashboard.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""The Trade-off page without a browser, and what it asks of the engine."""
+
+import json
+
+import numpy as np
+import pytest
+from sweep_kit import toy
+from test_pages import screen, texts
+
+import engine
+from dashboard.charts import frontier_figure
+from dashboard.charts.strata import strata_figure
+from dashboard.state import Source
+from dashboard.tradeoff import by_kind, cells, memory
+from engine.data.encoders import embedded
+from engine.errors import ParamError
+from engine.evaluation.by_query import by_query
+from engine.evaluation.frontier import best_of_each, frontier
+from engine.evaluation.statistics import compare
+from engine.evaluation.strata import relevant_counts, stratify
+from engine.evaluation.sweep import grid, held
+
+FEW = ["top_k", "mmr", "vrsd"]
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """As in a server that has just started."""
+    cells._MEMORY.cells.clear()
+    cells._MEMORY.vectors.clear()
+
+
+def tradeoff(source=None, **session):
+    return screen("tradeoff", source, **{"tradeoff.decoders": FEW, **session})
+
+
+def measured(source=None, **session):
+    """The page when its job has ended."""
+    app = tradeoff(source, **session)
+    if job := job_of(app):
+        job.join(120)
+        assert job.error is None and job.result
+        app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def job_of(app):
+    return app.session_state["jobs"].get(cells.PURPOSE) if "jobs" in app.session_state else None
+
+
+def figure(app):
+    return json.loads(app.get("plotly_chart")[0].proto.spec)
+
+
+def ids(drawn):
+    return {i for trace in drawn["data"] for i in trace.get("customdata", ())}
+
+
+def swept(decoders=None, **asked):
+    space, queries, qrels = toy(batch=24)
+    decoders = decoders or [*grid("top_k"), *grid("mmr", 5), *grid("vrsd")]
+    return list(engine.sweep(decoders, space, queries, qrels, 5, ("recall", "ilad"), **asked))
+
+
+def test_a_small_corpus_is_measured_without_asking_and_kept():
+    app = measured()
+    assert len(ids(figure(app))) == 8 and "Means over the 157 labelled queries" in texts(app)
+    table = next(t.value for t in app.dataframe if "Decoder" in t.value)
+    assert len(table) == 3 and "top_k" in table["Decoder"][0]
+    assert any("Holm" in t.value for t in app.text)
+    cells._MEMORY.cells.clear()
+    again = tradeoff()
+    assert job_of(again) is None, "the file has all of it"
+    assert ids(figure(again)) == ids(figure(app))
+
+
+def test_the_setting_of_explore_lies_on_its_curve():
+    app = measured(**{"explore.mmr.relevance_weight": 0.37})
+    drawn = figure(app)
+    assert any("relevance_weight=0.37" in label for label in ids(drawn))
+    assert any(a["text"] == "λ 0.37" for a in drawn["layout"]["annotations"])
+    assert "Click a point of the chart" in texts(app)
+
+
+def test_the_set_of_a_point_is_shown_and_goes_to_explore():
+    app = measured()
+    label = next(i for i in ids(figure(app)) if "relevance_weight=0.2" in i)
+    app.session_state[memory.OPEN] = label
+    app.run()
+    assert "λ = 0.2" in texts(app) and "Click a point of the chart" not in texts(app)
+    rows = next(t.value for t in app.dataframe if "Change" in t.value)
+    assert {"NEW", "DROPPED"} <= set(rows["Change"])
+    figures_ = next(t.value for t in app.dataframe if "This query" in t.value)
+    assert list(figures_[""]) == ["Recall@10", "ILAD@10"] and figures_["All"].notna().all()
+
+
+def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
+    monkeypatch.setattr(cells, "BY_ITSELF", 0)
+    app = tradeoff(**{"tradeoff.values": 3, "k": 7})
+    assert job_of(app) is None and "6 settings on 157 queries" in texts(app) and not app.get("plotly_chart")
+    point = engine.sweep
+
+    def until_two(*args, **asked):
+        for at, cell in enumerate(point(*args, **asked)):
+            yield cell
+            if at == 1:
+                asked["stop"].wait(60)
+
+    monkeypatch.setattr(engine, "sweep", until_two)
+    app.button(key="tradeoff.start").click().run()
+    job = job_of(app)
+    while len(job.partial or ()) < 2:
+        job.join(0.05)
+        assert job.running or job.partial
+    app.run()
+    assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
+    app.button(key="tradeoff.cancel").click().run()
+    job.join(60)
+    app.run()
+    assert job.cancelled and app.button(key="tradeoff.start").label == "Continue"
+    kept = len(ids(figure(app)))
+    assert 2 <= kept < 6 and f"{kept} of 6 settings are measured" in texts(app)
+    monkeypatch.setattr(engine, "sweep", point)
+    app.button(key="tradeoff.start").click().run()
+    job_of(app).join(60)
+    app.run()
+    assert len(ids(figure(app))) == 6 and not [b for b in app.button if b.key == "tradeoff.start"]
+
+
+def test_one_query_is_answered_at_once_and_has_no_bands():
+    app = tradeoff(**{"tradeoff.scope": "This query"})
+    drawn = figure(app)
+    assert job_of(app) is None and len(ids(drawn)) == 8 and "One query: no band" in texts(app)
+    assert not [trace for trace in drawn["data"] if trace.get("fill") == "toself"]
+    assert "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
+
+
+def test_a_query_without_judgements_has_another_axis():
+    app = tradeoff(**{"tradeoff.scope": "This query"})
+    next(g for g in app.button_group if g.label == "Query").set_value("Typed").run()
+    assert not app.exception and "Ask something in the sidebar" in texts(app)
+    next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
+    assert not app.exception and "no Recall for it" in texts(app)
+    assert "Recall" not in figure(app)["layout"]["yaxis"]["title"]["text"]
+
+
+def test_a_corpus_without_judgements_teaches(tmp_path):
+    file = tmp_path / "hostile.csv"
+    lines = [f"{i},<img src=x> ![x](http://192.0.2.1/{i}.png) :red[{i}] thing {i % 7}" for i in range(40)]
+    file.write_text("\n".join(["id,text", *lines]), encoding="utf-8")
+    app = tradeoff(Source(str(file)))
+    assert "no judgements" in texts(app)
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
+    assert not app.exception and len(ids(figure(app))) == 8
+    assert "Recall" not in json.dumps(figure(app)["layout"]) and not any("Recall" in s.label for s in app.selectbox)
+    for kind in (app.markdown, app.caption, app.info, app.warning, app.error):
+        assert not any("<img" in element.value or "![x]" in element.value for element in kind)
+
+
+def test_aspects_can_be_an_axis(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    lines = [{"_id": f"d{i}", "text": f"{['red', 'green', 'blue'][i % 3]} thing number {i}"} for i in range(24)]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = [{"_id": f"q{i}", "text": f"{c} things"} for i, c in enumerate(["red", "green", "blue", "red and blue"])]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in asked))
+    (tmp_path / "qrels" / "test.tsv").write_text("".join(f"q{i}\td{j}\t1\n" for i in range(4) for j in range(i, 24, 3)))
+    rows = [f"q{i}\ta{j % 2}\td{j}\t1\n" for i in range(4) for j in range(i, 24, 3)]
+    (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
+    app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
+    assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
+    kinds = measured(
+        Source(str(tmp_path)), **{"k": 4, "tradeoff.view": "Kinds of queries", "tradeoff.by": by_kind.ASPECTS}
+    )
+    assert len(kinds.get("plotly_chart")) == 2
+
+
+def test_queries_won_and_lost_and_kinds_of_queries():
+    app = measured(**{"tradeoff.view": "Queries won and lost"})
+    said = [t.value for t in app.text if t.value.startswith(("Won:", "Lost:"))]
+    assert len(said) == 2 and all("of 157 queries" in line for line in said)
+    lost = next(t.value for t in app.dataframe if "Query" in t.value and (t.value["Δ"] < 0).all())
+    assert lost["Δ"].is_monotonic_increasing
+    for by in (by_kind.RELEVANT, by_kind.WORDS):
+        app = measured(**{"tradeoff.view": "Kinds of queries", "tradeoff.by": by})
+        assert json.loads(app.get("plotly_chart")[1].proto.spec)["layout"]["xaxis"]["title"]["text"] == by
+
+
+def test_many_queries_are_drawn_from():
+    app = measured(**{"tradeoff.decoders": ["top_k", "mmr"]})
+    slider = next(s for s in app.select_slider if s.label == "Labelled queries")
+    assert slider.options == ["100", "all 157"] and slider.value == 157
+    slider.set_value(100).run()
+    job_of(app).join(60)
+    app.run()
+    assert "Means over the 100 labelled queries" in texts(app) and "drawn at random from 157" in texts(app)
+
+
+def test_the_chart_marks_what_it_is_told_to():
+    points = swept()
+    found = frontier(points, "ilad", "recall", 5)
+    label = points[2].label
+    plain = frontier_figure(found, ("ILAD", "Recall"), False)
+    told = frontier_figure(found, ("ILAD", "Recall"), True, current=[label], opened=label, banded=(), one_entry=True)
+    names = [trace.name for trace in told.data]
+    assert "set in Explore" in names and "shown beside" in names and "MMR" in names
+    bands = [[t for t in f.data if t.fill == "toself"] for f in (plain, told)]
+    assert bands[0] and not bands[1]
+    assert {i for t in told.data for i in t.customdata or ()} == {p.label for p in points}
+    dominated = {p.point.label for p in found.points if p.dominated}
+    for trace in told.data:
+        for i, width in zip(trace.customdata or (), trace.marker.line.width if trace.customdata else (), strict=True):
+            assert (width == 0) == (i in dominated)
+
+
+def test_values_on_the_chart_do_not_cover_each_other():
+    found = frontier(swept([*grid("top_k"), *grid("mmr", 5), *grid("dpp", 5), *grid("ssd", 5)]), "ilad", "recall", 5)
+    said = frontier_figure(found, ("ILAD", "Recall"), False).layout.annotations
+    wide = max(p.x for p in found.points) - min(p.x for p in found.points)
+    tall = max(p.y for p in found.points) - min(p.y for p in found.points)
+    assert 2 <= len(said) < 6
+    for at, a in enumerate(said):
+        assert all(abs(a.x - b.x) >= 0.08 * wide or abs(a.y - b.y) >= 0.05 * tall for b in said[:at])
+
+
+def test_the_best_of_each_keeps_its_share():
+    points = swept()
+    found = frontier(points, "ilad", "recall", 5)
+    base = next(p for p in found.points if p.point.method == "top_k")
+    for share in (0.0, 0.8, 0.95, 1.0):
+        best = best_of_each(found, base.point.label, share)
+        assert best[0] is base and [p.point.method for p in best] == ["top_k", "mmr", "vrsd"]
+        of = [p for p in found.points if p.point.method == "mmr"]
+        keeping = [p for p in of if p.y >= share * base.y - 1e-9]
+        assert best[1].x == pytest.approx(max(p.x for p in keeping))
+    with pytest.raises(ParamError, match="baseline"):
+        best_of_each(found, "nothing", 0.9)
+    with pytest.raises(ParamError, match="share"):
+        best_of_each(found, base.point.label, 2)
+
+
+def test_query_by_query_adds_up():
+    points = swept()
+    row = compare(points, "recall", points[0], 5)[0]
+    rows = by_query(points[1], points[0], "recall", 5, among=points)
+    assert len(rows) == row.queries and np.mean([r.difference for r in rows]) == pytest.approx(row.difference)
+    assert tuple(row.wins) == tuple(
+        sum(r.difference > 0 if s > 0 else r.difference < 0 if s < 0 else r.difference == 0 for r in rows)
+        for s in (1, 0, -1)
+    )
+    assert [r.difference for r in rows] == sorted((r.difference for r in rows), reverse=True)
+
+
+def test_differences_by_kind_are_paired():
+    points, (_, _, qrels) = swept(), toy(batch=24)
+    counts = relevant_counts(qrels)
+    rows = stratify(points, "recall", counts, 5, against=points[0].label)
+    whole = compare(points, "recall", points[0], 5)[0]
+    own = [r for r in rows if r.label == points[1].label]
+    mean = sum(r.mean * r.queries for r in own) / sum(r.queries for r in own)
+    assert mean == pytest.approx(whole.difference)
+    assert all(r.mean == r.low == r.high == 0 for r in rows if r.label == points[0].label and r.low is not None)
+    drawn = strata_figure(rows, {p.label: p.method for p in points}, "relevant", "Recall@5", "top_k", False)
+    assert len(drawn.data) == len(points)
+
+
+def test_what_a_file_holds_is_told_without_computing(tmp_path):
+    space, queries, qrels = toy()
+    decoders = grid("mmr", 4)
+    asked = {"space": space, "queries": queries, "qrels": qrels, "k": 5, "metrics": ("recall", "ilad")}
+    store = tmp_path / "cells.db"
+    assert held(decoders, **asked, store=store) == ([], 4)
+    done = list(engine.sweep(decoders[:3], **asked, store=store))
+    found, missing = held(decoders, **asked, store=store)
+    assert [p.digest for p in found] == [p.digest for p in done] and missing == 1
+    assert held(decoders, **asked | {"k": 4}, store=store) == ([], 4)
+
+
+def test_embedded_reads_and_never_embeds(demo):
+    texts_ = ["never seen before", "nor this"]
+    assert embedded(engine.Queries.of(texts_)) is None
+    made = engine.embed(engine.Queries.of(texts_))
+    assert embedded(engine.Queries.of(texts_)) == made
+
+
+def test_a_sample_is_the_same_every_time():
+    queries = engine.Queries(tuple("abcdefgh"), tuple("ABCDEFGH"))
+    some = queries.sample(3)
+    assert len(some) == 3 and some == queries.sample(3) and list(some.ids) == sorted(some.ids)
+    assert queries.sample(8) is queries and queries.sample(3, seed=1) != some
