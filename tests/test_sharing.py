@@ -247,6 +247,7 @@ def test_a_question_that_this_corpus_does_not_have_is_said():
     assert "is not among" not in texts(app)
     app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
     assert "no split is called 'nosuch'" in texts(app)
+    assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
 
 
 def test_a_link_made_on_other_content_names_both_fingerprints(demo):

@@ -145,7 +145,7 @@ def _one(picked: Snapshot) -> None:
         f"{picked.corpus}, fingerprint {picked.vectors[:8]} · Frontier {picked.frontier}"
     )
     with st.container(horizontal=True):
-        if st.button("Open", key="snapshot.open", help="Show this state again"):
+        if st.button("Open snapshot", key="snapshot.open", help="Show this state again"):
             reopen(dict(picked.state))
             st.rerun()
         with st.popover("Rename"):

@@ -38,17 +38,22 @@ def current(loaded: Loaded) -> State:
 
 def apply(shown: State, loaded: Loaded) -> list[str]:
     """Set the controls to a state, before they are drawn; returns what could not be set, with the fix."""
-    told = question.pose(loaded, shown.way, shown.split, shown.asked) if shown.way else None
+    # It draws with what others need not load.
+    from dashboard.explore.compare import VIEWS
+
+    told = [question.pose(loaded, shown.way, shown.split, shown.asked)] if shown.way else []
     st.session_state[setting.K_KEY] = shown.k
     st.session_state[setting.POOL_KEY] = shown.pool
     for stage in shown.decoders:
         put(stage, setting.PREFIX)
     st.session_state[setting.DECODERS] = [stage.spec.name for stage in shown.decoders]
-    if shown.view:
+    if shown.view in VIEWS:
         st.session_state[setting.VIEW] = shown.view
     else:
         st.session_state.pop(setting.VIEW, None)
-    return [told] if told else []
+        if shown.view:
+            told.append(f"no view is called {shown.view!r}; there are {', '.join(VIEWS)}: {next(iter(VIEWS))} is shown")
+    return [why for why in told if why]
 
 
 def reopen(params: dict[str, str]) -> None:
