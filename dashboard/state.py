@@ -288,13 +288,14 @@ def _warm(chosen: Source, job: Job) -> None:
     load = loading(chosen)
     while load.running and not job.stop.is_set():
         load.join(0.2)
-    if load.result is None or load.result.space.embeddings.encoder is None or job.stop.is_set():
+    if load.result is None or job.stop.is_set():
         return
     import engine
     from engine.stages import methods
 
     ref = load.result.space.embeddings.encoder
-    engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
+    if ref is not None:
+        engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
     for spec in methods("selector").values():
         if not job.stop.is_set():
             spec.cls.warm()
