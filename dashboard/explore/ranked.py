@@ -58,7 +58,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             with place:
                 _set(loaded, asked, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
     with panel:
-        reading.show(loaded, asked, {name: answers[name] for name in shown}, baseline)
+        reading.show(loaded, asked, {name: answers[name] for name in shown})
 
 
 def _set(loaded: Loaded, asked: Asked, answer: Answer, baseline: Answer, width: int) -> None:

@@ -16,7 +16,7 @@ from engine.values import showable
 from engine.views import Why, places, reasons, why
 
 HEIGHT = 170
-"""Of the panel: it is always there and always as high, so that nothing below jumps at a click."""
+"""Of the panel: as high for every document, so that nothing below jumps from click to click."""
 TEXT_HEIGHT, TABLE_HEIGHT, HEAD_HEIGHT = 64, 136, 38
 MOST_READ = 20_000
 """Characters of a document that are shown."""
@@ -37,22 +37,21 @@ def read(loaded: Loaded, asked: Asked, row: int) -> None:
     st.session_state[KEY] = Opened(loaded.space.corpus.digest, asked.text, row)
 
 
-def opened(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> int | None:
-    """The document that was opened last for this question, else the baseline's first; None if there is none."""
+def opened(loaded: Loaded, asked: Asked) -> int | None:
+    """The document that was opened last for this question, None before one was."""
     last: Opened | None = st.session_state.get(KEY)
     if last is not None and (last.corpus, last.query) == (loaded.space.corpus.digest, asked.text):
         return last.row
-    first = answers[baseline].ranking.index[0, 0].item()
-    return first if first >= 0 else None
+    return None
 
 
-def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
-    """The panel for the document that was opened last."""
-    row = opened(loaded, asked, answers, baseline)
+def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
+    """The panel for the document that was opened last; a line before one was, so that the sets stand high."""
+    row = opened(loaded, asked)
+    if row is None:
+        st.caption("Click a row to read the document, and why each decoder has it or not.")
+        return
     with st.container(border=True, height=HEIGHT, key="reading.panel"):
-        if row is None:
-            st.caption("Nothing was retrieved: there is no document to read.")
-            return
         space = loaded.space
         with turn():
             place = places(space, asked.vector, [row])[0]
