@@ -123,6 +123,10 @@ class Server:
                 time.sleep(0.2)
         raise RuntimeError("the server did not answer")
 
+    def runs(self) -> int:
+        """How many script runs have ended."""
+        return self.times.read_text(encoding="utf-8").count("\n")
+
     def last_run(self) -> float:
         """Milliseconds that the last script run took, Streamlit's own part with it."""
         return float(self.times.read_text(encoding="utf-8").splitlines()[-1])
