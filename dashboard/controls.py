@@ -7,7 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.params import Choice, Flag, Param, Real, Whole, form_of, values_of
+from engine.errors import ParamError
+from engine.params import Choice, Flag, Param, Real, Text, Whole, form_of, values_of
 from engine.stages import Spec, Stage
 
 MORE_WIDTH = 110
@@ -25,6 +26,8 @@ def control(param: Param, key: str) -> Any:
             return st.selectbox(label, param.options, param.options.index(param.default), **kept)
         case Flag():
             return st.toggle(label, param.default, **kept)
+        case Text():
+            return _legible(param, st.text_input(label, param.default, max_chars=param.longest, **kept))
         case Real(scale="log"):
             stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
             return st.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **kept)
@@ -44,6 +47,16 @@ def control(param: Param, key: str) -> Any:
                 placeholder=param.unset,
                 **kept,
             )
+
+
+def _legible(param: Param, value: Any) -> Any:
+    """The value of a widget; a field of text that was emptied, or holds no line of text, stands for the default."""
+    if not isinstance(param, Text):
+        return value
+    try:
+        return param.check(value)
+    except ParamError:
+        return param.default
 
 
 def _reach(param: Param, key: str) -> tuple[Any, Any]:
@@ -120,5 +133,5 @@ def stage_of(spec: Spec, key: str) -> Stage:
         shape, form = form_of(param, values)
         own = ".".join(filter(None, [key_of(spec, key, param.name), shape]))
         if param.needs is None or values.get(param.needs[0], param.needs[1]) == param.needs[1]:
-            values[param.name] = st.session_state.get(own, form.default)
+            values[param.name] = _legible(form, st.session_state.get(own, form.default))
     return spec.cls(**values)

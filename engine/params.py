@@ -239,7 +239,34 @@ class Flag(Declared):
         return ("maybe", 1, None)
 
 
-Param = Real | Whole | Choice | Flag
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Declared):
+    """A line of text that is not blank, a name or a path, at most `longest` characters; white space around it goes."""
+
+    longest: int = 300
+    type = str
+
+    @property
+    def domain(self) -> str:
+        return f"a line of 1 to {self.longest} characters"
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str) or not value.strip().isprintable() or not 0 < len(value.strip()) <= self.longest:
+            raise self.refuse(value)
+        return value.strip()
+
+    parse = check
+
+    def grid(self, points: int) -> tuple[str, ...]:
+        """The default: nobody can list the others."""
+        return (self.default,)
+
+    def outside(self) -> tuple[Any, ...]:
+        """Values that must be refused."""
+        return ("", " ", "two\nlines", "x" * (self.longest + 1), 1, None)
+
+
+Param = Real | Whole | Choice | Flag | Text
 
 
 def declare(param: Param) -> Any:

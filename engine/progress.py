@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 Progress = Callable[[int, int, str], None]
@@ -15,6 +17,27 @@ class Stop(Protocol):
     """What long work asks between steps whether to end: a threading.Event, for example."""
 
     def is_set(self) -> bool: ...
+
+
+_WATCHER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("watcher", default=(None, None))
+
+
+@contextmanager
+def watched(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
+    """Inside, stages whose work is long tell `progress` how far it is, and end with Cancelled once `stop` is set.
+
+    It holds for the thread that entered it. Most stages are too quick to look.
+    """
+    token = _WATCHER.set((progress, stop))
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def watcher() -> tuple[Progress | None, Stop | None]:
+    """Whom long work inside a stage tells, and what it asks whether to end: None where nobody watches."""
+    return _WATCHER.get()
 
 
 class Eta:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.errors import DataError
 from engine.matrix import Matrix
+from engine.parts import Parts
 from engine.values import Corpus, Embeddings
 
 
@@ -41,10 +42,17 @@ class Space:
     """A corpus and its embeddings on one device.
 
     corpus, embeddings: with the same ids in the same order; device: a torch device or None for the GPU where there
-    is one. Raises DataError where ids differ, the corpus is empty or a vector is not finite.
+    is one; parts: several vectors a document, ids "id#0", "id#1" …, for scorers that take them, where they are not to
+    be made of the texts. Raises DataError where ids differ, the corpus is empty or a vector is not finite.
     """
 
-    def __init__(self, corpus: Corpus, embeddings: Embeddings, device: str | torch.device | None = None) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        embeddings: Embeddings,
+        device: str | torch.device | None = None,
+        parts: Embeddings | None = None,
+    ) -> None:
         if corpus.ids != embeddings.ids:
             raise DataError(
                 f"the embeddings are not of this corpus: {len(corpus)} documents, {len(embeddings)} vectors, "
@@ -54,12 +62,20 @@ class Space:
         self.embeddings = embeddings
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
+        self.parts = None if parts is None else self._parts(parts)
+        self._given = parts
         self._derived: OrderedDict[Hashable, Any] = OrderedDict()
         self._deriving = threading.RLock()
 
     def __reduce__(self) -> tuple:
         # What is derived is derived again, on whatever machine it goes to.
-        return Space, (self.corpus, self.embeddings, str(self.device))
+        return Space, (self.corpus, self.embeddings, str(self.device), self._given)
+
+    def _parts(self, given: Embeddings) -> Parts:
+        if given.dimension != self.vectors.shape[1]:
+            raise DataError(f"parts must have the corpus's dimension, {self.vectors.shape[1]}; got {given.dimension}")
+        Matrix(given.vectors, "parts")
+        return Parts.of(given, self.corpus, self.vectors)
 
     def __len__(self) -> int:
         return len(self.corpus)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from instances import problem
+from tiny_models import tiny_cross_encoder
 
 import engine
+from engine.decoder import query_batch
 from engine.params import parsed, values_of
-from engine.space import QueryBatch
-from engine.values import Corpus, Embeddings, EncoderRef
+from engine.values import Corpus
 
 SELECTORS = engine.methods("selector")
 SCORERS = engine.methods("scorer")
@@ -132,19 +133,30 @@ def test_first_pick_is_the_most_relevant(name):
             assert torch.equal(engine.select(name, rows, queries, k=1, **params).index, best)
 
 
-@each_scorer
-def test_scores_of_some_rows_are_those_of_all(name):
-    vectors, queries = problem("random", 8, n=20, d=6)
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A small space, queries with texts, and what scorers need of the world: a tiny model."""
     words = ["array", "sort", "sum", "mean", "axis"]
     corpus = Corpus(tuple(map(str, range(20))), tuple(f"{words[i % 5]} {words[i % 3]} {i}" for i in range(20)))
-    space = engine.Space(corpus, Embeddings(torch.tensor(vectors), corpus.ids, EncoderRef("none", "", "float32")))
-    batch = QueryBatch(("a", "b", "c"), torch.tensor(queries).to(space.device), ("sort", "mean axis", "sum"))
+    space = engine.Space(corpus, engine.embed(corpus))
+    given = {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}
+    return space, query_batch(space, ["sort", "mean axis", "sum"]), given
+
+
+@each_scorer
+def test_scores_of_some_rows_are_those_of_all(name, scored):
+    space, batch, given = scored
+    before = space.vectors.clone(), batch.vectors.clone()
+    rows = torch.tensor([[1, 5, 19], [0, 2, 3], [7, 8, 9]], device=space.device)
     for params in settings(name):
-        stage = engine.make(name, **params)
+        stage = engine.make(name, **{**params, **given.get(name, {})})
         scores = stage.score(space, batch)
         assert scores.shape == (3, 20) and torch.isfinite(scores).all()
-        rows = torch.tensor([[1, 5, 19], [0, 2, 3], [7, 8, 9]], device=space.device)
+        assert scores.dtype == space.vectors.dtype and torch.equal(scores, stage.score(space, batch))
         assert torch.allclose(stage.score(space, batch, rows), scores.gather(1, rows), atol=1e-5)
+        for b in range(3):
+            assert torch.allclose(stage.score(space, batch.block(b, b + 1))[0], scores[b], atol=1e-6)
+    assert torch.equal(space.vectors, before[0]) and torch.equal(batch.vectors, before[1])
 
 
 @each_param

@@ -173,7 +173,7 @@ def device_of(device: str | None) -> str:
 def _model(source: Source, device: str, dtype: Dtype) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    with _quiet():
+    with quiet():
         try:
             model = SentenceTransformer(
                 str(source.folder),
@@ -192,7 +192,7 @@ def _model(source: Source, device: str, dtype: Dtype) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress bars and load reports of the libraries inside; the user's own settings afterwards."""
     from huggingface_hub.utils import are_progress_bars_disabled
     from transformers.utils import logging as transformers_logging

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import Cancelled, FrontierError, ParamError
 from engine.evaluation.sweep import grid
-from engine.params import Choice, Flag, Param, Real, Whole, checked, form_of, sweep_values, values_of
+from engine.params import Choice, Flag, Param, Real, Text, Whole, checked, form_of, sweep_values, values_of
 from engine.progress import Stop
 from engine.stages import Selector, Spec, make
 
@@ -150,7 +150,7 @@ def _suggested(settings: Settings, trial: Any, param: Param) -> Any:
 
 def _starts(param: Param, values: Sequence[Any]) -> bool:
     """Whether a search over the parameter can start at its default."""
-    if isinstance(param, Choice | Flag) or (isinstance(param, Whole) and param.unset):
+    if isinstance(param, Choice | Flag | Text) or (isinstance(param, Whole) and param.unset):
         return param.default in values
     low, high = param.span
     return low <= param.default <= high

@@ -1,0 +1,101 @@
+"""Documents cut into overlapping windows of words, so that length can be varied on any corpus."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.errors import DataError
+from engine.params import Real, Whole
+from engine.parts import part_id, split_id
+from engine.values import Corpus, Qrels
+
+WORDS = Whole(
+    default=100,
+    low=1,
+    comfortable=(20, 400),
+    symbol="w",
+    name="words",
+    help="How many words a passage has, its title not counted.",
+)
+OVERLAP = Real(
+    default=0.25,
+    low=0.0,
+    high=0.9,
+    symbol="o",
+    name="overlap",
+    help="Which share of a passage the next one repeats.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Passages:
+    """A corpus of passages and where each comes from.
+
+    corpus: the passages, document by document, ids as `part_id` makes them ("id#3" is the fourth passage of "id");
+    documents: (p,) int64, the row of each one's document in the corpus that was cut.
+    """
+
+    corpus: Corpus
+    documents: Tensor
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def spread(self, qrels: Qrels) -> Qrels:
+        """Judgements of documents as judgements of passages: each has its document's grade."""
+        of: dict[str, list[str]] = {}
+        for passage in self.corpus.ids:
+            of.setdefault(split_id(passage)[0], []).append(passage)
+        return Qrels(
+            {
+                query: {passage: grade for doc, grade in grades.items() for passage in of.get(doc, ())}
+                for query, grades in qrels.grades.items()
+            }
+        )
+
+
+def lift(qrels: Qrels) -> Qrels:
+    """Judgements of passages as judgements of their documents: each has its best passage's grade."""
+    lifted: dict[str, dict[str, int]] = {}
+    for query, grades in qrels.grades.items():
+        best = lifted.setdefault(query, {})
+        for passage, grade in grades.items():
+            doc = split_id(passage)[0]
+            best[doc] = max(grade, best.get(doc, grade))
+    return Qrels(lifted)
+
+
+def cut(corpus: Corpus, words: int = WORDS.default, overlap: float = OVERLAP.default) -> Passages:
+    """Every document as windows of `words` words, each of which repeats the share `overlap` of the one before.
+
+    A word is what stands between white space. A passage keeps its document's title, and the text between its first and
+    its last word as it was; a document of at most `words` words stays whole, one without a word too. The last window
+    may be shorter. A passage's id depends on its document and its place there only. Raises ParamError for values
+    outside their ranges, DataError for a corpus without documents.
+    """
+    words, overlap = WORDS.check(words), OVERLAP.check(overlap)
+    if not len(corpus):
+        raise DataError("there is nothing to cut: the corpus has no documents")
+    step = max(1, round(words * (1 - overlap)))
+    ids, texts, titles, documents = [], [], [], []
+    for row, (doc, text, title) in enumerate(zip(corpus.ids, corpus.texts, corpus.titles, strict=True)):
+        for number, window in enumerate(_windows(text, words, step)):
+            ids.append(part_id(doc, number))
+            texts.append(window)
+            titles.append(title)
+            documents.append(row)
+    name = f"{corpus.name}, passages of {words} words"
+    return Passages(Corpus(tuple(ids), tuple(texts), tuple(titles), name), torch.tensor(documents))
+
+
+def _windows(text: str, words: int, step: int) -> list[str]:
+    spans = [word.span() for word in re.finditer(r"\S+", text)]
+    if len(spans) <= words:
+        return [text]
+    # One that ended where the text ends is the last: another would only repeat.
+    starts = range(0, len(spans) - words + step, step)
+    return [text[spans[at][0] : spans[min(at + words, len(spans)) - 1][1]] for at in starts]

@@ -1,0 +1,75 @@
+"""max_sim: max_j ⟨q, d_j⟩, several vectors a document and one a query; Luan et al. 2021, §3."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from engine.data.encoders import embed
+from engine.data.passages import OVERLAP, WORDS, cut
+from engine.errors import DataError
+from engine.params import Whole, declare
+from engine.parts import Parts
+from engine.progress import watcher
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer, register
+
+
+@register(
+    "max_sim",
+    title="Multi-vector (max)",
+    paper="Luan et al. 2021",
+    equation=r"r_i = \max_{j\le m} u_{ij}\cdot v",
+    cost="m·n·d, memory m times that of one vector",
+    order=30,
+)
+@dataclass(frozen=True)
+class MaxSim(Scorer):
+    """The best inner product among the vectors of a document's passages; the index is m vectors a document.
+
+    The passages are embedded by the corpus's own encoder the first time, and cached. A space that was given several
+    vectors a document (`parts`) uses those: then `length` and `overlap` do not count.
+    """
+
+    # Not called "words": a scorer that has words reads the queries' texts.
+    length: int = declare(WORDS)
+    overlap: float = declare(OVERLAP)
+    most: int | None = declare(
+        Whole(
+            default=None,
+            low=1,
+            comfortable=(1, 16),
+            unset="all of them",
+            symbol="m",
+            help="At most so many vectors a document, its first ones.",
+            source="§3",
+        )
+    )
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n), or (B, m) for given rows. Raises DataError for a space whose vectors came without an encoder."""
+        return self.index(space).best(queries.vectors, rows).to(space.vectors.dtype)
+
+    def index(self, space: Space) -> Parts:
+        """The vectors that are searched; `per_document` is how many a document has, `bytes` what they take."""
+        whole = space.parts or space.derived(("max_sim", self.length, self.overlap), lambda: self._embedded(space))
+        if self.most is None:
+            return whole
+        key = ("max_sim", None if space.parts else (self.length, self.overlap), self.most)
+        return space.derived(key, lambda: whole.first(self.most))
+
+    def _embedded(self, space: Space) -> Parts:
+        encoder = space.embeddings.encoder
+        if encoder is None:
+            raise DataError(
+                "max_sim embeds passages with the corpus's own encoder, and this corpus came with its own vectors; "
+                "embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts"
+            )
+        passages = cut(space.corpus, self.length, self.overlap)
+        progress, stop = watcher()
+        found = embed(passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
+        if found.encoder.digest != encoder.digest or found.dimension != space.embeddings.dimension:
+            raise DataError(
+                f"max_sim needs the encoder that embedded the corpus, {encoder.name} (weights {encoder.digest[:8]}); "
+                f"what is called so now has other weights ({found.encoder.digest[:8]}): embed the corpus again"
+            )
+        return Parts(found.vectors.to(space.device, space.vectors.dtype), passages.documents.to(space.device))

@@ -1,0 +1,132 @@
+"""random_projection: ⟨Aq, Ad⟩, a random A over bags of words; Luan et al. 2021, §2."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from engine.params import Choice, Real, Whole, declare
+from engine.solvers.bag_of_words import K1, B, BagOfWords
+from engine.solvers.steady_products import steady_products
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer, register
+
+BLOCK_WORDS = 64
+"""So many columns of A are drawn from one seed: few enough for a query's words, enough for the generator."""
+HELD_NUMBERS = 1 << 22
+"""How many entries of A are held at a time."""
+
+
+@register(
+    "random_projection",
+    title="Random projection",
+    paper="Luan et al. 2021",
+    equation=r"r_i = (A d_i)\cdot(A q)",
+    cost="n·k",
+    order=60,
+)
+@dataclass(frozen=True)
+class RandomProjection(Scorer):
+    """BM25 or boolean scores, as far as k random dimensions hold them."""
+
+    words: ClassVar[bool] = True
+
+    dimension: int = declare(
+        Whole(
+            default=768,
+            low=1,
+            high=65536,
+            comfortable=(32, 4096),
+            symbol="k",
+            help="Dimensions of the projection: the error falls as 1/√k.",
+            source="§2.1",
+        )
+    )
+    matrix: str = declare(
+        Choice(
+            default="rademacher",
+            options=("rademacher", "gaussian"),
+            symbol="A",
+            help="Entries ±1/√k with equal chance, or normal with variance 1/k.",
+            source="§2.1",
+        )
+    )
+    weighting: str = declare(
+        Choice(
+            default="bm25",
+            options=("bm25", "boolean"),
+            symbol="d",
+            help="What is projected: BM25's weights, or which words occur.",
+            source="§2.2",
+        )
+    )
+    k1: float = declare(
+        Real(
+            default=K1,
+            low=0.0,
+            comfortable=(0.0, 3.0),
+            symbol="k1",
+            help="How slowly repetitions of a word stop counting.",
+            needs=("weighting", "bm25"),
+            advanced=True,
+        )
+    )
+    b: float = declare(
+        Real(
+            default=B,
+            low=0.0,
+            high=1.0,
+            symbol="b",
+            help="How much long documents are held against them.",
+            needs=("weighting", "bm25"),
+            advanced=True,
+        )
+    )
+    seed: int = declare(
+        Whole(
+            default=0,
+            low=0,
+            high=2**31 - 1,
+            comfortable=(0, 9),
+            symbol="seed",
+            help="Which random matrix is drawn.",
+            advanced=True,
+        )
+    )
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
+        bag = space.derived("bag of words", lambda: BagOfWords(space.corpus.passages))
+        index = space.derived(("random_projection", self), lambda: self._projected(self._weights(bag)).to(space.device))
+        counts = bag.of(queries.texts)
+        asked = bag.boolean(counts) if self.weighting == "boolean" else counts
+        points = self._projected(asked, np.float64).to(space.device)
+        return steady_products(index, points, rows).to(space.vectors.dtype)
+
+    def _weights(self, bag: BagOfWords) -> csr_matrix:
+        return bag.boolean(bag.counts) if self.weighting == "boolean" else bag.bm25(self.k1, self.b)
+
+    def _projected(self, weights: csr_matrix, dtype: type = np.float32) -> Tensor:
+        """(n, k) the rows of `weights`, (n, v), times Aᵀ, of which some rows are there at a time."""
+        out = np.zeros((weights.shape[0], self.dimension), dtype)
+        columns = weights.astype(dtype).tocsc()
+        # Of a block in which no row has a word, nothing is drawn: a few queries need a few blocks.
+        used = np.unique(np.flatnonzero(np.diff(columns.indptr)) // BLOCK_WORDS)
+        for at in range(0, len(used), step := max(1, HELD_NUMBERS // (BLOCK_WORDS * self.dimension))):
+            blocks = used[at : at + step]
+            entries = np.concatenate([self._entries(block) for block in blocks]).astype(dtype)
+            own = (blocks[:, None] * BLOCK_WORDS + np.arange(BLOCK_WORDS)).ravel()
+            held = own < weights.shape[1]
+            out += columns[:, own[held]] @ entries[held]
+        return torch.from_numpy(out / dtype(self.dimension**0.5))
+
+    def _entries(self, block: int) -> np.ndarray:
+        """(64, k) rows of √k·Aᵀ: each block from a seed of its own, so that any can be drawn without the others."""
+        draw = np.random.default_rng([self.seed, block])
+        shape = (BLOCK_WORDS, self.dimension)
+        if self.matrix == "gaussian":
+            return draw.standard_normal(shape)
+        return draw.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0

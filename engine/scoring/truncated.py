@@ -1,0 +1,80 @@
+"""truncated: ⟨Aq, Ad⟩, fewer dimensions of the same vectors; Kusupati et al. 2022 (first), Pearson 1901 (pca)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.matrix import CHUNK_NUMBERS
+from engine.params import Choice, Flag, Whole, declare
+from engine.solvers.steady_products import steady_products
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer, register
+
+
+@register(
+    "truncated",
+    title="Fewer dimensions",
+    paper="Kusupati et al. 2022",
+    equation=r"r_i = (A u_i)\cdot(A v)",
+    cost="n·k",
+    order=50,
+)
+@dataclass(frozen=True)
+class Truncated(Scorer):
+    """Inner product of the first k dimensions, or of the k principal ones."""
+
+    dimension: int = declare(
+        Whole(
+            default=128,
+            low=1,
+            comfortable=(8, 512),
+            symbol="k",
+            help="How many dimensions are kept; all, where the vectors have no more.",
+        )
+    )
+    method: str = declare(
+        Choice(
+            default="first",
+            options=("first", "pca"),
+            symbol="A",
+            help="first: the first k, for encoders trained so (Matryoshka); pca: the corpus's k principal axes.",
+        )
+    )
+    renormalise: bool = declare(
+        Flag(default=True, symbol="renormalise", help="Scale the shortened vectors to length 1: cosines are compared.")
+    )
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n), or (B, m) for given rows; k = d without scaling gives the dense score."""
+        index = space.derived(("truncated", self), lambda: self._shortened(space, space.vectors))
+        points = self._shortened(space, queries.vectors)
+        return steady_products(index, points, rows).to(space.vectors.dtype)
+
+    def _shortened(self, space: Space, vectors: Tensor) -> Tensor:
+        """(n, k) the vectors in fewer dimensions; a zero row stays so."""
+        size = min(self.dimension, vectors.shape[1])
+        if self.method == "first":
+            short = vectors[:, :size]
+        else:
+            axes = space.derived(("truncated", "axes"), lambda: principal_axes(space.vectors))[:, :size]
+            # The mean is not taken off: that would add the same to all of a query's scores.
+            step = max(1, CHUNK_NUMBERS // vectors.shape[1])
+            short = torch.cat([(block.double() @ axes).to(vectors.dtype) for block in vectors.split(step)])
+        return torch.nn.functional.normalize(short, dim=1, eps=1e-30) if self.renormalise else short.contiguous()
+
+
+def principal_axes(vectors: Tensor) -> Tensor:
+    """(d, d) float64 unit columns, the eigenvectors of the rows' covariance, the largest eigenvalue first.
+
+    Each one's largest entry is positive, so that a sign is no accident.
+    """
+    step = max(1, CHUNK_NUMBERS // vectors.shape[1])
+    mean = torch.stack([block.double().sum(0) for block in vectors.split(step)]).sum(0) / len(vectors)
+    scatter = vectors.new_zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64)
+    for block in vectors.split(step):
+        centred = block.double() - mean
+        scatter.addmm_(centred.T, centred)
+    axes = torch.linalg.eigh(scatter).eigenvectors.flip(1)
+    largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
+    return axes * torch.where(largest < 0, -1.0, 1.0)

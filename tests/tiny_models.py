@@ -1,0 +1,33 @@
+"""Models small enough to be made in a test, with random weights and no hub."""
+
+from pathlib import Path
+
+import torch
+
+
+def tiny_cross_encoder(folder: Path, labels: int = 1, safe: bool = True, seed: int = 0) -> Path:
+    """A folder that holds a two-layer BERT cross-encoder; safe: in safetensors, else pickled as torch.save does."""
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+
+    letters = list("abcdefghijklmnopqrstuvwxyz0123456789")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    BertTokenizer(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        num_labels=labels,
+        initializer_range=0.4,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = BertForSequenceClassification(config)
+    model.save_pretrained(folder)
+    if not safe:
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+    return folder
