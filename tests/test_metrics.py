@@ -269,7 +269,7 @@ def test_no_queries_at_all():
 def test_available_names_what_can_be_measured():
     qrels, aspects, asked = engine.Qrels({"a": {"d0": 1}}), {"a": {"x": frozenset({"d0"})}}, embedded([[1.0, 0.0, 0.0]])
     assert available() == ("ilad", "redundancy")
-    assert set(available(qrels)) == {*ALL, "redundancy"}
+    assert set(available(qrels)) == {*ALL, "budget_recall", "redundancy"}
     assert set(available(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
     assert set(available(vectors=asked)) == {"ilad", "redundancy", "cos_sum"}
     assert available(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
@@ -308,3 +308,19 @@ def test_aspects_that_change_are_read_again():
     changing["a"]["x"].add("d1")
     changing["a"]["y"] = {"d2"}
     assert arrays.coverage(space, ids, changing, 2).s_recall(np.array([[1, 0]])) == pytest.approx([0.5])
+
+
+def test_recall_in_a_budget_of_words():
+    """Documents count, best first, while they fit together; the first always does."""
+    texts = ["a " * 150, "b " * 250, "c", "d " * 401, "e " * 400]
+    ids = tuple(f"d{i}" for i in range(5))
+    space = engine.Space(engine.Corpus(ids, texts, ("", "", "", "", "")), engine.Embeddings(torch.eye(5), ids), "cpu")
+    qrels = engine.Qrels({q: {"d1": 1, "d2": 1, "d3": 0, "d4": 2} for q in "abcdef"} | {"g": {"d0": 0}})
+    rows = [[0, 1, 2, 4], [0, 2, 1, 4], [3, 2, 1, 4], [4, 2, 1, 0], [2, -1, -1, -1], [-1] * 4, [0, 1, 2, 4]]
+    got = engine.measure(ranking_of(rows), space, list("abcdefg"), qrels, 4, "budget_recall")
+    # 150 + 250 fit exactly and one word more does not; 401 words are read alone, and end it.
+    expected = {"a": 1 / 3, "b": 1 / 3, "c": 0, "d": 1 / 3, "e": 1 / 3, "f": 0}
+    assert got.per_query["budget_recall"] == pytest.approx(expected) and got.left_out == 1
+    # Where all fits, it is the recall.
+    both = engine.measure(ranking_of(rows[4:5]), space, ["a"], qrels, 4, ("budget_recall", "recall")).mean
+    assert both["budget_recall"] == both["recall"]

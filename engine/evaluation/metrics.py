@@ -26,6 +26,8 @@ from engine.values import Embeddings, Qrels, Queries, Ranking
 
 REDUNDANT = 0.9
 """From this cosine on, a document repeats another."""
+BUDGET = 400
+"""How many words a reader takes, best document first."""
 CACHED_NUMBERS = 1 << 19
 """How many numbers of float64 a pass may hold that reads them more than once (4 MiB)."""
 
@@ -127,6 +129,20 @@ def _ndcg(found: Found) -> np.ndarray:
     return _discounted(found.grades) / np.where(ideal > 0, ideal, np.nan)
 
 
+def _budget_recall(found: Found) -> np.ndarray:
+    words = found.space.derived("words a document", lambda: _word_counts(found.space.corpus.passages))
+    there = found.index >= 0
+    used = np.where(there, words[found.index], 0).cumsum(1)
+    # What does not fit ends the reading, but for the first: no budget is too small for one document.
+    read = there & (used <= BUDGET)
+    read[:, 0] = there[:, 0]
+    return (found.hits & read).sum(1) / found.relevant
+
+
+def _word_counts(texts: Sequence[str]) -> np.ndarray:
+    return np.array([len(text.split()) for text in texts])
+
+
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
@@ -134,6 +150,13 @@ METRICS: dict[str, Metric] = {
         Metric("comp", "Comp", "1 if all of rel is in the top-k", "qrels", lambda f: f.hits.sum(1) == f.relevant),
         Metric("ndcg", "nDCG", "Σ grade/log2(rank+1) over the ideal", "qrels", _ndcg),
         Metric("mrr", "MRR", "1 / rank of the first relevant, 0 if none in the top-k", "qrels", _reciprocal_rank),
+        Metric(
+            "budget_recall",
+            f"Recall in {BUDGET} words",
+            f"|rel among the first of the top-k that have {BUDGET} words together| / |rel|; the first always counts",
+            "qrels",
+            _budget_recall,
+        ),
         Metric("precision", "Precision", "|top-k ∩ rel| / k", "qrels", lambda f: f.hits.mean(1)),
         Metric(
             "ilad",

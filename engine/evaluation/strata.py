@@ -1,4 +1,4 @@
-"""The same comparison by kind of query: how many documents are relevant, how long it is, how many aspects it has.
+"""The same comparison by kind of query: how many documents are relevant, how long they and it are, its aspects.
 
 NNN paper, Fig. 4: what a method is worth may depend on how many documents a query needs.
 """
@@ -16,7 +16,7 @@ from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.pairing import shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
 from engine.params import Whole
-from engine.values import Qrels, Queries
+from engine.values import Corpus, Qrels, Queries
 
 GROUPS = Whole(default=5, low=1, high=100, symbol="groups", name="groups", help="How many groups at most.")
 
@@ -50,6 +50,17 @@ def relevant_counts(qrels: Qrels) -> dict[str, int]:
 def word_counts(queries: Queries) -> dict[str, int]:
     """query → its length in words, as spaces part them."""
     return {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)}
+
+
+def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
+    """query → mean length of its relevant documents in words, as spaces part them, rounded; without those that have
+    none in the corpus (sparse-dense paper, Fig. 1 and 4: what passages' length costs)."""
+    found = {}
+    for query in qrels.grades:
+        rows = [corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position]
+        if rows:
+            found[query] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
+    return found
 
 
 def aspect_counts(aspects: Mapping[str, Mapping[str, frozenset[str]]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the papers prove, as numbers that can be checked: the NNN paper's Theorem 1 and Proposition 1, FISTA's bound."""
+"""What the NNN paper proves, as numbers that can be checked: Theorem 1, Proposition 1, FISTA's bound."""
 
 from __future__ import annotations
 

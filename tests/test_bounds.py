@@ -1,0 +1,120 @@
+"""The sparse-dense paper's bounds: by hand, by their laws, against each other, and against measured projections."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+import engine
+from engine import theory
+
+MARGINS = st.floats(0.01, 1.0)
+ERRORS = st.floats(1e-6, 0.99)
+
+
+def test_by_hand():
+    # ε = ½: ε²/2 − ε³/3 = 1/8 − 1/24 = 1/12.
+    assert theory.rate(0.5) == pytest.approx(1 / 12)
+    assert theory.pair_error_bound(240, 0.5) == pytest.approx(4 * math.exp(-10))
+    assert theory.sufficient_dimension(0.5, 4 * math.exp(-10.001)) == 241
+    assert theory.recall_error_bound(240, 0.5, 1000, 10) == pytest.approx(4 * 991 * math.exp(-10))
+    assert theory.recall_dimension(0.5, 0.05, 1000, 10) == math.ceil(24 * math.log(4 * 991 / 0.05))
+    assert theory.simple_dimension(0.5, 0.05) == math.floor(48 * math.log(80)) + 1 == 211
+    assert theory.boolean_margin(2, 4) == pytest.approx(0.25)
+    assert theory.boolean_dimension(2, 4, 0.05) == math.ceil(192 * math.log(80)) == 842
+
+
+def test_the_papers_slope():
+    """ "For β = .05, k* ≤ 8.76 (ε²/2 − ε³/3)⁻¹" (§2.1.3)."""
+    for margin in (0.01, 0.1, 0.7):
+        assert theory.sufficient_dimension(margin, 0.05) * theory.rate(margin) == pytest.approx(8.76, abs=0.18)
+    assert 2 * math.log(80) == pytest.approx(8.76, abs=0.005)
+
+
+@given(MARGINS, ERRORS)
+def test_the_dimension_is_the_smallest_that_the_bound_accepts(margin, error):
+    k = theory.sufficient_dimension(margin, error)
+    assert theory.pair_error_bound(k, margin) <= error * (1 + 1e-9)
+    assert k == 1 or theory.pair_error_bound(k - 1, margin) >= error * (1 - 1e-9)
+
+
+@given(MARGINS, ERRORS, st.integers(1, 10**6), st.integers(0, 10**6))
+def test_the_recall_dimension_is_the_smallest_that_its_bound_accepts(margin, error, rank, more):
+    documents = rank + more
+    k = theory.recall_dimension(margin, error, documents, rank)
+    assert theory.recall_error_bound(k, margin, documents, rank) <= error * (1 + 1e-9)
+    assert theory.recall_error_bound(max(1, k - 1), margin, documents, rank) >= error * (1 - 1e-9)
+    # One rival that must stay below: Lemma 2 is Lemma 1.
+    assert theory.recall_dimension(margin, error, rank, rank) == theory.sufficient_dimension(margin, error) <= k
+
+
+@given(MARGINS, ERRORS)
+def test_corollary_1_follows_from_lemma_1(margin, error):
+    """ε²/6 ≤ ε²/2 − ε³/3 on (0, 1], with equality at 1: what the corollary asks is always enough for the lemma."""
+    assert margin**2 / 6 <= theory.rate(margin) * (1 + 1e-12)
+    assert theory.simple_dimension(margin, error) >= theory.sufficient_dimension(margin, error)
+
+
+@given(st.integers(1, 100), st.integers(1, 5000), ERRORS)
+def test_corollary_2_follows_from_corollary_1(query, document, error):
+    margin = theory.boolean_margin(query, document)
+    # The same number; one is the smallest at it or above, the other the smallest above.
+    difference = theory.simple_dimension(margin, error) - theory.boolean_dimension(query, document, error)
+    assert difference in (0, 1)
+    assert theory.boolean_dimension(query, document, error) >= theory.sufficient_dimension(margin, error)
+
+
+@given(MARGINS, MARGINS, ERRORS, ERRORS)
+def test_more_margin_or_more_error_needs_no_more_dimensions(a, b, x, y):
+    low, high, strict, loose = min(a, b), max(a, b), min(x, y), max(x, y)
+    for needed in (theory.sufficient_dimension, theory.simple_dimension):
+        assert needed(low, loose) >= needed(high, loose)
+        assert needed(low, strict) >= needed(low, loose)
+    assert theory.pair_error_bound(10, low) >= theory.pair_error_bound(10, high) >= theory.pair_error_bound(20, high)
+    assert theory.recall_dimension(low, loose, 50, 1) >= theory.recall_dimension(low, loose, 50, 10)
+    assert theory.recall_dimension(low, loose, 50, 10) <= theory.recall_dimension(low, loose, 500, 10)
+    assert theory.boolean_dimension(3, 10, loose) <= theory.boolean_dimension(4, 10, loose)
+
+
+@given(MARGINS, st.integers(1, 20_000))
+def test_the_bound_is_above_what_a_gaussian_projection_does_in_the_limit(margin, k):
+    """For many dimensions the projected margin is normal, of mean ε and variance (1 + ε²)/k."""
+    assert ndtr(-margin * math.sqrt(k / (1 + margin**2))) <= theory.pair_error_bound(k, margin)
+
+
+def test_no_boolean_pair_is_closer_than_the_bound_says():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        query, first, second = rng.integers(0, 2, (3, 12))
+        if query @ first <= query @ second:
+            continue
+        longest = max(first.sum(), second.sum())
+        least = theory.boolean_margin(int(query.sum()), int(longest))
+        assert theory.margin(query, first, second) >= least - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: theory.pair_error_bound(0, 0.5), r"k must be a whole number in \[1, ∞\); got 0"),
+        (lambda: theory.pair_error_bound(1.5, 0.5), "k must be a whole number"),
+        (lambda: theory.pair_error_bound(8, 0), r"margin \(ε\) must be a number in \(0, 1\]; got 0"),
+        (lambda: theory.pair_error_bound(8, 1.01), r"margin \(ε\) must be a number in \(0, 1\]; got 1.01"),
+        (lambda: theory.sufficient_dimension(0.5, 0), r"error \(β\) must be a number in \(0, 1\); got 0"),
+        (lambda: theory.sufficient_dimension(0.5, 1), r"error \(β\) must be a number in \(0, 1\); got 1"),
+        (lambda: theory.simple_dimension(float("nan"), 0.1), r"margin \(ε\) .* got nan"),
+        (lambda: theory.simple_dimension("much", 0.1), r"margin \(ε\) .* got 'much'"),
+        (lambda: theory.simple_dimension(True, 0.1), r"margin \(ε\) .* got True"),
+        (lambda: theory.recall_dimension(0.5, 0.1, 5, 6), r"rank \(r₀\) must be a whole number in \[1, 5\].* got 6"),
+        (lambda: theory.recall_dimension(0.5, 0.1, 5, 0), r"rank \(r₀\) must be a whole number in \[1, ∞\); got 0"),
+        (lambda: theory.recall_dimension(0.5, 0.1, 0, 1), r"documents \(\|D\|\) must be a whole number in \[1, ∞\)"),
+        (lambda: theory.boolean_dimension(0, 5, 0.1), r"query_words \(L_Q\) must be a whole number in \[1, ∞\); got 0"),
+        (lambda: theory.boolean_dimension(5, -1, 0.1), r"document_words \(L_D\) .* got -1"),
+    ],
+)
+def test_errors_name_argument_range_and_value(call, said):
+    with pytest.raises(engine.ParamError, match=said):
+        call()
