@@ -69,7 +69,7 @@ def _trim() -> Callable[[int], int] | None:
 
 
 _TRIM = _trim()
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 _JOBS: OrderedDict[Source, Job] = OrderedDict()
 _START = Source("numpy-api")
 
@@ -104,7 +104,7 @@ def named(address: Mapping[str, str]) -> Source | None:
 
 def available(wanted: Source) -> Source | None:
     """The corpus that an address may open: a demo, or what this server has been asked to load; and nothing else."""
-    there = [s for s in list(_JOBS) if s.path == wanted.path]
+    there = [s for s, _ in _jobs() if s.path == wanted.path]
     demo = Source(wanted.path) if wanted.path in DEMOS else None
     return wanted if wanted in (*there, demo) else there[-1] if there else demo
 
@@ -153,24 +153,32 @@ def loading(chosen: Source | None = None) -> Job:
         return job
 
 
+def _jobs() -> list[tuple[Source, Job]]:
+    """All that is loaded or on its way, the one used last at the end."""
+    # Even a copy has to wait: a source's hash is Python code, in which threads change places.
+    with _LOCK:
+        return list(_JOBS.items())
+
+
 def others_loading(mine: Source | None) -> list[tuple[Source, Job]]:
     """What is being loaded, by whatever session, other than `mine`."""
-    return [(s, job) for s, job in list(_JOBS.items()) if job.running and s != mine]
+    return [(s, job) for s, job in _jobs() if job.running and s != mine]
 
 
 def known(chosen: Source) -> Job | None:
     """The job that loads or has loaded a corpus, if there is one."""
-    return _JOBS.get(chosen)
+    with _LOCK:
+        return _JOBS.get(chosen)
 
 
 def in_memory() -> list[Loaded]:
     """All corpora that are loaded, the one used last at the end."""
-    return [job.result for job in list(_JOBS.values()) if job.result is not None]
+    return [job.result for _, job in _jobs() if job.result is not None]
 
 
 def sources() -> list[Source]:
     """Where the corpora come from that are loaded or on their way."""
-    return [source for source, job in list(_JOBS.items()) if job.running or job.result is not None]
+    return [source for source, job in _jobs() if job.running or job.result is not None]
 
 
 def variants(loaded: Loaded) -> list[Loaded]:

@@ -7,6 +7,7 @@ sweeps and links all name values by it.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -112,6 +113,11 @@ class Queries(ByDigest):
     def position(self) -> dict[str, int]:
         """The row of an id."""
         return {query: row for row, query in enumerate(self.ids)}
+
+    @cached_property
+    def counted(self) -> Counter[str]:
+        """How many queries have a text."""
+        return Counter(self.texts)
 
     def only(self, ids: Iterable[str]) -> Queries:
         """The queries among `ids`, in their own order."""

@@ -101,6 +101,7 @@ def column(page, table, name):
             const grid = document.querySelectorAll('[data-testid=stDataFrame] table')[table];
             const heads = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim());
             const at = heads.indexOf(name);
+            if (at < 0) return [];
             return [...grid.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
         }""",
         [table, name],
@@ -120,7 +121,7 @@ def until(page, condition):
         try:
             if condition():
                 return
-        except (ValueError, AssertionError):
+        except (ValueError, AssertionError, LookupError):
             pass
         page.wait_for_timeout(100)
     pytest.fail("the page never came to show it")

@@ -229,14 +229,15 @@ def test_a_clicked_cell_opens_both_documents(loaded):
     asked = asked_of(loaded)
     answers = answered(loaded, asked, ["top_k", "nnn"])
     rows = views.redundancy(loaded.space, answers["nnn"].ranking).rows
-    app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.picked": Picked(f"{rows[2]}:{rows[0]}")})
+    clicked = Picked(f"{rows[2]}:{rows[0]}", clicks=1)
+    app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.picked": clicked})
     assert {loaded.space.corpus.texts[row] for row in (rows[2], rows[0])} <= {t.value for t in app.text}
     (made,) = table(app, "B")
     assert (made["A"][1], made["B"][1]) == (3, 1)
     value = float(loaded.space.vectors[rows[2]].double() @ loaded.space.vectors[rows[0]].double())
     assert f"similarity of A and B: {value:.4f}" in [c.value for c in app.caption]
     for bad in ("1:999", "x:y", "3", "1:2:3", ""):
-        app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad)})
+        app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
         closest = max((views.redundancy(loaded.space, a.ranking) for a in answers.values()), key=lambda r: r.most)
         assert {loaded.space.corpus.texts[row] for row in closest.closest} <= {t.value for t in app.text}
 

@@ -72,10 +72,12 @@ def test_what_was_pointed_at_is_remembered_until_it_changes(monkeypatch):
     session["c"] = {"clicked": None, "selected": ["1", "2"]}
     live_plot._remember("c", "clicked")
     live_plot._remember("c", "selected")
-    assert live_plot.picked("c") == Picked("5", ("1", "2"))
+    assert live_plot.picked("c") == Picked("5", ("1", "2"), clicks=1)
     session["c"] = {"selected": []}
     live_plot._remember("c", "selected")
-    assert live_plot.picked("c") == Picked("5")
+    session["c"] |= {"clicked": "5"}
+    live_plot._remember("c", "clicked")
+    assert live_plot.picked("c") == Picked("5", clicks=2), "the same point clicked again is another click"
 
 
 def test_without_its_server_there_is_no_live_plot(monkeypatch):

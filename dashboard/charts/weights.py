@@ -45,7 +45,8 @@ def weights_figure(
             marker={"size": 4},
             opacity=1 if chosen else 0.7,
             name=label,
-            hovertemplate=f"{label}<br>λ₁ %{{x:.4g}}<br>w %{{y:.4f}}<extra></extra>",
+            hovertext=[label] * len(line.l1),
+            hovertemplate="%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>",
         )
     if given:
         figure.add_scatter(

@@ -116,6 +116,7 @@ class Chart {
         await this.once(this.component.data);
       }
     } catch (error) {
+      this.means = undefined; // the plot is gone with what was in it
       this.div.textContent = `This chart cannot be drawn: ${error.message}`;
     } finally {
       this.drawing = false;

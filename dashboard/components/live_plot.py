@@ -42,12 +42,14 @@ class Picked:
     """What a person pointed at, as the ids in the traces' customdata.
 
     clicked: the point clicked last, None before the first click; selected: those inside the last lasso or box, () for
-    none; hovered: the point under the mouse, where it was asked for.
+    none; hovered: the point under the mouse, where it was asked for; clicks: how many there have been, as the same one
+    may be clicked again.
     """
 
     clicked: str | None = None
     selected: tuple[str, ...] = ()
     hovered: str | None = None
+    clicks: int = 0
 
 
 def plot(
@@ -117,7 +119,9 @@ def _remember(key: str, name: str) -> None:
         value = tuple(value or ())
     elif value is None:
         return
-    st.session_state[f"{key}.picked"] = replace(picked(key), **{name: value})
+    before = picked(key)
+    clicks = before.clicks + (name == "clicked")
+    st.session_state[f"{key}.picked"] = replace(before, **{name: value}, clicks=clicks)
 
 
 def _component() -> Any:
@@ -163,7 +167,8 @@ def _selected(key: str) -> None:
     if drawn or not found:
         now = replace(picked(key), selected=found)
     else:
-        now = replace(picked(key), clicked=found[0], selected=())
+        before = picked(key)
+        now = replace(before, clicked=found[0], selected=(), clicks=before.clicks + 1)
     st.session_state[f"{key}.picked"] = now
 
 

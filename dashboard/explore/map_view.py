@@ -23,6 +23,7 @@ from dashboard.state import Loaded
 from engine import maps
 from engine.evaluation.tables import as_csv
 from engine.stages import methods
+from engine.values import showable
 
 WAYS = {"t-SNE": "tsne", "PCA": "pca"}
 WAY, HOVER = "map.way", "map.hover"
@@ -127,7 +128,7 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
     clicked = _row(loaded, picked(_chart(loaded)).clicked)
     near = [] if clicked is None else [row for row, _ in _near(loaded, clicked)]
     wanted = sorted({*judged, *(row for own in sets.values() for row in own), *near} | {clicked} - {None})
-    place = dict(zip(wanted, maps.positions(layout, loaded.space, wanted), strict=True))
+    place = _places(loaded, layout, wanted)
 
     def marks(rows: list[int]) -> Marks:
         xy = np.array([place[row] for row in rows], dtype=float).reshape(-1, 2)
@@ -157,6 +158,15 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
         file="map",
         label="Map of the corpus",
     )
+
+
+def _places(loaded: Loaded, layout: maps.Layout, wanted: list[int]) -> dict[int, np.ndarray]:
+    """Where documents lie; those that a sampled map lacks are placed once."""
+    known: dict[int, np.ndarray] = st.session_state.setdefault(f"places.{layout.digest}", {})
+    if missing := [row for row in wanted if row not in known]:
+        with jobs.turn():
+            known |= dict(zip(missing, maps.positions(layout, loaded.space, missing), strict=True))
+    return known
 
 
 def _query_place(loaded: Loaded, asked: Asked, layout: maps.Layout) -> np.ndarray:
@@ -194,7 +204,7 @@ def _near(loaded: Loaded, row: int) -> list[tuple[int, float]]:
 
 def _name(loaded: Loaded, row: int) -> str:
     corpus = loaded.space.corpus
-    return corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row]
+    return showable(corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row])
 
 
 def _said(layout: maps.Layout, kept: float) -> str:
@@ -204,8 +214,8 @@ def _said(layout: maps.Layout, kept: float) -> str:
     more = "; retrieved ones are always shown" if layout.sampled else ""
     how = "PCA" if layout.perplexity is None else f"t-SNE, perplexity {layout.perplexity:g}, seed {layout.seed}"
     return (
-        f"{how}: {size}{more}. Of a document's {NEAREST} nearest in the embedding space {kept:.0%} are among its "
-        f"{NEAREST} nearest here; distances between clusters mean little. Symbols of later decoders are larger."
+        f"{how}: {size}{more}. Of a document's up to {NEAREST} nearest in the embedding space {kept:.0%} are among "
+        f"as many here; distances between clusters mean little. Symbols of later decoders are larger."
     )
 
 
@@ -224,8 +234,8 @@ def _pointed_at(loaded: Loaded, drawn: Picked) -> None:
         return
     corpus = loaded.space.corpus
     with st.container(border=True, height=170, gap="xxsmall"):
-        st.text(corpus.ids[row])
-        st.text(corpus.passages[row] or "(no text)")
+        st.text(showable(corpus.ids[row]))
+        st.text(showable(corpus.passages[row]) or "(no text)")
     found = _near(loaded, row)
     st.caption(f"The {len(found)} nearest in the embedding space")
     st.dataframe(
@@ -241,12 +251,14 @@ def _pointed_at(loaded: Loaded, drawn: Picked) -> None:
 def _inside(loaded: Loaded, rows: list[int]) -> None:
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
-    table = pd.DataFrame({"id": [corpus.ids[row] for row in rows], "Document": [_name(loaded, row) for row in rows]})
+    ids = [showable(corpus.ids[row]) for row in rows]
+    table = pd.DataFrame({"id": ids, "Document": [_name(loaded, row) for row in rows]})
     st.dataframe(table.head(SHOWN), hide_index=True, height=400)
     if len(rows) > SHOWN:
         st.caption(f"The first {SHOWN} are listed.")
-    ids = "".join(f"{corpus.ids[row]}\n" for row in rows)
     with st.container(horizontal=True):
-        st.download_button("Ids (.txt)", ids, "documents.ids.txt", "text/plain", key="map.ids")
-        whole = pd.DataFrame({"id": table["id"], "text": [corpus.passages[row] for row in rows]})
+        st.download_button(
+            "Ids (.txt)", "".join(f"{ident}\n" for ident in ids), "documents.ids.txt", "text/plain", key="map.ids"
+        )
+        whole = pd.DataFrame({"id": table["id"], "text": [showable(corpus.passages[row]) for row in rows]})
         st.download_button("Ids and texts (.csv)", lambda: as_csv(whole), "documents.csv", "text/csv", key="map.csv")

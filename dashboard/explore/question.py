@@ -13,7 +13,7 @@ from dashboard.controls import control
 from dashboard.state import Loaded
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
-from engine.values import Qrels, showable
+from engine.values import Qrels, Queries, showable
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
 MOST_LISTED = 20_000
@@ -35,6 +35,11 @@ class Asked:
     def judged(self) -> bool:
         """Whether Recall exists for it."""
         return self.qrels is not None and bool(self.qrels.relevant(self.id))
+
+
+def most_asked(loaded: Loaded) -> int:
+    """The largest k that means anything on a corpus: an address may hold any."""
+    return max(len(loaded.space), SET_SIZE.span[1])
 
 
 def ways_of(loaded: Loaded) -> list[str]:
@@ -111,7 +116,7 @@ def ask(loaded: Loaded) -> Asked | None:
         st.error("The query cannot be embedded.", icon=":material/error:")
         st.text(str(error))
         found = None
-    k = control(SET_SIZE, "k")
+    k = min(control(SET_SIZE, "k"), most_asked(loaded))
     depth = control(POOL, "pool")
     if found is None:
         return None
@@ -131,7 +136,7 @@ def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None]
         f"{len(queries):,} queries",
         range(min(len(queries), MOST_LISTED)),
         key=f"query.{key}.{split}",
-        format_func=lambda i: showable(queries.texts[i]),
+        format_func=lambda i: _told_apart(queries, i),
         persist_state="session",
     )
     qrels = dataset.qrels[split] if split else None
@@ -141,6 +146,12 @@ def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None]
     else:
         vector = _embedded(loaded, queries.texts[at])
     return query, queries.texts[at], vector, qrels
+
+
+def _told_apart(queries: Queries, at: int) -> str:
+    """A query's text; with its id where another has the same: a picker knows its entries by what they show."""
+    text = queries.texts[at]
+    return showable(text if queries.counted[text] == 1 else f"{text} ({queries.ids[at]})")
 
 
 def _typed(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:

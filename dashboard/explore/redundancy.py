@@ -15,10 +15,11 @@ from dashboard.explore.question import Asked
 from dashboard.explore.ranked import heading
 from dashboard.jobs import turn
 from dashboard.state import Loaded
+from engine.values import Ranking
 from engine.views import Redundancy, redundancy, similarities
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
-MOST_ROWS = 12
+MOST_ROWS, MOST_COMPARED = 12, 60
 KEY, BESIDE = "redundancy.pair", "redundancy.beside"
 
 
@@ -34,16 +35,18 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     """
     shown = beside(answers, baseline, BESIDE)
     with turn():
-        sets = {name: redundancy(loaded.space, answers[name].ranking) for name in shown}
+        sets = {name: redundancy(loaded.space, _top(answers[name].ranking)) for name in shown}
     drawn = [(name, answers[name].title, found) for name, found in sets.items() if found.pairs]
     if not drawn:
         st.info("Fewer than two documents in every set: there is nothing to compare.")
         return
     dark = st.context.theme.type == "dark"
     picked = live_plot.plot(redundancy_figure(drawn, dark), "redundancy.map", file="redundancy")
-    _remember(loaded, asked, picked.clicked)
+    _remember(loaded, asked, picked)
     for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
         place.caption(f"{answers[name].title}: {_figures(sets[name])}")
+    if asked.k > MOST_COMPARED:
+        st.caption(f"The first {MOST_COMPARED} documents of each set.")
     panel = st.container()
     for name, place in zip(shown, columns(len(shown), "redundancy-sets"), strict=True):
         with place:
@@ -98,14 +101,19 @@ def _figures(found: Redundancy) -> str:
     )
 
 
-def _remember(loaded: Loaded, asked: Asked, clicked_id: str | None) -> None:
+def _top(ranking: Ranking) -> Ranking:
+    """As much of a ranking as a heat-map can show."""
+    return Ranking(ranking.index[:, :MOST_COMPARED], ranking.gain[:, :MOST_COMPARED], ranking.info)
+
+
+def _remember(loaded: Loaded, asked: Asked, picked: live_plot.Picked) -> None:
     """Open the pair of the cell that was clicked, if it was clicked just now."""
-    if clicked_id is not None and clicked_id != st.session_state.get(f"{KEY}.last"):
-        rows = [int(part) for part in clicked_id.split(":") if part.isdecimal() and int(part) < len(loaded.space)]
+    if picked.clicks != st.session_state.get(f"{KEY}.clicks", 0):
+        st.session_state[f"{KEY}.clicks"] = picked.clicks
+        rows = [int(part) for part in picked.clicked.split(":") if part.isdecimal() and int(part) < len(loaded.space)]
         # What a browser sends may be of a corpus that is gone.
         if len(rows) == 2:
             _open(loaded, asked, *rows)
-    st.session_state[f"{KEY}.last"] = clicked_id
 
 
 def _open(loaded: Loaded, asked: Asked, one: int, other: int) -> None:

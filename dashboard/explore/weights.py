@@ -151,7 +151,8 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         return
     rows = job.result or job.partial
     if job.error:
-        st.error(job.error)
+        st.error("The steps could not be measured.", icon=":material/error:")
+        st.text(job.error)
     if rows and len(rows) > 1:
         dark = st.context.theme.type == "dark"
         plot(
@@ -162,7 +163,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         )
         exact = rows[0]
         st.caption(
-            f"{len(queries)} labelled queries of {_split(loaded)}, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
+            f"{len(queries)} labelled queries, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
             f"{exact.support:.1f} documents a weight on average. Residual: median, of the best score."
         )
     if job.running:

@@ -19,7 +19,7 @@ def show(*two: Snapshot) -> None:
         st.warning("The two are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(told)
     a, b = older.name, newer.name
-    if a in COLUMNS or b in COLUMNS:
+    if a in COLUMNS or b in COLUMNS or a == b:
         a, b = f"{a} (older)", f"{b} (newer)"
     settings, figures, sets = st.tabs(["Settings", "Figures", "Sets"])
     with settings:

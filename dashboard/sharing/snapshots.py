@@ -69,7 +69,8 @@ def save(snapshot: Snapshot) -> Snapshot:
     name, count = snapshot.name, 1
     while name in taken:
         count += 1
-        name = f"{snapshot.name} ({count})"
+        more = f" ({count})"
+        name = snapshot.name[: LONGEST_NAME - len(more)] + more
     snapshot = replace(snapshot, name=name)
     data = {"format": FORMAT, **asdict(snapshot)}
     cache.write(_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())

@@ -46,7 +46,7 @@ def won_and_lost(
     with right:
         metric = _metric(curves, "tradeoff.won.metric")
     rows = remembered(
-        ("won", sweep.key, curves.x, curves.y, metric, label),
+        ("won", sweep.key, tuple(p.point.label for p in curves.points), metric, label),
         lambda: by_query(points[label].point, base.point, metric, curves.k, among=[p.point for p in curves.points]),
     )
     won = [row for row in rows if row.difference > 0]
@@ -107,6 +107,7 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
     counts = {RELEVANT: relevant_counts(sweep.qrels), WORDS: word_counts(sweep.queries)}
     if loaded.dataset.aspects:
         counts[ASPECTS] = aspect_counts(loaded.dataset.aspects)
+    counts = {name: own for name, own in counts.items() if not own.keys().isdisjoint(sweep.queries.ids)}
     if len(best) < 2:
         return
     left, right = st.columns([3, 2], vertical_alignment="bottom")

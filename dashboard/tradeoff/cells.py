@@ -17,6 +17,7 @@ from engine.data import cache
 from engine.data.encoders import embedded
 from engine.decoder import Decoder
 from engine.errors import Cancelled
+from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.points import Point
 from engine.evaluation.store import Store
 from engine.evaluation.sweep import held
@@ -55,12 +56,13 @@ class Sweep:
         one = b"" if self.kept else self.vectors.vectors.numpy().tobytes()
         judged = self.qrels.digest if self.qrels is not None else ""
         embeddings = self.loaded.space.embeddings.digest
-        return embeddings, self.queries.digest, one, judged, self.split, self.k, self.metrics, self.decoders
+        aspects = digest_of_aspects(self.loaded.dataset.aspects)
+        return embeddings, self.queries.digest, one, judged, aspects, self.split, self.k, self.metrics, self.decoders
 
     @property
     def scores(self) -> int:
         """How many scores it takes: documents × queries × settings."""
-        return len(self.loaded.space) * len(self.queries) * len(self.decoders)
+        return max(len(self.loaded.space), self.k * self.k) * len(self.queries) * len(self.decoders)
 
     def arguments(self) -> dict[str, Any]:
         """What `engine.sweep` takes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -18,6 +19,7 @@ from engine.evaluation.metrics import METRICS
 from engine.evaluation.points import Point
 from engine.evaluation.statistics import Comparison, compare, statement, summary
 from engine.stages import methods
+from engine.values import digest_of
 
 DIFFERENCES, QUERIES, KINDS = "Differences", "Queries won and lost", "Kinds of queries"
 ROW_HEIGHT, MOST_ROWS = 32, 14
@@ -70,7 +72,7 @@ def _differences(
         return {m: {r.label: r for r in compare(found.points, m, base.point, curves.k)} for m in metrics}
 
     with st.spinner("Testing the differences"):
-        rows = remembered(("compare", sweep.key, curves.x, curves.y), made)
+        rows = remembered(("compare", sweep.key, len(found.points), curves.x, curves.y), made)
     most = max(best[1:], key=lambda p: p.x) if len(best) > 1 else None
     with st.container(gap="xxsmall"):
         if most is not None:
@@ -85,9 +87,12 @@ def _differences(
         _downloads(sweep, found, curves, base, curves.points if every else best)
     shown = sorted(curves.points if every else best, key=lambda p: (p is not base, -p.x, -p.y))
     _table(shown, rows, curves, base)
+    if not any(rows.values()):
+        return
+    compared = max(row.comparisons for own in rows.values() for row in own.values())
     st.caption(
         f"Against {base.name}; ↑ ↓ where a difference can be told: p < .05 in a paired randomisation test after Holm's "
-        f"correction over all {len(found.points) - 1:,} settings, and the 95 % interval (paired bootstrap) without 0. "
+        f"correction over all {compared:,} settings, and the 95 % interval (paired bootstrap) without 0. "
         "The best settings were chosen on these same queries: choose on others than you report on (Tune does)."
     )
 
@@ -111,22 +116,25 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
         config[f"{title}@{curves.k}"] = st.column_config.NumberColumn(format="%.4f", width=90)
         config[f"p, {title}"] = st.column_config.NumberColumn(format="%.4f", width=80, help="After Holm's correction")
     columns |= more
-    event = st.dataframe(
+    labels = [p.point.label for p in shown]
+    # Another list is another widget: a selection is a place, and must not outlive its list.
+    key = f"tradeoff.table.{digest_of(labels)[:12]}"
+    st.dataframe(
         pd.DataFrame(columns),
-        key="tradeoff.table",
+        key=key,
         hide_index=True,
-        on_select="rerun",
+        on_select=partial(_open, key, labels),
         selection_mode="single-row",
         height=ROW_HEIGHT * (min(len(shown), MOST_ROWS) + 1) + 2,
         row_height=ROW_HEIGHT,
         placeholder="",
         column_config=config,
     )
-    chosen = shown[event.selection.rows[0]].point.label if event.selection.rows else None
-    if chosen != st.session_state.get("tradeoff.row"):
-        st.session_state["tradeoff.row"] = chosen
-        open_point(chosen)
-        st.rerun(scope="fragment")
+
+
+def _open(key: str, labels: list[str]) -> None:
+    rows = st.session_state[key].selection.rows
+    open_point(labels[rows[0]] if rows else None)
 
 
 def _title(point: FrontierPoint) -> str:

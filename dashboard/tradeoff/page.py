@@ -244,8 +244,8 @@ def _draw(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str, was
         figure = frontier_figure(curves, titles, dark, current=current, opened=opened, banded=banded, one_entry=True)
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
         st.caption(_said(curves, sweep, len(_labelled(loaded)[2]), banded is not None))
-        if picked.clicked != st.session_state.get("tradeoff.clicked"):
-            st.session_state["tradeoff.clicked"] = picked.clicked
+        if picked.clicks != st.session_state.get("tradeoff.clicks", 0):
+            st.session_state["tradeoff.clicks"] = picked.clicks
             memory.open_point(picked.clicked)
             st.rerun(scope="fragment")
     with right:

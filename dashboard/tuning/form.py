@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard.charts import style_of
 from dashboard.controls import control, key_of, stage_of
 from dashboard.explore import setting
+from dashboard.explore.question import most_asked
 from dashboard.state import Loaded
 from dashboard.tuning.request import Request, baseline
 from engine.decoder import POOL, SET_SIZE
@@ -58,7 +59,7 @@ def ask(loaded: Loaded) -> Request:
     objective = _objective(loaded)
     left, right = st.columns(2)
     with left:
-        k = control(SET_SIZE, setting.K_KEY)
+        k = min(control(SET_SIZE, setting.K_KEY), most_asked(loaded))
     with right:
         depth = control(POOL, setting.POOL_KEY)
     choose, report, halve = _splits(loaded)

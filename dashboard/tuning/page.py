@@ -13,9 +13,10 @@ from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from dashboard.tuning import form, result, views
-from dashboard.tuning.request import PURPOSE, Outcome, Request, run
+from dashboard.tuning.request import PURPOSE, Outcome, Request, Splits, run
 from engine.errors import FrontierError
-from engine.values import showable
+from engine.evaluation.aspects import digest_of_aspects
+from engine.values import digest_of, showable
 
 OUTCOMES, STARTED = "tune.outcomes", "tune.started"
 
@@ -50,7 +51,7 @@ def show(loaded: Loaded) -> None:
     _plan(loaded, request)
     job = jobs.mine().get(PURPOSE)
     started: Started | None = st.session_state.get(STARTED)
-    digest = loaded.space.embeddings.digest
+    digest = _identity(loaded)
     outcomes: dict[str, Outcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and started is not None:
         # Asked before the result: it may come between the two.
@@ -69,6 +70,21 @@ def show(loaded: Loaded) -> None:
     else:
         _introduce()
     return None
+
+
+def _identity(loaded: Loaded) -> str:
+    """Names what a result is of: the vectors, the judgements and the aspects."""
+    judged = [part for split, qrels in loaded.dataset.qrels.items() for part in (split, qrels.digest)]
+    return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *judged])
+
+
+def _splits(loaded: Loaded, request: Request) -> Splits:
+    """The judgements as asked for, which for very many queries takes a second: the last ones are remembered."""
+    key = (_identity(loaded), request.choose, request.report, request.halve, request.most)
+    last = st.session_state.get("tune.splits")
+    if last is None or last[0] != key:
+        last = st.session_state["tune.splits"] = (key, request.splits(loaded.dataset))
+    return last[1]
 
 
 def _teach(why: str, fix: str) -> None:
@@ -91,7 +107,7 @@ def _plan(loaded: Loaded, request: Request) -> None:
     problem = count = None
     try:
         count = request.settings.count(request.trials)
-        splits = request.splits(loaded.dataset)
+        splits = _splits(loaded, request)
     except FrontierError as error:
         problem = showable(str(error))
     with what:
@@ -130,7 +146,7 @@ def _plan(loaded: Loaded, request: Request) -> None:
 def _start(loaded: Loaded, request: Request, count: int) -> None:
     jobs.start(PURPOSE, f"tuning {request.method}", partial(run, request, loaded))
     space = loaded.space
-    st.session_state[STARTED] = Started(request, space.embeddings.digest, space.corpus.name, count)
+    st.session_state[STARTED] = Started(request, _identity(loaded), space.corpus.name, count)
 
 
 @st.fragment(run_every=POLL)

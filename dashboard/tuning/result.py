@@ -73,9 +73,7 @@ def _report(tuned: Tuned) -> None:
         "": st.column_config.TextColumn(width=30, help="↑ ↓: a difference can be told"),
         "from": signed,
         "to": signed,
-        "p": st.column_config.NumberColumn(
-            format="%.3f", help="Paired randomisation test, after Holm over the metrics"
-        ),
+        "p": st.column_config.TextColumn(help="Paired randomisation test, after Holm over the metrics"),
     }
     means = [name for name in table[0] if ": " in name]
     st.dataframe(

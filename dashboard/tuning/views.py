@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.charts import heat_map_figure, slices_figure
-from dashboard.components.live_plot import plot
+from dashboard.components.live_plot import Picked, plot
 from dashboard.explore import setting
 from engine.errors import DataError, ParamError
 from engine.evaluation.heat_map import HeatMap, heat_map
@@ -69,7 +69,7 @@ def _slices(points: Sequence[Point], base: Point, metrics: tuple[str, ...], k: i
     if not found.slices:
         st.caption("One setting so far: there is nothing to draw a line through.")
         return
-    _pick("slices", plot(slices_figure(found, _dark()), "tune.slices", file="slices").clicked)
+    _clicked("slices", plot(slices_figure(found, _dark()), "tune.slices", file="slices"))
     joined = (
         "Joined: settings that differ from the chosen one in this parameter alone. " if len(found.slices) > 1 else ""
     )
@@ -93,7 +93,7 @@ def _heat_map(points: Sequence[Point], objective: Objective, k: int, chosen: Poi
     )
     found = heat_map(points, metric, k)
     figure = heat_map_figure(found, _dark(), chosen and chosen.key, clickable=True)
-    _pick("map", plot(figure, "tune.map", file="heat-map").clicked)
+    _clicked("map", plot(figure, "tune.map", file="heat-map"))
     marked = "Framed: the chosen setting. " if chosen else ""
     fewer = found.queries[found.keys != ""]
     uneven = (
@@ -139,8 +139,16 @@ def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
     st.caption("Select a row to open its setting; click a heading to sort.")
 
 
+def _clicked(where: str, picked: Picked) -> None:
+    """Open the setting of a point that was clicked just now."""
+    before = st.session_state.setdefault("tune.clicks", {})
+    if picked.clicks != before.get(where, 0):
+        before[where] = picked.clicks
+        st.session_state[PICKED] = picked.clicked
+
+
 def _pick(where: str, key: str | None) -> None:
-    """Open a setting when a chart or the table reports another one than before."""
+    """Open a setting when the table reports another one than before."""
     before = st.session_state.setdefault("tune.reported", {})
     if key != before.get(where):
         before[where] = key

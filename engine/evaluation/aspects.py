@@ -6,6 +6,7 @@ Cohen & Lafferty, Beyond Independent Relevance, SIGIR 2003, §3.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from engine.errors import DataError
 from engine.space import Space
-from engine.values import Qrels
+from engine.values import Qrels, digest_of
 
 T = TypeVar("T")
 Aspects = Mapping[str, Mapping[str, frozenset[str]]]
@@ -218,3 +219,11 @@ def _among(keys: np.ndarray, index: np.ndarray, n: int) -> tuple[np.ndarray, np.
 def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """part / whole; NaN where whole is 0."""
     return part / np.where(whole > 0, whole, np.nan)
+
+
+def digest_of_aspects(aspects: Aspects | None) -> str:
+    """Names what the aspects say, whatever order they come in; "" for none."""
+    if not aspects:
+        return ""
+    plain = {query: {a: sorted(docs) for a, docs in of.items()} for query, of in aspects.items()}
+    return digest_of([json.dumps(plain, sort_keys=True)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ import torch
 
 from engine.decoder import SET_SIZE, Decoder, decode_grid, family, query_batch
 from engine.errors import Cancelled, DataError, ParamError
-from engine.evaluation.aspects import Aspects
+from engine.evaluation.aspects import Aspects, digest_of_aspects
 from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.points import Point, as_json, from_json, key_of, point
 from engine.evaluation.store import Store
@@ -287,8 +286,7 @@ def _data(
     if qrels is not None:
         found["qrels"] = qrels.digest
     if aspects is not None:
-        plain = {query: {a: sorted(docs) for a, docs in of.items()} for query, of in aspects.items()}
-        found["aspects"] = digest_of([json.dumps(plain, sort_keys=True)])
+        found["aspects"] = digest_of_aspects(aspects)
     return found
 
 

@@ -19,6 +19,8 @@ from bench_dashboard import FLAGS, WAIT, Server, corpus
 CORPORA, SIZE = 5, 10_000
 """More than a server keeps loaded, so that every switch loads one and drops one."""
 TOGETHER = 4
+COMPILED = 60
+"""After so many seconds a new server has compiled, beside the page, what its methods need."""
 
 
 def megabytes(pid: int) -> float:
@@ -85,9 +87,10 @@ def main() -> None:
             page.goto(server.url)
             ready(page)
             curves: dict[str, list[float]] = {"λ moves": [], "corpus switches": []}
-            for at in range(options.moves + 20):
+            page.wait_for_timeout(1000 * COMPILED)
+            for at in range(options.moves + 40):
                 moved(server, [page], "ArrowLeft" if at // 40 % 2 == 0 else "ArrowRight")
-                if at >= 20 and at % 20 == 0:
+                if at >= 40 and at % 20 == 0:
                     curves["λ moves"].append(megabytes(server.process.pid))
             curves["λ moves"].append(megabytes(server.process.pid))
             for at in range(options.switches + CORPORA):
