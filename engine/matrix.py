@@ -18,6 +18,8 @@ CACHED_NUMBERS = 1 << 20
 """A matrix of more numbers comes from memory at every pass."""
 LAST = 8
 """So many queries' scores a kept matrix remembers: a person at a slider asks the same again and again."""
+STEADY_NUMBERS = 1 << 17
+"""How many numbers `steady_products` has in float64 at a time on a CPU: 1 MiB, which stays in its cache."""
 ONE_THREAD = 400_000
 """Up to so many numbers NumPy's matrix–vector product runs on one thread, whatever it may use."""
 GRAM_ROWS = 2048
@@ -146,6 +148,27 @@ def times(rows: Tensor, point: Tensor) -> np.ndarray:
         return torch.mv(rows, point).numpy()
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
     return rows.numpy() @ point.numpy()
+
+
+def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
+    """(B, n) float32 inner products of rows, (n, d), with points, (B, d); or (B, m) with each one's own, index (B, m).
+
+    Summed in float64 and then rounded, so that they do not show the batch or the block they were made in: for scores
+    that are no inner product of a space's vectors, which nothing settles later.
+    """
+    held = STEADY_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
+    points = points.double()
+    if index is not None:
+        step = max(1, held // (rows.shape[1] * max(1, index.shape[1])))
+        parts = zip(index.split(step), points.split(step), strict=True)
+        return torch.cat([torch.bmm(rows[i].double(), p.unsqueeze(2)).squeeze(2).float() for i, p in parts])
+    found = torch.empty(len(points), len(rows), device=rows.device)
+    step = max(1, held // rows.shape[1])
+    double = torch.empty(min(step, len(rows)), rows.shape[1], dtype=torch.float64, device=rows.device)
+    for at in range(0, len(rows), step):
+        block = double[: len(rows) - at].copy_(rows[at : at + step])
+        found[:, at : at + step] = points @ block.T
+    return found
 
 
 def _finite(vectors: Tensor, name: str) -> None:

@@ -5,29 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.data.passages import split_id
 from engine.errors import DataError
+from engine.matrix import steady_products
 from engine.values import Corpus, Embeddings
 
-SEPARATOR = "#"
 BLOCK_NUMBERS = 1 << 22
-"""How many float64 numbers a pass over the vectors holds at a time (32 MiB)."""
-
-
-def part_id(document: str, number: int) -> str:
-    """The id of a document's part, counted from 0: "id#3".
-
-    No two parts meet in one id, whatever the documents are called: what follows the last "#" is the number, and what
-    stands before it is the document's id, which may hold "#" itself.
-    """
-    return f"{document}{SEPARATOR}{number}"
-
-
-def split_id(part: str) -> tuple[str, int]:
-    """The document and the number that `part_id` made an id of. Raises DataError for an id that it cannot have made."""
-    document, separator, number = part.rpartition(SEPARATOR)
-    if not separator or not (number.isascii() and number.isdigit()) or str(int(number)) != number:
-        raise DataError(f"a part's id must be its document's, {SEPARATOR!r} and its number, as in 'id#3'; got {part!r}")
-    return document, int(number)
+"""How many scores of parts are held at a time (16 MiB)."""
 
 
 class Parts:
@@ -80,25 +64,27 @@ class Parts:
     def best(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
         """(B, n) largest inner product of every document's parts with each point, points (B, d); (B, m) for given rows.
 
-        Summed in float64 and rounded to float32, so that neither the batch nor the block a vector is in shows.
+        As `steady_products`, so that neither the batch nor the block a vector is in shows.
         """
         if rows is None:
             found = self._lowest(len(points), len(self.counts))
-            step = max(1, BLOCK_NUMBERS // max(self.vectors.shape[1], len(points)))
+            step = max(1, BLOCK_NUMBERS // len(points))
             for at in range(0, len(self), step):
-                block = slice(at, at + step)
-                scores = points.double() @ self.vectors[block].double().T
-                found.scatter_reduce_(1, self.documents[block].expand(len(points), -1), scores, "amax")
-            return found.float()
+                owners = self.documents[at : at + step].expand(len(points), -1)
+                scores = steady_products(self.vectors[at : at + step], points)
+                found.scatter_reduce_(1, owners, scores, "amax")
+            return found
+        # One row a pair of query and part: each document's parts stand together.
         counts = self.counts[rows.flatten()]
-        found = self._lowest(1, rows.numel())[0]
-        slot = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), counts)
-        offset = torch.arange(len(slot), device=rows.device) - (counts.cumsum(0) - counts)[slot]
-        part = self.starts[rows.flatten()][slot] + offset
-        for s, p in zip(*(x.split(max(1, BLOCK_NUMBERS // points.shape[1])) for x in (slot, part)), strict=True):
-            scores = (self.vectors[p].double() * points[s // rows.shape[1]].double()).sum(1)
-            found.scatter_reduce_(0, s, scores, "amax")
-        return found.view(rows.shape).float()
+        pair = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), counts)
+        number = torch.arange(len(pair), device=rows.device) - (counts.cumsum(0) - counts)[pair]
+        part = self.starts[rows.flatten()][pair] + number
+        found = self._lowest(rows.numel())
+        step = max(1, BLOCK_NUMBERS // points.shape[1])
+        for own, some in zip(pair.split(step), part.split(step), strict=True):
+            scores = steady_products(self.vectors, points[own // rows.shape[1]], some.unsqueeze(1)).squeeze(1)
+            found.scatter_reduce_(0, own, scores, "amax")
+        return found.view(rows.shape)
 
     def _lowest(self, *shape: int) -> Tensor:
-        return torch.full(shape, -torch.inf, dtype=torch.float64, device=self.vectors.device)
+        return torch.full(shape, -torch.inf, device=self.vectors.device)

@@ -169,3 +169,28 @@ def test_a_name_is_a_line_of_text():
     for bad in ("", "two\nlines", "nul\0", 3, None, "x" * 301):
         with pytest.raises(ParamError, match="model"):
             engine.make("cross_encoder", model=bad)
+
+
+def test_the_page_has_a_field_for_it(tiny):
+    """An emptied field, and one that holds no line of text, stand for the default."""
+    from streamlit.testing.v1 import AppTest
+
+    def page():
+        import streamlit as st
+
+        import engine
+        from dashboard.controls import stage_controls, stage_of
+
+        spec = engine.methods()["cross_encoder"]
+        st.text(stage_controls(spec, "here", lambda: None).label)
+        st.text(stage_of(spec, "here").label)
+
+    app = AppTest.from_function(page, default_timeout=60).run()
+    default = engine.make("cross_encoder").label
+    for typed, shown in [
+        (f" {tiny} ", engine.make("cross_encoder", model=tiny).label),
+        ("", default),
+        ("\x00", default),
+    ]:
+        app.text_input(key="here.cross_encoder.model").set_value(typed).run()
+        assert not app.exception and [text.value for text in app.text] == [shown, shown]

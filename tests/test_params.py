@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ParamError
-from engine.params import Choice, Flag, Real, Whole, declare
+from engine.params import Choice, Flag, Real, Text, Whole, declare
 
 WEIGHT = Real(name="weight", default=0.5, low=0, high=1, symbol="λ", help="h")
 PENALTY = Real(name="l1", default=0.1, low=0, comfortable=(0.001, 1), scale="log", symbol="λ₁", help="h")
 WINDOW = Whole(name="window", default=None, low=1, unset="all chosen", symbol="w", help="h")
 SOLVER = Choice(name="solver", default="exact", options=("exact", "fista"), symbol="solver", help="h")
 POLISH = Flag(name="polish", default=True, symbol="polish", help="h")
+
+MODEL = Text(name="model", default="a/b", longest=20, symbol="f", help="h")
 
 
 @given(st.floats(0, 1))
@@ -108,6 +110,16 @@ def test_choice_and_flag():
     for param, bad in ((SOLVER, "magic"), (POLISH, "yes")):
         with pytest.raises(ParamError, match=param.name):
             param.parse(bad)
+
+
+@given(st.text(max_size=25))
+def test_text_is_one_line_and_reads_back(value):
+    if 0 < len(value.strip()) <= 20 and value.strip().isprintable():
+        taken = MODEL.check(value)
+        assert taken == value.strip() == MODEL.parse(MODEL.text(taken))
+    else:
+        with pytest.raises(ParamError, match="model"):
+            MODEL.check(value)
 
 
 def test_a_default_outside_its_own_range_cannot_be_declared():

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import engine
-from engine.data.passages import cut, lift
+from engine.data.passages import cut, lift, part_id, split_id
 from engine.errors import Cancelled, DataError, ParamError
-from engine.parts import part_id, split_id
 from engine.values import Corpus, Qrels
 
 LENGTHS = [0, 1, 4, 5, 6, 9, 10, 11, 40]

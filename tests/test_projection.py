@@ -10,10 +10,10 @@ from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer
 
 import engine
+from engine.matrix import steady_products
 from engine.scoring import random_projection
 from engine.scoring.truncated import principal_axes
 from engine.solvers.bag_of_words import BagOfWords, words_of
-from engine.solvers.steady_products import steady_products
 from engine.space import QueryBatch
 from engine.values import Corpus, Embeddings
 
@@ -218,7 +218,7 @@ def test_neither_block_nor_batch_shows(monkeypatch, numbers):
     whole = steady_products(rows, points)
     assert torch.equal(whole[:, :150], whole[:, 150:])
     assert torch.allclose(whole, points @ rows.T, atol=1e-5)
-    monkeypatch.setattr("engine.solvers.steady_products.BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr("engine.matrix.STEADY_NUMBERS", numbers)
     assert torch.equal(steady_products(rows, points), whole)
     assert torch.equal(steady_products(rows, points, index), whole.gather(1, index))
     assert torch.equal(torch.cat([steady_products(rows, p.unsqueeze(0)) for p in points]), whole)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from engine.errors import DataError
 from engine.params import Real, Whole
-from engine.parts import part_id, split_id
 from engine.values import Corpus, Qrels
 
 WORDS = Whole(
@@ -29,6 +28,25 @@ OVERLAP = Real(
     name="overlap",
     help="Which share of a passage the next one repeats.",
 )
+
+SEPARATOR = "#"
+
+
+def part_id(document: str, number: int) -> str:
+    """The id of a document's part, counted from 0: "id#3".
+
+    No two parts meet in one id, whatever the documents are called: what follows the last "#" is the number, and what
+    stands before it is the document's id, which may hold "#" itself.
+    """
+    return f"{document}{SEPARATOR}{number}"
+
+
+def split_id(part: str) -> tuple[str, int]:
+    """The document and the number that `part_id` made an id of. Raises DataError for an id that it cannot have made."""
+    document, separator, number = part.rpartition(SEPARATOR)
+    if not separator or not (number.isascii() and number.isdigit()) or str(int(number)) != number:
+        raise DataError(f"a part's id must be its document's, {SEPARATOR!r} and its number, as in 'id#3'; got {part!r}")
+    return document, int(number)
 
 
 @dataclass(frozen=True, eq=False)

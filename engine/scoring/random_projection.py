@@ -8,9 +8,9 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from engine.matrix import steady_products
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.bag_of_words import K1, B, BagOfWords
-from engine.solvers.steady_products import steady_products
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.matrix import CHUNK_NUMBERS
+from engine.matrix import CHUNK_NUMBERS, steady_products
 from engine.params import Choice, Flag, Whole, declare
-from engine.solvers.steady_products import steady_products
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
