@@ -83,7 +83,7 @@ def containing_passages(
                 continue
             made.append(copy)
             owners.append((_free(f"{name}~{number + 1}", taken), corpus.titles[row]))
-    ids = tuple(_free(f"{corpus.ids[row]}?", set()) for row in chosen)
+    ids = tuple(f"{corpus.ids[row]}?" for row in chosen)
     whole = Corpus(
         (*corpus.ids, *(name for name, _ in owners)),
         (*corpus.texts, *made),

@@ -47,7 +47,7 @@ class LengthMargins:
 class Margins:
     """rows: bin by bin, rank by rank; smallest: of all that are above 0, None without any; pairs: of a best document
     with another; tied: how many of them score alike; repeated: how many are the same vector twice, and have no margin;
-    unanswered: (query, bin) cases without a score above 0."""
+    unanswered: (query, bin) cases where all documents score 0."""
 
     vectors: str
     rows: tuple[LengthMargins, ...]

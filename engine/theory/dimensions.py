@@ -36,9 +36,9 @@ DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 class LengthDimension:
     """Documents of like length.
 
-    least, most: their words, from and to; documents: how many; queries: how many have a document that scores above 0
-    among them; recall: k → share of (query, projection) cases whose best document stays in the first `rank`; dimension:
-    the smallest k from which on that reaches the target, None where none does.
+    least, most: their words, from and to; documents: how many; queries: how many share a word with one of them, all
+    for dense vectors; recall: k → share of (query, projection) cases whose best document stays in the first `rank`;
+    dimension: the smallest k from which on that reaches the target, None where none does.
     """
 
     least: int
@@ -92,16 +92,21 @@ def recall_dimensions(
     rows = []
     for at, part in enumerate(parts):
         documents = data.documents[part]
-        scores = inner(data.queries, documents)
+        asking = data.queries
+        if sparse.issparse(documents):
+            # Columns without an entry need no draw.
+            used = np.union1d(documents.indices, asking.indices)
+            documents, asking = documents[:, used], asking[:, used]
+        scores = inner(asking, documents)
         best = scores.argmax(axis=1)
-        asked = np.flatnonzero(scores.max(axis=1) > 0)
+        asked = np.flatnonzero((scores.max(axis=1) > 0) | (scores.max(axis=1) > scores.min(axis=1)))
         below = scores[asked] < scores[asked, best[asked]][:, None]
         kept = np.zeros(len(ks))
         rng = np.random.default_rng([seed, at])
         for done in range(draws):
             if stop is not None and stop.is_set():
                 raise Cancelled("the measurement was stopped")
-            kept += _kept(data.queries[asked], documents, best[asked], below, ks, reduction, rank, rng)
+            kept += _kept(asking[asked], documents, best[asked], below, ks, reduction, rank, rng)
             if progress:
                 progress(at * draws + done + 1, len(parts) * draws, "projecting")
         share = kept / max(1, draws * len(asked))

@@ -81,8 +81,8 @@ def inner(a: Rows, b: Rows) -> np.ndarray:
 def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
     """Block by block of b queries: which, (b,) the best document's row, (b, n) scores, (b, n) margins below the best.
 
-    A margin is NaN where the document is the best one's vector again, and 0 where it ties; a query without a score
-    above 0 has no best document, −1, and no margins.
+    A margin is NaN where the document is the best one's vector again, and 0 where it ties; a query that
+    scores them all 0 has no best document, −1, and no margins.
     """
     own = squares(documents)
     for start in range(0, queries.shape[0], BLOCK):
@@ -97,5 +97,6 @@ def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.nda
         with np.errstate(invalid="ignore", divide="ignore"):
             found = (top[:, None] - scores) / (length * np.sqrt(apart))
         found[np.abs(found) <= SAME] = 0
-        found[top <= 0] = np.nan
-        yield which, np.where(top > 0, best, -1), scores, found
+        none = (top <= 0) & (scores.min(axis=1) == top)
+        found[none] = np.nan
+        yield which, np.where(none, -1, best), scores, found
