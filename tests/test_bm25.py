@@ -106,7 +106,7 @@ def test_the_delta_of_bm25_plus_counts_for_matching_words_only():
     assert found[0] > np.log(4) and found[1] == found[2] == 0
 
 
-def test_no_word_in_common_scores_zero_and_ties_go_to_the_lower_row(demo):
+def test_no_word_in_common_scores_zero_and_ties_go_to_the_lower_row():
     texts = ["red apple", "green pear", "red apple", "Red, apple!", ""]
     space = space_of(texts)
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))

@@ -132,30 +132,76 @@ def test_first_pick_is_the_most_relevant(name):
             assert torch.equal(engine.select(name, rows, queries, k=1, **params).index, best)
 
 
+def searched(seed, n=24, order=None):
+    """(space, three queries) with vectors and words; order: of the documents."""
+    vectors, queries = problem("random", seed, n=n, d=6)
+    rng = np.random.default_rng(seed)
+    words = np.array(["array", "sort", "sum", "mean", "axis", "shape", "dtype", "order", "index", "where"])
+    texts = [" ".join(rng.choice(words, size=size)) for size in rng.integers(1, 14, size=n)]
+    order = range(n) if order is None else order
+    corpus = Corpus(tuple(f"d{i}" for i in order), tuple(f"{texts[i]} only{i}" for i in order))
+    embeddings = Embeddings(torch.tensor(vectors[list(order)]), corpus.ids, EncoderRef("none", "", "float32"))
+    space = engine.Space(corpus, embeddings)
+    asked = ("sort sort", "mean axis only3", "sum shape of nothing")
+    return space, QueryBatch(("a", "b", "c"), torch.tensor(queries).to(space.device), asked)
+
+
 @each_scorer
 def test_scores_of_some_rows_are_those_of_all(name):
-    vectors, queries = problem("random", 8, n=20, d=6)
-    words = ["array", "sort", "sum", "mean", "axis"]
-    corpus = Corpus(tuple(map(str, range(20))), tuple(f"{words[i % 5]} {words[i % 3]} {i}" for i in range(20)))
-    space = engine.Space(corpus, Embeddings(torch.tensor(vectors), corpus.ids, EncoderRef("none", "", "float32")))
-    batch = QueryBatch(("a", "b", "c"), torch.tensor(queries).to(space.device), ("sort", "mean axis", "sum"))
+    space, batch = searched(8)
     for params in settings(name):
         stage = engine.make(name, **params)
         scores = stage.score(space, batch)
-        assert scores.shape == (3, 20) and torch.isfinite(scores).all()
+        assert scores.shape == (3, 24) and torch.isfinite(scores).all()
         rows = torch.tensor([[1, 5, 19], [0, 2, 3], [7, 8, 9]], device=space.device)
         assert torch.allclose(stage.score(space, batch, rows), scores.gather(1, rows), atol=1e-5)
 
 
+@each_scorer
+def test_scores_of_one_query_are_those_in_a_batch_and_repeat(name):
+    space, batch = searched(9)
+    before = space.vectors.clone(), batch.vectors.clone()
+    for params in settings(name):
+        stage = engine.make(name, **params)
+        scores = stage.score(space, batch)
+        assert torch.equal(stage.score(space, batch), scores)
+        for b in range(3):
+            assert torch.allclose(stage.score(space, batch.block(b, b + 1))[0], scores[b], atol=1e-5)
+    assert torch.equal(space.vectors, before[0]) and torch.equal(batch.vectors, before[1])
+
+
+@each_scorer
+def test_permuting_the_corpus_permutes_the_scores(name):
+    order = np.random.default_rng(0).permutation(24)
+    (here, batch), (there, _) = searched(10), searched(10, order=order)
+    for params in settings(name):
+        stage = engine.make(name, **params)
+        assert torch.allclose(stage.score(there, batch), stage.score(here, batch)[:, torch.tensor(order)], atol=1e-5)
+
+
+@each_scorer
+def test_a_scorer_that_needs_words_says_so(name):
+    space, batch = searched(11)
+    decoder = engine.Decoder(engine.make("top_k"), engine.make(name))
+    vectors = Embeddings(batch.vectors.cpu(), batch.ids)
+    if engine.make(name).words:
+        with pytest.raises(engine.DataError, match="words"):
+            engine.decode(decoder, space, vectors)
+        vectors = Embeddings(batch.vectors.cpu(), batch.ids, texts=batch.texts)
+    assert engine.decode(decoder, space, vectors, k=3).index.shape == (3, 3)
+
+
 @each_param
 def test_every_parameter_has_an_effect_somewhere(spec, param):
-    if spec.kind != "selector":
-        pytest.skip("scorers' parameters act on text; their own tests see to it")
     for seed in range(10):
-        rows, queries = problem("clustered", seed, n=30, d=5, batch=4)
-        answers = {
-            str(engine.select(spec.name, rows, queries, k=6, **with_value(param, v)).index) for v in param.grid(5)
-        }
+        if spec.kind == "scorer":
+            space, batch = searched(seed)
+            stages = [engine.make(spec.name, **with_value(param, v)) for v in param.grid(5)]
+            answers = {str(stage.score(space, batch)) for stage in stages}
+        else:
+            rows, queries = problem("clustered", seed, n=30, d=5, batch=4)
+            found = [engine.select(spec.name, rows, queries, k=6, **with_value(param, v)) for v in param.grid(5)]
+            answers = {str(answer.index) for answer in found}
         if len(answers) > 1:
             return
     pytest.fail(f"{spec.name}: {param.name} never changes an answer")

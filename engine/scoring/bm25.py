@@ -27,10 +27,10 @@ class BM25(Scorer):
 
     words: ClassVar[bool] = True
 
-    variant: str = declare(VARIANT)
+    variant: str = declare(replace(VARIANT, advanced=True))
     k1: float = declare(K1)
     b: float = declare(B)
-    ngrams: str = declare(replace(NGRAMS, swept=("1",)))
+    ngrams: str = declare(replace(NGRAMS, advanced=True))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `lexical.Index`."""

@@ -28,7 +28,6 @@ VARIANT = Choice(
     options=VARIANTS,
     symbol="formula",
     help="Which BM25: they differ in the weight of rare words and of long documents.",
-    swept=("lucene",),
 )
 K1 = Real(
     default=1.5,
