@@ -108,6 +108,16 @@ def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, tmp_pat
     assert len(list(Store(store).points())) == len(SCORERS)
 
 
+@each_scorer
+def test_what_is_prepared_is_not_made_again(demo, asked, scorer):
+    dataset, space = demo
+    space, stage = engine.Space(dataset.corpus, space.embeddings), engine.make(scorer)
+    stage.prepare(space)
+    made = dict(space._derived)
+    engine.decode(engine.Decoder(engine.make("top_k"), stage), space, asked, k=3)
+    assert space._derived == made
+
+
 @pytest.mark.parametrize("scorer", WORDS)
 def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, scorer):
     _, space = demo

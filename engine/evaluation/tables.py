@@ -214,7 +214,8 @@ def results(
     """Every point at k in every metric, with what can be told of its difference to the baseline.
 
     points: of one split; baseline: as `compare` takes it, by default the point of the first registered selector,
-    where it has several that without reranking, and of the first scorer. The means are over the queries on which all have the metric, which the caption counts. Raises ParamError or DataError.
+    where it has several that without reranking and of the first scorer. The means are over the queries on which all
+    have the metric, which the caption counts. Raises ParamError or DataError.
     """
     there = list({p.label: p for p in at(points, k)}.values())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
@@ -243,10 +244,10 @@ def results(
 
 def _usual(points: Sequence[Point]) -> Point | str:
     """What others are compared with where nobody says what: the point, or the method that there should be one of."""
-    first, scorers = next(iter(methods("selector"))), list(methods("scorer"))
+    first, scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
     own = [p for p in points if p.method == first]
-    chains = [(bool(p.decoder["rerank"]), scorers.index(p.decoder["retrieve"]["name"])) for p in own]
-    usual = [p for p, chain in zip(own, chains, strict=True) if chain == min(chains)]
+    plain = [(bool(p.decoder["rerank"]), p.decoder["retrieve"]["name"] != scorer) for p in own]
+    usual = [p for p, chain in zip(own, plain, strict=True) if chain == min(plain)]
     return usual[0] if len(usual) == 1 else first
 
 

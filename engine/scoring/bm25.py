@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.params import declare
-from engine.solvers.lexical import K1, NGRAMS, VARIANT, B, index_of
+from engine.solvers.lexical import K1, NGRAMS, VARIANT, B, Index, index_of
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -32,8 +32,14 @@ class BM25(Scorer):
     b: float = declare(B)
     ngrams: str = declare(replace(NGRAMS, advanced=True))
 
+    def prepare(self, space: Space) -> None:
+        self._index(space)
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `lexical.Index`."""
-        index = index_of(space, self.variant, self.k1, self.b, self.ngrams)
+        index = self._index(space)
         found = torch.from_numpy(np.stack([index.scores(text) for text in queries.texts])).to(space.device)
         return found if rows is None else found.gather(1, rows)
+
+    def _index(self, space: Space) -> Index:
+        return index_of(space, self.variant, self.k1, self.b, self.ngrams)

@@ -87,6 +87,13 @@ class Hybrid(Scorer):
     b: float = declare(replace(B, advanced=True))
     ngrams: str = declare(replace(NGRAMS, advanced=True))
 
+    def prepare(self, space: Space) -> None:
+        self._words.prepare(space)
+
+    @property
+    def _words(self) -> BM25:
+        return BM25(k1=self.k1, b=self.b, ngrams=self.ngrams)
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows, whose scores are those among all documents.
 
@@ -95,7 +102,7 @@ class Hybrid(Scorer):
         alike). Reciprocal ranks: of equals all have the better rank, and no word in common adds nothing.
         """
         dense = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
-        sparse = BM25(k1=self.k1, b=self.b, ngrams=self.ngrams).score(space, queries)
+        sparse = self._words.score(space, queries)
         matches = replace(dense, relevance=sparse, inner_product=False)
         inside = _best(dense, self.union) | (_best(matches, self.union) & (sparse > 0))
         batch, row = inside.nonzero(as_tuple=True)
