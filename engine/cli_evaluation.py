@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +41,29 @@ def asked_of(space: Any, queries: Any, **how: Any) -> Any:
     return engine.embed(queries, **how)
 
 
-def setting(text: str) -> tuple[str, dict[str, Any]]:
-    """A selector's name and what is fixed of it, from text like `mmr` or `nnn:l2=0.1,fill=strict`."""
+def setting(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
+    """A method's name and what is given of it, from text like `mmr` or `nnn:l2=0.1,fill=strict`.
+
+    stage: the option that the text is of.
+    """
+    from engine.cli import STAGES
     from engine.params import parsed
     from engine.stages import spec_of
 
     name, _, rest = text.partition(":")
     pairs = [pair.partition("=") for pair in rest.split(",") if pair]
     if any(not sign for _, sign, _ in pairs):
-        raise click.UsageError(f"--select takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
+        raise click.UsageError(f"--{stage} takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
     texts = {key.replace("-", "_"): value for key, _, value in pairs}
-    return name, parsed(spec_of(name, "selector").params, texts, name)
+    kind = next(kind for option, kind, _ in STAGES if option == stage)
+    return name, parsed(spec_of(name, kind).params, texts, name)
+
+
+def scorers(texts: tuple[str, ...], stage: str) -> list[Any]:
+    """The scorers that an option's texts name."""
+    from engine.stages import make
+
+    return [make(name, **given) for name, given in (setting(text, stage) for text in texts)]
 
 
 @main.command()
@@ -57,6 +71,9 @@ def setting(text: str) -> tuple[str, dict[str, Any]]:
 @QRELS
 @click.option("--split", default="test", show_default=True, help="Whose judged queries are decoded.")
 @click.option("--select", "selectors", multiple=True, metavar="NAME[:PARAM=VALUE,…]", help="Default: every selector.")
+@click.option("--retrieve", "retrieves", multiple=True, metavar="NAME[:PARAM=VALUE,…]", help="Default: dense.")
+@click.option("--rerank", "reranks", multiple=True, metavar="NAME[:PARAM=VALUE,…]", help="Default: none.")
+@click.option("--depth", default=None, metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
 @POINTS
 @click.option(
     "-k", "ks", multiple=True, default=("5", "10"), show_default=True, help="How many documents a query gets."
@@ -74,6 +91,9 @@ def sweep(
     qrels: str,
     split: str,
     selectors: tuple[str, ...],
+    retrieves: tuple[str, ...],
+    reranks: tuple[str, ...],
+    depth: str | None,
     points: int,
     ks: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -87,14 +107,18 @@ def sweep(
 ) -> None:
     """Measure decoders over their parameters; what is finished is kept, and not computed again."""
     import engine
-    from engine.decoder import SET_SIZE
+    from engine.decoder import DEPTH, SET_SIZE
     from engine.evaluation.metrics import available
     from engine.evaluation.sweep import sweep as run
     from engine.stages import methods
 
     use_threads()
     chosen = [setting(text) for text in selectors or methods("selector")]
-    decoders = list(dict.fromkeys(d for name, fixed in chosen for d in engine.grid(name, points, **fixed)))
+    pool = DEPTH.default if depth is None else DEPTH.parse(depth)
+    chains = product(scorers(retrieves or ("dense",), "retrieve"), scorers(reranks, "rerank") or [None])
+    settings = [d for name, fixed in chosen for d in engine.grid(name, points, **fixed)]
+    decoders = [replace(d, retrieve=r, rerank=again, depth=pool) for r, again in chains for d in settings]
+    decoders = list(dict.fromkeys(decoders))
     sizes = sorted({SET_SIZE.parse(k) for k in ks})
     how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:

@@ -117,6 +117,10 @@ class Scorer(Stage):
     words: ClassVar[bool] = False
     """It reads the queries' texts, not only their vectors."""
 
+    def prepare(self, space: Space) -> None:
+        """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""
+        return
+
     @abstractmethod
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n) scores of all documents, or (B, m) of each query's own rows, (B, m) int64: only those are scored."""

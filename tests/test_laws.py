@@ -11,7 +11,7 @@ from tiny_models import tiny_cross_encoder
 import engine
 from engine.decoder import query_batch
 from engine.params import parsed, values_of
-from engine.values import Corpus
+from engine.values import Corpus, Embeddings
 
 SELECTORS = engine.methods("selector")
 SCORERS = engine.methods("scorer")
@@ -133,41 +133,89 @@ def test_first_pick_is_the_most_relevant(name):
             assert torch.equal(engine.select(name, rows, queries, k=1, **params).index, best)
 
 
+WORDS = ["array", "sort", "sum", "mean", "axis", "shape", "dtype", "order", "index", "where"]
+
+
+def searched(seed, n=24, order=None, longest=14):
+    """(space, three queries): embedded words; order: of the documents."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, size=size)) for size in rng.integers(1, longest, size=n)]
+    order = list(range(n)) if order is None else list(order)
+    plain = Corpus(tuple(f"d{i}" for i in range(n)), tuple(f"{text} only{i}" for i, text in enumerate(texts)))
+    corpus = Corpus(tuple(plain.ids[i] for i in order), tuple(plain.texts[i] for i in order))
+    # In float32, where a vector depends on its batch by no more than the last bits.
+    space = engine.Space(corpus, engine.embed(plain, dtype="float32").take(order))
+    return space, query_batch(space, ["sort sort", "mean axis only3", "sum shape of nothing"])
+
+
 @pytest.fixture(scope="module")
-def scored(tmp_path_factory):
-    """A small space, queries with texts, and what scorers need of the world: a tiny model."""
-    words = ["array", "sort", "sum", "mean", "axis"]
-    corpus = Corpus(tuple(map(str, range(20))), tuple(f"{words[i % 5]} {words[i % 3]} {i}" for i in range(20)))
-    space = engine.Space(corpus, engine.embed(corpus))
-    given = {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}
-    return space, query_batch(space, ["sort", "mean axis", "sum"]), given
+def given(tmp_path_factory):
+    """What scorers need of the world: a tiny model."""
+    return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}
+
+
+def made(name, params, given):
+    return engine.make(name, **{**params, **given.get(name, {})})
 
 
 @each_scorer
-def test_scores_of_some_rows_are_those_of_all(name, scored):
-    space, batch, given = scored
-    before = space.vectors.clone(), batch.vectors.clone()
+def test_scores_of_some_rows_are_those_of_all(name, given):
+    space, batch = searched(8)
     rows = torch.tensor([[1, 5, 19], [0, 2, 3], [7, 8, 9]], device=space.device)
     for params in settings(name):
-        stage = engine.make(name, **{**params, **given.get(name, {})})
+        stage = made(name, params, given)
         scores = stage.score(space, batch)
-        assert scores.shape == (3, 20) and torch.isfinite(scores).all()
-        assert scores.dtype == space.vectors.dtype and torch.equal(scores, stage.score(space, batch))
+        assert scores.shape == (3, 24) and torch.isfinite(scores).all()
         assert torch.allclose(stage.score(space, batch, rows), scores.gather(1, rows), atol=1e-5)
+
+
+@each_scorer
+def test_scores_of_one_query_are_those_in_a_batch_and_repeat(name, given):
+    space, batch = searched(9)
+    before = space.vectors.clone(), batch.vectors.clone()
+    for params in settings(name):
+        stage = made(name, params, given)
+        scores = stage.score(space, batch)
+        assert torch.equal(stage.score(space, batch), scores)
         for b in range(3):
-            assert torch.allclose(stage.score(space, batch.block(b, b + 1))[0], scores[b], atol=1e-6)
+            assert torch.allclose(stage.score(space, batch.block(b, b + 1))[0], scores[b], atol=1e-5)
     assert torch.equal(space.vectors, before[0]) and torch.equal(batch.vectors, before[1])
+
+
+@each_scorer
+def test_permuting_the_corpus_permutes_the_scores(name, given):
+    order = np.random.default_rng(0).permutation(24)
+    (here, batch), (there, _) = searched(10), searched(10, order=order)
+    for params in settings(name):
+        stage = made(name, params, given)
+        assert torch.allclose(stage.score(there, batch), stage.score(here, batch)[:, torch.tensor(order)], atol=1e-5)
+
+
+@each_scorer
+def test_a_scorer_that_needs_words_says_so(name, given):
+    space, batch = searched(11)
+    decoder = engine.Decoder(engine.make("top_k"), made(name, {}, given))
+    vectors = Embeddings(batch.vectors.cpu(), batch.ids)
+    if engine.make(name).words:
+        with pytest.raises(engine.DataError, match="words"):
+            engine.decode(decoder, space, vectors)
+        vectors = Embeddings(batch.vectors.cpu(), batch.ids, texts=batch.texts)
+    assert engine.decode(decoder, space, vectors, k=3).index.shape == (3, 3)
 
 
 @each_param
 def test_every_parameter_has_an_effect_somewhere(spec, param):
-    if spec.kind != "selector":
-        pytest.skip("scorers' parameters act on text; their own tests see to it")
+    if any(p.name == "model" for p in spec.params):
+        pytest.skip("what a model's parameters do is in its own tests")
     for seed in range(10):
-        rows, queries = problem("clustered", seed, n=30, d=5, batch=4)
-        answers = {
-            str(engine.select(spec.name, rows, queries, k=6, **with_value(param, v)).index) for v in param.grid(5)
-        }
+        if spec.kind == "scorer":
+            space, batch = searched(seed, n=6, longest=250)
+            stages = [engine.make(spec.name, **with_value(param, v)) for v in param.grid(5)]
+            answers = {str(stage.score(space, batch)) for stage in stages}
+        else:
+            rows, queries = problem("clustered", seed, n=30, d=5, batch=4)
+            found = [engine.select(spec.name, rows, queries, k=6, **with_value(param, v)) for v in param.grid(5)]
+            answers = {str(answer.index) for answer in found}
         if len(answers) > 1:
             return
     pytest.fail(f"{spec.name}: {param.name} never changes an answer")

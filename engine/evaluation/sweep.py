@@ -239,8 +239,10 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
     """The points of a unit; raises Cancelled between two blocks of queries when stopped."""
     ids, largest = task.vectors.ids, max(unit.ks)
     answers: list[list[Ranking]] = []
-    # What is compiled in a process's first call is no part of the time that a query takes.
+    # What is compiled in a process's first call, or indexed, is no part of the time that a query takes.
     type(unit.decoders[0].select).warm()
+    for scorer in filter(None, (unit.decoders[0].retrieve, unit.decoders[0].rerank)):
+        scorer.prepare(task.space)
     started = time.perf_counter()
     at, size = 0, max(1, min(BLOCK, FIRST_SCORES // (len(task.space) * len(unit.decoders))))
     while at < len(ids):

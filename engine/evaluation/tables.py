@@ -213,12 +213,13 @@ def results(
 ) -> Results:
     """Every point at k in every metric, with what can be told of its difference to the baseline.
 
-    points: of one split; baseline: as `compare` takes it, by default the point of the first registered selector. The
-    means are over the queries on which all have the metric, which the caption counts. Raises ParamError or DataError.
+    points: of one split; baseline: as `compare` takes it, by default the point of the first registered selector,
+    where it has several that without reranking and of the first scorer. The means are over the queries on which all
+    have the metric, which the caption counts. Raises ParamError or DataError.
     """
     there = list({p.label: p for p in at(points, k)}.values())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
-    first = meant(there, next(iter(methods("selector"))) if baseline is None else baseline, k)
+    first = meant(there, _usual(there) if baseline is None else baseline, k)
     there = [first, *(p for p in there if p.label != first.label)]
     if len(there) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
@@ -239,6 +240,15 @@ def results(
     counts = {m: own[0].queries if own else 0 for m, own in compared.items()}
     tests = max(len(own) for own in compared.values())
     return Results(head, tuple(cells), tuple(marks), _caption(first, cells[0][0], counts, tests, resamples))
+
+
+def _usual(points: Sequence[Point]) -> Point | str:
+    """What others are compared with where nobody says what: the point, or the method that there should be one of."""
+    first, scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
+    own = [p for p in points if p.method == first]
+    plain = [(bool(p.decoder["rerank"]), p.decoder["retrieve"]["name"] != scorer) for p in own]
+    usual = [p for p, chain in zip(own, plain, strict=True) if chain == min(plain)]
+    return usual[0] if len(usual) == 1 else first
 
 
 def _caption(base: Point, name: str, counts: dict[str, int], tests: int, resamples: int) -> str:

@@ -10,6 +10,9 @@ from engine.params import Choice, Flag, Whole, declare
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
+SPANNED = 1e-10
+"""Directions with less of the rows' spread, of the largest, are rounding."""
+
 
 @register(
     "truncated",
@@ -64,9 +67,10 @@ class Truncated(Scorer):
 
 
 def principal_axes(vectors: Tensor) -> Tensor:
-    """(d, d) float64 unit columns, the eigenvectors of the rows' covariance, the largest eigenvalue first.
+    """(d, at most d) float64 unit columns: the eigenvectors of the rows' covariance, the largest eigenvalue first.
 
-    Each one's largest entry is positive, so that a sign is no accident.
+    Few rows do not span the space: what they leave is any axes whatever, of which only the mean's direction matters, and
+    stands last. Each one's largest entry is positive, so that a sign is no accident.
     """
     step = max(1, CHUNK_NUMBERS // vectors.shape[1])
     mean = torch.stack([block.double().sum(0) for block in vectors.split(step)]).sum(0) / len(vectors)
@@ -74,6 +78,12 @@ def principal_axes(vectors: Tensor) -> Tensor:
     for block in vectors.split(step):
         centred = block.double() - mean
         scatter.addmm_(centred.T, centred)
-    axes = torch.linalg.eigh(scatter).eigenvectors.flip(1)
+    values, axes = torch.linalg.eigh(scatter)
+    axes = axes[:, values > SPANNED * values[-1]].flip(1)
+    left = mean - axes @ (axes.T @ mean)
+    if axes.shape[1] < len(mean) and left.norm() > SPANNED * mean.norm():
+        axes = torch.cat([axes, (left / left.norm()).unsqueeze(1)], dim=1)
+    if not axes.shape[1]:
+        axes = torch.eye(len(mean), 1, dtype=torch.float64, device=axes.device)  # all rows are zero
     largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
     return axes * torch.where(largest < 0, -1.0, 1.0)

@@ -1,0 +1,45 @@
+"""bm25: Robertson & Zaragoza 2009; variants as in Kamphuis et al. 2020 and Lv & Zhai 2011."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.params import declare
+from engine.solvers.lexical import K1, NGRAMS, VARIANT, B, Index, index_of
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer, register
+
+
+@register(
+    "bm25",
+    title="BM25",
+    paper="Robertson & Zaragoza 2009",
+    equation=r"r_i = \sum_{t\in q}\mathrm{idf}_t\,\frac{f_{ti}}{f_{ti}+k_1(1-b+b\,\ell_i/\bar\ell)}",
+    cost="postings of the query's words",
+    order=10,
+)
+@dataclass(frozen=True)
+class BM25(Scorer):
+    """Words in common, rare ones above all; titles count as text, case does not."""
+
+    words: ClassVar[bool] = True
+
+    variant: str = declare(replace(VARIANT, advanced=True))
+    k1: float = declare(K1)
+    b: float = declare(B)
+    ngrams: str = declare(replace(NGRAMS, advanced=True))
+
+    def prepare(self, space: Space) -> None:
+        self._index(space)
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `lexical.Index`."""
+        index = self._index(space)
+        found = torch.from_numpy(np.stack([index.scores(text) for text in queries.texts])).to(space.device)
+        return found if rows is None else found.gather(1, rows)
+
+    def _index(self, space: Space) -> Index:
+        return index_of(space, self.variant, self.k1, self.b, self.ngrams)

@@ -1,0 +1,153 @@
+"""hybrid: sparse and dense scores combined, sparse-dense §4.1; or their ranks, Cormack et al. 2009."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.params import Choice, Real, Whole, declare
+from engine.scoring.bm25 import BM25
+from engine.scoring.dense import Dense
+from engine.solvers.contest import ranked
+from engine.solvers.lexical import K1, NGRAMS, B
+from engine.space import QueryBatch, Space
+from engine.stages import Scorer, register
+
+
+@register(
+    "hybrid",
+    title="Hybrid",
+    paper="Luan et al. 2021",
+    equation=r"r_i = \lambda\,\tilde r^{\mathrm{dense}}_i+(1-\lambda)\,\tilde r^{\mathrm{sparse}}_i",
+    cost="n·d + postings",
+    order=20,
+)
+@dataclass(frozen=True)
+class Hybrid(Scorer):
+    """Dense and BM25 scores of the best of either, normalised for each query and added."""
+
+    words: ClassVar[bool] = True
+
+    dense_weight: float = declare(
+        Real(
+            default=0.5,
+            low=0.0,
+            high=1.0,
+            symbol="λ",
+            help="1 is dense alone, 0 BM25 alone.",
+            source="sparse-dense §4.1",
+        )
+    )
+    combination: str = declare(
+        Choice(
+            default="linear",
+            options=("linear", "rrf"),
+            symbol="combination",
+            help="linear adds scores; rrf adds 1/(constant + rank).",
+            swept=("linear",),
+        )
+    )
+    normalisation: str = declare(
+        Choice(
+            default="min-max",
+            options=("min-max", "z-score", "none"),
+            symbol="norm",
+            help="How the scores of either are brought to one scale, over the union of one query.",
+            needs=("combination", "linear"),
+            swept=("min-max",),
+        )
+    )
+    rrf_constant: float = declare(
+        Real(
+            default=60.0,
+            low=0.0,
+            high=1e6,
+            comfortable=(1.0, 200.0),
+            symbol="c",
+            help="The larger, the less the first ranks stand out.",
+            source="Cormack et al. 2009",
+            needs=("combination", "rrf"),
+            advanced=True,
+        )
+    )
+    union: int = declare(
+        Whole(
+            default=100,
+            low=1,
+            comfortable=(10, 500),
+            symbol="m",
+            help="So many of the best of either are scored by both; all others rank after them.",
+            source="sparse-dense §4.1",
+            advanced=True,
+        )
+    )
+    k1: float = declare(replace(K1, advanced=True))
+    b: float = declare(replace(B, advanced=True))
+    ngrams: str = declare(replace(NGRAMS, advanced=True))
+
+    def prepare(self, space: Space) -> None:
+        self._words.prepare(space)
+
+    @property
+    def _words(self) -> BM25:
+        return BM25(k1=self.k1, b=self.b, ngrams=self.ngrams)
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n), or (B, m) for given rows, whose scores are those among all documents.
+
+        The union holds the best of dense and the best of BM25, those without a word in common not counted. What is
+        outside of it scores alike: below the union's worst by as much as that is below its best (1 where all are
+        alike). Reciprocal ranks: of equals all have the better rank, and no word in common adds nothing.
+        """
+        dense = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
+        sparse = self._words.score(space, queries)
+        matches = replace(dense, relevance=sparse, inner_product=False)
+        inside = _best(dense, self.union) | (_best(matches, self.union) & (sparse > 0))
+        batch, row = inside.nonzero(as_tuple=True)
+        # In float64: a score then depends on nothing but its document and its query.
+        by_dense, by_words = dense.exact_relevance(batch, row), sparse[batch, row].double()
+        sizes = inside.sum(1).tolist()
+        parts = zip(by_dense.split(sizes), by_words.split(sizes), strict=True)
+        combined = [self._combined(d, s) for d, s in parts]
+        out = [2 * c.min() - c.max() - (c.min() == c.max()).double() for c in combined]
+        whole = torch.stack(out).unsqueeze(1).repeat(1, len(space))
+        whole[batch, row] = torch.cat(combined)
+        found = whole.to(space.vectors.dtype)
+        return found if rows is None else found.gather(1, rows)
+
+    def _combined(self, dense: Tensor, sparse: Tensor) -> Tensor:
+        """(u,) of one query's union, float64."""
+        if self.combination == "rrf":
+            constant = self.rrf_constant
+            dense = 1 / (constant + _ranks(dense))
+            sparse = torch.where(sparse > 0, 1 / (constant + _ranks(sparse)), 0)
+        else:
+            dense, sparse = _normalised(dense, self.normalisation), _normalised(sparse, self.normalisation)
+        return self.dense_weight * dense + (1 - self.dense_weight) * sparse
+
+
+def _best(scored: Candidates, count: int) -> Tensor:
+    """(B, n) bool: the `count` most relevant of each query, the lower rows of equals."""
+    count = min(count, scored.count)
+    rows = ranked(scored.relevance, count, scored.relevance_error, scored.exact_relevance, all_=False)[0]
+    return torch.zeros_like(scored.relevance, dtype=torch.bool).scatter_(1, rows, True)
+
+
+def _normalised(scores: Tensor, how: str) -> Tensor:
+    """(u,) scores on a common scale; all 0 where they are alike."""
+    match how:
+        case "none":
+            return scores
+        case "min-max":
+            low, high = scores.min(), scores.max()
+            return (scores - low) / torch.where(high > low, high - low, 1)
+    spread = scores.std(correction=0)
+    return (scores - scores.mean()) / torch.where(scores.max() > scores.min(), spread, 1)
+
+
+def _ranks(scores: Tensor) -> Tensor:
+    """(u,) 1 for the best; equals share the better rank."""
+    ordered = scores.neg().sort().values
+    return 1 + torch.searchsorted(ordered, scores.neg()).double()
