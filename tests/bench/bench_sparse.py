@@ -185,8 +185,10 @@ def main():
 Builds: CPU seconds of one run; queries: the median by the clock (of 200; rank_bm25: of 30), other work on the
 machine. made: seeded documents of 20 to 180 words, 50,000 words with Zipf's frequencies; queries of ten words of a
 document, common ones among them. A query gets the scores of all documents. "New k₁, b": what a slider costs, as the
-words are not cut and counted again; peers start from tokens there. Promised: {PROMISED:g} ms a query over {MADE:,} documents. The largest
-difference between a score here and bm25s's: {apart:.1g}.
+words are not cut and counted again; peers start from tokens there.
+
+Promised: {PROMISED:g} ms a query over {MADE:,} documents.
+The largest difference between a score here and bm25s's: {apart:.1g}.
 
 | documents | what | from texts, s | new k₁, b, s | a query, ms |
 | --- | --- | --- | --- | --- |
