@@ -69,7 +69,7 @@ class Truncated(Scorer):
 def principal_axes(vectors: Tensor) -> Tensor:
     """(d, at most d) float64 unit columns: the eigenvectors of the rows' covariance, the largest eigenvalue first.
 
-    Few rows do not span the space: what they leave is any axes whatever, of which only the mean's direction matters, and
+    Few rows do not span the space: what they leave is any axes whatever, of which only the mean's direction matters and
     stands last. Each one's largest entry is positive, so that a sign is no accident.
     """
     step = max(1, CHUNK_NUMBERS // vectors.shape[1])
