@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,19 +30,30 @@ def plane_figure(found: Turned, dark: bool) -> Figure:
 
     figure, grey, ink = Figure(), GREY[dark], INK.colour(dark)
     colour = style_of(weighing()).colour(dark)
-    for row, (x, y) in enumerate(found.points):
+    # The first document lies along the second: it is drawn over it, its name below.
+    for row, (x, y) in reversed(list(enumerate(found.points))):
         inside = row in found.support
         figure.add_scatter(
             x=[0, x],
             y=[0, y],
             mode="lines+markers",
-            line={"color": colour if inside else grey, "width": 4 if inside else 2},
-            marker={"symbol": "circle" if inside else "circle-open", "size": [1, 11]},
+            line={"color": colour if inside else grey, "width": 5 if inside else 2},
+            marker={
+                "symbol": "circle",
+                "size": [1, 12],
+                "color": colour if inside else grey,
+                "line": {"color": ink, "width": 1},
+            },
             hovertext=[f"document {row + 1}: score {found.scores[row]:.3f}, weight {found.weights[row]:.3f}"] * 2,
             hovertemplate="%{hovertext}<extra></extra>",
         )
         figure.add_annotation(
-            x=x, y=y, text=f"document {row + 1}", showarrow=False, yshift=16, font={"color": ink, "size": 12}
+            x=x,
+            y=y,
+            text=f"document {row + 1}",
+            showarrow=False,
+            yshift=16 if row else -16,
+            font={"color": ink, "size": 12},
         )
     x, y = found.query
     figure.add_scatter(
@@ -49,13 +61,13 @@ def plane_figure(found: Turned, dark: bool) -> Figure:
         y=[0, y],
         mode="lines+markers",
         line={"color": ink, "width": 2, "dash": "dash"},
-        marker={"symbol": "diamond", "size": [1, 11]},
+        marker={"symbol": "diamond", "size": [1, 11], "color": ink},
         hovertext=[f"v at {found.angle:g}°"] * 2,
         hovertemplate="%{hovertext}<extra></extra>",
     )
     figure.add_annotation(x=x, y=y, text="v", showarrow=False, xshift=14, yshift=8, font={"color": ink, "size": 14})
     figure.update_xaxes(range=[-0.12, 1.25], zeroline=True, title="along document 2")
-    figure.update_yaxes(range=[-0.12, 1.2], zeroline=True, scaleanchor="x", title="along document 3")
+    figure.update_yaxes(range=[-0.2, 1.2], zeroline=True, scaleanchor="x", title="along document 3")
     return plain(figure).update_layout(height=360)
 
 
@@ -146,7 +158,10 @@ def dimension_figure(found: PairErrors, error: float, dark: bool) -> Figure:
             hoverinfo="skip",
         )
     ink = INK.colour(dark)
-    figure.add_hline(y=error, line={"color": ink, "width": 1, "dash": "dot"}, annotation_text=f"β = {error:g}")
+    figure.add_hline(y=error, line={"color": ink, "width": 1, "dash": "dot"})
+    # An annotation on a logarithmic axis is placed by the logarithm.
+    place = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
+    figure.add_annotation(**place, text=f"β = {error:g}", font={"color": ink})
     ks = sorted({c.k for c in found.cells})
     figure.update_xaxes(type="log", title="dimension k", tickvals=ks, ticktext=[f"{k:,}" for k in ks])
     figure.update_yaxes(

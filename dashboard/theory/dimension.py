@@ -46,13 +46,13 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         st.info("A pair needs two documents, and this corpus has one. Load a larger one on the Data page.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        with st.container(width=380):
+        with st.container(width=360):
             choice = questions.choose(loaded)
         with st.container(width=150):
             weighting = control(WEIGHTING, "theory.weighting")
         with st.container(width=170):
             projection = control(PROJECTION, "theory.projection")
-        with st.container(width=300):
+        with st.container(width=240):
             error = control(ERROR, "theory.error")
     found = measured(
         ("dimension", choice.key, weighting, projection),
@@ -105,20 +105,19 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
                         for r in rows
                     ],
                     "Bound's k": [f"{r.guaranteed:,}" for r in rows],
-                    "Times": [None if r.times is None else r.times for r in rows],
+                    "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
                 }
             ),
             hide_index=True,
-            column_config={"Times": st.column_config.NumberColumn(format="%.1f")},
         )
         times = [r.times for r in rows if r.times is not None]
         if times:
             st.caption(
                 f"How loose the bound is here: it asks for {min(times):.0f} to {max(times):.0f} times the dimension "
-                "that was enough."
+                "that was enough, of those tried."
             )
         if wanted:
-            st.markdown(f"**To keep {weighting}'s best document above its runner-up**")
+            st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
             st.dataframe(
                 pd.DataFrame(
                     {

@@ -17,8 +17,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     """The comparison at the λ₁ and λ₂ that Explore is set to."""
     st.caption(
         "The paper stops FISTA after a number of steps; the minimiser can be had exactly, with a certificate. This is "
-        "how far apart the two are on this corpus, at the λ₁ and λ₂ that Explore is set to. The promise assumes the "
-        "worst start and the worst query; what labelled queries show is usually better."
+        "how far apart the two are on this corpus, at the λ₁ and λ₂ that Explore is set to. The promise is "
+        "for the worst problem with the same L; labelled queries show what it is here."
     )
     if asked is None:
         st.info("Ask something in the sidebar: theory's promise is about its weights.")

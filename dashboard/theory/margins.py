@@ -59,8 +59,7 @@ def _shown(loaded: Loaded, choice: questions.Choice, count: int, found: dict[str
     plot(margins_figure(found, dark), "theory.margins", file="margins", label="Margins by length of document")
     st.caption(
         f"{count:,} queries. Dot: median; thick: the middle half; thin: 5 to 95 %. Bins hold equally many documents. "
-        "Longer documents share more words with everything, and their vectors have more to hold: where the margins "
-        "shrink from left to right, longer documents need more dimensions."
+        "Where the margins shrink from left to right, longer documents need more dimensions."
     )
     if "dense" not in found:
         st.caption("This corpus came with its own vectors, and no encoder to put queries beside them: words only.")

@@ -68,10 +68,10 @@ def _shown(corpus: Corpus, found: Segments) -> None:
             pd.DataFrame(
                 {
                     "Document": names,
+                    "Proved": ["✓" if sure else "" for sure in found.promised.tolist()],
                     "Documents": found.documents,
                     "Segments": found.segments,
                     "Passages": found.passages,
-                    "Proved": ["✓" if sure else "" for sure in found.promised.tolist()],
                 }
             ),
             hide_index=True,

@@ -106,10 +106,11 @@ def _shown(found: Proof, k: int) -> None:
 
 
 def _proposition() -> None:
-    st.subheader("And sets that no ranking finds (Proposition 1)")
+    st.subheader("Sets beyond rankings (Proposition 1)")
     st.caption(
         "Three documents and a query v. Document 1 resembles document 2 and scores above document 3, but what it says "
-        "document 2 has said: the elastic net takes 2 and 3 together. No top-k does, whatever k. λ₂ is 0."
+        "document 2 has said: the elastic net takes 2 and 3 together, which no top-k is. Turn v and watch. The plane is"
+        " that of v and documents 2 and 3; document 1 is seen as its shadow there, whose score is its own. λ₂ is 0."
     )
     one, two = st.columns(2)
     with one:
@@ -119,12 +120,11 @@ def _proposition() -> None:
     found = turned(angle, l1)
     dark = st.context.theme.type == "dark"
     plot(plane_figure(found, dark), "theory.plane", file="proposition-1", label="Query and documents in their plane")
-    said = " and ".join(str(row + 1) for row in found.support)
-    best = " and ".join(str(row + 1) for row in found.best)
+    said, best = _documents(found.support), _documents(found.best)
     if found.ranked:
-        st.info(f"Support: document {said}. A ranking by score finds the same set here.")
+        st.info(f"Support: {said}. A ranking by score finds the same set here.")
     else:
-        st.success(f"Support: document {said}. The best by score are {best}: no top-k is this set.")
+        st.success(f"Support: {said}. The best by score: {best}. No top-k is this set.")
     st.dataframe(
         pd.DataFrame(
             {
@@ -138,3 +138,7 @@ def _proposition() -> None:
         hide_index=True,
         column_config={name: st.column_config.NumberColumn(format="%.3f") for name in ("Score", "Weight")},
     )
+
+
+def _documents(rows: tuple[int, ...]) -> str:
+    return ("document " if len(rows) == 1 else "documents ") + " and ".join(str(row + 1) for row in rows)

@@ -179,8 +179,8 @@ def against_bound(found: PairErrors, error: float) -> tuple[Bounded, ...]:
 
 @dataclass(frozen=True)
 class Needed:
-    """share: of the queries; margin: what their best documents have over the runner-up at least; dimension: what the
-    bound asks to keep that order."""
+    """share: of the queries; margin: what their best documents have over the nearest rival, the one
+    of the smallest margin, at least; dimension: what the bound asks to keep that order."""
 
     share: float
     margin: float
