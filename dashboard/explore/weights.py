@@ -58,13 +58,13 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     with left:
         lowest = min(SHOWN[0], info["l1"]) if info["l1"] > 0 else SHOWN[0]
         with st.spinner("Following the path"):
-            path = _path(loaded, asked, stage, lowest)
+            path = path_at(loaded, asked, stage, lowest)
         _path_chart(loaded, asked, stage, ranking, path, lowest)
     with right:
-        _solver(loaded, asked, stage, info["l1"], path)
+        solver(loaded, asked, stage, info["l1"], path)
 
 
-def _path(loaded: Loaded, asked: Asked, stage: Selector, lowest: float) -> WeightPath:
+def path_at(loaded: Loaded, asked: Asked, stage: Selector, lowest: float) -> WeightPath:
     """The path of the question, remembered by its content."""
     space = loaded.space
     query = asked.vector.numpy().tobytes()
@@ -110,7 +110,8 @@ def _path_chart(
     st.caption(" ".join(filter(None, said)))
 
 
-def _solver(loaded: Loaded, asked: Asked, stage: Selector, l1: float, path: WeightPath) -> None:
+def solver(loaded: Loaded, asked: Asked, stage: Selector, l1: float, path: WeightPath) -> None:
+    """How near the paper's steps come at this λ₁: what theory promises, and what labelled queries show."""
     with st.spinner("Measuring what the documents have in common"):
         view, steps = outlook(loaded.space, path.l2), 50
     weights = math.sqrt(float(np.square(path.at(l1)[1]).sum()))

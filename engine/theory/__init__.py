@@ -13,7 +13,8 @@ from engine.theory.bounds import (
 from engine.theory.by_length import margin, margins
 from engine.theory.dimensions import recall_dimensions
 from engine.theory.elastic import UNIT, Example, Outlook, Witness, counterexample, outlook, witness
-from engine.theory.projections import pair_errors
+from engine.theory.projections import kept_from, pair_errors
+from engine.theory.relevant import relevant_margins
 from engine.theory.segmented import segment_margins, segments
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "boolean_dimension",
     "boolean_margin",
     "counterexample",
+    "kept_from",
     "margin",
     "margins",
     "outlook",
@@ -33,6 +35,7 @@ __all__ = [
     "recall_dimension",
     "recall_dimensions",
     "recall_error_bound",
+    "relevant_margins",
     "segment_margins",
     "segments",
     "simple_dimension",

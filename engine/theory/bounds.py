@@ -55,7 +55,7 @@ def recall_error_bound(k: int, margin: float, documents: int, rank: int) -> floa
     margin: the r₀-th smallest of its margins over the others, in (0, 1]; documents: |D|, how many others; rank: r₀, in
     [1, |D|]. From 1 on the bound says nothing. Raises ParamError.
     """
-    k, margin = DIMENSION.check(k), _inside("margin (ε)", margin, closed=True)
+    k, margin = DIMENSION.check(k), inside("margin (ε)", margin, closed=True)
     return 4 * _rivals(documents, rank) * math.exp(-k / 2 * rate(margin))
 
 
@@ -64,7 +64,7 @@ def recall_dimension(margin: float, error: float, documents: int, rank: int) -> 
 
     Arguments as in `recall_error_bound`; error: in (0, 1). Raises ParamError.
     """
-    margin, error = _inside("margin (ε)", margin, closed=True), _inside("error (β)", error)
+    margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
     return math.ceil(2 / rate(margin) * math.log(4 * _rivals(documents, rank) / error))
 
 
@@ -73,7 +73,7 @@ def simple_dimension(margin: float, error: float) -> int:
 
     margin: in (0, 1]; error: in (0, 1). Raises ParamError.
     """
-    margin, error = _inside("margin (ε)", margin, closed=True), _inside("error (β)", error)
+    margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
     return math.floor(12 / margin**2 * math.log(4 / error)) + 1
 
 
@@ -91,7 +91,7 @@ def boolean_dimension(query_words: int, document_words: int, error: float) -> in
     Arguments as in `boolean_margin`; error: of each pair, in (0, 1). Raises ParamError.
     """
     words = QUERY_WORDS.check(query_words) * DOCUMENT_WORDS.check(document_words)
-    return math.ceil(24 * words * math.log(4 / _inside("error (β)", error)))
+    return math.ceil(24 * words * math.log(4 / inside("error (β)", error)))
 
 
 def _rivals(documents: int, rank: int) -> int:
@@ -102,7 +102,7 @@ def _rivals(documents: int, rank: int) -> int:
     return documents - rank + 1
 
 
-def _inside(name: str, value: Any, closed: bool = False) -> float:
+def inside(name: str, value: Any, closed: bool = False) -> float:
     """A number in (0, 1), or (0, 1] where closed."""
     number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     if not number or not (0 < value < 1 or (closed and value == 1)):

@@ -15,7 +15,7 @@ from engine.errors import Cancelled, DataError, ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.theory.bounds import DIMENSION, rate, sufficient_dimension
+from engine.theory.bounds import DIMENSION, inside, rate, sufficient_dimension
 from engine.theory.represented import SEED, Represented, against_best, represented
 from engine.theory.words import WEIGHTING
 from engine.values import Corpus
@@ -156,6 +156,20 @@ def pair_errors(
         rows.append(MarginBin(least, most, inverse, len(own), dimension, sufficient_dimension(least, 1 - accuracy)))
     slope = float(2 * np.log(4 / (1 - accuracy)))
     return PairErrors(tuple(cells), tuple(rows), _line(rows, ks[0]), slope, draws)
+
+
+def kept_from(found: PairErrors, error: float) -> tuple[int | None, ...]:
+    """For each bin the smallest k from which on no more than `error` of its pairs turn round, None where none is.
+
+    error: β, in (0, 1). Raises ParamError.
+    """
+    error, rows = inside("error (β)", error), []
+    for at in range(len(found.bins)):
+        cells = sorted((c for c in found.cells if c.bin == at), key=lambda c: c.k)
+        wrong = [place for place, c in enumerate(cells) if c.error > error]
+        first = wrong[-1] + 1 if wrong else 0
+        rows.append(cells[first].k if first < len(cells) else None)
+    return tuple(rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,9 @@
+"""Theory: what the papers prove, checked on the corpus in use."""
+
+from dashboard import frame
+
+loaded, asked = frame.begin()
+if loaded is not None:
+    from dashboard.theory import page
+
+    page.show(loaded, asked)

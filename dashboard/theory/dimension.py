@@ -1,0 +1,136 @@
+"""What dimension would keep the order of a word-based score: the bound, and what random projections really do."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+import engine
+from dashboard.charts.theory import dimension_figure
+from dashboard.components.live_plot import plot
+from dashboard.controls import control
+from dashboard.explore.question import Asked
+from dashboard.jobs import Job
+from dashboard.state import Loaded
+from dashboard.theory import questions
+from dashboard.theory.measured import measured
+from engine.params import Real
+from engine.theory.by_length import Margins
+from engine.theory.projections import PROJECTION, PairErrors
+from engine.theory.words import WEIGHTING
+from engine.views.theory import against_bound, needed
+
+ERROR = Real(
+    default=0.05,
+    low=0.01,
+    high=0.51,
+    symbol="β",
+    name="error",
+    help="How often a projection may turn a pair of documents round.",
+)
+DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
+BINS, DRAWS = 5, 20
+
+
+def show(loaded: Loaded, asked: Asked | None) -> None:
+    """Measured error and bound over k, and the dimensions that both ask for at one error."""
+    st.caption(
+        "Scores over words live in as many dimensions as there are words. Lemma 1 says how many, k, are enough for a "
+        "random projection to keep a pair of documents in order: the smaller their margin ε, the more, k ≥ 2 (ε²/2 − "
+        "ε³/3)⁻¹ ln(4/β). It assumes nothing of the corpus, so it is pessimistic, and speaks of random projections: a "
+        "trained encoder may need fewer."
+    )
+    if len(loaded.space) < 2:
+        st.info("A pair needs two documents, and this corpus has one. Load a larger one on the Data page.")
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        with st.container(width=360):
+            choice = questions.choose(loaded)
+        with st.container(width=150):
+            weighting = control(WEIGHTING, "theory.weighting")
+        with st.container(width=170):
+            projection = control(PROJECTION, "theory.projection")
+        with st.container(width=240):
+            error = control(ERROR, "theory.error")
+    found = measured(
+        ("dimension", choice.key, weighting, projection),
+        "Measuring random projections",
+        partial(_work, choice, weighting, projection),
+        by_itself=choice.small,
+    )
+    if found is not None:
+        _shown(*found, weighting, error)
+
+
+def _work(choice: questions.Choice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
+    queries, _ = choice.task()
+    corpus = choice.loaded.space.corpus
+    every = engine.margins(corpus, queries, weighting, ranks=(1,), bins=1)
+    errors = engine.pair_errors(
+        corpus,
+        queries,
+        weighting,
+        projection=projection,
+        dimensions=DIMENSIONS,
+        bins=BINS,
+        draws=DRAWS,
+        progress=job.report,
+        stop=job.stop,
+    )
+    return len(queries), every, errors
+
+
+def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error: float) -> None:
+    rows, wanted = against_bound(errors, error), needed(every, error)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        dark = st.context.theme.type == "dark"
+        figure = dimension_figure(errors, error, dark)
+        plot(figure, "theory.dimension", file="dimension", label="Error of pairs over the dimension")
+        st.caption(
+            f"{count:,} queries, {errors.draws} projections. Solid: measured, with 95 % intervals; dashed: the bound, "
+            "of no use above 1. A colour is pairs of like margin. A point is missing where no pair was turned round."
+        )
+    with right:
+        st.markdown(f"**To turn at most {error:.0%} of pairs round**")
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Margin ε": [f"{r.least:.3f} to {r.most:.3f}" for r in rows],
+                    "Pairs": [r.pairs for r in rows],
+                    "Measured k": [
+                        f"> {DIMENSIONS[-1]:,}" if r.measured is None else f"{'≤ ' if r.at_once else ''}{r.measured:,}"
+                        for r in rows
+                    ],
+                    "Bound's k": [f"{r.guaranteed:,}" for r in rows],
+                    "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
+                }
+            ),
+            hide_index=True,
+        )
+        times = [r.times for r in rows if r.times is not None]
+        if times:
+            st.caption(
+                f"How loose the bound is here: it asks for {min(times):.0f} to {max(times):.0f} times the dimension "
+                "that was enough, of those tried."
+            )
+        if wanted:
+            st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
+            st.dataframe(
+                pd.DataFrame(
+                    {
+                        "Queries": [row.share for row in wanted],
+                        "Margin ε": [row.margin for row in wanted],
+                        "Bound's k": [row.dimension for row in wanted],
+                    }
+                ),
+                hide_index=True,
+                column_config={
+                    "Queries": st.column_config.NumberColumn(format="percent"),
+                    "Margin ε": st.column_config.NumberColumn(format="%.4f"),
+                    "Bound's k": st.column_config.NumberColumn(format="localized"),
+                },
+            )
+            st.caption("For each of these queries with an error of at most β. Ties have no order to keep.")

@@ -1,0 +1,80 @@
+"""What the views compute: at once and remembered, or by a job that the page looks at."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from dashboard import jobs
+from dashboard.jobs import Job
+from dashboard.parts import POLL, show_progress
+
+T = TypeVar("T")
+PURPOSE = "theory"
+MEMORY, AT_WORK = "theory.memory", "theory.job"
+REMEMBERED = 16
+
+
+def remembered(key: Hashable, make: Callable[[], T]) -> T:
+    """What `make` gives, made once a session; key: names all that it depends on."""
+    memory: OrderedDict[Hashable, Any] = st.session_state.setdefault(MEMORY, OrderedDict())
+    if key not in memory:
+        with jobs.turn():
+            _keep(memory, key, make())
+    return memory[key]
+
+
+def measured(key: Hashable, title: str, work: Callable[[Job], T], *, by_itself: bool) -> T | None:
+    """What a job finds, once it has; until then how far it is, or the way to start it.
+
+    key: names all that the result depends on; title: what is done; by_itself: the first time it needs no click.
+    """
+    memory: OrderedDict[Hashable, Any] = st.session_state.setdefault(MEMORY, OrderedDict())
+    if key in memory:
+        return memory[key]
+    job = jobs.mine().get(PURPOSE)
+    if st.session_state.get(AT_WORK) != key:
+        job = None
+    if job is not None and job.result is not None:
+        _keep(memory, key, job.result)
+        return job.result
+    other = jobs.busy(PURPOSE)
+    if job is None and by_itself and other is None:
+        job = _start(key, title, work)
+    if job is not None and job.running:
+        _polled(job)
+        return None
+    if job is not None and job.error:
+        st.error("This could not be measured.", icon=":material/error:")
+        st.text(job.error)
+    elif job is not None:
+        st.caption("Stopped.")
+    if st.button("Measure", type="primary", key="theory.start", disabled=other is not None):
+        _start(key, title, work)
+        st.rerun(scope="fragment")
+    if other is not None:
+        st.text(f"Possible when this has ended: {other.title}")
+    return None
+
+
+def _start(key: Hashable, title: str, work: Callable[[Job], Any]) -> Job:
+    st.session_state[AT_WORK] = key
+    return jobs.start(PURPOSE, title, work)
+
+
+def _keep(memory: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:
+    memory[key] = value
+    while len(memory) > REMEMBERED:
+        memory.popitem(last=False)
+
+
+@st.fragment(run_every=POLL)
+def _polled(job: Job) -> None:
+    if not job.running:
+        st.rerun()
+    show_progress(job)
+    if st.button("Cancel", key="theory.cancel", disabled=job.stop.is_set()):
+        job.cancel()

@@ -1,0 +1,81 @@
+"""What several vectors a document gain: margins of whole documents and of their matching segments (Theorem 1)."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+import engine
+from dashboard.charts.theory import segments_figure
+from dashboard.components.live_plot import plot
+from dashboard.controls import control
+from dashboard.explore.question import Asked
+from dashboard.state import Loaded
+from dashboard.theory.measured import remembered
+from engine.theory.segmented import PASSAGE, Segments
+from engine.values import Corpus, showable
+
+
+def show(loaded: Loaded, asked: Asked | None) -> None:
+    """Margins of the question's best document over the next ones."""
+    st.caption(
+        "A document is the sum of its segments. Where a query speaks of one segment only, Theorem 1 of the sparse-dense"
+        " paper says that the margin between the matching segments is at least that between the documents: several "
+        "vectors a document need fewer dimensions each. It assumes segments without words in common; passages of real "
+        "documents share some, so they are shown beside it, and nothing is proved of them."
+    )
+    if asked is None:
+        st.info("Ask something in the sidebar: its best documents are compared here.")
+        return
+    st.text(asked.text if len(asked.text) < 200 else asked.text[:199] + "…")
+    with st.container(width=380):
+        words = control(PASSAGE, "theory.passage")
+    corpus = loaded.space.corpus
+    key = ("segments", corpus.digest, asked.text, words, asked.k)
+    found = remembered(key, lambda: engine.segments(corpus, [asked.text], passage_words=words, rivals=asked.k))
+    if not len(found):
+        st.info(
+            "No two documents can be compared: fewer than two share a word with this query, or they all score alike. "
+            "Segments are of words; ask with words that the documents use."
+        )
+        return
+    _shown(corpus, found)
+
+
+def _shown(corpus: Corpus, found: Segments) -> None:
+    names = [showable(corpus.titles[row] or corpus.ids[row]) for row in found.second.tolist()]
+    best = found.first.tolist()[0]
+    st.text(f"Best by words: {showable(corpus.titles[best] or corpus.ids[best])}")
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        dark = st.context.theme.type == "dark"
+        plot(segments_figure(found, names, dark), "theory.segments", file="segments", label="Margins of segments")
+    with right:
+        promised = int(found.promised.sum())
+        if not promised:
+            st.info(
+                f"The theorem speaks of none of these {len(found)} pairs: the best document has words of the query "
+                "outside its best passage too. Ask for less, or take longer passages."
+            )
+        else:
+            held = "It holds for all." if not found.broken else f"It fails for {found.broken}, which must not be."
+            st.success(f"The theorem speaks of {promised} of {len(found)} pairs. {held}", icon=":material/verified:")
+        st.caption(
+            f"Of real passages, {found.passages_gain:.0%} of the pairs have at least the documents' margin. Words count"
+            " as often as they occur, times their idf."
+        )
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Document": names,
+                    "Proved": ["✓" if sure else "" for sure in found.promised.tolist()],
+                    "Documents": found.documents,
+                    "Segments": found.segments,
+                    "Passages": found.passages,
+                }
+            ),
+            hide_index=True,
+            column_config={
+                name: st.column_config.NumberColumn(format="%.3f") for name in ("Documents", "Segments", "Passages")
+            },
+        )

@@ -1,0 +1,202 @@
+"""The Theory page: every view draws on the demo, and teaches where there is nothing to show."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_pages import screen, table, texts  # noqa: F401
+
+import engine
+from dashboard.state import Source
+from dashboard.theory.page import VIEWS
+from engine.theory import kept_from, relevant_margins
+from engine.theory.by_length import margin
+from engine.views import against_bound, needed, proof, turned
+
+SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT = VIEWS
+
+
+def theory(view, source=None, **session):
+    app = screen("theory", source, **{"theory.view": view, **session})
+    return finished(app)
+
+
+def finished(app):
+    """The page after its job."""
+    job = app.session_state["jobs"].get("theory") if "jobs" in app.session_state else None
+    if job is not None:
+        job.join(120)
+        app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def said(app):
+    return texts(app) + " ".join(e.value for e in app.success)
+
+
+def columns(app, name):
+    """The column of this name of the first table that has one."""
+    return next(list(t.value[name]) for t in app.dataframe if name in t.value)
+
+
+@pytest.fixture
+def few(tmp_path):
+    """So many documents without judgements."""
+
+    def make(count):
+        file = tmp_path / f"few{count}.csv"
+        texts = ["a red apple grows on the old tree", "a green pear fell from the tree", "cars are fast and red today"]
+        file.write_text("id,text\n" + "".join(f"{at},{text}\n" for at, text in enumerate(texts[:count])))
+        return Source(str(file))
+
+    return make
+
+
+def test_the_support_is_the_top_k_and_the_angle_moves_it():
+    app = theory(SUPPORT, k=4)
+    assert "the support is exactly the top 4" in said(app) and "No top-k is this set" in said(app)
+    assert columns(app, "In the set") == ["✓"] * 4 + [""] * 5
+    assert [weight > 0 for weight in columns(app, "Weight")] == [True] * 4 + [False] * 5
+    next(s for s in app.slider if s.key.startswith("theory.k")).set_value(7).run()
+    assert "the support is exactly the top 7" in said(app)
+    app.slider(key="theory.angle").set_value(45).run()
+    assert "A ranking by score finds the same set here" in said(app)
+    app.slider(key="theory.angle").set_value(90).run()
+    assert "Support: document 3." in said(app) and not app.exception
+
+
+def test_margins_of_labelled_queries_and_of_passages():
+    app = theory(MARGINS)
+    assert list(dict.fromkeys(columns(app, "Vectors"))) == ["bm25", "boolean", "dense"]
+    judged = columns(app, "Median")
+    assert app.get("plotly_chart")
+    next(g for g in app.button_group if g.label == "Queries").set_value("Passages of the corpus").run()
+    finished(app)
+    passages = columns(app, "Median")
+    assert len(passages) == len(judged) and np.mean(passages) > np.mean(judged)
+
+
+def test_the_dimension_that_was_enough_grows_as_the_error_shrinks():
+    app = theory(DIMENSION, **{"theory.error": 0.3})
+    loose = [int(k.replace(",", "")) for k in columns(app, "Bound's k")]
+    assert "How loose the bound is here" in said(app)
+    app.slider(key="theory.error").set_value(0.01).run()
+    strict = [int(k.replace(",", "")) for k in columns(app, "Bound's k")]
+    assert not app.exception and all(a < b for a, b in zip(loose, strict, strict=True))
+
+
+def test_segments_of_the_question():
+    app = theory(SEGMENTS)
+    assert "The theorem speaks of" in said(app) and len(columns(app, "Passages")) >= 1
+    assert "which must not be" not in said(app)
+
+
+def test_exact_against_steps_measures():
+    app = theory(EXACT)
+    assert "A step goes 1/L far" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
+    app.button(key="steps.start").click().run()
+    app.session_state["jobs"]["steps"].join(120)
+    app.run()
+    assert not app.exception and "the minimiser gives" in said(app)
+
+
+def similar(app):
+    """The page asked for what is like the first document."""
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
+    return finished(app)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_small_corpora_without_judgements_teach(few, count):
+    source = few(count)
+    said_of = {view: said(similar(theory(view, source))) for view in VIEWS}
+    for view in (MARGINS, DIMENSION):
+        alone = "needs two documents" in said_of[view]
+        assert alone == (count == 1)
+        assert ("This corpus has no judged queries" in said_of[view]) == (count > 1)
+    assert "the support is exactly" in said_of[SUPPORT] or "The theorem says nothing" in said_of[SUPPORT]
+    assert "No two documents can be compared" in said_of[SEGMENTS] or "The theorem speaks of" in said_of[SEGMENTS]
+
+
+def test_own_vectors_have_margins_of_words_only(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32))
+    words = ["one two three four five six", "two three five seven eight nine", "nine ten one two six", "a b c d e f g"]
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(f'{{"_id": "{at}", "text": "{text}"}}\n' for at, text in enumerate(words))
+    )
+    source = Source(str(tmp_path))
+    app = theory(MARGINS, source)
+    assert "own vectors" in said(app) and set(columns(app, "Vectors")) == {"bm25", "boolean"}
+    assert "must be of unit length" in said(theory(SUPPORT, source))
+
+
+def test_hostile_documents_stay_text(table):  # noqa: F811
+    for view in VIEWS:
+        app = theory(view, Source(str(table)))
+        for kind in (app.markdown, app.caption, app.info, app.warning, app.error, app.success):
+            assert not any(bad in e.value for e in kind for bad in ("<img", "192.0.2.1", ":red["))
+
+
+def test_nothing_asked_teaches():
+    for view in (SUPPORT, SEGMENTS, EXACT):
+        app = screen("theory", **{"theory.view": view})
+        next(g for g in app.button_group if g.label == "Query").set_value("Typed").run()
+        assert not app.exception and "Ask something in the sidebar" in texts(app)
+
+
+def test_relevant_margins_are_the_smallest_over_the_rest(demo):
+    dataset, space = demo
+    split = next(iter(dataset.qrels))
+    queries = engine.embed(dataset.judged(split).sample(5))
+    (found,) = relevant_margins(space, queries, dataset.qrels[split], "dense", bins=1)
+    vectors = space.vectors.double().numpy()
+    expected = []
+    for name, q in zip(queries.ids, queries.vectors.double().numpy(), strict=True):
+        relevant = [space.corpus.position[d] for d in dataset.qrels[split].relevant(name)]
+        rest = [row for row in range(len(space)) if row not in relevant]
+        expected += [np.nanmin([margin(q, vectors[row], vectors[other]) for other in rest]) for row in relevant]
+    assert found.values == pytest.approx(sorted(expected), abs=1e-9)
+    assert found.first == pytest.approx(np.mean(np.array(expected) > 0))
+
+
+def test_a_turned_query_has_the_weights_of_orthogonal_documents():
+    for angle in range(0, 91, 6):
+        found, at = turned(angle, 0.2), math.radians(angle)
+        expected = (0.0, max(0.0, math.cos(at) - 0.2), max(0.0, math.sin(at) - 0.2))
+        assert found.weights == pytest.approx(expected, abs=1e-9)
+    assert not turned(20).ranked and turned(45).ranked
+
+
+def test_a_proof_holds_for_every_size(demo):
+    _, space = demo
+    query = space.vectors[3]
+    for k in (1, 6, 20):
+        found = proof(space, query, k)
+        assert found.same and found.certified and found.support == k and sum(row.inside for row in found.rows) == k
+
+
+def test_bounds_beside_what_was_measured(demo):
+    dataset, _ = demo
+    queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
+    found = engine.pair_errors(dataset.corpus, queries, dimensions=(32, 128, 512), bins=3, draws=8, accuracy=0.9)
+    assert kept_from(found, 0.1) == tuple(own.dimension for own in found.bins)
+    for own, row in zip(found.bins, against_bound(found, 0.1), strict=True):
+        assert row.guaranteed == own.guaranteed and row.measured == own.dimension
+        assert row.times is None or row.times == pytest.approx(row.guaranteed / row.measured)
+    with pytest.raises(engine.ParamError, match="error"):
+        kept_from(found, 1.5)
+
+
+def test_what_shares_of_the_queries_need(demo):
+    dataset, _ = demo
+    queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
+    found = engine.margins(dataset.corpus, queries, ranks=(1,), bins=1)
+    rows = needed(found, 0.1)
+    for row in rows:
+        assert (found.rows[0].values >= row.margin).mean() >= row.share
+        assert row.dimension == engine.sufficient_dimension(row.margin, 0.1)
+    assert [r.dimension for r in rows] == sorted(r.dimension for r in rows)
+    with pytest.raises(engine.ParamError, match="one bin"):
+        needed(replace(found, rows=found.rows * 2), 0.1)
