@@ -58,21 +58,24 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     with left:
         lowest = min(SHOWN[0], info["l1"]) if info["l1"] > 0 else SHOWN[0]
         with st.spinner("Following the path"):
-            path = _path(loaded, asked, stage, lowest)
+            path = _path(loaded, asked, answers[name], lowest)
         _path_chart(loaded, asked, stage, ranking, path, lowest)
     with right:
         _solver(loaded, asked, stage, info["l1"], path)
 
 
-def _path(loaded: Loaded, asked: Asked, stage: Selector, lowest: float) -> WeightPath:
+def _path(loaded: Loaded, asked: Asked, answer: Answer, lowest: float) -> WeightPath:
     """The path of the question, remembered by its content."""
-    space = loaded.space
+    space, stage, rows = loaded.space, answer.stage, None
+    if answer.relevance is not None:
+        rows = answer.relevance.found.candidates.pool[0]
     query = asked.vector.numpy().tobytes()
-    key = (space.embeddings.digest, query, replace(stage, l1=0.0).label, lowest, asked.depth)
+    pool = None if rows is None else tuple(rows.tolist())
+    key = (space.embeddings.digest, query, replace(stage, l1=0.0).label, lowest, asked.depth, pool)
     memory = st.session_state.setdefault("paths", {})
     if key not in memory:
         with jobs.turn():
-            memory[key] = path_of(stage, space, query_of(loaded, asked), lowest, asked.depth)
+            memory[key] = path_of(stage, space, query_of(loaded, asked), lowest, asked.depth, rows)
         while len(memory) > REMEMBERED:
             memory.pop(next(iter(memory)))
     return memory[key]

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import jobs
+from dashboard.explore import setting
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
@@ -91,6 +92,7 @@ def _plan(loaded: Loaded, request: Request) -> None:
     problem = count = None
     try:
         count = request.settings.count(request.trials)
+        setting.usable(request.like)
         splits = request.splits(loaded.dataset)
     except FrontierError as error:
         problem = showable(str(error))

@@ -3,6 +3,7 @@
 from engine.views.decision import Dual, Why, places, reasons, why
 from engine.views.methods import method_columns, method_table
 from engine.views.redundancy import Redundancy, redundancy, similarities
+from engine.views.relevance import Relevance, relevance
 from engine.views.sets import (
     DROPPED,
     NEW,
@@ -31,6 +32,7 @@ __all__ = [
     "Merged",
     "Place",
     "Redundancy",
+    "Relevance",
     "Row",
     "WeightLine",
     "Why",
@@ -43,6 +45,7 @@ __all__ = [
     "places",
     "reasons",
     "redundancy",
+    "relevance",
     "similarities",
     "trust",
     "weight_lines",
