@@ -233,3 +233,12 @@ def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     assert other.marker.symbol == f"{dense.marker.symbol}-open"
     best = best_of_each(curves, several[0].label, 0.5)
     assert len(best) == 4, "a method behind another scorer is another one"
+
+
+def test_tuning_is_behind_the_scorers_of_explore():
+    app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RETRIEVE): OTHER})
+    assert f"As set in Explore: relevance by {SCORERS[OTHER].title}" in texts(app)
+    app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RERANK): OTHER})
+    assert "there is none: set one in the sidebar" in texts(app)
+    app.number_input(key="pool").set_value(20).run()
+    assert not app.exception and "there is none" not in texts(app)
