@@ -66,21 +66,48 @@ def _reach(param: Param, key: str) -> tuple[Any, Any]:
     return reach
 
 
-def stage_controls(spec: Spec, key: str, heading: Callable[[], None]) -> Any:
-    """A stage with the parameters its widgets show, below its heading; those that few look for are behind a button."""
+def parameters(spec: Spec, key: str) -> Any:
+    """A stage with the parameters its widgets show, one below the other, those that count."""
+    values: dict[str, Any] = {}
+    for param in sorted(spec.params, key=lambda p: (p.needs is not None, bool(p.forms))):
+        if _counts(param, values):
+            shape, form = form_of(param, values)
+            values[param.name] = control(form, ".".join(filter(None, [key_of(spec, key, param.name), shape])))
+    return spec.cls(**values)
+
+
+def counting(spec: Spec, key: str) -> int:
+    """How many of a stage's parameters count and are not at their default."""
+    stage = stage_of(spec, key)
+    return sum(getattr(stage, p.name) != p.default for p in spec.params)
+
+
+def stage_controls(
+    spec: Spec,
+    key: str,
+    heading: Callable[[], None],
+    more: Callable[[], None] | None = None,
+    changes: int = 0,
+) -> Any:
+    """A stage with the parameters its widgets show, below its heading; those that few look for are behind a button.
+
+    more: draws what else is behind the button; changes: how much of that is not at its default.
+    """
     keys = {p.name: key_of(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
     plain, rest = ([p for p in spec.params if p.advanced is advanced] for advanced in (False, True))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         heading()
-        if rest:
+        if rest or more:
             given = {p.name: st.session_state.get(keys[p.name], p.default) for p in rest}
-            changed = sum(given[p.name] != p.default and _counts(p, given) for p in rest)
+            changed = changes + sum(given[p.name] != p.default and _counts(p, given) for p in rest)
             with st.popover(f"More ({changed})" if changed else "More", width=MORE_WIDTH):
                 _presets(spec, key, keys)
                 for param in rest:
                     if _counts(param, values):
                         values[param.name] = control(param, keys[param.name])
+                if more:
+                    more()
     for param, place in zip(plain, st.columns(len(plain)) if plain else (), strict=True):
         shape, form = form_of(param, values)
         with place:

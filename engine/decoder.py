@@ -97,6 +97,35 @@ def decode_grid(decoders: Sequence[Decoder], space: Space, queries: QueryLike, k
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """One query's documents as the scorers of a decoder leave them to its selector.
+
+    candidates: what the selector chooses from; retrieved: (n,) what the first scorer gave every document; reranked:
+    whether another scored the candidates again.
+    """
+
+    candidates: Candidates
+    retrieved: Tensor
+    reranked: bool
+
+
+@exactly
+def scored(decoder: Decoder, space: Space, query: QueryLike) -> Scored:
+    """What a decoder's selector chooses from, for one query; `choose` does. Raises ParamError or DataError."""
+    batch = query_batch(space, query)
+    if len(batch) != 1:
+        raise ParamError(f"query must be one query; got {len(batch)}")
+    whole, candidates = _scored_block(decoder, space, batch, min(decoder.depth or len(space), len(space)))
+    return Scored(candidates, whole.relevance[0], decoder.rerank is not None)
+
+
+@exactly
+def choose(selector: Selector, found: Scored, k: int = 10) -> Ranking:
+    """What a selector picks from scored documents: the answer of `decode`, without scoring again."""
+    return _chosen([selector], found.candidates, SET_SIZE.check(k))[0]
+
+
 def family(decoder: Decoder) -> tuple[Any, ...]:
     """What decoders have in common that one call decodes together: all but the parameters of the selector."""
     return type(decoder.select), decoder.retrieve, decoder.rerank, decoder.depth
@@ -156,7 +185,7 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
         )
     depth = min(pool or len(rows), len(rows))
     blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
-    answers = [_answer(stages, Candidates(rows, products(rows, b), b, matrix), depth, k) for b in blocks]
+    answers = [_chosen(stages, _pooled(Candidates(rows, products(rows, b), b, matrix), depth), k) for b in blocks]
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
@@ -200,7 +229,13 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
 
 
 def _decode_block(decoders: Sequence[Decoder], space: Space, block: QueryBatch, depth: int, k: int) -> list[Ranking]:
-    retrieve, rerank = decoders[0].retrieve, decoders[0].rerank
+    _, candidates = _scored_block(decoders[0], space, block, depth)
+    return _chosen([decoder.select for decoder in decoders], candidates, k)
+
+
+def _scored_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
+    """All documents as the first scorer has them, and what is left to the selector."""
+    retrieve, rerank = decoder.retrieve, decoder.rerank
     for scorer in (retrieve, rerank):
         if scorer is not None and scorer.words and block.texts is None:
             raise DataError(
@@ -214,7 +249,7 @@ def _decode_block(decoders: Sequence[Decoder], space: Space, block: QueryBatch, 
         if rerank is None
         else lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
     )
-    return _answer([decoder.select for decoder in decoders], whole, depth, k, rescore)
+    return whole, _pooled(whole, depth, rescore)
 
 
 def _checked(scorer: Scorer, scores: Tensor) -> Tensor:
@@ -232,17 +267,12 @@ def _blocks(count: int, vectors: Tensor, depth: int, settings: int = 1) -> list[
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _answer(
-    selectors: Sequence[Selector],
-    whole: Candidates,
-    depth: int,
-    k: int,
-    rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None,
-) -> list[Ranking]:
-    """What each selector, all of one class, picks from the `depth` most relevant: rows of the corpus, padded to k."""
+def _pooled(
+    whole: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None
+) -> Candidates:
+    """The `depth` most relevant, scored again where there is something to do it."""
     if depth == whole.count and rescore is None:
-        found = type(selectors[0]).select_grid(selectors, whole, min(k, depth))
-        return [_padded(answer, answer.index, k) for answer in found]
+        return whole
     vectors, relevance, inner_product = whole.vectors, whole.relevance, whole.inner_product
     pool = torch.arange(whole.count, device=relevance.device).expand(whole.batch, -1)
     if depth < whole.count:
@@ -251,8 +281,15 @@ def _answer(
         vectors, relevance = vectors[pool], relevance.gather(1, pool)
     if rescore is not None:
         relevance, inner_product = rescore(pool)
-    candidates = Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product, pool)
-    found = type(selectors[0]).select_grid(selectors, candidates, min(k, depth))
+    return Candidates(vectors, relevance, whole.queries, whole.matrix, inner_product, pool)
+
+
+def _chosen(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
+    """What each selector, all of one class, picks from the candidates: rows of the corpus, padded to k."""
+    found = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
+    pool = candidates.pool
+    if pool is None:
+        return [_padded(answer, answer.index, k) for answer in found]
     return [_padded(a, torch.where(a.index >= 0, pool.gather(1, a.index.clamp_min(0)), -1), k) for a in found]
 
 

@@ -89,6 +89,9 @@ class Selector(Stage):
     nested: ClassVar[bool] = False
     """The answer for a smaller k, from 2 on, is the beginning of that for a larger one."""
 
+    by_scores: ClassVar[bool] = True
+    """The scorer's numbers are its relevance; else it works on the vectors alone, and the scorer makes the pool."""
+
     @abstractmethod
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""
@@ -116,6 +119,9 @@ class Scorer(Stage):
 
     words: ClassVar[bool] = False
     """It reads the queries' texts, not only their vectors."""
+
+    for_pools: ClassVar[bool] = False
+    """So slow a document that it is made to score a pool, not a whole corpus."""
 
     def prepare(self, space: Space) -> None:
         """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""

@@ -55,10 +55,11 @@ def answered(loaded, asked, names, **params):
     found, base = {}, None
     for name in names:
         stage = engine.make(name, **params.get(name, {}))
-        ranking = engine.decode(engine.Decoder(select=stage, depth=asked.depth), loaded.space, query, k=asked.k)
+        decoder = engine.Decoder(select=stage, depth=asked.depth)
+        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
         base = base or ranking
         figures = views.card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
-        found[name] = Answer(name, stage, ranking, figures, 0.001)
+        found[name] = Answer(name, decoder, ranking, figures, 0.001)
     return found
 
 

@@ -14,15 +14,18 @@ from test_pages import SCREENS, figures, texts
 
 from dashboard import controls, state
 from dashboard.explore import question
+from dashboard.explore.setting import RERANK, RETRIEVE, offered
 from dashboard.sharing import link
 from dashboard.sharing.link import LONGEST, QUESTIONS, State, read, to_params, url
 from dashboard.state import Source
+from engine.decoder import Decoder
 from engine.errors import ParamError
-from engine.params import Choice, Flag, Real, Whole, form_of
+from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
 
 SELECTORS = methods("selector")
-FIRST = tuple(spec.cls() for spec in list(SELECTORS.values())[:2])
+SCORERS = methods("scorer")
+FIRST = tuple(Decoder(spec.cls()) for spec in list(SELECTORS.values())[:2])
 WORDS = some.text(some.characters(exclude_categories=["Cs"]), max_size=300)
 
 
@@ -38,6 +41,8 @@ def legal(param):
             return some.sampled_from(param.options)
         case Flag():
             return some.booleans()
+        case Text():
+            return some.from_regex(r"[a-z&=#%/]{1,20}", fullmatch=True)
 
 
 @some.composite
@@ -47,6 +52,15 @@ def stages(draw, spec):
     for param in sorted(spec.params, key=lambda p: bool(p.forms)):
         values[param.name] = draw(legal(form_of(param, values)[1]))
     return spec.cls(**values)
+
+
+@some.composite
+def decoders(draw, name):
+    """A selector behind any scorers that it can have."""
+    retrieve = draw(some.sampled_from(list(offered(RETRIEVE))))
+    rerank = draw(some.one_of(some.none(), some.sampled_from(list(offered(RERANK)))))
+    stage = draw(stages(SELECTORS[name]))
+    return Decoder(stage, draw(stages(SCORERS[retrieve])), None if rerank is None else draw(stages(SCORERS[rerank])))
 
 
 @some.composite
@@ -63,7 +77,7 @@ def states(draw, names):
         asked=draw(WORDS),
         k=draw(some.integers(1, 1_000_000)),
         pool=draw(some.one_of(some.none(), some.integers(1, 10**9))),
-        decoders=tuple(draw(stages(SELECTORS[name])) for name in names),
+        decoders=tuple(draw(decoders(name)) for name in names),
         view=draw(WORDS),
         page=draw(some.sampled_from(sorted(p.stem for p in SCREENS.glob("[!_]*.py")))),
     )
@@ -109,7 +123,7 @@ def test_an_address_is_readable():
         question.LABELLED,
         "test",
         "q7",
-        decoders=(make("mmr", relevance_weight=0.7),),
+        decoders=(Decoder(make("mmr", relevance_weight=0.7)),),
     )
     address = url("http://h/", to_params(shown))
     assert address.startswith(
@@ -145,6 +159,19 @@ def test_what_an_address_says_wrongly_is_said_and_the_rest_applied(given, said, 
     assert getattr(found.state, taken[0]) == taken[1] and found.state.view == "Sets"
 
 
+def test_a_link_names_scorers_only_where_they_are_not_the_first_and_says_what_it_cannot_take():
+    first, second = list(offered(RETRIEVE))[:2]
+    slow = next(n for n, s in SCORERS.items() if s.cls.for_pools)
+    name = next(iter(SELECTORS))
+    plain = to_params(State(decoders=(Decoder(SELECTORS[name].cls(), make(first)),)))
+    assert not [p for p in plain if p.startswith(f"{name}.re")]
+    both = to_params(State(decoders=(Decoder(SELECTORS[name].cls(), make(second), make(slow)),)))
+    assert (both[f"{name}.retrieve"], both[f"{name}.rerank"]) == (second, slow)
+    found = read({"decoders": name, f"{name}.retrieve": slow, f"{name}.retrieve.model": "/etc", f"{name}.rerank": "x"})
+    assert len(found.remarks) == 2 and all("no scorer that can" in remark for remark in found.remarks)
+    assert found.state.decoders == (Decoder(SELECTORS[name].cls(), make(first)),)
+
+
 @pytest.mark.parametrize("name", [n for n, s in SELECTORS.items() if s.params])
 def test_every_bad_parameter_is_named_and_the_others_taken(name):
     spec = SELECTORS[name]
@@ -153,12 +180,12 @@ def test_every_bad_parameter_is_named_and_the_others_taken(name):
             found = read({"v": "1", "decoders": name, f"{name}.{param.name}": str(bad), "k": "3"})
             if found.remarks:
                 assert len(found.remarks) == 1 and param.name in found.remarks[0] and "must be" in found.remarks[0]
-                assert getattr(found.state.decoders[0], param.name) == param.default
+                assert getattr(found.state.decoders[0].select, param.name) == param.default
             assert found.state.k == 3
         found = read({"v": "1", "decoders": name, f"{name}.{param.name}": "much too much"})
         assert len(found.remarks) == 1 and param.name in found.remarks[0]
     assert "nosuch" in read({"decoders": f"nosuch,{name}"}).remarks[0]
-    assert [s.spec.name for s in read({"decoders": f"nosuch,{name}"}).state.decoders] == [name]
+    assert [d.select.spec.name for d in read({"decoders": f"nosuch,{name}"}).state.decoders] == [name]
     assert f"{name}.nosuch" in read({"decoders": name, f"{name}.nosuch": "1"}).remarks[0]
 
 
@@ -183,10 +210,16 @@ def link_of(app):
     return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
 
 
-def drawn(name, seed):
-    """A selector with any legal values, off its sliders' steps and beyond their ends."""
+def counted(stage):
+    """The stage with what does not count at its default."""
+    needless = [p for p in stage.spec.params if p.needs and getattr(stage, p.needs[0]) != p.needs[1]]
+    return replace(stage, **{p.name: p.default for p in needless})
+
+
+def drawn(spec, seed):
+    """A stage with any legal values, off its sliders' steps and beyond their ends."""
     rng, values = random.Random(seed), {}
-    for param in sorted(SELECTORS[name].params, key=lambda p: bool(p.forms)):
+    for param in sorted(spec.params, key=lambda p: bool(p.forms)):
         form = form_of(param, values)[1]
         match form:
             case Real():
@@ -196,7 +229,7 @@ def drawn(name, seed):
                 values[param.name] = None if form.unset and rng.random() < 0.3 else rng.randint(form.low, top)
             case _:
                 values[param.name] = rng.choice(form.grid(0))
-    return SELECTORS[name].cls(**values)
+    return spec.cls(**values)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -204,17 +237,19 @@ def test_an_opened_link_gives_the_same_link(seed):
     """Through the widgets of the page, three decoders at a time, so that all of them are drawn."""
     names = list(SELECTORS)
     for first in range(0, len(names), 3):
-        chosen = tuple(drawn(name, f"{seed}{name}") for name in names[first : first + 3])
+        chosen = tuple(
+            Decoder(
+                drawn(SELECTORS[name], f"{seed}{name}"),
+                drawn(SCORERS[list(offered(RETRIEVE))[at % len(offered(RETRIEVE))]], f"{seed}{name}"),
+            )
+            for at, name in enumerate(names[first : first + 3], seed + first)
+        )
         shown = State(Source("numpy-api"), way=question.TYPED, asked="señor 中文 & = #", k=57, pool=90, decoders=chosen)
         app = opened(to_params(shown))
         assert not app.warning, texts(app)
         app.run()
         back = read(link_of(app)).state
-        needless = [
-            replace(s, **{p.name: p.default for p in s.spec.params if p.needs and getattr(s, p.needs[0]) != p.needs[1]})
-            for s in chosen
-        ]
-        assert back.decoders == tuple(needless)
+        assert back.decoders == tuple(Decoder(counted(d.select), counted(d.retrieve)) for d in chosen)
         assert (back.asked, back.way, back.k, back.pool) == (shown.asked, shown.way, shown.k, shown.pool)
 
 

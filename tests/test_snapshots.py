@@ -16,6 +16,7 @@ from dashboard.sharing import hint, snapshots
 from dashboard.sharing.link import State, to_params
 from dashboard.sharing.snapshots import Answer
 from dashboard.state import Source
+from engine.decoder import Decoder
 from engine.errors import DataError
 from engine.home import home
 
@@ -299,7 +300,7 @@ def test_the_files_hold_what_was_retrieved(demo):
     query = dataset.judged(split).ids[0]
     loaded = Loaded(Source("numpy-api"), dataset, space, None)
     asked = Asked(query, 'a question, "quoted"\nand long', space.embeddings.vectors[5], qrels, 4, None)
-    seen = look(loaded, asked, {n: SELECTORS[n].cls() for n in ("top_k", "mmr")})
+    seen = look(loaded, asked, {n: Decoder(SELECTORS[n].cls()) for n in ("top_k", "mmr")})
     rows = list(csv.DictReader(io.StringIO(sets_csv(seen).decode())))
     assert [r["id"] for r in rows if r["decoder"] == "top_k"] == [r.id for r in seen[0].rows] and len(rows) == 8
     assert rows[0]["id"] == dataset.corpus.ids[5] and rows[0]["similarity"] == "" and rows[0]["rank"] == "1"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.palette import DASHES, PALETTE, escaped, faint, plain, style_of
-from engine.evaluation.pairing import declared_by
+from engine.evaluation.pairing import chain_of, declared_by
 from engine.stages import methods
 
 if TYPE_CHECKING:
@@ -42,22 +42,27 @@ def frontier_figure(
     from plotly.graph_objects import Figure
 
     ink, figure = PALETTE[0].colour(dark), Figure()
-    first, lines = next(iter(methods())), Counter(c[0].point.method for c in frontier.curves.values())
-    drawn: Counter[str] = Counter()
+    first = next(iter(methods()))
+    kinds = {label: _kind(curve[0]) for label, curve in frontier.curves.items()}
+    chains, lines, drawn = _chains(frontier), Counter(kinds.values()), Counter()
     for label, curve in frontier.curves.items():
         method = curve[0].point.method
-        style, dash = style_of(method), DASHES[drawn[method] % len(DASHES)]
-        colour, group = style.colour(dark), method if one_entry else label
-        named = {"name": escaped(_name(method, lines[method]) if one_entry else label, 48), "legendgroup": group}
-        if not (one_entry and drawn[method]):
+        kind = kinds[label]
+        # The same method behind other scorers: its colour, another dash and an open symbol.
+        chain = chains.index(kind[1])
+        style, dash = style_of(method), DASHES[(chain + drawn[kind]) % len(DASHES)]
+        symbol = f"{style.symbol}-open" if chain else style.symbol
+        colour, group = style.colour(dark), f"{method} {chain}" if one_entry else label
+        named = {"name": escaped(_name(curve[0], lines[kind]) if one_entry else label, 48), "legendgroup": group}
+        if not (one_entry and drawn[kind]):
             # Of its own: an entry looks like its trace's first point, which may be a pale one.
-            look = {"symbol": style.symbol, "size": 10, "color": colour}
-            line = {"color": colour, "width": 2, "dash": "solid" if one_entry else dash}
+            look = {"symbol": symbol, "size": 10, "color": colour}
+            line = {"color": colour, "width": 2, "dash": DASHES[chain % len(DASHES)] if one_entry else dash}
             mode = "lines+markers" if len(curve) > 1 else "markers"
             figure.add_scatter(x=[None], y=[None], mode=mode, line=line, marker=look, hoverinfo="skip", **named)
         named["showlegend"] = False
-        drawn[method] += 1
-        bands = lines[method] <= BANDED and (banded is None or method in banded)
+        drawn[kind] += 1
+        bands = lines[kind] <= BANDED and (banded is None or method in banded)
         if len(curve) > 1 and curve[0].x_low is not None and bands:
             figure.add_scatter(
                 x=[*(p.x for p in curve), *(p.x for p in reversed(curve))],
@@ -74,7 +79,7 @@ def frontier_figure(
             mode="lines+markers" if len(curve) > 1 else "markers",
             line={"color": colour, "width": 2, "dash": dash},
             marker={
-                "symbol": style.symbol,
+                "symbol": symbol,
                 "size": 10,
                 "color": [faint(colour, PALE) if p.dominated else colour for p in curve],
                 "line": {
@@ -87,7 +92,7 @@ def frontier_figure(
             hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",
             **named,
         )
-        if method == first and len(curve) == 1:
+        if method == first and not chain and len(curve) == 1:
             figure.add_hline(y=curve[0].y, line={"color": ink, "width": 1, "dash": "dot"})
     front = frontier.front
     figure.add_scatter(
@@ -106,9 +111,25 @@ def frontier_figure(
     return plain(figure).update_layout(showlegend=True, legend={"orientation": "h", "y": -0.2, "x": 0}, height=560)
 
 
-def _name(method: str, curves: int) -> str:
-    known = methods()
-    title = known[method].title if method in known else method
+def _kind(point: FrontierPoint) -> tuple[str, Any]:
+    """A method behind its scorers."""
+    return point.point.method, chain_of(point.point.decoder)
+
+
+def _chains(frontier: Frontier) -> list[Any]:
+    """The scorers that there are, those of the baseline first: the first scorer as it is by default."""
+    first = next(iter(methods("scorer").values())).cls()
+    return list(
+        dict.fromkeys([(frozenset(first.as_json().items()), frozenset()), *(_kind(p)[1] for p in frontier.points)])
+    )
+
+
+def _name(point: FrontierPoint, curves: int) -> str:
+    known, decoder = methods(), point.point.decoder
+    first = next(iter(methods("scorer")))
+    names = [s["name"] for s in (decoder.get("retrieve"), decoder.get("rerank")) if s]
+    named = [*([] if names in ([first], []) else names), point.point.method]
+    title = " → ".join(known[name].title if name in known else name for name in named)
     return f"{title}, {curves} curves" if curves > 1 else title
 
 

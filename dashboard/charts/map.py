@@ -50,8 +50,7 @@ def map_backdrop(xy: np.ndarray, rows: Sequence[int], hover: Sequence[str], dark
 
 
 def map_figure(
-    sets: dict[str, Marks],
-    titles: dict[str, str],
+    sets: Sequence[tuple[str, str, Marks]],
     xy: np.ndarray,
     query: np.ndarray | None,
     relevant: Marks | None,
@@ -60,7 +59,7 @@ def map_figure(
 ) -> dict[str, Any]:
     """What stands out on the map, as plain values: it follows a slider, and a Figure takes 30 ms to make.
 
-    sets: decoder → its documents, titles: decoder → its name for people; xy: all of the backdrop, for the axes; query:
+    sets: (selector, name for people, documents) of each decoder; xy: all of the backdrop, for the axes; query:
     (2,) where it lies; relevant: as judged; near: a document's place and the documents nearest to it in the embedding
     space, to which lines are drawn.
     """
@@ -68,10 +67,10 @@ def map_figure(
     traces = [] if near is None else [_lines(*near, ink)]
     if relevant is not None and len(relevant.rows):
         traces.append(_markers(relevant, "relevant", {"symbol": "circle", "size": 6, "color": ink}))
-    for at, (name, own) in enumerate(sets.items()):
+    for at, (name, title, own) in enumerate(sets):
         style = style_of(name)
         look = {"symbol": f"{style.symbol}-open", "size": SMALLEST + GROWTH * at, "color": style.colour(dark)}
-        traces.append(_markers(own, titles[name], look | {"line": {"width": 2}}))
+        traces.append(_markers(own, title, look | {"line": {"width": 2}}))
     if query is not None:
         traces.append(
             {

@@ -151,8 +151,8 @@ def _decoders() -> list[Decoder]:
     from engine.stages import methods
 
     first = next(iter(methods("selector").values())).cls()
-    depth = st.session_state.get(setting.POOL_KEY)
-    return list(dict.fromkeys(Decoder(select=stage, depth=depth) for stage in (first, *setting.stages().values())))
+    own = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
+    return list(dict.fromkeys([Decoder(select=first, depth=st.session_state.get(setting.POOL_KEY)), *own]))
 
 
 def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...]) -> None:

@@ -12,16 +12,25 @@ from typing import Any
 import streamlit as st
 
 from dashboard import jobs
+from dashboard.explore import setting
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
-from engine.decoder import Decoder, decode
+from engine.decoder import Decoder, Scored, choose, decode, scored
+from engine.progress import watched
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
-from engine.views import Card, card
+from engine.views import Card, Relevance, card, relevance
 
 REPEATS, LONG = 3, 0.02
 """A decoder is timed up to so often, as a busy machine only ever adds to a time; not after a run of so many seconds."""
 REMEMBERED = 64
+SCORED = 12
+"""So many questions' scores are remembered: a slider then moves without scoring anew."""
+SHOWN_AFTER = 0.5
+"""Seconds after which scoring shows how far it is."""
+
+_READY: set[tuple[str, tuple]] = set()
+"""The corpora and scorers that have scored once in this process."""
 
 MOST_BESIDE = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels, the baseline among them."""
@@ -35,19 +44,25 @@ ROW_HEIGHT = 32
 class Answer:
     """What one decoder made of the question.
 
-    name: of its selector; ranking: of this query alone; figures: against the baseline; seconds: it took.
+    name: of its selector; ranking: of this query alone; figures: against the baseline; seconds: it took; relevance:
+    what the selector saw, None where that is the inner product with the query.
     """
 
     name: str
-    stage: Selector
+    decoder: Decoder
     ranking: Ranking
     figures: Card
     seconds: float
+    relevance: Relevance | None = None
+
+    @property
+    def stage(self) -> Selector:
+        return self.decoder.select
 
     @property
     def title(self) -> str:
-        """The selector's name as people write it."""
-        return self.stage.spec.title
+        """The decoder's name as people write it."""
+        return setting.title(self.decoder)
 
 
 def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
@@ -55,31 +70,77 @@ def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
     return Embeddings(asked.vector.unsqueeze(0), (asked.id,), loaded.space.embeddings.encoder, (asked.text,))
 
 
-def answer(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Ranking | None = None) -> Answer:
+def answer(loaded: Loaded, asked: Asked, name: str, decoder: Decoder, baseline: Ranking | None = None) -> Answer:
     """What a decoder answers; baseline: the baseline's ranking of this question, by default this decoder's own."""
+    setting.usable(decoder)
     memory: OrderedDict[tuple, Answer] = st.session_state.setdefault("answers", OrderedDict())
-    vector = hashlib.sha256(asked.vector.numpy().tobytes()).hexdigest()
     judged = asked.qrels.digest if asked.qrels is not None else None
-    key = (loaded.space.embeddings.digest, vector, asked.id, judged, stage.label, asked.k, asked.depth)
+    key = (*_question(loaded, asked), judged, decoder.label, asked.k)
     if key not in memory:
+        found, before = (None, 0.0) if setting.plain(decoder) else scores_of(loaded, asked, decoder)
         with jobs.turn():
-            ranking, seconds = _timed(loaded, asked, stage)
+            ranking, seconds = _timed(loaded, asked, decoder, found)
             against = ranking if baseline is None else baseline
+            saw = None if found is None else relevance(decoder.select, found)
             figures = card(loaded.space, asked.id, ranking, against, asked.qrels, asked.k)
-        memory[key] = Answer(name, stage, ranking, figures, seconds)
+        memory[key] = Answer(name, decoder, ranking, figures, before + seconds, saw)
         while len(memory) > REMEMBERED:
             memory.popitem(last=False)
     memory.move_to_end(key)
     return memory[key]
 
 
-def _timed(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, float]:
-    query, decoder = query_of(loaded, asked), Decoder(select=stage, depth=asked.depth)
+def _question(loaded: Loaded, asked: Asked) -> tuple[str, ...]:
+    vector = hashlib.sha256(asked.vector.numpy().tobytes()).hexdigest()
+    return loaded.space.embeddings.digest, loaded.space.corpus.digest, vector, asked.id, asked.text
+
+
+def scores_of(loaded: Loaded, asked: Asked, decoder: Decoder) -> tuple[Scored, float]:
+    """What is left to the selector, and the seconds that scoring took: remembered, as it may take long."""
+    memory: OrderedDict[tuple, tuple[Scored, float]] = st.session_state.setdefault("scored", OrderedDict())
+    scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
+    key = (*_question(loaded, asked), *scorers, decoder.depth)
+    if key not in memory:
+        place, began = st.empty(), time.monotonic()
+
+        def told(done: int, total: int, label: str) -> None:
+            if total and time.monotonic() - began > SHOWN_AFTER:
+                place.progress(min(1.0, done / total))  # a click elsewhere ends the run here
+
+        titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
+        words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
+        query, best = query_of(loaded, asked), float("inf")
+        before = (loaded.space.embeddings.digest, scorers) in _READY
+        with st.spinner(words), jobs.turn(), watched(told):
+            # What is made once for a corpus is no part of a query's time.
+            for _ in range(REPEATS if before else REPEATS + 1):
+                started = time.perf_counter()
+                found = scored(decoder, loaded.space, query)
+                if loaded.space.device.type == "cuda":
+                    found.candidates.relevance.cpu()
+                took = time.perf_counter() - started
+                if before:
+                    best = min(best, took)
+                    if took > LONG:
+                        break
+                before = True
+        place.empty()
+        _READY.add((loaded.space.embeddings.digest, scorers))
+        memory[key] = found, best
+        while len(memory) > SCORED:
+            memory.popitem(last=False)
+    memory.move_to_end(key)
+    return memory[key]
+
+
+def _timed(loaded: Loaded, asked: Asked, decoder: Decoder, found: Scored | None) -> tuple[Ranking, float]:
+    """The ranking, and the seconds it took: of scored documents those of the selector alone."""
+    query, stage = query_of(loaded, asked), decoder.select
     type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
     best = float("inf")
     for _ in range(REPEATS):
         started = time.perf_counter()
-        ranking = decode(decoder, loaded.space, query, k=asked.k)
+        ranking = decode(decoder, loaded.space, query, k=asked.k) if found is None else choose(stage, found, asked.k)
         if loaded.space.device.type == "cuda":
             ranking.index.cpu()  # waits for the device
         took = time.perf_counter() - started
@@ -89,7 +150,7 @@ def _timed(loaded: Loaded, asked: Asked, stage: Selector) -> tuple[Ranking, floa
     return ranking, best
 
 
-def choose(answers: Mapping[str, Answer], baseline: str, key: str) -> None:
+def pick_beside(answers: Mapping[str, Answer], baseline: str, key: str) -> None:
     """Let a person pick which are shown next to the baseline, where there are more than fit."""
     others = [name for name in answers if name != baseline]
     if len(others) < MOST_BESIDE:

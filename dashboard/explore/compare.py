@@ -11,12 +11,13 @@ import streamlit as st
 
 from dashboard.charts import style_of
 from dashboard.controls import stage_controls
-from dashboard.explore import figures, map_view, ranked, redundancy, setting, weights
+from dashboard.explore import figures, map_view, ranked, redundancy, scorers, setting, weights
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
+from engine.decoder import Decoder
 from engine.errors import FrontierError
-from engine.stages import Selector, Spec, methods
+from engine.stages import Spec, methods
 from engine.views import trust
 
 A_ROW = 4
@@ -70,7 +71,8 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         st.info("Choose a decoder to see what it retrieves.")
         return
     shown = [name for name in names if name in chosen]
-    baseline = answer(loaded, asked, names[0], known[names[0]].cls())
+    plain = Decoder(known[names[0]].cls(), setting.first_scorer(), None, asked.depth)
+    baseline = answer(loaded, asked, names[0], plain)
     # The baseline is there even where it has no card.
     answers: dict[str, Answer] = {names[0]: baseline}
     for at in range(0, len(shown), A_ROW):
@@ -106,23 +108,28 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
     controls, cards = (st.columns(columns, gap="small") for _ in range(2))
     for at, name in enumerate(row):
         with controls[at]:
-            stage = stage_controls(known[name], setting.PREFIX, partial(_heading, known[name]))
+            spec = known[name]
+            stage = stage_controls(
+                spec, setting.PREFIX, partial(_heading, spec), partial(scorers.picker, spec), scorers.changed(spec)
+            )
         with cards[at]:
-            own = _answered(loaded, asked, name, stage, baseline)
+            own = _answered(loaded, asked, name, setting.with_scorers(stage, name, asked.depth), baseline)
             if own is None:
                 continue
-            found[name] = own
-            against = None if name == baseline.name else known[baseline.name].title
+            # The first selector behind other scorers is not the baseline, and stands beside it.
+            same = own.decoder == baseline.decoder
+            found[name if same or name != baseline.name else f"{name}.own"] = own
+            against = None if same else baseline.title
             _card(own, asked.k, loaded.space.device.type, against, METRIC_WIDTHS[columns])
     return found
 
 
-def _answered(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline: Answer) -> Answer | None:
+def _answered(loaded: Loaded, asked: Asked, name: str, decoder: Decoder, baseline: Answer) -> Answer | None:
     """What a decoder answers; where it cannot, why not, and its last good answer to this question."""
     good: dict[str, tuple[tuple, Answer]] = st.session_state.setdefault("good", {})
     question = (loaded.space.embeddings.digest, asked.text, asked.k, asked.depth)
     try:
-        own = answer(loaded, asked, name, stage, baseline.ranking)
+        own = answer(loaded, asked, name, decoder, baseline.ranking)
     except FrontierError as error:
         st.error("No answer at this setting.", icon=":material/error:")
         st.text(str(error))
@@ -160,6 +167,8 @@ def _card(own: Answer, k: int, device: str, against: str | None, width: int) -> 
                 width=width,
             )
         short = [f"only {shown.returned} returned"] if shown.returned < k else []
+        if by := setting.said(own.decoder):
+            st.caption(by)
         said = " · ".join(filter(None, [*short, f"{took} on {device}", trust(own.ranking.info[0])]))
         st.caption(said, help=f"The time is of this query alone, the best of up to {REPEATS} runs.")
 

@@ -9,19 +9,17 @@ from dashboard.explore.answers import Answer
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
 from engine.evaluation.metrics import METRICS
-from engine.stages import methods
 
 
 def show(loaded: Loaded, asked: Asked, answers: dict[str, Answer], baseline: str) -> None:
     """A row a decoder, a column a metric."""
-    known = methods("selector")
     rows = []
-    for name, own in answers.items():
+    for own in answers.values():
         shown = own.figures
         fixed = {f"{METRICS['recall'].title}@{asked.k}": shown.recall} if shown.recall is not None else {}
         rows.append(
             {
-                "Decoder": known[name].title,
+                "Decoder": own.title,
                 **fixed,
                 f"{METRICS['ilad'].title}@{asked.k}": shown.ilad,
                 **{f"{title}@{asked.k}": value for title, value in shown.others.items()},

@@ -22,7 +22,6 @@ from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from engine import maps
 from engine.evaluation.tables import as_csv
-from engine.stages import methods
 from engine.values import showable
 
 WAYS = {"t-SNE": "tsne", "PCA": "pca"}
@@ -121,7 +120,7 @@ def _waiting(job: Job) -> None:
 
 def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps.Layout, hover: bool) -> Picked:
     dark = st.context.theme.type == "dark"
-    corpus, known = loaded.space.corpus, methods("selector")
+    corpus = loaded.space.corpus
     relevant = asked.qrels.relevant(asked.id) if asked.qrels is not None else ()
     judged = sorted(corpus.position[doc] for doc in relevant if doc in corpus.position)
     sets = {name: [row for row in own.ranking.index[0].tolist() if row >= 0] for name, own in answers.items()}
@@ -135,8 +134,7 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
         return Marks(xy, [str(row) for row in rows], [_name(loaded, row) for row in rows])
 
     figure = map_figure(
-        {name: marks(rows) for name, rows in sets.items()},
-        {name: known[name].title for name in sets},
+        [(answers[key].name, answers[key].title, marks(rows)) for key, rows in sets.items()],
         layout.points,
         _query_place(loaded, asked, layout),
         marks(judged) if judged else None,

@@ -10,8 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.charts import style_of
-from dashboard.explore import reading
-from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, choose, clicked, columns
+from dashboard.explore import reading, setting
+from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
@@ -24,6 +24,7 @@ NAME_WIDTHS = {1: 420, 2: 250, MOST_BESIDE: 172}
 """Of the column of documents, by the number of sets."""
 MOST_NAMED = 6
 """A class of a hundred relevant documents is counted, not listed."""
+RELEVANCE = "Inner product with the query"
 FIGURE_SPACE = "\u2007"
 """As wide as a digit: ranks of one and of two digits then sort and stand as numbers do."""
 
@@ -40,7 +41,7 @@ def options(answers: Mapping[str, Answer], baseline: str) -> None:
         label_visibility="collapsed",
     )
     if layout != ONE:
-        choose(answers, baseline, BESIDE)
+        pick_beside(answers, baseline, BESIDE)
 
 
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -56,24 +57,26 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     else:
         for name, place in zip(shown, columns(len(shown), "ranked-sets"), strict=True):
             with place:
-                _set(loaded, asked, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
+                _set(loaded, asked, name, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
     with panel:
         reading.show(loaded, asked, {name: answers[name] for name in shown})
 
 
-def _set(loaded: Loaded, asked: Asked, answer: Answer, baseline: Answer, width: int) -> None:
+def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answer, width: int) -> None:
     """One decoder's set, what it dropped of the baseline's below it."""
-    compared = answer.name != baseline.name
+    compared = answer is not baseline
+    saw = answer.relevance
     with turn():
-        kept, dropped = diff(loaded.space, asked.vector, asked.id, answer.ranking, baseline.ranking, asked.qrels)
-        lacking = missed(loaded.space, asked.vector, asked.id, answer.ranking, asked.qrels)
+        kept, dropped = diff(loaded.space, asked.vector, asked.id, answer.ranking, baseline.ranking, asked.qrels, saw)
+        lacking = missed(loaded.space, asked.vector, asked.id, answer.ranking, asked.qrels, saw)
     heading(answer)
     rows = [*kept, *(dropped if compared else [])]
     if not rows:
         st.caption("Nothing was retrieved.")
     else:
-        event = _table(answer.name, rows, len(kept), compared, width if compared else width + 78)
-        _opened(loaded, asked, f"set.{answer.name}", event, rows)
+        by = RELEVANCE if saw is None else f"By {setting.scorer_of(answer.decoder).spec.title}; blank: not scored"
+        event = _table(name, rows, len(kept), compared, width if compared else width + 78, by)
+        _opened(loaded, asked, f"set.{name}", event, rows)
     _lacking("Relevant, not returned: ", lacking)
 
 
@@ -86,7 +89,7 @@ def heading(answer: Answer) -> None:
     )
 
 
-def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int) -> Any:
+def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int, by: str) -> Any:
     lost = len(rows) - kept
     table = {
         "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
@@ -110,7 +113,7 @@ def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int
             "Change": st.column_config.TextColumn(width=78, help="Places gained or lost; NEW and DROPPED documents"),
             "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
             "Document": st.column_config.TextColumn(width=width),
-            "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
+            "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help=by),
             "Nearest": st.column_config.NumberColumn(
                 format="%.3f", width=68, help="Similarity to the most similar document ranked above it"
             ),
@@ -128,11 +131,13 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         st.caption("Nothing was retrieved.")
         return
     widest = max((len(str(p.rank)) for r in rows for p in r.places.values() if p.rank), default=1)
-    titles = {name: f"{style_of(name).sign} {answer.title}" for name, answer in answers.items()}
+    titles = {name: f"{style_of(answer.name).sign} {answer.title}" for name, answer in answers.items()}
+    # Scores of several scorers do not share a column: there it is the inner product, and says so.
+    product = "Relevance" if all(a.relevance is None for a in answers.values()) else "Inner product"
     table = {
         "Document": [_named(r) for r in rows],
         **_judged(rows),
-        "Relevance": [r.relevance for r in rows],
+        product: [r.relevance for r in rows],
         **{title: [_padded(r, name, widest) for r in rows] for name, title in titles.items()},
         "Sets": [r.sets for r in rows],
     }
@@ -147,7 +152,7 @@ def _one_table(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], base
         column_config={
             "Document": st.column_config.TextColumn(width=280, pinned=len(answers) > MOST_BESIDE + 1),
             "✓": st.column_config.TextColumn(width=28, help="Judged relevant"),
-            "Relevance": st.column_config.NumberColumn(format="%.3f", width=76, help="Inner product with the query"),
+            product: st.column_config.NumberColumn(format="%.3f", width=76, help=RELEVANCE),
             **{
                 title: st.column_config.TextColumn(
                     width=112, help="Rank, and places gained or lost; – for a document in neither set"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from dashboard.explore import setting
 from dashboard.explore.answers import ROW_HEIGHT, Answer
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
@@ -56,7 +57,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
         with turn():
             place = places(space, asked.vector, [row])[0]
             found = {
-                name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place)
+                name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place, answer.relevance)
                 for name, answer in answers.items()
             }
         left, right = st.columns([2, 3], gap="small")
@@ -64,7 +65,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
             one = next(iter(found.values()))
             heading(loaded, row)
             judged = asked.qrels.relevant(asked.id) if asked.judged else None
-            said = [f"relevance {one.relevance:.3f}, #{one.place:,} of {len(space):,}"]
+            several = any(answer.relevance is not None for answer in answers.values())
+            what = f"relevance by {setting.first_scorer().spec.title}" if several else "relevance"
+            said = [f"{what} {one.relevance:.3f}, #{one.place:,} of {len(space):,}"]
             if judged is not None:
                 said.append("judged relevant ✓" if space.corpus.ids[row] in judged else "not judged relevant")
             st.caption(" · ".join(said))
@@ -98,6 +101,9 @@ def _table(answers: Mapping[str, Answer], found: Mapping[str, Why]) -> None:
         "Nearest chosen": near,
         "Score": [w.score for w in seen],
     }
+    if any(answer.relevance is not None for answer in answers.values()):
+        columns["Relevance"] = [w.relevance for w in seen]
+        columns["Place"] = [w.place for w in seen]
     if any(w.dual is not None for w in seen):
         columns["Would add"] = [None if w.dual is None else w.dual.score for w in seen]
     st.dataframe(
@@ -117,6 +123,10 @@ def _table(answers: Mapping[str, Answer], found: Mapping[str, Why]) -> None:
             "Score": st.column_config.NumberColumn(
                 format="%.4f", width=72, help="What the decoder ranked it by: its score when picked, or its weight"
             ),
+            "Relevance": st.column_config.NumberColumn(
+                format="%.4f", width=80, help="By the decoder's own scorer; – for a document that it did not score"
+            ),
+            "Place": st.column_config.NumberColumn(format="%d", width=56, help="Its rank by that relevance"),
             "Would add": st.column_config.NumberColumn(
                 format="%.4f", width=84, help="Dual score u·(v − Uᵀw): above λ₁ a document gets a weight"
             ),

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard.charts.redundancy import redundancy_figure
 from dashboard.components import live_plot
 from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, choose, clicked, columns
+from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
 from dashboard.explore.question import Asked
 from dashboard.explore.ranked import heading
 from dashboard.jobs import turn
@@ -25,7 +25,7 @@ KEY, BESIDE = "redundancy.pair", "redundancy.beside"
 
 def options(answers: Mapping[str, Answer], baseline: str) -> None:
     """Which sets, where not all fit."""
-    choose(answers, baseline, BESIDE)
+    pick_beside(answers, baseline, BESIDE)
 
 
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -36,7 +36,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     shown = beside(answers, baseline, BESIDE)
     with turn():
         sets = {name: redundancy(loaded.space, _top(answers[name].ranking)) for name in shown}
-    drawn = [(name, answers[name].title, found) for name, found in sets.items() if found.pairs]
+    drawn = [(answers[name].name, answers[name].title, found) for name, found in sets.items() if found.pairs]
     if not drawn:
         st.info("Fewer than two documents in every set: there is nothing to compare.")
         return
@@ -50,12 +50,12 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     panel = st.container()
     for name, place in zip(shown, columns(len(shown), "redundancy-sets"), strict=True):
         with place:
-            _set(loaded, asked, answers[name], sets[name])
+            _set(loaded, asked, name, answers[name], sets[name])
     with panel:
         _pair(loaded, asked, answers, sets)
 
 
-def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> None:
+def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, found: Redundancy) -> None:
     """The nearest already chosen for each document of a set."""
     if not found.pairs:
         return
@@ -70,7 +70,7 @@ def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> Non
     }
     event = st.dataframe(
         pd.DataFrame(table),
-        key=f"near.{answer.name}",
+        key=f"near.{name}",
         hide_index=True,
         on_select="rerun",
         selection_mode="single-cell",
@@ -86,7 +86,7 @@ def _set(loaded: Loaded, asked: Asked, answer: Answer, found: Redundancy) -> Non
             ),
         },
     )
-    at = clicked(f"near.{answer.name}", event, len(near))
+    at = clicked(f"near.{name}", event, len(near))
     if at is not None and near[at] is not None:
         _open(loaded, asked, found.rows[at], found.rows[near[at]])
 

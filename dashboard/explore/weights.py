@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 import streamlit as st
+from torch import Tensor
 
 import engine
 from dashboard import jobs
@@ -58,21 +59,27 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     with left:
         lowest = min(SHOWN[0], info["l1"]) if info["l1"] > 0 else SHOWN[0]
         with st.spinner("Following the path"):
-            path = path_at(loaded, asked, stage, lowest)
+            path = path_at(loaded, asked, stage, lowest, _pool(answers[name]))
         _path_chart(loaded, asked, stage, ranking, path, lowest)
     with right:
         solver(loaded, asked, stage, info["l1"], path)
 
 
-def path_at(loaded: Loaded, asked: Asked, stage: Selector, lowest: float) -> WeightPath:
-    """The path of the question, remembered by its content."""
+def _pool(answer: Answer) -> Tensor | None:
+    """The rows that a decoder chose from, where another scorer than the first picked them."""
+    return None if answer.relevance is None else answer.relevance.found.candidates.pool[0]
+
+
+def path_at(loaded: Loaded, asked: Asked, stage: Selector, lowest: float, rows: Tensor | None = None) -> WeightPath:
+    """The path of the question, remembered by its content; rows: of the corpus, all by default."""
     space = loaded.space
     query = asked.vector.numpy().tobytes()
-    key = (space.embeddings.digest, query, replace(stage, l1=0.0).label, lowest, asked.depth)
+    pool = None if rows is None else tuple(rows.tolist())
+    key = (space.embeddings.digest, query, replace(stage, l1=0.0).label, lowest, asked.depth, pool)
     memory = st.session_state.setdefault("paths", {})
     if key not in memory:
         with jobs.turn():
-            memory[key] = path_of(stage, space, query_of(loaded, asked), lowest, asked.depth)
+            memory[key] = path_of(stage, space, query_of(loaded, asked), lowest, asked.depth, rows)
         while len(memory) > REMEMBERED:
             memory.pop(next(iter(memory)))
     return memory[key]

@@ -12,7 +12,6 @@ from dashboard.sharing.seen import Seen, figures_csv, look, sets_csv, sets_json
 from dashboard.sharing.session import current, link_params, reopen
 from dashboard.sharing.snapshots import Answer, Snapshot
 from dashboard.state import Loaded
-from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.evaluation.export import Use, exports
 from engine.values import showable
@@ -60,27 +59,32 @@ def share(loaded: Loaded) -> None:
 
 def export(loaded: Loaded, asked: Asked) -> None:
     """A chosen decoder as code, and files of what all of them retrieved."""
-    stages = setting.stages()
-    if not stages:
+    decoders = setting.decoders()
+    if not decoders:
         st.info("Choose a decoder on Explore: its setting and what it retrieves can then be exported.")
         return
-    names = list(stages)
+    names = list(decoders)
     # The last one first: the baseline is rarely what people take away.
     name = st.selectbox(
-        "Decoder", names, len(names) - 1, format_func=lambda n: stages[n].spec.title, key="export.decoder"
+        "Decoder", names, len(names) - 1, format_func=lambda n: setting.title(decoders[n]), key="export.decoder"
     )
     source = loaded.source
     encoder = None if loaded.space.embeddings.encoder is None else source.encoder
     use = Use(k=asked.k, corpus=source.path, encoder=encoder, query=asked.text, documents=len(loaded.space))
-    snippets = exports(Decoder(select=stages[name], depth=asked.depth), use)
+    snippets = exports(decoders[name], use)
     for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):
         with tab:
             if snippet.possible:
                 st.code(snippet.text, language=snippet.language)
             else:
                 st.text(snippet.text)
-    with st.spinner("Retrieving"):
-        seen = look(loaded, asked, stages)
+    try:
+        with st.spinner("Retrieving"):
+            seen = look(loaded, asked, decoders)
+    except FrontierError as error:
+        st.error("There are no sets to export.", icon=":material/error:")
+        st.text(str(error))
+        return
     st.text(f"What {_counted(len(seen), 'decoder')} retrieved for this query:")
     with st.container(horizontal=True):
         _download("Sets, CSV", sets_csv(seen), "sets.csv", "text/csv")
@@ -195,7 +199,7 @@ def _taken(name: str, loaded: Loaded, asked: Asked) -> Snapshot:
         vectors=space.embeddings.digest,
         encoder="own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}",
         query=asked.text,
-        answers={seen.name: _answer(seen) for seen in look(loaded, asked, setting.stages())},
+        answers={seen.name: _answer(seen) for seen in look(loaded, asked, setting.decoders())},
     )
 
 

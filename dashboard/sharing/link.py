@@ -11,11 +11,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from dashboard import state
 from dashboard.explore.question import LABELLED, SIMILAR, TYPED
+from dashboard.explore.setting import RERANK, RETRIEVE, first_scorer, offered
 from dashboard.state import VERSION_KEY, Loaded, Source
-from engine.decoder import POOL, SET_SIZE
+from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Param, Whole, form_of, values_of
-from engine.stages import Selector, Spec, methods, spec_of
+from engine.stages import Scorer, Spec, Stage, methods, spec_of
 from engine.values import showable
 
 SCHEMA = Whole(default=1, low=1, symbol=VERSION_KEY, name=VERSION_KEY, help="How a link is to be read.")
@@ -37,8 +38,8 @@ class State:
 
     source: None for whatever corpus is there; digest, vectors: the beginnings of the corpus's and the embeddings'
     digests, "" if unknown; way: how the corpus is asked, "" if unknown; asked: a labelled query's id, a typed query or
-    a document's id; decoders: in the registry's order; view: of Explore, "" for its first; page:
-    the screen's name, "" for whichever is open.
+    a document's id; decoders: in the registry's order, their depth not set, as the pool says it; view: of Explore, ""
+    for its first; page: the screen's name, "" for whichever is open.
     """
 
     source: Source | None = None
@@ -49,7 +50,7 @@ class State:
     asked: str = ""
     k: int = SET_SIZE.default
     pool: int | None = POOL.default
-    decoders: tuple[Selector, ...] = ()
+    decoders: tuple[Decoder, ...] = ()
     view: str = ""
     page: str = ""
 
@@ -73,9 +74,13 @@ def to_params(shown: State) -> dict[str, str]:
     if shown.way:
         params[QUESTIONS[shown.way]] = shown.asked
     params |= {"k": SET_SIZE.text(shown.k), "pool": POOL.text(shown.pool)}
-    params["decoders"] = ",".join(stage.spec.name for stage in shown.decoders) or UNSET
-    for stage in shown.decoders:
-        params |= _written(stage)
+    params["decoders"] = ",".join(decoder.select.spec.name for decoder in shown.decoders) or UNSET
+    for decoder in shown.decoders:
+        name = decoder.select.spec.name
+        params |= _written(decoder.select, name)
+        for role, stage in ((RETRIEVE, decoder.retrieve), (RERANK, decoder.rerank)):
+            if stage is not None and (role == RERANK or stage != first_scorer()):
+                params |= {f"{name}.{role}": stage.spec.name, **_written(stage, f"{name}.{role}")}
     if shown.view:
         params["view"] = shown.view
     if shown.page:
@@ -124,7 +129,14 @@ def read(params: Mapping[str, str]) -> Reading:
     way, asked = _question(given, remarks)
     split = given.pop("split", None)
     k, pool = take("k", SET_SIZE), take("pool", POOL)
-    decoders = tuple(_stage(spec, take) for spec in _chosen(given.pop("decoders", None), remarks))
+    decoders = tuple(
+        Decoder(
+            _stage(spec, spec.name, take),
+            _scorer(given, spec, RETRIEVE, take, remarks) or first_scorer(),
+            _scorer(given, spec, RERANK, take, remarks),
+        )
+        for spec in _chosen(given.pop("decoders", None), remarks)
+    )
     view, page = given.pop("view", ""), _page(given.pop(PAGE, ""), remarks)
     remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in given]
     shown = State(source, digest, vectors, way, split, asked, k, pool, decoders, view, page)
@@ -153,7 +165,7 @@ def mismatch(shown: State, loaded: Loaded) -> str | None:
     )
 
 
-def _written(stage: Selector) -> dict[str, str]:
+def _written(stage: Stage, prefix: str) -> dict[str, str]:
     values = values_of(stage)
     written = {}
     for param in stage.spec.params:
@@ -163,16 +175,34 @@ def _written(stage: Selector) -> dict[str, str]:
             text = form.text(form.check(value))
         except ParamError:  # legal for the method, and not what people set in this form
             text = param.text(value)
-        written[f"{stage.spec.name}.{param.name}"] = text
+        written[f"{prefix}.{param.name}"] = text
     return written
 
 
-def _stage(spec: Spec, take: Callable[..., Any]) -> Selector:
+def _stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
     values: dict[str, Any] = {}
     # What others hang on comes first: it says how they are read.
     for param in sorted(spec.params, key=lambda p: bool(p.forms)):
-        values[param.name] = take(f"{spec.name}.{param.name}", form_of(param, values)[1], f"{spec.title}: ")
+        values[param.name] = take(f"{prefix}.{param.name}", form_of(param, values)[1], f"{spec.title}: ")
     return spec.cls(**values)
+
+
+def _scorer(
+    given: dict[str, str], spec: Spec, role: str, take: Callable[..., Any], remarks: list[str]
+) -> Scorer | None:
+    """The scorer that a decoder has for a role, None where the address names none that there is."""
+    prefix, known = f"{spec.name}.{role}", offered(role)
+    name = given.pop(prefix, None)
+    if name is None:
+        return None
+    if name not in known:
+        there = ", ".join(known)
+        remarks.append(f"{spec.title}: no scorer that can {role} is called {name!r}; there are {there}: it is left out")
+        # Whatever it says of that scorer goes with it.
+        for other in [n for n in given if n.startswith(f"{prefix}.")]:
+            del given[other]
+        return None
+    return _stage(known[name], prefix, take)
 
 
 def _chosen(text: str | None, remarks: list[str]) -> list[Spec]:

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dashboard.explore.answers import query_of
+from dashboard.explore import setting
+from dashboard.explore.answers import query_of, scores_of
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
 from dashboard.state import Loaded
-from engine.decoder import Decoder, decode
+from engine.decoder import Decoder, choose
 from engine.evaluation.metrics import METRICS, available, measure
-from engine.stages import Selector
-from engine.views import Row, diff
+from engine.views import Row, diff, relevance
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,23 @@ class Seen:
     figures: Mapping[str, float | None]
 
 
-def look(loaded: Loaded, asked: Asked, stages: Mapping[str, Selector]) -> tuple[Seen, ...]:
-    """The answers of the chosen decoders, decoded anew."""
+def look(loaded: Loaded, asked: Asked, decoders: Mapping[str, Decoder]) -> tuple[Seen, ...]:
+    """The answers of the chosen decoders, decoded anew. Raises ParamError where one's scorers lack a pool."""
     space = loaded.space
     query = query_of(loaded, asked)
     qrels = asked.qrels if asked.judged else None
     aspects = loaded.dataset.aspects if asked.id in (loaded.dataset.aspects or ()) else None
     wanted = available(qrels, aspects, query)
     found = []
-    with turn():
-        for name, stage in stages.items():
-            decoder = Decoder(select=stage, depth=asked.depth)
-            ranking = decode(decoder, space, query, k=asked.k)
-            rows, _ = diff(space, asked.vector, asked.id, ranking, ranking, qrels)
+    for name, decoder in decoders.items():
+        kept, _ = scores_of(loaded, asked, setting.usable(decoder))
+        with turn():
+            ranking = choose(decoder.select, kept, asked.k)
+            saw = relevance(decoder.select, kept)
+            rows, _ = diff(space, asked.vector, asked.id, ranking, ranking, qrels, saw)
             own = measure(ranking, space, query, qrels, asked.k, wanted, aspects).per_query
             figures = {f"{METRICS[m].title}@{asked.k}": own[m].get(asked.id) for m in wanted}
-            found.append(Seen(name, stage.spec.title, decoder.label, tuple(rows), figures))
+            found.append(Seen(name, setting.title(decoder), decoder.label, tuple(rows), figures))
     return tuple(found)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import streamlit as st
 
 from dashboard import state
-from dashboard.controls import put
 from dashboard.explore import question, setting
 from dashboard.sharing.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params
 from dashboard.state import LINK, VERSION_KEY, Loaded
@@ -30,7 +30,7 @@ def current(loaded: Loaded) -> State:
         asked=asked,
         k=known.get(setting.K_KEY, SET_SIZE.default),
         pool=known.get(setting.POOL_KEY, POOL.default),
-        decoders=tuple(setting.stages().values()),
+        decoders=tuple(replace(decoder, depth=None) for decoder in setting.decoders().values()),
         view=known.get(setting.VIEW) or "",
         page=_here(),
     )
@@ -44,9 +44,9 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
     told = [question.pose(loaded, shown.way, shown.split, shown.asked)] if shown.way else []
     st.session_state[setting.K_KEY] = shown.k
     st.session_state[setting.POOL_KEY] = shown.pool
-    for stage in shown.decoders:
-        put(stage, setting.PREFIX)
-    st.session_state[setting.DECODERS] = [stage.spec.name for stage in shown.decoders]
+    for decoder in shown.decoders:
+        setting.put_decoder(decoder)
+    st.session_state[setting.DECODERS] = [decoder.select.spec.name for decoder in shown.decoders]
     if shown.view in VIEWS:
         st.session_state[setting.VIEW] = shown.view
     else:

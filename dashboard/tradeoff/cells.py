@@ -11,6 +11,7 @@ import streamlit as st
 
 import engine
 from dashboard import jobs
+from dashboard.explore import setting
 from dashboard.jobs import Job
 from dashboard.state import Loaded
 from engine.data import cache
@@ -21,6 +22,7 @@ from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.points import Point
 from engine.evaluation.store import Store
 from engine.evaluation.sweep import held
+from engine.progress import watched
 from engine.values import Embeddings, Qrels, Queries
 
 PURPOSE = "tradeoff"
@@ -58,6 +60,17 @@ class Sweep:
         embeddings = self.loaded.space.embeddings.digest
         aspects = digest_of_aspects(self.loaded.dataset.aspects)
         return embeddings, self.queries.digest, one, judged, aspects, self.split, self.k, self.metrics, self.decoders
+
+    @property
+    def baseline(self) -> Decoder:
+        """What the others are compared with."""
+        return self.decoders[0]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of query and document a slow scorer has to read."""
+        slow = sum(d.depth for d in self.decoders if d.rerank is not None and d.rerank.for_pools)
+        return slow * len(self.queries)
 
     @property
     def scores(self) -> int:
@@ -154,7 +167,7 @@ def _known(sweep: Sweep) -> tuple[Point, ...]:
         points = _ordered(sweep, held(**sweep.arguments(), store=store())[0])
         if len(points) == len(sweep.decoders):
             _keep(sweep, points)
-    elif points is None and not sweep.kept and sweep.scores <= AT_ONCE:
+    elif points is None and not sweep.kept and sweep.scores <= AT_ONCE and all(map(setting.plain, sweep.decoders)):
         with jobs.turn():
             points = _ordered(sweep, engine.sweep(**sweep.arguments()))
         _keep(sweep, points)
@@ -186,7 +199,8 @@ def begin(sweep: Sweep) -> Job:
 def begins_by_itself(sweep: Sweep) -> bool:
     """Whether it is so little that nobody has to be asked, and nobody has stopped it."""
     embedded_ = sweep.vectors is not None
-    return embedded_ and sweep.scores <= BY_ITSELF and st.session_state.get("tradeoff.stopped") != sweep.key
+    little = sweep.scores <= BY_ITSELF and not sweep.pairs
+    return embedded_ and little and st.session_state.get("tradeoff.stopped") != sweep.key
 
 
 def stop(sweep: Sweep, job: Job) -> None:
@@ -211,9 +225,11 @@ def _work(job: Job, sweep: Sweep) -> tuple[Point, ...]:
 
     points: list[Point] = []
     kept = store() if sweep.kept else None
-    for point in engine.sweep(**sweep.arguments(), store=kept, progress=report, stop=job.stop):
-        points.append(point)
-        job.partial = tuple(points)
+    # What is slow inside a scorer, an index or a model, ends too when this is stopped.
+    with watched(stop=job.stop):
+        for point in engine.sweep(**sweep.arguments(), store=kept, progress=report, stop=job.stop):
+            points.append(point)
+            job.partial = tuple(points)
     if job.stop.is_set():
         raise Cancelled("stopped")
     return _ordered(sweep, points)

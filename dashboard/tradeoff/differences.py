@@ -29,8 +29,7 @@ Rows = dict[str, dict[str, Comparison]]
 
 def show(loaded: Loaded, sweep: Sweep, found: Cells, curves: Frontier, opened: str) -> None:
     """One of three views of the same comparison."""
-    first = next(iter(methods("selector")))
-    base = next((p for p in curves.points if p.point.method == first), None)
+    base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
     if base is None or len(curves.points) < 2:
         st.info("There is nothing to compare: choose more decoders, or other axes.")
         return

@@ -22,7 +22,7 @@ from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep import grid
 from engine.params import Whole
-from engine.stages import methods
+from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
 
 ALL, ONE = "All labelled queries", "This query"
@@ -74,7 +74,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is always "
         "there: what the others are compared with.",
     )
-    sweep = _sweep(loaded, asked, every, [n for n in known if n in names], values, (split, qrels, queries))
+    scorers = _scorers()
+    sweep = _sweep(loaded, asked, every, [n for n in known if n in names], scorers, values, (split, qrels, queries))
     if qrels is None:
         _teach(loaded)
     if sweep is None:
@@ -153,18 +154,13 @@ def _sweep(
     asked: Asked | None,
     every: bool,
     names: list[str],
+    scorers: list[Scorer],
     values: int,
     labelled: tuple[str, Qrels | None, Queries],
 ) -> Sweep | None:
     k = asked.k if asked is not None else st.session_state.get(setting.K_KEY, SET_SIZE.default)
     depth = asked.depth if asked is not None else st.session_state.get(setting.POOL_KEY, POOL.default)
-    first, current = next(iter(methods("selector"))), setting.stages()
-    decoders = [
-        Decoder(select=stage, depth=depth)
-        for name in dict.fromkeys([first, *names])
-        for stage in [*(d.select for d in grid(name, values)), *([current[name]] if name in current else [])]
-    ]
-    several = tuple(dict.fromkeys(decoders))
+    several = _decoders(names, scorers, values, depth)
     split, qrels, queries = labelled
     if every:
         vectors = cells.vectors_of(loaded, queries)
@@ -178,6 +174,49 @@ def _sweep(
     aspects = loaded.dataset.aspects
     metrics = available(judged, aspects if aspects and aspects.get(asked.id) else None, vectors)
     return Sweep(loaded, several, Queries((asked.id,), (asked.text,)), vectors, judged, "", k, metrics, False)
+
+
+def _scorers() -> list[Scorer]:
+    """The scorers that every decoder is measured behind, at their usual parameters."""
+    known = setting.offered(setting.RETRIEVE)
+    first = next(iter(known))
+    picked = st.pills(
+        "Scorers",
+        list(known),
+        selection_mode="multi",
+        default=[first],
+        key="tradeoff.scorers",
+        persist_state="session",
+        format_func=lambda n: known[n].title,
+        help="\n\n".join(
+            [
+                "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
+                "measured behind each, and behind the scorers that it has in Explore."
+            ]
+            + [f"**{spec.title}** {spec.summary}" for spec in known.values()]
+        ),
+    )
+    return [known[n].cls() for n in known if n in picked]
+
+
+def _decoders(names: list[str], scorers: list[Scorer], values: int, depth: int | None) -> tuple[Decoder, ...]:
+    """What is measured, the baseline first."""
+    known, chosen = methods("selector"), setting.chosen()
+    first = next(iter(known))
+    found = [Decoder(known[first].cls(), setting.first_scorer(), depth=depth)]
+    for name in dict.fromkeys([first, *names]):
+        current = setting.decoder_of(name)
+        stages = [*(d.select for d in grid(name, values)), *([current.select] if name in chosen else [])]
+        chains = [(scorer, None) for scorer in scorers]
+        if name in names and name in chosen:
+            chains.append((current.retrieve, current.rerank))
+        found += [
+            setting.effective(Decoder(stage, retrieve, rerank, depth))
+            for retrieve, rerank in dict.fromkeys(chains)
+            if rerank is None or depth is not None
+            for stage in stages
+        ]
+    return tuple(dict.fromkeys(found))
 
 
 def _teach(loaded: Loaded) -> None:
@@ -200,7 +239,7 @@ def _board(loaded: Loaded, asked: Asked | None, sweep: Sweep, x: str, y: str) ->
     try:
         found = cells.find(sweep)
     except FrontierError as error:
-        st.error("The measured cells cannot be read.", icon=":material/error:")
+        st.error("This cannot be measured.", icon=":material/error:")
         st.text(str(error))
         return
     other = jobs.busy(cells.PURPOSE)
@@ -261,8 +300,8 @@ def _frontier(found: Cells, x: str, y: str, k: int) -> Frontier:
 
 def _current(sweep: Sweep) -> list[Decoder]:
     """The decoders of the sweep that are set in Explore."""
-    now = setting.stages()
-    return [d for d in sweep.decoders if now.get(d.select.spec.name) == d.select]
+    now = {setting.effective(decoder) for decoder in setting.decoders().values()}
+    return [decoder for decoder in sweep.decoders if decoder in now]
 
 
 def _progress(sweep: Sweep, found: Cells) -> None:
@@ -286,6 +325,8 @@ def _progress(sweep: Sweep, found: Cells) -> None:
     done = f"{len(found.points):,} of {total:,} settings are measured; " if found.points else ""
     lacking = f"{done}{found.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents are missing."
     embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
+    if sweep.pairs:
+        embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
     left.text(f"{lacking}{embedding} Finished settings are kept; the time is known once it runs.")
     other = jobs.busy(cells.PURPOSE)
     if other is not None:

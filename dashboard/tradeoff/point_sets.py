@@ -11,16 +11,16 @@ import streamlit as st
 from dashboard import jobs
 from dashboard.charts import style_of
 from dashboard.explore import setting
-from dashboard.explore.answers import query_of
+from dashboard.explore.answers import query_of, scores_of
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
 from dashboard.tradeoff import memory
 from dashboard.tradeoff.cells import Sweep
-from engine.decoder import Decoder, decode
+from engine.decoder import Decoder, choose, decode
+from engine.errors import FrontierError
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import METRICS, available, measure
-from engine.stages import methods
-from engine.views import DROPPED, Row, diff
+from engine.views import DROPPED, Row, diff, relevance
 
 MOST_ROWS, ROW_HEIGHT = 13, 30
 MOST_TEXT, MOST_ASKED = 600, 120
@@ -49,12 +49,14 @@ def _to_explore(decoder: Decoder) -> None:
 def _heading(point: FrontierPoint, decoder: Decoder) -> None:
     spec = decoder.select.spec
     style = style_of(spec.name)
+    title = setting.title(decoder)
     st.html(
         f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
-        f"<strong>{escape(spec.title)}</strong>"
+        f"<strong>{escape(title)}</strong>"
     )
     values = [f"{p.symbol} = {p.text(getattr(decoder.select, p.name))}" for p in spec.params if not p.advanced]
     values += [f"pool {decoder.depth}"] if decoder.depth else []
+    values += [setting.said(decoder)] if not setting.plain(decoder) else []
     state = "dominated by another point" if point.dominated else "not dominated"
     st.caption(" · ".join([*values, state]))
 
@@ -64,19 +66,26 @@ def _for_query(
 ) -> None:
     space = loaded.space
     query = query_of(loaded, asked)
-    first = next(iter(methods("selector").values())).cls()
+    try:
+        found, _ = scores_of(loaded, asked, decoder)
+    except FrontierError as error:
+        st.error("This query has no answer at this setting.", icon=":material/error:")
+        st.text(str(error))
+        return
     with jobs.turn():
-        ranking = decode(decoder, space, query, k=sweep.k)
-        baseline = decode(Decoder(select=first, depth=decoder.depth), space, query, k=sweep.k)
+        ranking = choose(decoder.select, found, sweep.k)
+        baseline = decode(sweep.baseline, space, query, k=sweep.k)
+        saw = relevance(decoder.select, found)
         judged = asked.qrels if asked.judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(asked.id) else None
         wanted = [m for m in (curves.x, curves.y) if m in available(judged, aspects, query)]
-        found = measure(ranking, space, query, judged, sweep.k, wanted, aspects).per_query
-        own = {m: found[m].get(asked.id) for m in wanted}
-        kept, dropped = diff(space, asked.vector, asked.id, ranking, baseline, asked.qrels)
+        measured = measure(ranking, space, query, judged, sweep.k, wanted, aspects).per_query
+        own = {m: measured[m].get(asked.id) for m in wanted}
+        kept, dropped = diff(space, asked.vector, asked.id, ranking, baseline, asked.qrels, saw)
     _figures(curves, point, own, sweep.kept)
     st.text(asked.text if len(asked.text) <= MOST_ASKED else asked.text[: MOST_ASKED - 1] + "…")
-    _table(kept, dropped, compared=decoder.select != first)
+    by = "Inner product with the query" if saw is None else f"By {setting.scorer_of(decoder).spec.title}"
+    _table(kept, dropped, decoder != sweep.baseline, by)
 
 
 def _figures(curves: Frontier, point: FrontierPoint, own: dict[str, float | None], labelled: bool) -> None:
@@ -107,7 +116,7 @@ def _figures(curves: Frontier, point: FrontierPoint, own: dict[str, float | None
     )
 
 
-def _table(kept: list[Row], dropped: list[Row], compared: bool) -> None:
+def _table(kept: list[Row], dropped: list[Row], compared: bool, by: str) -> None:
     """The set, and below what it dropped of the baseline's; a click shows a document's text."""
     rows = [*kept, *(dropped if compared else [])]
     lost = len(rows) - len(kept)
@@ -131,7 +140,7 @@ def _table(kept: list[Row], dropped: list[Row], compared: bool) -> None:
             "#": st.column_config.NumberColumn(width=30),
             "Change": st.column_config.TextColumn(width=74, help="Places gained or lost against the baseline"),
             "✓": st.column_config.TextColumn(width=26, help="Judged relevant"),
-            "Relevance": st.column_config.NumberColumn(format="%.3f", width=74, help="Inner product with the query"),
+            "Relevance": st.column_config.NumberColumn(format="%.3f", width=74, help=by),
         },
     )
     cells = event.selection.cells

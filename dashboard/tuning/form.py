@@ -75,6 +75,9 @@ def ask(loaded: Loaded) -> Request:
         elif any(not (p.name in free and p.swept and len(p.swept) > 1) for p in spec.params if p.name in free):
             points = control(POINTS, f"{PREFIX}.points")
     fixed = _fixed(spec, free)
+    behind = setting.decoder_of(method)
+    if by := setting.said(behind):
+        st.caption(f"As set in Explore: {by}.")
     return Request(
         method=method,
         objective=objective,
@@ -88,6 +91,8 @@ def ask(loaded: Loaded) -> Request:
         fixed=tuple(fixed.items()),
         points=points,
         trials=trials,
+        retrieve=behind.retrieve,
+        rerank=behind.rerank,
     )
 
 

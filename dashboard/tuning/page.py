@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import jobs
+from dashboard.explore import setting
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
@@ -107,6 +108,7 @@ def _plan(loaded: Loaded, request: Request) -> None:
     problem = count = None
     try:
         count = request.settings.count(request.trials)
+        setting.usable(request.like)
         splits = _splits(loaded, request)
     except FrontierError as error:
         problem = showable(str(error))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import engine
@@ -15,7 +15,8 @@ from engine.evaluation.objectives import Objective
 from engine.evaluation.settings import Settings
 from engine.evaluation.store import Store
 from engine.evaluation.tune import Tuned, drawn, halved, judged_by, tune
-from engine.stages import make, methods, spec_of
+from engine.progress import watched
+from engine.stages import Scorer, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
 
 PURPOSE = "tune"
@@ -44,7 +45,8 @@ class Splits:
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """choose: the split to choose on; report: the one to report on, None for none; halve: report on the one half of
-    `choose` what was chosen on the other; most: so many queries of each, None for all; the rest as `tune` takes it."""
+    `choose` what was chosen on the other; most: so many queries of each, None for all; retrieve, rerank: the scorers,
+    None for the first one and for none; the rest as `tune` takes it."""
 
     method: str
     objective: Objective
@@ -58,6 +60,14 @@ class Request:
     fixed: tuple[tuple[str, Any], ...]
     points: int
     trials: int
+    retrieve: Scorer | None = None
+    rerank: Scorer | None = None
+
+    @property
+    def like(self) -> Decoder:
+        """The baseline behind the scorers that are tuned with: what differs is the selector alone."""
+        plain = Decoder(make(baseline()), depth=self.depth)
+        return replace(plain, retrieve=self.retrieve or plain.retrieve, rerank=self.rerank)
 
     @property
     def settings(self) -> Settings:
@@ -114,7 +124,22 @@ def run(request: Request, loaded: Loaded, job: Job) -> Outcome:
         job.partial = list(found)
 
     store = cache.section(STORED) / f"{loaded.space.embeddings.digest[:16]}.db"
-    tuned = tune(
+    # What is slow inside a stage ends too when this is stopped.
+    with watched(stop=job.stop):
+        tuned = _tuned(request, loaded, splits, vectors, Store(store), job, seen)
+    return Outcome(request, tuned, splits.said, len(loaded.space))
+
+
+def _tuned(
+    request: Request,
+    loaded: Loaded,
+    splits: Splits,
+    vectors: Embeddings,
+    store: Store,
+    job: Job,
+    seen: Callable[[Any], None],
+) -> Tuned:
+    return tune(
         request.method,
         loaded.space,
         vectors,
@@ -126,15 +151,14 @@ def run(request: Request, loaded: Loaded, job: Job) -> Outcome:
         points=request.points,
         free=request.free,
         fixed=dict(request.fixed),
-        like=Decoder(make(baseline()), depth=request.depth),
+        like=request.like,
         aspects=loaded.dataset.aspects,
         trials=request.trials,
-        store=Store(store),
+        store=store,
         progress=job.report,
         stop=job.stop,
         seen=seen,
     )
-    return Outcome(request, tuned, splits.said, len(loaded.space))
 
 
 def _vectors(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:

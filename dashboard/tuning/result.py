@@ -8,6 +8,7 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
+from dashboard.explore import setting
 from dashboard.state import Loaded
 from dashboard.tuning import views
 from dashboard.tuning.request import Outcome
@@ -30,6 +31,8 @@ def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
         st.html(f"<h3>{escape(name_of(tuned.chosen.decoder, scorers=False))}</h3>")
         if stale:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
+        if by := setting.said(tuned.decoder):
+            st.caption(by)
     with button:
         views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
     if outcome.said:

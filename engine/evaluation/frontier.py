@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.errors import ParamError
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import SAME, declared_by, name_of, scorers_matter, shared
+from engine.evaluation.pairing import SAME, chain_of, declared_by, name_of, scorers_matter, shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
 from engine.params import Real
 from engine.stages import methods
@@ -139,6 +139,8 @@ def frontier(
 def best_of_each(found: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
     """Each method's setting with the most x among those that keep `share` of the baseline's y, the baseline first.
 
+    A method behind other scorers is another one.
+
     baseline: the label of one of the points; share: in [0, 1]. Where none of a method's settings keeps so much, the one
     with the most y stands for it. Ties go to more of the other metric, then to the first. Raises ParamError.
     """
@@ -147,12 +149,13 @@ def best_of_each(found: Frontier, baseline: str, share: float) -> tuple[Frontier
     if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
     floor = base.y - (1 - share) * abs(base.y) - SAME
-    best: dict[str, FrontierPoint] = {}
+    best: dict[Any, FrontierPoint] = {}
     for p in found.points:
-        other = best.get(p.point.method)
-        if other is None or _better(p, other, floor):
-            best[p.point.method] = p
-    return (base, *(p for method, p in best.items() if method != base.point.method))
+        kind = p.point.method, chain_of(p.point.decoder)
+        if kind not in best or _better(p, best[kind], floor):
+            best[kind] = p
+    own = base.point.method, chain_of(base.point.decoder)
+    return (base, *(p for kind, p in best.items() if kind != own))
 
 
 def _better(p: FrontierPoint, other: FrontierPoint, floor: float) -> bool:

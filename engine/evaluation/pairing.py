@@ -109,8 +109,14 @@ def names(points: Sequence[Any]) -> tuple[str, ...]:
 
 def scorers_matter(points: Iterable[Any]) -> bool:
     """Whether the points differ in their scorers, or rerank."""
-    chains = {tuple(frozenset((p.decoder.get(r) or {}).items()) for r in ("retrieve", "rerank")) for p in points}
+    chains = {chain_of(p.decoder) for p in points}
     return len(chains) > 1 or any(rerank for _, rerank in chains)
+
+
+def chain_of(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]]:
+    """The scorers of a decoder, its stages as plain values: equal where they and their parameters are."""
+    retrieve, rerank = (frozenset((decoder.get(role) or {}).items()) for role in ("retrieve", "rerank"))
+    return retrieve, rerank
 
 
 def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str, str] | None = None) -> str:

@@ -22,9 +22,9 @@ Column = str | int | float | None
 class Trace:
     """What was known of every pick of a ranking, each (B, k), 0 on pads.
 
-    index: row of the corpus, −1 pads; relevance: inner product with the query; nearest: row of the most similar
-    document listed before, −1 for the first; similarity: inner product with that one; score: the ranking's gain,
-    what the method ranks by.
+    index: row of the corpus, −1 pads; relevance: inner product with the query, or as given; nearest: row of the most
+    similar document listed before, −1 for the first; similarity: inner product with that one; score: the ranking's
+    gain, what the method ranks by.
     """
 
     index: Tensor
@@ -54,11 +54,12 @@ class Trace:
 
 
 @exactly
-def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any) -> Trace:
+def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, relevance: Tensor | None = None) -> Trace:
     """What each pick of a ranking was worth when it was made.
 
     ranking: (B, k), of any selector; space: a Space, or the (n, d) vectors that the ranking's rows are of; queries:
-    what was asked, as decode (with a Space) or select (with vectors) took it. Methods that do not pick one by one are
+    what was asked, as decode (with a Space) or select (with vectors) took it; relevance: (B, n) scores of all documents
+    where the selector's were not inner products. Methods that do not pick one by one are
     traced in the order of their list. In float64. Raises DataError where the shapes do not fit.
     """
     if not isinstance(ranking, Ranking):
@@ -73,15 +74,17 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any) -> Tra
     index = ranking.index.to(vectors.device)
     if int(index.max()) >= len(vectors):
         raise DataError(f"the ranking holds row {int(index.max())}, but there are {len(vectors):,} vectors")
+    if relevance is not None and relevance.shape != (len(ranking), len(vectors)):
+        raise DataError(f"relevance must be {(len(ranking), len(vectors))} scores; got shape {tuple(relevance.shape)}")
     kept = index >= 0
-    relevance = torch.zeros(index.shape, dtype=torch.float64, device=vectors.device)
-    similarity, nearest = torch.zeros_like(relevance), torch.full_like(index, -1)
+    own = torch.zeros(index.shape, dtype=torch.float64, device=vectors.device)
+    similarity, nearest = torch.zeros_like(own), torch.full_like(index, -1)
     for b in range(len(ranking)):
         found = index[b, kept[b]]
         rows = vectors[found].double()
-        relevance[b, : len(found)] = rows @ points[b].to(rows)
+        own[b, : len(found)] = rows @ points[b].to(rows) if relevance is None else relevance[b, found].to(rows)
         if len(found) > 1:
             before = torch.ones(len(found), len(found), dtype=torch.bool, device=rows.device).tril_(-1)
             value, at = (rows @ rows.T).masked_fill_(~before, -torch.inf)[1:].max(1)
             similarity[b, 1 : len(found)], nearest[b, 1 : len(found)] = value, found[at]
-    return Trace(index, relevance, nearest, similarity, ranking.gain.to(vectors.device))
+    return Trace(index, own, nearest, similarity, ranking.gain.to(vectors.device))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from engine.candidates import Candidates, exactly
 from engine.decoder import POOL, QueryLike, searched
 from engine.errors import DataError, ParamError
@@ -32,9 +34,17 @@ def weight_path(
 
 @exactly
 def path_of(
-    selector: Selector, space: Space | Any, query: QueryLike | Any, lowest: float = 0.001, pool: int | None = None
+    selector: Selector,
+    space: Space | Any,
+    query: QueryLike | Any,
+    lowest: float = 0.001,
+    pool: int | None = None,
+    rows: Tensor | None = None,
 ) -> WeightPath | None:
-    """The same for any selector: None for those whose answer is not made of weights."""
+    """The same for any selector: None for those whose answer is not made of weights.
+
+    rows: the pool itself, ascending, where another scorer than the inner product chose it.
+    """
     lowest, pool = LOWEST.check(lowest), POOL.check(pool)
     matrix, points = searched(space, query)
     if len(points) != 1:
@@ -42,9 +52,10 @@ def path_of(
     if points.shape[1] != matrix.vectors.shape[1]:
         raise DataError(f"query must have the vectors' dimension, {matrix.vectors.shape[1]}; got {points.shape[1]}")
     c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    if pool is None or pool >= c.count:
+    if rows is None and (pool is None or pool >= c.count):
         return selector.path(c, lowest)
-    rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
+    if rows is None:
+        rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
     part = Matrix(matrix.vectors[rows])
     path = selector.path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
     if path is None:

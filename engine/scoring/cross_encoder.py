@@ -30,6 +30,7 @@ class CrossEncoder(Scorer):
     """
 
     words: ClassVar[bool] = True
+    for_pools: ClassVar[bool] = True
 
     model: str = declare(
         Text(

@@ -42,6 +42,7 @@ class NNN(Selector):
     """Documents that rebuild the query between them, each with a weight: what others say already adds nothing."""
 
     nested = True
+    by_scores = False
 
     l1: float = declare(
         replace(PENALTY, symbol="λ₁", help=FEWER, forms=(("scale", "relative", SHARE), ("scale", "support", SIZE)))

@@ -3,6 +3,7 @@
 from engine.views.decision import Dual, Why, places, reasons, why
 from engine.views.methods import method_columns, method_table
 from engine.views.redundancy import Redundancy, redundancy, similarities
+from engine.views.relevance import Relevance, relevance
 from engine.views.sets import (
     DROPPED,
     NEW,
@@ -44,6 +45,7 @@ __all__ = [
     "Place",
     "Proof",
     "Redundancy",
+    "Relevance",
     "Row",
     "Turned",
     "WeightLine",
@@ -60,6 +62,7 @@ __all__ = [
     "proof",
     "reasons",
     "redundancy",
+    "relevance",
     "similarities",
     "trust",
     "turned",

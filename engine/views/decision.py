@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates, exactly
-from engine.decoder import Decoder, decode
+from engine.decoder import Decoder, choose, decode
 from engine.matrix import products
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking, showable
+from engine.views.relevance import Relevance
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,17 @@ class Why:
     """One document against one decoder's set.
 
     row: its position in the corpus; rank: in the set, from 1, None for out; size: of the set; relevance: inner product
-    with the query; place: its rank by relevance in the corpus; overtaken: for one that is in, how many more relevant
-    documents are not ranked above it, for one that is out, how many documents of the set are less relevant; nearest,
-    nearest_rank, similarity: the most similar document ranked above it, or in the whole set for one that is out, None
-    where there is none; score: what the decoder ranked it by, None for out; pool: the size of the decoder's pool, None
-    where this document is in it.
+    with the query, or what another scorer gave it, None where the selector saw no score of it; place: its rank by
+    relevance in the corpus; overtaken: for one that is in, how many more relevant documents are not ranked above it,
+    for one that is out, how many documents of the set are less relevant; nearest, nearest_rank, similarity: the most
+    similar document ranked above it, or in the whole set for one that is out, None where there is none; score: what the
+    decoder ranked it by, None for out; pool: the size of the decoder's pool, None where this document is in it.
     """
 
     row: int
     rank: int | None
     size: int
-    relevance: float
+    relevance: float | None
     place: int
     overtaken: int
     nearest: str | None
@@ -69,20 +70,26 @@ def why(
     stage: Selector | None = None,
     depth: int | None = None,
     place: int | None = None,
+    relevance: Relevance | None = None,
 ) -> Why:
     """What speaks for a document of the corpus and against it, in one decoder's set for one query.
 
-    query: (d,) its vector; ranking: of this query alone, by relevance from the vectors; row: the document; stage: the
+    query: (d,) its vector; ranking: of this query alone; row: the document; stage: the
     selector, for the dual score where its sets are made of weights; depth: of the decoder's pool; place: what `places`
-    says of the row, if that is known already (it takes a pass over the corpus).
+    says of the row, if that is known already (it takes a pass over the corpus); relevance: what the selector saw where
+    that was not the inner product.
     """
     found = kept(ranking)
     at = found.index(row) if row in found else None
     others = found if at is None else found[:at]
-    place = place or places(space, query, [row])[0]
-    own = relevances(space, query, [row, *others])
-    # Equals are ordered by row, as everywhere.
-    ahead = sum((-value, other) < (-own[0], row) for other, value in zip(others, own[1:], strict=True))
+    if relevance is None:
+        place = place or places(space, query, [row])[0]
+        own = relevances(space, query, [row, *others])
+        # Equals are ordered by row, as everywhere.
+        ahead = sum((-value, other) < (-own[0], row) for other, value in zip(others, own[1:], strict=True))
+    else:
+        place, own = int(relevance.place[row]), known(relevance, [row])
+        ahead = sum(int(relevance.place[other]) < place for other in others)
     near = value = None
     if others:
         vectors = space.vectors[[row, *others]].double()
@@ -101,7 +108,7 @@ def why(
         similarity=value,
         score=None if at is None else ranking.gain[0, at].item(),
         pool=depth if depth is not None and place > depth else None,
-        dual=_dual(space, query, ranking, row, stage, depth) if stage is not None and weighs(stage) else None,
+        dual=_dual(space, query, ranking, row, stage, depth, relevance) if stage and weighs(stage) else None,
     )
 
 
@@ -162,12 +169,28 @@ def _documents(count: int, kind: str = "") -> str:
     return " ".join(filter(None, [f"{count:,}", kind, "document" if count == 1 else "documents"]))
 
 
-def _dual(space: Space, query: Tensor, ranking: Ranking, row: int, stage: Selector, depth: int | None) -> Dual:
+def known(relevance: Relevance, rows: Sequence[int]) -> list[float | None]:
+    """The scores of some documents; None for those that have none."""
+    return [None if score != score else score for score in relevance.score[list(rows)].tolist()]
+
+
+def _dual(
+    space: Space,
+    query: Tensor,
+    ranking: Ranking,
+    row: int,
+    stage: Selector,
+    depth: int | None,
+    relevance: Relevance | None,
+) -> Dual:
     info, weights = ranking.info[0], _weights(ranking)
     if len(weights) < info["support"]:
         # The set shows the k largest only, and all of them rebuild the query.
-        asked = Embeddings(query.unsqueeze(0), ("",), space.embeddings.encoder)
-        weights = _weights(decode(Decoder(select=stage, depth=depth), space, asked, k=info["support"]))
+        if relevance is not None:
+            weights = _weights(choose(stage, relevance.found, k=info["support"]))
+        else:
+            asked = Embeddings(query.unsqueeze(0), ("",), space.embeddings.encoder)
+            weights = _weights(decode(Decoder(select=stage, depth=depth), space, asked, k=info["support"]))
     vectors = space.vectors[[row, *weights]].double()
     given = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
     left = _exact(space, query) - (given @ vectors[1:])[0]

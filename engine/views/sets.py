@@ -14,6 +14,7 @@ from engine.solvers.regularization_path import WeightPath
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking, showable
 from engine.views.decision import kept, places, relevances
+from engine.views.relevance import Relevance
 
 SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
 LEAST = 1e-16
@@ -25,8 +26,9 @@ class Row:
     """One document of a retrieved set, against the baseline's.
 
     rank: from 1; row: its position in the corpus; change: places gained (above 0) or lost, None where the baseline
-    did not return it; relevant: as judged, None without judgements; similarity: inner product with the nearest document
-    ranked above it (None for the first), whose id is `nearest`.
+    did not return it; relevant: as judged, None without judgements; relevance: the score that the selector saw, None
+    where it saw none; similarity: inner product with the nearest document ranked above it (None for the first), whose
+    id is `nearest`.
     """
 
     rank: int
@@ -36,7 +38,7 @@ class Row:
     text: str
     change: int | None
     relevant: bool | None
-    relevance: float
+    relevance: float | None
     gain: float
     similarity: float | None
     nearest: str | None
@@ -78,11 +80,18 @@ class Card:
 
 
 def diff(
-    space: Space, query: torch.Tensor, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None
+    space: Space,
+    query: torch.Tensor,
+    query_id: str,
+    ranking: Ranking,
+    baseline: Ranking,
+    qrels: Qrels | None,
+    relevance: Relevance | None = None,
 ) -> tuple[list[Row], list[Row]]:
     """What one query's set holds, best first, and what the baseline holds that it dropped.
 
-    query: (d,) its vector; ranking, baseline: of this query alone.
+    query: (d,) its vector; ranking, baseline: of this query alone; relevance: what the ranking's selector saw where
+    that was not the inner product.
     """
     base = kept(baseline)
     here = kept(ranking)
@@ -92,7 +101,8 @@ def diff(
     for found, gains, only in ((here, ranking.gain[0].tolist(), None), (base, baseline.gain[0].tolist(), set(here))):
         only_these = Ranking(torch.tensor([found]), torch.tensor([gains[: len(found)]]), ({},))
         asked = Embeddings(query.unsqueeze(0), (query_id,), space.embeddings.encoder)
-        picks = trace(only_these, space, asked).rows() if found else []
+        scores = None if relevance is None else relevance.score.unsqueeze(0)
+        picks = trace(only_these, space, asked, scores).rows() if found else []
         rows.append(
             [
                 Row(
@@ -103,7 +113,7 @@ def diff(
                     text=showable(space.corpus.texts[row]),
                     change=places[row] - rank if row in places else None,
                     relevant=None if not relevant else space.corpus.ids[row] in relevant,
-                    relevance=pick["relevance"],
+                    relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
                     gain=pick["score"],
                     similarity=pick["similarity"],
                     nearest=None if pick["nearest"] is None else showable(space.corpus.ids[pick["nearest"]]),
@@ -131,12 +141,17 @@ def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels
 
 
 def missed(
-    space: Space, query: torch.Tensor, query_id: str, ranking: Ranking | Iterable[Ranking], qrels: Qrels | None
+    space: Space,
+    query: torch.Tensor,
+    query_id: str,
+    ranking: Ranking | Iterable[Ranking],
+    qrels: Qrels | None,
+    relevance: Relevance | None = None,
 ) -> list[tuple[str, int | None]]:
     """The relevant documents that a set lacks, with their rank by relevance in the whole corpus, nearest first.
 
     ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
-    have.
+    have; relevance: what the selector saw where that was not the inner product.
     """
     if qrels is None:
         return []
@@ -144,7 +159,9 @@ def missed(
     held = {space.corpus.ids[row] for found in rankings for row in kept(found)}
     lacking = sorted(qrels.relevant(query_id) - held)
     there = [doc for doc in lacking if doc in space.corpus.position]
-    ranks = dict(zip(there, places(space, query, [space.corpus.position[doc] for doc in there]), strict=True))
+    rows = [space.corpus.position[doc] for doc in there]
+    found = places(space, query, rows) if relevance is None else relevance.place[rows].tolist()
+    ranks = dict(zip(there, found, strict=True))
     found = [(showable(doc), ranks.get(doc)) for doc in lacking]
     return sorted(found, key=lambda entry: (entry[1] is None, entry[1]))
 

@@ -1,0 +1,55 @@
+"""The relevance that a decoder's selector saw, where that is not the inner product with the query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.candidates import exactly
+from engine.decoder import Scored
+from engine.stages import Selector
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """What one query's documents were worth to a selector.
+
+    score: (n,) float64, NaN for a document outside the pool whose score is not of the same kind; place: (n,) their
+    ranks from 1, those of the pool first, then the others as they were retrieved; found: what the selector chose from.
+    """
+
+    score: Tensor
+    place: Tensor
+    found: Scored
+
+
+@exactly
+def relevance(selector: Selector, found: Scored) -> Relevance | None:
+    """The relevance that a selector saw; None where it is the inner product, and that chose the pool too."""
+    c = found.candidates
+    retrieved = found.retrieved.double()
+    if not selector.by_scores and (c.pool is None or (found.reranked and c.count == len(retrieved))):
+        return None
+    if c.inner_product and not found.reranked:
+        return None
+    pool = torch.arange(len(retrieved), device=retrieved.device) if c.pool is None else c.pool[0]
+    own = c.relevance[0].double() if selector.by_scores else c.products(c.queries)[0].double()
+    same = selector.by_scores and not found.reranked
+    score = retrieved.clone() if same else torch.full_like(retrieved, torch.nan)
+    score[pool] = own
+    # Equals are ordered by row, as everywhere: the sort is stable and the pool ascends.
+    rest = torch.ones_like(retrieved, dtype=torch.bool).index_fill_(0, pool, False).nonzero().flatten()
+    order = torch.cat(
+        [
+            at[values.sort(descending=True, stable=True).indices]
+            for at, values in (
+                (pool, own),
+                (rest, retrieved[rest]),
+            )
+        ]
+    )
+    place = torch.empty_like(order)
+    place[order] = torch.arange(1, len(order) + 1, device=order.device)
+    return Relevance(score.cpu(), place.cpu(), found)
