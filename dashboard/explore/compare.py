@@ -113,7 +113,8 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
                 continue
             found[name] = own
             against = None if name == baseline.name else known[baseline.name].title
-            _card(own, asked.k, loaded.space.device.type, against, METRIC_WIDTHS[columns])
+            device, expected = loaded.space.device.type, baseline.figures.returned
+            _card(own, asked.k, device, against, METRIC_WIDTHS[columns], expected)
     return found
 
 
@@ -143,14 +144,16 @@ def _heading(spec: Spec) -> None:
     )
 
 
-def _card(own: Answer, k: int, device: str, against: str | None, width: int) -> None:
+def _card(own: Answer, k: int, device: str, against: str | None, width: int, expected: int) -> None:
+    """expected: how many documents the baseline returned."""
     shown, milliseconds = own.figures, 1000 * own.seconds
     took = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, gap="xxsmall"):
             if shown.recall is not None:
                 _metric(f"Recall@{k}", shown.recall, shown.recall_delta, against, width)
-            _metric(f"ILAD@{k}", shown.ilad, shown.ilad_delta, against, width)
+            # Distances in sets of different sizes do not compare: no arrow then.
+            _metric(f"ILAD@{k}", shown.ilad, shown.ilad_delta, against, width, shown.returned == expected)
             st.metric(
                 "Overlap",
                 f"{shown.overlap:.0%}",
@@ -164,9 +167,11 @@ def _card(own: Answer, k: int, device: str, against: str | None, width: int) -> 
         st.caption(said, help=f"The time is of this query alone, the best of up to {REPEATS} runs.")
 
 
-def _metric(label: str, value: float | None, delta: float | None, against: str | None, width: int) -> None:
+def _metric(
+    label: str, value: float | None, delta: float | None, against: str | None, width: int, fair: bool = True
+) -> None:
     shown = "–" if delta is None or against is None else f"{delta:+.3f}" if abs(delta) >= 5e-4 else "±0"
-    still = shown in ("–", "±0")
+    still = shown in ("–", "±0") or not fair
     st.metric(
         label,
         "–" if value is None else f"{value:.3f}",

@@ -27,6 +27,8 @@ from engine.values import showable
 
 WAYS = {"t-SNE": "tsne", "PCA": "pca"}
 WAY, HOVER = "map.way", "map.hover"
+QUICK = "pca"
+"""What stands in until a slower map is there."""
 NEAREST = 10
 SHOWN = 200
 """So many documents inside a lasso are listed; the download holds all."""
@@ -62,7 +64,11 @@ def show(loaded: Loaded, asked: Asked, answers: dict[str, Answer], baseline: str
     with left:
         made = _layout(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
         if made is None:
-            return
+            job = _job(loaded, QUICK)
+            job.join(2)
+            if job.result is None:
+                return
+            made = job.result
         drawn = _draw(loaded, asked, answers, made[0], bool(st.session_state.get(HOVER)))
         st.caption(_said(*made))
     with right:
@@ -251,9 +257,10 @@ def _pointed_at(loaded: Loaded, drawn: Picked) -> None:
 def _inside(loaded: Loaded, rows: list[int]) -> None:
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
+    st.caption("A double click on the map leaves the selection.")
     ids = [showable(corpus.ids[row]) for row in rows]
     table = pd.DataFrame({"id": ids, "Document": [_name(loaded, row) for row in rows]})
-    st.dataframe(table.head(SHOWN), hide_index=True, height=400)
+    st.dataframe(table.head(SHOWN), hide_index=True, height=min(400, 38 + 35 * len(table)))
     if len(rows) > SHOWN:
         st.caption(f"The first {SHOWN} are listed.")
     with st.container(horizontal=True):

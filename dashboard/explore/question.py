@@ -127,7 +127,9 @@ def ask(loaded: Loaded) -> Asked | None:
 def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
     dataset = loaded.dataset
     splits = list(dataset.qrels)
-    split = st.selectbox("Split", splits, key=f"split.{key}", persist_state="session") if splits else None
+    # What is looked at while choosing should be neither what was trained on nor what will be reported on.
+    first = next((splits.index(name) for name in ("dev", "test") if name in splits), 0)
+    split = st.selectbox("Split", splits, first, key=f"split.{key}", persist_state="session") if splits else None
     queries = dataset.judged(split) if split else dataset.queries
     if not len(queries):
         st.info("This split judges no query of the corpus.")
