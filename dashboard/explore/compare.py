@@ -21,7 +21,7 @@ from engine.views import trust
 
 A_ROW = 4
 """So many cards stand beside each other at 1440 pixels."""
-METRIC_WIDTHS = {1: 130, 2: 130, 3: 90, A_ROW: 68}
+METRIC_WIDTHS = {1: 110, 2: 80, 3: 80, A_ROW: 68}
 """By the number of cards in a row: three figures fit side by side."""
 
 

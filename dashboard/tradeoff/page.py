@@ -136,13 +136,13 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
         kept = f"tradeoff.{axis}.{'judged' if Y in there else 'unjudged'}"
         found.append(
             st.selectbox(
-                "Across" if axis == "x" else "Up",
+                f"{axis} axis",
                 there,
                 there.index(first[axis]),
                 key=kept,
                 persist_state="session",
                 format_func=lambda m: METRICS[m].title,
-                help=f"The {axis} axis. " + "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in there),
+                help="; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in there),
             )
         )
     return found[0], found[1]
@@ -283,8 +283,8 @@ def _progress(sweep: Sweep, found: Cells) -> None:
         st.text(job.error)
     total, n = len(sweep.decoders), len(sweep.queries)
     left, right = st.columns([5, 1], vertical_alignment="center")
-    done = f"{len(found.points):,} of {total:,} settings are measured; " if found.points else ""
-    lacking = f"{done}{found.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents are missing."
+    done = f"{len(found.points):,} of {total:,} settings are measured. " if found.points else ""
+    lacking = f"{done}Not yet: {found.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents."
     embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
     left.text(f"{lacking}{embedding} Finished settings are kept; the time is known once it runs.")
     other = jobs.busy(cells.PURPOSE)
