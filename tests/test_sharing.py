@@ -297,12 +297,21 @@ def test_an_address_names_a_corpus_exactly(source):
     assert state.named(state.addressed(source)) == source
 
 
-def test_the_address_keeps_a_link_only_as_long_as_it_is_shown():
+def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
     params = to_params(State(Source("numpy-api"), way=question.TYPED, asked="median"))
     app = opened(params)
     assert app.query_params["text"] == "median", "a reload comes back to it"
     app.slider(key="k").set_value(3).run()
-    assert "text" not in app.query_params and "v" not in app.query_params
+    assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
+    again = opened({name: app.query_params[name] for name in app.query_params})
+    assert again.slider(key="k").value == 3
+
+
+def test_an_address_stays_plain_until_something_is_changed():
+    app = opened({})
+    assert "v" not in app.query_params
+    app.slider(key="explore.mmr.relevance_weight").set_value(0.65).run()
+    assert app.query_params["mmr.relevance_weight"] == "0.65"
 
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():

@@ -14,6 +14,7 @@ from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, setting, weights
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
+from dashboard.sharing import session
 from dashboard.state import Loaded
 from engine.errors import FrontierError
 from engine.stages import Selector, Spec, methods
@@ -34,7 +35,7 @@ class View:
 
 
 VIEWS = {
-    "Ranked diff": View(ranked.show, ranked.options),
+    setting.FIRST_VIEW: View(ranked.show, ranked.options),
     "Map": View(map_view.show, map_view.options),
     "Redundancy": View(redundancy.show, redundancy.options),
     "Weights": View(weights.show),
@@ -95,6 +96,7 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         hints.append(f"The pool of {asked.depth} is smaller than k, {asked.k}: no decoder can return more.")
     if hints:
         st.caption(" ".join(hints))
+    session.follow(loaded)
 
 
 def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline: Answer) -> dict[str, Answer]:

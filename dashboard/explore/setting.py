@@ -12,6 +12,8 @@ PREFIX = "explore"
 """Before the keys of the parameters' widgets."""
 DECODERS, POOL_KEY, K_KEY, VIEW = "decoders", "pool", "k", "view"
 SCREEN = "screens/explore.py"
+FIRST_VIEW = "Ranked diff"
+"""What is shown of the sets before a person chooses."""
 
 
 def chosen() -> list[str]:
