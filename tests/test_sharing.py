@@ -325,3 +325,18 @@ def test_link_keeps_the_page_and_no_method_is_named():
     for file in (SCREENS.parent / "sharing").glob("*.py"):
         words = file.read_text(encoding="utf-8")
         assert not [n for n in SELECTORS if f'"{n}"' in words], file
+
+
+def test_a_link_names_the_split_that_is_shown_before_any_was_picked(tmp_path):
+    """Not the first in the folder: one that was neither trained on nor is reported on."""
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "a cat"}\n{"_id": "b", "text": "a dog"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "cats"}\n{"_id": "r", "text": "dogs"}\n')
+    (tmp_path / "qrels" / "train.tsv").write_text("q\ta\t1\n")
+    (tmp_path / "qrels" / "dev.tsv").write_text("r\tb\t1\n")
+    source = Source(str(tmp_path))
+    state.loading(source).join(120)
+    elsewhere = link_of(opened({}, "tune", source=source))
+    app = opened({}, source=source)
+    assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Split")).value == "dev"
+    assert link_of(app)["split"] == elsewhere["split"] == "dev" and link_of(app)["query"] == elsewhere["query"] == "r"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -14,10 +13,11 @@ from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, setting, weights
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
+from dashboard.parts import method_heading
 from dashboard.sharing import session
 from dashboard.state import Loaded
 from engine.errors import FrontierError
-from engine.stages import Selector, Spec, methods
+from engine.stages import Selector, methods
 from engine.views import trust
 
 A_ROW = 4
@@ -108,7 +108,7 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
     controls, cards = (st.columns(columns, gap="small") for _ in range(2))
     for at, name in enumerate(row):
         with controls[at]:
-            stage = stage_controls(known[name], setting.PREFIX, partial(_heading, known[name]))
+            stage = stage_controls(known[name], setting.PREFIX, partial(method_heading, known[name]))
         with cards[at]:
             own = _answered(loaded, asked, name, stage, baseline)
             if own is None:
@@ -136,14 +136,6 @@ def _answered(loaded: Loaded, asked: Asked, name: str, stage: Selector, baseline
         return own
     good[name] = (question, own)
     return own
-
-
-def _heading(spec: Spec) -> None:
-    style = style_of(spec.name)
-    st.html(
-        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
-        f"<strong>{escape(spec.title)}</strong>"
-    )
 
 
 def _card(own: Answer, k: int, device: str, against: str | None, width: int, expected: int) -> None:

@@ -10,7 +10,7 @@ from dashboard.components.live_plot import plot
 from dashboard.controls import control
 from dashboard.explore import setting
 from dashboard.explore.answers import query_of
-from dashboard.explore.question import Asked
+from dashboard.explore.question import Asked, first_split
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from dashboard.tradeoff import cells, differences, memory, point_sets
@@ -96,7 +96,7 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     if not splits or loaded.space.embeddings.encoder is None:
         return "", None, Queries((), ())
     split = st.session_state.get(f"split.{loaded.space.corpus.digest[:12]}")
-    split = split if split in splits else splits[0]
+    split = split if split in splits else first_split(dataset)
     queries = dataset.judged(split)
     return split, dataset.qrels[split] if len(queries) else None, queries
 
