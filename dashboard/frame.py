@@ -35,4 +35,5 @@ def begin(asking: bool = True) -> tuple[state.Loaded | None, Asked | None]:
         if asking:
             asked = question.ask(loaded)
         dialogs.buttons(loaded, asked)
+    session.follow(loaded)
     return loaded, asked

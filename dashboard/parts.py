@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from dashboard import state
 from dashboard.jobs import Job
 from engine.progress import spoken
+
+if TYPE_CHECKING:
+    from engine.stages import Spec
 
 POLL = "1s"
 """How often a running job is looked at; oftener starves it (Streamlit collects garbage after every run)."""
@@ -48,6 +52,29 @@ def _waiting(source: state.Source, job: Job) -> None:
     st.caption("Embedding happens once: what is done is kept, and the next start takes seconds.")
     if st.button("Cancel", disabled=not job.running):
         job.cancel()
+
+
+@st.fragment(run_every=POLL)
+def watch(job: Job, key: str, caption: str = "") -> None:
+    """A job of this session until it ends: how far it is, and a button that stops it, of this key."""
+    if not job.running:
+        st.rerun()
+    show_progress(job)
+    if caption:
+        st.caption(caption)
+    if st.button("Cancel", key=key):
+        job.cancel()
+
+
+def method_heading(spec: Spec, title: str | None = None) -> None:
+    """A method's symbol and name, as charts have them; title: instead of its name, as where scorers precede it."""
+    from dashboard.charts import style_of  # imports torch, which a page that still waits must not
+
+    style = style_of(spec.name)
+    st.html(
+        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
+        f"<strong>{escape(title or spec.title)}</strong>"
+    )
 
 
 def show_progress(job: Job) -> None:

@@ -58,6 +58,15 @@ class Loaded:
     space: Any
     queries: Any | None
 
+    def vectors_of(self, queries: Any) -> Any | None:
+        """The Embeddings of some of its labelled queries; None where they come on demand."""
+        from engine.values import Embeddings
+
+        if self.queries is None:
+            return None
+        rows = [self.dataset.queries.position[query] for query in queries.ids]
+        return Embeddings(self.queries[rows], queries.ids, self.space.embeddings.encoder, queries.texts)
+
 
 def _trim() -> Callable[[int], int] | None:
     """glibc's way to give freed memory back, None elsewhere: it keeps a heap for every thread, and each corpus is read

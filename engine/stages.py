@@ -106,6 +106,11 @@ class Selector(Stage):
         """Make ready whatever the first call in a process would wait for."""
         return
 
+    @classmethod
+    def weighs(cls) -> bool:
+        """Whether its answers are made of weights, which have a path."""
+        return cls.path is not Selector.path
+
     def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The weights of one query's candidates as functions of λ₁, down to `lowest`; None where there are none."""
         return None

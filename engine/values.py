@@ -190,7 +190,13 @@ class Dataset:
         """The queries that a split judges, in corpus-file order."""
         if split not in self.qrels:
             raise DataError(f"no split {split!r}; this data set has {', '.join(self.qrels) or 'no judgements'}")
-        return self.queries.only(self.qrels[split].grades)
+        if split not in self._judged:
+            self._judged[split] = self.queries.only(self.qrels[split].grades)
+        return self._judged[split]
+
+    @cached_property
+    def _judged(self) -> dict[str, Queries]:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ def column(page, table, name):
     return page.evaluate(
         """([table, name]) => {
             const grid = document.querySelectorAll('[data-testid=stDataFrame] table')[table];
+            if (!grid) return [];
             const heads = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim());
             const at = heads.indexOf(name);
             if (at < 0) return [];

@@ -90,3 +90,21 @@ def test_a_path_is_loaded_and_explored(page, server, tmp_path):
         "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length >= 20", timeout=WAIT
     )
     assert column(page, 0, "Document")[0] == "a cat that sleeps"
+
+
+def test_a_reload_loses_nothing(page, server):
+    page.goto(server)
+    settled(page)
+    page.get_by_text("Typed", exact=True).click()
+    page.get_by_label("Your query").fill("sort rows by two keys")
+    page.get_by_label("Your query").press("Control+Enter")
+    page.get_by_text("Without judgements there is no Recall").wait_for(timeout=WAIT)
+    settled(page)
+    slider = page.locator("[data-testid=stSlider]").filter(has_text="relevance weight").locator("input[type=range]")
+    slider.focus()
+    slider.press("ArrowLeft")
+    until(page, lambda: "mmr.relevance_weight=0.79" in page.url)
+    page.reload()
+    settled(page)
+    assert page.get_by_label("Your query").input_value() == "sort rows by two keys"
+    until(page, lambda: float(slider.input_value()) == 0.79)

@@ -14,6 +14,8 @@ PLACE = """at => {
 
 def look(page, view):
     page.get_by_test_id("stMain").get_by_text(view, exact=True).first.click()
+    if view == "Map":
+        page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)  # until then another map stands in for it
     page.locator(PLOT).first.wait_for(timeout=WAIT)
     page.wait_for_function(f"document.querySelector('{PLOT}').data?.length > 1", timeout=WAIT)
     page.locator(PLOT).first.scroll_into_view_if_needed()
@@ -152,4 +154,7 @@ def test_charts_follow_the_theme_and_nothing_else_changes(page, server):
     ink = page.evaluate(f"document.querySelector('{PLOT}').layout.font.color")
     page.emulate_media(color_scheme="dark" if page.scheme == "light" else "light")
     until(page, lambda: page.evaluate(f"document.querySelector('{PLOT}').layout.font.color") != ink)
+    symbol = f"document.querySelector('{PLOT}').data.find(t => t.name === 'Top-k').marker.color"
+    light = page.scheme == "light"  # so it is dark now
+    until(page, lambda: page.evaluate(symbol) == ("#E6E6E6" if light else "#222222"))
     assert metric(page, "ILAD@10", 1) == spread

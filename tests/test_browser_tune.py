@@ -38,11 +38,13 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text("Start", exact=True).wait_for(timeout=WAIT)
     # Two parameters with many values, on few queries: long enough to be cancelled, short enough to be finished.
     choose(page, "Decoder", re.compile("SSD"))
+    page.get_by_text(re.compile(r"SSD, \d+ settings")).wait_for(timeout=WAIT)
     page.get_by_role("button", name="w · window").click()
+    page.get_by_text(re.compile(r"SSD, [1-9]\d\d settings")).wait_for(timeout=WAIT)
     # Another number for each page: what one has measured the other would find in the store.
     asked = {"light": 12, "dark": 13}[page.scheme]
     number(page, "queries", asked)
-    page.get_by_text(re.compile(rf"SSD, \d+ settings and the baseline on {asked} queries of dev")).wait_for(
+    page.get_by_text(re.compile(rf"SSD, [1-9]\d\d settings and the baseline on {asked} queries of dev")).wait_for(
         timeout=WAIT
     )
 

@@ -110,7 +110,7 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
     job.join(120)
     app.run()
     assert not app.exception and job.error is None and len(job.result) > 5
-    assert "labelled queries of dev, λ₁ = 0.1" in texts(app)
+    assert "labelled queries, λ₁ = 0.1" in texts(app)
 
 
 def test_without_a_decoder_that_weighs_the_weights_view_says_which_do():

@@ -332,12 +332,21 @@ def test_an_address_names_a_corpus_exactly(source):
     assert state.named(state.addressed(source)) == source
 
 
-def test_the_address_keeps_a_link_only_as_long_as_it_is_shown():
+def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
     params = to_params(State(Source("numpy-api"), way=question.TYPED, asked="median"))
     app = opened(params)
     assert app.query_params["text"] == "median", "a reload comes back to it"
     app.slider(key="k").set_value(3).run()
-    assert "text" not in app.query_params and "v" not in app.query_params
+    assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
+    again = opened({name: app.query_params[name] for name in app.query_params})
+    assert again.slider(key="k").value == 3
+
+
+def test_an_address_stays_plain_until_something_is_changed():
+    app = opened({})
+    assert "v" not in app.query_params
+    app.slider(key="explore.mmr.relevance_weight").set_value(0.65).run()
+    assert app.query_params["mmr.relevance_weight"] == "0.65"
 
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
@@ -351,3 +360,18 @@ def test_link_keeps_the_page_and_no_method_is_named():
     for file in (SCREENS.parent / "sharing").glob("*.py"):
         words = file.read_text(encoding="utf-8")
         assert not [n for n in SELECTORS if f'"{n}"' in words], file
+
+
+def test_a_link_names_the_split_that_is_shown_before_any_was_picked(tmp_path):
+    """Not the first in the folder: one that was neither trained on nor is reported on."""
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "a cat"}\n{"_id": "b", "text": "a dog"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "cats"}\n{"_id": "r", "text": "dogs"}\n')
+    (tmp_path / "qrels" / "train.tsv").write_text("q\ta\t1\n")
+    (tmp_path / "qrels" / "dev.tsv").write_text("r\tb\t1\n")
+    source = Source(str(tmp_path))
+    state.loading(source).join(120)
+    elsewhere = link_of(opened({}, "tune", source=source))
+    app = opened({}, source=source)
+    assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Split")).value == "dev"
+    assert link_of(app)["split"] == elsewhere["split"] == "dev" and link_of(app)["query"] == elsewhere["query"] == "r"

@@ -127,4 +127,5 @@ def _markers(marks: Marks, name: str, look: dict[str, Any]) -> dict[str, Any]:
         "customdata": list(marks.rows),
         "hovertext": [escaped(text, 80) for text in marks.hover],
         "hoverinfo": "text+name",
+        "unselected": {"marker": {"opacity": 1}},  # a lasso fades the corpus, not what stands out
     }

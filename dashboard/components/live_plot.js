@@ -63,6 +63,14 @@ function themed(layout, element) {
   return { layout: whole, ground };
 }
 
+function luminance(colour) {
+  const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  brush.fillStyle = colour;
+  brush.fillRect(0, 0, 1, 1);
+  const [r, g, b] = brush.getImageData(0, 0, 1, 1).data;
+  return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
+}
+
 const idOf = (point) => {
   const found = Array.isArray(point.customdata) ? point.customdata[0] : point.customdata;
   return found === undefined || found === null ? null : String(found);
@@ -144,6 +152,10 @@ class Chart {
       this.listen();
     }
     this.div.dataset.version = data.version;
+    // The server chose the colours of what is drawn for a page that may have become dark since, or light.
+    const dark = luminance(ground) < 0.5;
+    if (dark !== data.dark && this.seen !== dark) this.component.setStateValue("dark", dark);
+    this.seen = dark;
   }
 
   config(Plotly, data) {

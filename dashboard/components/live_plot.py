@@ -101,11 +101,16 @@ def _live(
         "scroll": scroll,
         "file": file,
         "label": label,
+        "dark": st.context.theme.type == "dark",
     }
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     told = {f"on_{name}_change": partial(_remember, key, name) for name in ("clicked", "selected", "hovered")}
-    _component()(key=key, data=data, **told)
+    _component()(key=key, data=data, on_dark_change=_nothing, **told)
     return picked(key)
+
+
+def _nothing() -> None:
+    """That the page became dark or light needs a new run, and no more."""
 
 
 def picked(key: str) -> Picked:

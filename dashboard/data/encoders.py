@@ -13,7 +13,7 @@ import streamlit as st
 from dashboard import jobs, state
 from dashboard.data import loading
 from dashboard.jobs import Job
-from dashboard.parts import POLL, show_progress
+from dashboard.parts import watch
 from dashboard.state import Loaded
 from engine.values import showable
 
@@ -158,7 +158,7 @@ def _decoders() -> list[Decoder]:
 def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...]) -> None:
     job = jobs.mine().get(PURPOSE)
     if job is not None and job.running:
-        _polled(job)
+        watch(job, "data.encoders.cancel")
         return
     other = jobs.busy(PURPOSE)
     if st.button("Compare", type="primary", key="data.encoders.start", disabled=other is not None or len(chosen) < 2):
@@ -174,15 +174,6 @@ def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: 
     elif job is not None and job.error:
         st.error("The encoders cannot be compared.", icon=":material/error:")
         st.text(job.error)
-
-
-@st.fragment(run_every=POLL)
-def _polled(job: Job) -> None:
-    if not job.running:
-        st.rerun()
-    show_progress(job)
-    if st.button("Cancel", key="data.encoders.cancel"):
-        job.cancel()
 
 
 def _work(
@@ -210,12 +201,10 @@ def _work(
 def _vectors(job: Job, one: Loaded, queries: Queries) -> Any:
     """The queries by a variant's own encoder."""
     import engine
-    from engine.values import Embeddings
 
+    if (there := one.vectors_of(queries)) is not None:
+        return there
     ref = one.space.embeddings.encoder
-    if one.queries is not None:
-        rows = [one.dataset.queries.position[i] for i in queries.ids]
-        return Embeddings(one.queries[rows], queries.ids, ref, queries.texts)
     label = one.dataset.corpus.name
     return engine.embed(queries, ref.name, dtype=ref.dtype, label=label, progress=job.report, stop=job.stop)
 

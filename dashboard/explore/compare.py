@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -14,15 +13,17 @@ from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, scorers, setting, weights
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
+from dashboard.parts import method_heading
+from dashboard.sharing import session
 from dashboard.state import Loaded
 from engine.decoder import Decoder
 from engine.errors import FrontierError
-from engine.stages import Spec, methods
+from engine.stages import methods
 from engine.views import trust
 
 A_ROW = 4
 """So many cards stand beside each other at 1440 pixels."""
-METRIC_WIDTHS = {1: 130, 2: 130, 3: 90, A_ROW: 68}
+METRIC_WIDTHS = {1: 110, 2: 80, 3: 80, A_ROW: 68}
 """By the number of cards in a row: three figures fit side by side."""
 
 
@@ -35,7 +36,7 @@ class View:
 
 
 VIEWS = {
-    "Ranked diff": View(ranked.show, ranked.options),
+    setting.FIRST_VIEW: View(ranked.show, ranked.options),
     "Map": View(map_view.show, map_view.options),
     "Redundancy": View(redundancy.show, redundancy.options),
     "Weights": View(weights.show),
@@ -97,6 +98,7 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         hints.append(f"The pool of {asked.depth} is smaller than k, {asked.k}: no decoder can return more.")
     if hints:
         st.caption(" ".join(hints))
+    session.follow(loaded)
 
 
 def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline: Answer) -> dict[str, Answer]:
@@ -110,7 +112,7 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
         with controls[at]:
             spec = known[name]
             stage = stage_controls(
-                spec, setting.PREFIX, partial(_heading, spec), partial(scorers.picker, spec), scorers.changed(spec)
+                spec, setting.PREFIX, partial(method_heading, spec), partial(scorers.picker, spec), scorers.changed(spec)
             )
         with cards[at]:
             own = _answered(loaded, asked, name, setting.with_scorers(stage, name, asked.depth), baseline)
@@ -120,7 +122,8 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
             same = own.decoder == baseline.decoder
             found[name if same or name != baseline.name else f"{name}.own"] = own
             against = None if same else baseline.title
-            _card(own, asked.k, loaded.space.device.type, against, METRIC_WIDTHS[columns])
+            device, expected = loaded.space.device.type, baseline.figures.returned
+            _card(own, asked.k, device, against, METRIC_WIDTHS[columns], expected)
     return found
 
 
@@ -142,22 +145,16 @@ def _answered(loaded: Loaded, asked: Asked, name: str, decoder: Decoder, baselin
     return own
 
 
-def _heading(spec: Spec) -> None:
-    style = style_of(spec.name)
-    st.html(
-        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
-        f"<strong>{escape(spec.title)}</strong>"
-    )
-
-
-def _card(own: Answer, k: int, device: str, against: str | None, width: int) -> None:
+def _card(own: Answer, k: int, device: str, against: str | None, width: int, expected: int) -> None:
+    """expected: how many documents the baseline returned."""
     shown, milliseconds = own.figures, 1000 * own.seconds
     took = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, gap="xxsmall"):
             if shown.recall is not None:
                 _metric(f"Recall@{k}", shown.recall, shown.recall_delta, against, width)
-            _metric(f"ILAD@{k}", shown.ilad, shown.ilad_delta, against, width)
+            # Distances in sets of different sizes do not compare: no arrow then.
+            _metric(f"ILAD@{k}", shown.ilad, shown.ilad_delta, against, width, shown.returned == expected)
             st.metric(
                 "Overlap",
                 f"{shown.overlap:.0%}",
@@ -173,9 +170,11 @@ def _card(own: Answer, k: int, device: str, against: str | None, width: int) -> 
         st.caption(said, help=f"The time is of this query alone, the best of up to {REPEATS} runs.")
 
 
-def _metric(label: str, value: float | None, delta: float | None, against: str | None, width: int) -> None:
+def _metric(
+    label: str, value: float | None, delta: float | None, against: str | None, width: int, fair: bool = True
+) -> None:
     shown = "–" if delta is None or against is None else f"{delta:+.3f}" if abs(delta) >= 5e-4 else "±0"
-    still = shown in ("–", "±0")
+    still = shown in ("–", "±0") or not fair
     st.metric(
         label,
         "–" if value is None else f"{value:.3f}",

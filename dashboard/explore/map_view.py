@@ -18,7 +18,7 @@ from dashboard.components.live_plot import Backdrop, Picked, picked, plot
 from dashboard.explore.answers import Answer
 from dashboard.explore.question import Asked
 from dashboard.jobs import Job
-from dashboard.parts import POLL, show_progress
+from dashboard.parts import watch
 from dashboard.state import Loaded
 from engine import maps
 from engine.evaluation.tables import as_csv
@@ -26,6 +26,8 @@ from engine.values import showable
 
 WAYS = {"t-SNE": "tsne", "PCA": "pca"}
 WAY, HOVER = "map.way", "map.hover"
+QUICK = "pca"
+"""What stands in until a slower map is there."""
 NEAREST = 10
 SHOWN = 200
 """So many documents inside a lasso are listed; the download holds all."""
@@ -61,7 +63,11 @@ def show(loaded: Loaded, asked: Asked, answers: dict[str, Answer], baseline: str
     with left:
         made = _layout(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
         if made is None:
-            return
+            job = _job(loaded, QUICK)
+            job.join(2)
+            if job.result is None:
+                return
+            made = job.result
         drawn = _draw(loaded, asked, answers, made[0], bool(st.session_state.get(HOVER)))
         st.caption(_said(*made))
     with right:
@@ -76,7 +82,7 @@ def _layout(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
     if job.result is not None:
         return job.result
     if job.running:
-        _waiting(job)
+        watch(job, "map.cancel", "A map is made once for a corpus, and kept.")
         return None
     if job.error:
         st.error("The map cannot be made.", icon=":material/error:")
@@ -106,16 +112,6 @@ def _job(loaded: Loaded, way: str) -> Job:
 def _make(space: Any, way: str, job: Job) -> tuple[maps.Layout, float]:
     layout = maps.layout(space, way, progress=job.report, stop=job.stop)
     return layout, maps.fidelity(layout, space, NEAREST)
-
-
-@st.fragment(run_every=POLL)
-def _waiting(job: Job) -> None:
-    if not job.running:
-        st.rerun()
-    show_progress(job)
-    st.caption("A map is made once for a corpus, and kept.")
-    if st.button("Cancel", key="map.cancel"):
-        job.cancel()
 
 
 def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps.Layout, hover: bool) -> Picked:
@@ -160,7 +156,10 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
 
 def _places(loaded: Loaded, layout: maps.Layout, wanted: list[int]) -> dict[int, np.ndarray]:
     """Where documents lie; those that a sampled map lacks are placed once."""
-    known: dict[int, np.ndarray] = st.session_state.setdefault(f"places.{layout.digest}", {})
+    last = st.session_state.get("map.places")
+    if last is None or last[0] != layout.digest:
+        last = st.session_state["map.places"] = (layout.digest, {})
+    known: dict[int, np.ndarray] = last[1]
     if missing := [row for row in wanted if row not in known]:
         with jobs.turn():
             known |= dict(zip(missing, maps.positions(layout, loaded.space, missing), strict=True))
@@ -249,9 +248,10 @@ def _pointed_at(loaded: Loaded, drawn: Picked) -> None:
 def _inside(loaded: Loaded, rows: list[int]) -> None:
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
+    st.caption("A double click on the map leaves the selection.")
     ids = [showable(corpus.ids[row]) for row in rows]
     table = pd.DataFrame({"id": ids, "Document": [_name(loaded, row) for row in rows]})
-    st.dataframe(table.head(SHOWN), hide_index=True, height=400)
+    st.dataframe(table.head(SHOWN), hide_index=True, height=min(400, 38 + 35 * len(table)))
     if len(rows) > SHOWN:
         st.caption(f"The first {SHOWN} are listed.")
     with st.container(horizontal=True):

@@ -13,7 +13,7 @@ from dashboard.controls import control
 from dashboard.state import Loaded
 from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
-from engine.values import Qrels, Queries, showable
+from engine.values import Dataset, Qrels, Queries, showable
 
 LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
 MOST_LISTED = 20_000
@@ -35,6 +35,14 @@ class Asked:
     def judged(self) -> bool:
         """Whether Recall exists for it."""
         return self.qrels is not None and bool(self.qrels.relevant(self.id))
+
+
+def first_split(dataset: Dataset) -> str | None:
+    """The split that is looked at before a person picks one; None where nothing is judged.
+
+    While choosing it should be neither what an encoder was trained on nor what will be reported on.
+    """
+    return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
 
 
 def most_asked(loaded: Loaded) -> int:
@@ -63,7 +71,7 @@ def standing(loaded: Loaded) -> tuple[str, str | None, str]:
         return way, None, known.get(f"own.{key}", "").strip()
     if way == SIMILAR:
         return way, None, known.get(f"document.{key}", showable(dataset.corpus.ids[0]))
-    split = known.get(f"split.{key}", next(iter(dataset.qrels), None))
+    split = known.get(f"split.{key}", first_split(dataset))
     queries = dataset.judged(split) if split else dataset.queries
     at = known.get(f"query.{key}.{split}", 0)
     return way, split, queries.ids[at] if at < len(queries) else ""
@@ -127,7 +135,12 @@ def ask(loaded: Loaded) -> Asked | None:
 def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
     dataset = loaded.dataset
     splits = list(dataset.qrels)
-    split = st.selectbox("Split", splits, key=f"split.{key}", persist_state="session") if splits else None
+    first = first_split(dataset)
+    split = (
+        st.selectbox("Split", splits, splits.index(first), key=f"split.{key}", persist_state="session")
+        if splits
+        else None
+    )
     queries = dataset.judged(split) if split else dataset.queries
     if not len(queries):
         st.info("This split judges no query of the corpus.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import pandas as pd
@@ -14,6 +13,7 @@ from dashboard.explore import reading, setting
 from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
 from dashboard.explore.question import Asked
 from dashboard.jobs import turn
+from dashboard.parts import method_heading
 from dashboard.state import Loaded
 from engine.views import DROPPED, Merged, Row, diff, merged, missed
 
@@ -69,27 +69,23 @@ def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answ
     with turn():
         kept, dropped = diff(loaded.space, asked.vector, asked.id, answer.ranking, baseline.ranking, asked.qrels, saw)
         lacking = missed(loaded.space, asked.vector, asked.id, answer.ranking, asked.qrels, saw)
-    heading(answer)
+    method_heading(answer.stage.spec, answer.title)
     rows = [*kept, *(dropped if compared else [])]
     if not rows:
         st.caption("Nothing was retrieved.")
     else:
         by = RELEVANCE if saw is None else f"By {setting.scorer_of(answer.decoder).spec.title}; blank: not scored"
-        event = _table(name, rows, len(kept), compared, width if compared else width + 78, by)
+        event = set_table(f"set.{name}", rows, len(kept), compared, width if compared else width + 78, by)
         _opened(loaded, asked, f"set.{name}", event, rows)
     _lacking("Relevant, not returned: ", lacking)
 
 
-def heading(answer: Answer) -> None:
-    """A decoder's symbol and name."""
-    style = style_of(answer.name)
-    st.html(
-        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.1rem">{style.sign}</span> '
-        f"<strong>{escape(answer.title)}</strong>"
-    )
+def set_table(key: str, rows: Sequence[Row], kept: int, compared: bool, width: int, by: str) -> Any:
+    """A set as a table, and below it what it dropped of the baseline's; returns Streamlit's event.
 
-
-def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int, by: str) -> Any:
+    kept: how many of the rows the set holds; compared: show the changes; width: of the documents' column; by: what
+    made the relevance.
+    """
     lost = len(rows) - kept
     table = {
         "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
@@ -101,7 +97,7 @@ def _table(name: str, rows: Sequence[Row], kept: int, compared: bool, width: int
     }
     return st.dataframe(
         pd.DataFrame(table),
-        key=f"set.{name}",
+        key=key,
         hide_index=True,
         on_select="rerun",
         selection_mode="single-cell",

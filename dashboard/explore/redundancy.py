@@ -12,8 +12,8 @@ from dashboard.components import live_plot
 from dashboard.explore import reading
 from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
 from dashboard.explore.question import Asked
-from dashboard.explore.ranked import heading
 from dashboard.jobs import turn
+from dashboard.parts import method_heading
 from dashboard.state import Loaded
 from engine.values import Ranking
 from engine.views import Redundancy, redundancy, similarities
@@ -59,7 +59,7 @@ def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, found: Redunda
     """The nearest already chosen for each document of a set."""
     if not found.pairs:
         return
-    heading(answer)
+    method_heading(answer.stage.spec, answer.title)
     near = list(found.nearest)
     names = [title or ident for title, ident in zip(found.titles, found.ids, strict=True)]
     table = {

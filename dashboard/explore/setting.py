@@ -15,6 +15,8 @@ PREFIX = "explore"
 DECODERS, POOL_KEY, K_KEY, VIEW = "decoders", "pool", "k", "view"
 SCREEN = "screens/explore.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
+FIRST_VIEW = "Ranked diff"
+"""What is shown of the sets before a person chooses."""
 
 
 def chosen() -> list[str]:

@@ -16,9 +16,9 @@ from dashboard import jobs
 from dashboard.charts import convergence_figure, weights_figure
 from dashboard.components.live_plot import plot
 from dashboard.explore.answers import Answer, query_of
-from dashboard.explore.question import Asked
+from dashboard.explore.question import Asked, first_split
 from dashboard.jobs import Job
-from dashboard.parts import POLL, show_progress
+from dashboard.parts import watch
 from dashboard.state import Loaded
 from engine.errors import Cancelled
 from engine.evaluation.convergence import STEPS
@@ -37,17 +37,12 @@ REMEMBERED = 8
 PURPOSE = "steps"
 
 
-def has_path(stage: Selector) -> bool:
-    """Whether a decoder's answer is made of weights."""
-    return type(stage).path is not Selector.path
-
-
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
     """The path with the current λ₁, and beside it what the paper's solver makes of this corpus."""
-    own = [name for name in answers if has_path(answers[name].stage)]
+    own = [name for name in answers if answers[name].stage.weighs()]
     if not own:
         known = methods("selector")
-        able = [spec.title for spec in known.values() if spec.cls.path is not Selector.path]
+        able = [spec.title for spec in known.values() if spec.cls.weighs()]
         st.info(f"None of these decoders weighs its documents. Choose {' or '.join(able)} above.")
         return
     name = own[0]
@@ -132,15 +127,6 @@ def solver(loaded: Loaded, asked: Asked, stage: Selector, l1: float, path: Weigh
     _measured(loaded, stage.spec.name, l1, path.l2)
 
 
-@st.fragment(run_every=POLL)
-def _polled(job: Job) -> None:
-    if not job.running:
-        st.rerun()
-    show_progress(job)
-    if st.button("Cancel", key="steps.cancel"):
-        job.cancel()
-
-
 def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     """Over labelled queries: a job, its progress, and what it found so far or in the end."""
     queries, vectors = _labelled(loaded)
@@ -175,7 +161,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
             f"{exact.support:.1f} documents a weight on average. Residual: median, of the best score."
         )
     if job.running:
-        _polled(job)
+        watch(job, "steps.cancel")
 
 
 def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
@@ -185,12 +171,11 @@ def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
         return None, None
     judged = dataset.judged(_split(loaded))
     queries = judged.only(judged.ids[:SAMPLE])
-    rows = [dataset.queries.position[i] for i in queries.ids]
-    return queries, Embeddings(loaded.queries[rows], queries.ids, loaded.space.embeddings.encoder, queries.texts)
+    return queries, loaded.vectors_of(queries)
 
 
 def _split(loaded: Loaded) -> str:
-    return next(iter(loaded.dataset.qrels))
+    return first_split(loaded.dataset)
 
 
 def _steps(job: Job, loaded: Loaded, queries: Queries, vectors: Embeddings, l1: float, l2: float) -> list:

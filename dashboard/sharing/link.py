@@ -20,7 +20,7 @@ from engine.stages import Scorer, Spec, Stage, methods, spec_of
 from engine.values import showable
 
 SCHEMA = Whole(default=1, low=1, symbol=VERSION_KEY, name=VERSION_KEY, help="How a link is to be read.")
-LONGEST = 8_000
+LONGEST, ROOM = 8_000, 200
 """Servers and chat programs cut addresses that are longer."""
 SHOWN = 12
 """So many characters of a digest tell corpora apart."""
@@ -86,6 +86,11 @@ def to_params(shown: State) -> dict[str, str]:
     if shown.page:
         params[PAGE] = shown.page
     return params
+
+
+def too_long(params: Mapping[str, str]) -> bool:
+    """Whether an address of these parameters would be cut off somewhere."""
+    return len(urlencode(params, quote_via=quote)) > LONGEST - ROOM
 
 
 def url(base: str, params: Mapping[str, str]) -> str:

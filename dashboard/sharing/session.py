@@ -9,12 +9,12 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.explore import question, setting
-from dashboard.sharing.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params
+from dashboard.sharing.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params, too_long
 from dashboard.state import LINK, VERSION_KEY, Loaded
 from engine.decoder import POOL, SET_SIZE
 
-OPENED, REMARKS = "link.opened", "link.remarks"
-"""Where a session keeps the state of the link opened last, and what of it could not be taken."""
+OPENED, REMARKS, FIRST = "link.opened", "link.remarks", "link.first"
+"""Where a session keeps the state of the link opened last, what of it could not be taken, and what it began with."""
 
 
 def current(loaded: Loaded) -> State:
@@ -87,10 +87,28 @@ def arrive(loaded: Loaded) -> None:
                 st.switch_page(f"{SCREENS.name}/{reading.state.page}.py")
         else:
             _waiting(reading.state)
-    elif VERSION_KEY in st.query_params and st.session_state.get(OPENED) != current(loaded):
+    _remarks()
+
+
+def follow(loaded: Loaded) -> None:
+    """Have the address say what is shown, so that a reload comes back to it; not before anybody changed anything.
+
+    A link that still waits for its corpus stays where it is.
+    """
+    if LINK in st.session_state:
+        return
+    shown = current(loaded)
+    # The page stands in the address's path, and other pages know of no view.
+    shown = replace(shown, page="", view="" if shown.view == setting.FIRST_VIEW else shown.view)
+    first = st.session_state.setdefault(FIRST, shown)
+    if shown == first and VERSION_KEY not in st.query_params:
+        return
+    wanted = to_params(shown)
+    if too_long(wanted):
         # Whoever copies the address would send what was shown before.
         state.plain_address()
-    _remarks()
+    elif st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
 
 
 def _waiting(shown: State) -> None:

@@ -124,9 +124,9 @@ def store() -> Store:
 
 def vectors_of(loaded: Loaded, queries: Queries) -> Embeddings | None:
     """The queries' vectors, where they are in memory or on the disk; None where they have to be embedded."""
-    ref, position = loaded.space.embeddings.encoder, loaded.dataset.queries.position
-    if loaded.queries is not None:
-        return Embeddings(loaded.queries[[position[i] for i in queries.ids]], queries.ids, ref, queries.texts)
+    if (there := loaded.vectors_of(queries)) is not None:
+        return there
+    ref = loaded.space.embeddings.encoder
     key = ref, queries.digest
     with _MEMORY.lock:
         found = _MEMORY.vectors.get(key)

@@ -10,7 +10,7 @@ from dashboard.components.live_plot import plot
 from dashboard.controls import control
 from dashboard.explore import setting
 from dashboard.explore.answers import query_of
-from dashboard.explore.question import Asked
+from dashboard.explore.question import Asked, first_split
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from dashboard.tradeoff import cells, differences, memory, point_sets
@@ -97,7 +97,7 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     if not splits or loaded.space.embeddings.encoder is None:
         return "", None, Queries((), ())
     split = st.session_state.get(f"split.{loaded.space.corpus.digest[:12]}")
-    split = split if split in splits else splits[0]
+    split = split if split in splits else first_split(dataset)
     queries = dataset.judged(split)
     return split, dataset.qrels[split] if len(queries) else None, queries
 
@@ -137,13 +137,13 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
         kept = f"tradeoff.{axis}.{'judged' if Y in there else 'unjudged'}"
         found.append(
             st.selectbox(
-                "Across" if axis == "x" else "Up",
+                f"{axis} axis",
                 there,
                 there.index(first[axis]),
                 key=kept,
                 persist_state="session",
                 format_func=lambda m: METRICS[m].title,
-                help=f"The {axis} axis. " + "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in there),
+                help="; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in there),
             )
         )
     return found[0], found[1]
@@ -322,8 +322,8 @@ def _progress(sweep: Sweep, found: Cells) -> None:
         st.text(job.error)
     total, n = len(sweep.decoders), len(sweep.queries)
     left, right = st.columns([5, 1], vertical_alignment="center")
-    done = f"{len(found.points):,} of {total:,} settings are measured; " if found.points else ""
-    lacking = f"{done}{found.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents are missing."
+    done = f"{len(found.points):,} of {total:,} settings are measured. " if found.points else ""
+    lacking = f"{done}Not yet: {found.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents."
     embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
     if sweep.pairs:
         embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."

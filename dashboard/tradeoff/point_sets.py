@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from html import escape
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import jobs
-from dashboard.charts import style_of
 from dashboard.explore import setting
 from dashboard.explore.answers import query_of, scores_of
 from dashboard.explore.question import Asked
+from dashboard.explore.ranked import set_table
+from dashboard.parts import method_heading
 from dashboard.state import Loaded
 from dashboard.tradeoff import memory
 from dashboard.tradeoff.cells import Sweep
@@ -20,9 +20,9 @@ from engine.decoder import Decoder, choose, decode
 from engine.errors import FrontierError
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import METRICS, available, measure
-from engine.views import DROPPED, Row, diff, relevance
+from engine.views import Row, diff, relevance
 
-MOST_ROWS, ROW_HEIGHT = 13, 30
+NAME_WIDTH = 150
 MOST_TEXT, MOST_ASKED = 600, 120
 
 
@@ -48,12 +48,7 @@ def _to_explore(decoder: Decoder) -> None:
 
 def _heading(point: FrontierPoint, decoder: Decoder) -> None:
     spec = decoder.select.spec
-    style = style_of(spec.name)
-    title = setting.title(decoder)
-    st.html(
-        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
-        f"<strong>{escape(title)}</strong>"
-    )
+    method_heading(spec, setting.title(decoder))
     values = [f"{p.symbol} = {p.text(getattr(decoder.select, p.name))}" for p in spec.params if not p.advanced]
     values += [f"pool {decoder.depth}"] if decoder.depth else []
     values += [setting.said(decoder)] if not setting.plain(decoder) else []
@@ -104,7 +99,7 @@ def _figures(curves: Frontier, point: FrontierPoint, own: dict[str, float | None
     st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,
-        row_height=ROW_HEIGHT,
+        row_height=30,
         placeholder="–",
         key="tradeoff.figures",
         column_config={
@@ -119,30 +114,7 @@ def _figures(curves: Frontier, point: FrontierPoint, own: dict[str, float | None
 def _table(kept: list[Row], dropped: list[Row], compared: bool, by: str) -> None:
     """The set, and below what it dropped of the baseline's; a click shows a document's text."""
     rows = [*kept, *(dropped if compared else [])]
-    lost = len(rows) - len(kept)
-    columns = {
-        "#": [*(r.rank for r in kept), *[None] * lost],
-        **({"Change": [*(r.mark for r in kept), *[DROPPED] * lost]} if compared else {}),
-        **({"✓": ["✓" if r.relevant else "" for r in rows]} if any(r.relevant is not None for r in rows) else {}),
-        "Document": [r.title or r.text[:200] or r.id for r in rows],
-        "Relevance": [r.relevance for r in rows],
-    }
-    event = st.dataframe(
-        pd.DataFrame(columns),
-        key="tradeoff.set",
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-cell",
-        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        column_config={
-            "#": st.column_config.NumberColumn(width=30),
-            "Change": st.column_config.TextColumn(width=74, help="Places gained or lost against the baseline"),
-            "✓": st.column_config.TextColumn(width=26, help="Judged relevant"),
-            "Relevance": st.column_config.NumberColumn(format="%.3f", width=74, help=by),
-        },
-    )
+    event = set_table("tradeoff.set", rows, len(kept), compared, NAME_WIDTH, by)
     cells = event.selection.cells
     if cells and cells[0][0] < len(rows):
         row = rows[cells[0][0]]

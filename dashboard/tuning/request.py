@@ -163,9 +163,8 @@ def _tuned(
 
 def _vectors(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:
     """The queries' vectors: those there are, or made now."""
+    if (there := loaded.vectors_of(queries)) is not None:
+        return there
     encoder = loaded.space.embeddings.encoder
-    if loaded.queries is not None:
-        rows = [loaded.dataset.queries.position[query] for query in queries.ids]
-        return Embeddings(loaded.queries[rows], queries.ids, encoder, queries.texts)
     report = {"progress": lambda done, total, label: job.report(done, total, f"{label} queries"), "stop": job.stop}
     return engine.embed(queries, encoder=encoder.name, dtype=encoder.dtype, **report)

@@ -35,6 +35,10 @@ def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
             st.caption(by)
     with button:
         views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
+    if tuned.held is False:
+        st.warning(
+            "Not confirmed: on the queries to report on it misses what was asked for.", icon=":material/warning:"
+        )
     if outcome.said:
         st.text(outcome.said)
     st.text("\n".join(map(showable, tuned.chosen_because)))

@@ -108,13 +108,8 @@ def why(
         similarity=value,
         score=None if at is None else ranking.gain[0, at].item(),
         pool=depth if depth is not None and place > depth else None,
-        dual=_dual(space, query, ranking, row, stage, depth, relevance) if stage and weighs(stage) else None,
+        dual=_dual(space, query, ranking, row, stage, depth, relevance) if stage and stage.weighs() else None,
     )
-
-
-def weighs(stage: Selector) -> bool:
-    """Whether a selector's answers are made of weights."""
-    return type(stage).path is not Selector.path
 
 
 def reasons(found: Why) -> str:
