@@ -112,7 +112,11 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
         with controls[at]:
             spec = known[name]
             stage = stage_controls(
-                spec, setting.PREFIX, partial(method_heading, spec), partial(scorers.picker, spec), scorers.changed(spec)
+                spec,
+                setting.PREFIX,
+                partial(method_heading, spec),
+                partial(scorers.picker, spec),
+                scorers.changed(spec),
             )
         with cards[at]:
             own = _answered(loaded, asked, name, setting.with_scorers(stage, name, asked.depth), baseline)
