@@ -28,3 +28,11 @@ def demo():
 
     dataset = engine.load_dataset("numpy-api")
     return dataset, engine.Space(dataset.corpus, engine.embed(dataset.corpus))
+
+
+@pytest.fixture(scope="session")
+def given(tmp_path_factory):
+    """What scorers need of the world, by name: a tiny model."""
+    from tiny_models import tiny_cross_encoder
+
+    return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from instances import problem
-from tiny_models import tiny_cross_encoder
 
 import engine
 from engine.decoder import query_batch
@@ -146,12 +145,6 @@ def searched(seed, n=24, order=None, longest=14):
     # In float32, where a vector depends on its batch by no more than the last bits.
     space = engine.Space(corpus, engine.embed(plain, dtype="float32").take(order))
     return space, query_batch(space, ["sort sort", "mean axis only3", "sum shape of nothing"])
-
-
-@pytest.fixture(scope="module")
-def given(tmp_path_factory):
-    """What scorers need of the world: a tiny model."""
-    return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}
 
 
 def made(name, params, given):

@@ -9,6 +9,7 @@ from dashboard.explore import setting, weights
 from dashboard.explore.answers import answer
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
+from engine.decoder import Decoder
 from engine.stages import methods
 from engine.views.theory import weighing
 
@@ -24,8 +25,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         st.info("Ask something in the sidebar: theory's promise is about its weights.")
         return
     spec = methods("selector")[weighing()]
-    stage = setting.stages().get(spec.name) or stage_of(spec, setting.PREFIX)
-    own = answer(loaded, asked, spec.name, stage)
+    decoder = Decoder(stage_of(spec, setting.PREFIX), depth=asked.depth)
+    stage, own = decoder.select, answer(loaded, asked, spec.name, decoder)
     l1 = own.ranking.info[0]["l1"]
     lowest = min(weights.SHOWN[0], l1) if l1 > 0 else weights.SHOWN[0]
     with st.spinner("Following the path"):
