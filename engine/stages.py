@@ -128,6 +128,10 @@ class Scorer(Stage):
     for_pools: ClassVar[bool] = False
     """So slow a document that it is made to score a pool, not a whole corpus."""
 
+    def missing(self) -> str | None:
+        """What it would have to download before its first score, None where nothing."""
+        return None
+
     def prepare(self, space: Space) -> None:
         """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""
         return

@@ -13,7 +13,8 @@ import engine
 from engine.matrix import steady_products
 from engine.scoring import random_projection
 from engine.scoring.truncated import principal_axes
-from engine.solvers.bag_of_words import BagOfWords, words_of
+from engine.solvers.bag_of_words import boolean, counted
+from engine.solvers.lexical import terms
 from engine.space import QueryBatch
 from engine.values import Corpus, Embeddings
 
@@ -45,27 +46,29 @@ def batch(space):
 
 
 def test_words_are_runs_of_letters_digits_and_underscores_in_lower_case():
-    assert words_of("The x_y of Straße: 3.14, naïve!") == ["the", "x_y", "of", "straße", "3", "14", "naïve"]
+    assert terms("The x_y of Straße: 3.14, naïve!") == ["the", "x_y", "of", "straße", "3", "14", "naïve"]
 
 
 def test_counts_are_scikit_learns(space, batch):
-    bag = BagOfWords(space.corpus.passages)
+    counts, columns = counted(space.corpus.passages)
+    asked, _ = counted(batch.texts, columns)
     theirs = CountVectorizer(token_pattern=r"\w+", lowercase=True)
-    counts = theirs.fit_transform(space.corpus.passages)
-    assert list(bag.column) == theirs.get_feature_names_out().tolist()
-    assert (bag.counts != counts).nnz == 0 and (bag.of(batch.texts) != theirs.transform(batch.texts)).nnz == 0
+    expected = theirs.fit_transform(space.corpus.passages)
+    assert list(columns) == theirs.get_feature_names_out().tolist()
+    assert (counts != expected).nnz == 0 and (asked != theirs.transform(batch.texts)).nnz == 0
 
 
 @pytest.mark.parametrize("k1, b", [(1.2, 0.75), (0.0, 0.5), (2.0, 0.0), (0.9, 1.0)])
 def test_bm25_is_lucenes_formula(space, batch, k1, b):
-    bag = BagOfWords(space.corpus.passages)
-    found = (bag.of(batch.texts) @ bag.bm25(k1, b).T).toarray()
-    documents = [words_of(text) for text in space.corpus.passages]
+    counts, columns = counted(space.corpus.passages)
+    weights = engine.make("random_projection", k1=k1, b=b)._weights(counts)
+    found = (counted(batch.texts, columns)[0] @ weights.T).toarray()
+    documents = [terms(text) for text in space.corpus.passages]
     mean = sum(map(len, documents)) / len(documents)
     for q, text in enumerate(batch.texts):
         for d, document in enumerate(documents):
             score = 0.0
-            for word in words_of(text):
+            for word in terms(text):
                 df, tf = sum(word in other for other in documents), document.count(word)
                 if tf:
                     rarity = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
@@ -87,11 +90,11 @@ def dense_matrix(stage, words):
 def test_scores_are_those_of_a_dense_matrix(space, batch, matrix, weighting, monkeypatch):
     monkeypatch.setattr(random_projection, "HELD_NUMBERS", 64 * 48 * 2)  # two blocks at a time
     stage = engine.make("random_projection", dimension=48, matrix=matrix, weighting=weighting, seed=3)
-    bag = BagOfWords(space.corpus.passages)
-    documents, asked = bag.bm25().toarray(), bag.of(batch.texts).toarray()
+    counts, columns = counted(space.corpus.passages)
+    documents, asked = stage._weights(counts).toarray(), counted(batch.texts, columns)[0].toarray()
     if weighting == "boolean":
-        documents, asked = (bag.counts.toarray() > 0) * 1.0, (asked > 0) * 1.0
-    a = dense_matrix(stage, len(bag.column))
+        documents, asked = (counts.toarray() > 0) * 1.0, (asked > 0) * 1.0
+    a = dense_matrix(stage, len(columns))
     expected = (asked @ a) @ (documents @ a).T
     assert np.allclose(stage.score(space, batch).cpu(), expected, rtol=1e-5, atol=1e-5)
 
@@ -109,12 +112,12 @@ def test_entries_have_the_declared_distribution(matrix):
 
 @pytest.mark.parametrize("weighting", ["bm25", "boolean"])
 def test_the_error_falls_with_the_dimension(space, batch, weighting):
-    bag = BagOfWords(space.corpus.passages)
-    counts = bag.of(batch.texts)
+    documents, columns = counted(space.corpus.passages)
+    counts, _ = counted(batch.texts, columns)
     if weighting == "boolean":
-        exact = (bag.boolean(counts) @ bag.boolean(bag.counts).T).toarray()
+        exact = (boolean(counts) @ boolean(documents).T).toarray()
     else:
-        exact = (counts @ bag.bm25().T).toarray()
+        exact = (counts @ engine.make("random_projection")._weights(documents).T).toarray()
     errors = []
     for k in (32, 512, 8192):
         stage = engine.make("random_projection", dimension=k, weighting=weighting)

@@ -176,6 +176,34 @@ def test_a_scorer_that_cannot_score_says_why(monkeypatch):
     assert "No answer at this setting." in texts(app) and "no such index: build it" in texts(app)
 
 
+def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
+    """A link may name any model: opening it must fetch nothing."""
+    slow = next(n for n in SCORERS if SCORERS[n].cls.for_pools)
+    fetched = []
+
+    def fetch(name, *_):
+        fetched.append(name)
+        raise engine.FrontierError("no network")
+
+    monkeypatch.setattr("engine.data.hub._downloaded", fetch)
+    key = role_key(PICKED, RERANK)
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": "acme/some-model"})
+    assert not app.exception and "'acme/some-model', which is not on this machine" in texts(app)
+    assert not fetched
+    app.button(key=f"{key}.download").click().run()
+    assert not app.exception and fetched == ["acme/some-model"] and "no network" in texts(app)
+
+
+def test_explore_reranks_by_a_models_reading(given):
+    slow = next(n for n in SCORERS if SCORERS[n].cls.for_pools)
+    key = role_key(PICKED, RERANK)
+    held = {key: slow, f"{key}.{slow}.model": given[slow]["model"]}
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
+    assert not app.exception and "No answer" not in texts(app), texts(app)
+    assert f"then {SCORERS[slow].title}; similarity by the dense vectors" in texts(app)
+    assert len(figures(app, "Recall@10")) == 2
+
+
 def test_a_slider_moves_without_scoring_anew(monkeypatch):
     app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
     calls = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.controls import counting, parameters
-from dashboard.explore.setting import POOL_KEY, RERANK, RETRIEVE, first_scorer, offered, role_key
+from dashboard.controls import counting, parameters, stage_of
+from dashboard.explore.setting import POOL_KEY, RERANK, RETRIEVE, absent, agree, first_scorer, offered, role_key
+from engine.errors import FrontierError
 from engine.params import UNSET
 from engine.stages import Spec
 
@@ -33,10 +34,23 @@ def picker(spec: Spec) -> None:
         )
         if picked in known:
             parameters(known[picked], key)
+            _download(known[picked], key)
             if role == RERANK and st.session_state.get(POOL_KEY) is None:
                 st.caption("There is no pool yet: set one in the sidebar.")
     if not spec.cls.by_scores:
         st.caption("This decoder works on the dense vectors alone: the scorer only makes its pool.")
+
+
+def _download(spec: Spec, key: str) -> None:
+    """Ask before a model is fetched."""
+    try:
+        model = absent(stage_of(spec, key))
+    except FrontierError as error:
+        st.text(str(error))
+        return
+    if model is not None:
+        st.caption("The model is not on this machine. It comes from the Hugging Face hub, once.")
+        st.button("Download it", key=f"{key}.download", icon=":material/download:", on_click=agree, args=(model,))
 
 
 def changed(spec: Spec) -> int:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard.controls import put, stage_of
 from engine.decoder import POOL, Decoder
-from engine.errors import ParamError
+from engine.errors import FrontierError, ParamError
 from engine.params import UNSET
 from engine.stages import Scorer, Selector, Spec, methods
 
@@ -15,6 +15,7 @@ PREFIX = "explore"
 DECODERS, POOL_KEY, K_KEY, VIEW = "decoders", "pool", "k", "view"
 SCREEN = "screens/explore.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
+AGREED = "models to download"
 FIRST_VIEW = "Ranked diff"
 """What is shown of the sets before a person chooses."""
 
@@ -71,7 +72,33 @@ def usable(decoder: Decoder) -> Decoder:
         raise ParamError(
             f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one in the sidebar (pool, n)"
         )
+    for scorer in (decoder.retrieve, decoder.rerank):
+        if (model := absent(scorer)) is not None:
+            raise ParamError(
+                f"{scorer.spec.title} needs the model {model!r}, which is not on this machine: download it under the "
+                "decoder's settings, or give the folder of one that is"
+            )
     return decoder
+
+
+def ready(decoder: Decoder) -> bool:
+    """Whether its scorers have what they need."""
+    try:
+        usable(decoder)
+    except FrontierError:
+        return False
+    return True
+
+
+def absent(scorer: Scorer | None) -> str | None:
+    """A model that a scorer would download and nobody here agreed to: a link alone must not start that."""
+    model = None if scorer is None else scorer.missing()
+    return None if model in st.session_state.get(AGREED, ()) else model
+
+
+def agree(model: str) -> None:
+    """Let scorers download a model from now on, in this session."""
+    st.session_state[AGREED] = {*st.session_state.get(AGREED, ()), model}
 
 
 def effective(decoder: Decoder) -> Decoder:

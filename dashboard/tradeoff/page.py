@@ -213,7 +213,7 @@ def _decoders(names: list[str], scorers: list[Scorer], values: int, depth: int |
         found += [
             setting.effective(Decoder(stage, retrieve, rerank, depth))
             for retrieve, rerank in dict.fromkeys(chains)
-            if rerank is None or depth is not None
+            if setting.ready(Decoder(stages[0], retrieve, rerank, depth))
             for stage in stages
         ]
     return tuple(dict.fromkeys(found))

@@ -33,9 +33,17 @@ def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path
     A copy that is on this machine is never checked against the hub. on_download: called before a download.
     Raises FrontierError saying what was tried.
     """
+    return local(name) or _downloaded(name, on_download)
+
+
+def local(name: str) -> Path | None:
+    """The folder of a model that is on this machine; None for a name on the hub that would have to be downloaded.
+
+    Raises FrontierError as `folder_of` does.
+    """
     if not isinstance(name, str) or not name.strip():
         raise FrontierError(f"encoder must be 'bundled', a folder or a model name; got {name!r}")
-    return _bundled() if name == BUNDLED else _local(name) or _downloaded(name, on_download)
+    return _bundled() if name == BUNDLED else _local(name)
 
 
 def fingerprint(folder: Path, memo: bool = True) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,25 @@ def load(name: str, device: str | None = None) -> Reranker:
         return _loaded[key]
 
 
-def _folder(name: str) -> Path:
+def absent(name: str) -> bool:
+    """Whether it would have to be downloaded. Raises FrontierError for what is neither a folder nor a name."""
+    with _as_cross_encoder():
+        return hub.local(name) is None
+
+
+@contextmanager
+def _as_cross_encoder() -> Iterator[None]:
+    """The hub's errors, speaking of cross-encoders: there is no bundled one."""
     try:
-        folder = hub.folder_of(name)
+        yield
     except FrontierError as error:
-        raise FrontierError(str(error).replace("the encoder ", "the cross-encoder ", 1)) from error
+        said = str(error).replace("the encoder ", "the cross-encoder ", 1).replace(" or use 'bundled'", "")
+        raise FrontierError(said.replace("encoder must be 'bundled', a folder", "model must be a folder")) from error
+
+
+def _folder(name: str) -> Path:
+    with _as_cross_encoder():
+        folder = hub.folder_of(name)
     safe = {path.parent for path in folder.rglob("*.safetensors")}
     if unsafe := sorted(p for p in folder.rglob("*") if p.suffix in _PICKLES and p.parent not in safe):
         raise FrontierError(

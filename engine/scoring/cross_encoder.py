@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engine.data.rerankers import load
+from engine.data.rerankers import absent, load
 from engine.errors import Cancelled
 from engine.params import Text, Whole, declare
 from engine.progress import watcher
@@ -50,6 +50,12 @@ class CrossEncoder(Scorer):
             advanced=True,
         )
     )
+
+    def missing(self) -> str | None:
+        return self.model if absent(self.model) else None
+
+    def prepare(self, space: Space) -> None:
+        load(self.model, str(space.device))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows: no other document is read. Raises Cancelled where it is stopped."""

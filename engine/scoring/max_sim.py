@@ -45,6 +45,9 @@ class MaxSim(Scorer):
         )
     )
 
+    def prepare(self, space: Space) -> None:
+        self.index(space)
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows. Raises DataError for a space whose vectors came without an encoder."""
         return self.index(space).best(queries.vectors, rows).to(space.vectors.dtype)

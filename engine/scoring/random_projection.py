@@ -1,16 +1,17 @@
 """random_projection: ⟨Aq, Ad⟩, a random A over bags of words; Luan et al. 2021, §2."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from engine.matrix import steady_products
-from engine.params import Choice, Real, Whole, declare
-from engine.solvers.bag_of_words import K1, B, BagOfWords
+from engine.params import Choice, Whole, declare
+from engine.solvers.bag_of_words import boolean, counted, filled, rarity, saturated
+from engine.solvers.lexical import K1, B
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -63,28 +64,8 @@ class RandomProjection(Scorer):
             source="§2.2",
         )
     )
-    k1: float = declare(
-        Real(
-            default=K1,
-            low=0.0,
-            comfortable=(0.0, 3.0),
-            symbol="k1",
-            help="How slowly repetitions of a word stop counting.",
-            needs=("weighting", "bm25"),
-            advanced=True,
-        )
-    )
-    b: float = declare(
-        Real(
-            default=B,
-            low=0.0,
-            high=1.0,
-            symbol="b",
-            help="How much long documents are held against them.",
-            needs=("weighting", "bm25"),
-            advanced=True,
-        )
-    )
+    k1: float = declare(replace(K1, needs=("weighting", "bm25"), advanced=True))
+    b: float = declare(replace(B, needs=("weighting", "bm25"), advanced=True))
     seed: int = declare(
         Whole(
             default=0,
@@ -97,19 +78,31 @@ class RandomProjection(Scorer):
         )
     )
 
+    def prepare(self, space: Space) -> None:
+        self._index(space)
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
-        bag = space.derived("bag of words", lambda: BagOfWords(space.corpus.passages))
-        index = space.derived(("random_projection", self), lambda: self._projected(self._weights(bag)).to(space.device))
-        counts = bag.of(queries.texts)
-        asked = bag.boolean(counts) if self.weighting == "boolean" else counts
+        index, (_, columns) = self._index(space), _words(space)
+        counts, _ = counted(queries.texts, columns)
+        asked = boolean(counts) if self.weighting == "boolean" else counts
         points = self._projected(asked, np.float64).to(space.device)
         return steady_products(index, points, rows).to(space.vectors.dtype)
 
-    def _weights(self, bag: BagOfWords) -> csr_matrix:
-        return bag.boolean(bag.counts) if self.weighting == "boolean" else bag.bm25(self.k1, self.b)
+    def _index(self, space: Space) -> Tensor:
+        counts, _ = _words(space)
+        return space.derived(
+            ("random_projection", self), lambda: self._projected(self._weights(counts)).to(space.device)
+        )
 
-    def _projected(self, weights: csr_matrix, dtype: type = np.float32) -> Tensor:
+    def _weights(self, counts: csr_array) -> csr_array:
+        """(n, v) whose inner products with the counts of queries are what is projected."""
+        if self.weighting == "boolean":
+            return boolean(counts)
+        soft = saturated(counts, self.k1, self.b)
+        return filled(soft, soft.data * rarity(counts)[soft.indices])
+
+    def _projected(self, weights: csr_array, dtype: type = np.float32) -> Tensor:
         """(n, k) the rows of `weights`, (n, v), times Aᵀ, of which some rows are there at a time."""
         out = np.zeros((weights.shape[0], self.dimension), dtype)
         columns = weights.astype(dtype).tocsc()
@@ -130,3 +123,7 @@ class RandomProjection(Scorer):
         if self.matrix == "gaussian":
             return draw.standard_normal(shape)
         return draw.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
+
+
+def _words(space: Space) -> tuple[csr_array, dict[str, int]]:
+    return space.derived("counts of words", lambda: counted(space.corpus.passages))

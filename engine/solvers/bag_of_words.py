@@ -1,66 +1,55 @@
-"""Texts as counts of words: sparse, one column a word of the corpus."""
+"""Texts as counts of words: sparse, one column a word, and BM25's two factors of them."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy import sparse
 
-_WORD = re.compile(r"\w+")
-K1, B = 1.2, 0.75
-"""What Lucene sets for BM25 where nobody says otherwise."""
+from engine.solvers.lexical import terms
 
 
-def words_of(text: str) -> list[str]:
-    r"""The words of a text: its runs of letters, digits and underscores (\w+), in lower case."""
-    return _WORD.findall(text.lower())
+def counted(
+    texts: Sequence[str | Sequence[str]], known: dict[str, int] | None = None
+) -> tuple[sparse.csr_array, dict[str, int]]:
+    """(n, v) float64 how often each text, or list of words, has each word, and the words' columns.
 
-
-class BagOfWords:
-    """How often each document holds each word.
-
-    counts: (n, v) float64, columns in alphabetical order, so that the order of the documents does not show.
+    known: the columns of the words that count; else all do, in alphabetical order, so that the order of the texts does
+    not show.
     """
+    found = [Counter(terms(text) if isinstance(text, str) else text) for text in texts]
+    columns = {word: i for i, word in enumerate(sorted(set().union(*found)))} if known is None else known
+    rows = [sorted((columns[word], count) for word, count in one.items() if word in columns) for one in found]
+    starts = np.cumsum([0, *map(len, rows)])
+    flat = np.array([pair for row in rows for pair in row], dtype=np.int64).reshape(-1, 2)
+    return sparse.csr_array((flat[:, 1].astype(float), flat[:, 0], starts), (len(rows), len(columns))), columns
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        found = [Counter(words_of(text)) for text in texts]
-        self.column = {word: i for i, word in enumerate(sorted(set().union(*found)))}
-        self.counts = self._matrix(found)
 
-    def of(self, texts: Sequence[str]) -> csr_matrix:
-        """(B, v) counts of the corpus's words in other texts; words that no document holds are left out."""
-        return self._matrix([Counter(words_of(text)) for text in texts])
+def lengths_of(counts: sparse.csr_array) -> np.ndarray:
+    """(n,) words a text, repetitions counted."""
+    return np.asarray(counts.sum(axis=1)).ravel()
 
-    def bm25(self, k1: float = K1, b: float = B) -> csr_matrix:
-        """(n, v) weights whose inner products with the counts of queries are BM25 scores, in Lucene's variant.
 
-        ln(1 + (n − df + ½)/(df + ½)) · tf/(tf + k1 (1 − b + b·length/mean length)).
-        """
-        n = self.counts.shape[0]
-        frequency = np.bincount(self.counts.indices, minlength=self.counts.shape[1])
-        rarity = np.log1p((n - frequency + 0.5) / (frequency + 0.5))
-        length = np.asarray(self.counts.sum(1)).ravel()
-        relative = length / (length.mean() or 1.0)
-        tf = self.counts.data
-        soft = k1 * (1 - b + b * np.repeat(relative, np.diff(self.counts.indptr)))
-        return self._like(self.counts, rarity[self.counts.indices] * tf / (tf + soft))
+def rarity(counts: sparse.csr_array) -> np.ndarray:
+    """(v,) how much a word's rareness counts, as Lucene has it: ln(1 + (n − df + ½)/(df + ½))."""
+    df = np.bincount(counts.indices, minlength=counts.shape[1])
+    return np.log1p((counts.shape[0] - df + 0.5) / (df + 0.5))
 
-    @classmethod
-    def boolean(cls, counts: csr_matrix) -> csr_matrix:
-        """1 where a word occurs."""
-        return cls._like(counts, np.ones_like(counts.data))
 
-    @staticmethod
-    def _like(counts: csr_matrix, data: np.ndarray) -> csr_matrix:
-        return csr_matrix((data, counts.indices, counts.indptr), counts.shape)
+def saturated(counts: sparse.csr_array, k1: float, b: float) -> sparse.csr_array:
+    """(n, v) tf/(tf + k1 (1 − b + b·length/mean length)): BM25 without the words' rarity."""
+    length = lengths_of(counts)
+    soft = k1 * (1 - b + b * length / (length.mean() or 1.0))
+    return filled(counts, counts.data / (counts.data + np.repeat(soft, np.diff(counts.indptr))))
 
-    def _matrix(self, found: Sequence[Counter[str]]) -> csr_matrix:
-        rows = [
-            sorted((self.column[word], count) for word, count in one.items() if word in self.column) for one in found
-        ]
-        starts = np.cumsum([0, *map(len, rows)])
-        flat = np.array([pair for row in rows for pair in row], dtype=np.int64).reshape(-1, 2)
-        return csr_matrix((flat[:, 1].astype(float), flat[:, 0], starts), (len(rows), len(self.column)))
+
+def boolean(counts: sparse.csr_array) -> sparse.csr_array:
+    """1 where a word occurs."""
+    return filled(counts, np.ones_like(counts.data))
+
+
+def filled(rows: sparse.csr_array, data: np.ndarray) -> sparse.csr_array:
+    """The same entries with other values."""
+    return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)

@@ -12,8 +12,9 @@ from scipy import sparse
 from engine.decoder import query_batch
 from engine.errors import DataError
 from engine.params import Choice, Whole
+from engine.solvers.lexical import terms
 from engine.space import Space
-from engine.theory.words import WEIGHTING, bags, words_of
+from engine.theory.words import WEIGHTING, bags
 from engine.values import Corpus, Embeddings
 
 VECTORS = Choice(
@@ -51,7 +52,7 @@ def represented(space: Space | Corpus, queries: Any, vectors: str) -> Represente
             raise DataError(
                 f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}"
             )
-        lengths = np.array([len(words_of(text)) for text in corpus.passages])
+        lengths = np.array([len(terms(text)) for text in corpus.passages])
         points = query_batch(space, queries).vectors
         return Represented(space.vectors.double().cpu().numpy(), points.double().cpu().numpy(), lengths)
     found = bags(corpus, texts_of(queries), vectors)

@@ -10,10 +10,12 @@ import numpy as np
 from engine.candidates import exactly
 from engine.errors import DataError
 from engine.params import Whole
+from engine.solvers.bag_of_words import counted
+from engine.solvers.lexical import terms
 from engine.space import Space
 from engine.theory.by_length import margin
 from engine.theory.represented import against_best, texts_of
-from engine.theory.words import counted, tf_idf, words_of
+from engine.theory.words import tf_idf
 from engine.values import Corpus
 
 PASSAGE = Whole(default=50, low=1, symbol="l", name="passage_words", help="Words of a passage.")
@@ -132,7 +134,7 @@ def segments(
     documents, asked, columns = tf_idf(corpus, texts_of(queries))
 
     def best_passage(row: int, q: np.ndarray) -> np.ndarray:
-        words = words_of(corpus.passages[row])
+        words = terms(corpus.passages[row])
         cut, _ = counted([words[i : i + passage_words] for i in range(0, len(words), passage_words)], columns)
         return cut[[int((cut @ q).argmax())]].toarray()[0]
 
