@@ -272,7 +272,8 @@ def _plain_table(table: Any) -> str:
 @main.command()
 @CORPUS
 @QRELS
-@click.option("--select", "selector", required=True, metavar="NAME[:PARAM=VALUE,…]", help="What is tuned.")
+@click.option("--select", "selector", default=None, metavar="NAME[:PARAM=VALUE,…]", help="Tune this selector.")
+@click.option("--retrieve", default=None, metavar="NAME[:PARAM=VALUE,…]", help="Tune this scorer instead.")
 @click.option("--objective", default="maximise", show_default=True, help="maximise, diverse or knee.")
 @click.option("--metric", default=None, help="What is maximised; default: comp.")
 @click.option("--share", type=float, default=None, help="Of the baseline's Recall, what diverse keeps; default: .95.")
@@ -294,7 +295,8 @@ def _plain_table(table: Any) -> str:
 def tune(
     corpus: str,
     qrels: str,
-    selector: str,
+    selector: str | None,
+    retrieve: str | None,
     objective: str,
     metric: str | None,
     share: float | None,
@@ -319,11 +321,13 @@ def tune(
     from engine.decoder import SET_SIZE
     from engine.evaluation.export import Use, export
     from engine.evaluation.objectives import Objective
-    from engine.evaluation.tune import halved
+    from engine.evaluation.splits import halved
     from engine.evaluation.tune import tune as run
 
     use_threads()
-    name, fixed = setting(selector)
+    if (selector is None) == (retrieve is None):
+        raise click.UsageError("name what is tuned, one of --select (a selector) and --retrieve (a scorer)")
+    name, fixed = setting(selector, "select") if selector is not None else setting(retrieve or "", "retrieve")
     given = {key: value for key, value in (("metric", metric), ("share", share)) if value is not None}
     aim = Objective(objective, **given)
     how = {"encoder": encoder, "dtype": dtype, "device": device}

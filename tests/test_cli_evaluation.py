@@ -67,9 +67,18 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
     assert found["k"] == 5 and len(found["settings"]) == 3 and found["comparisons"]
 
 
+def test_tune_takes_a_scorer(tmp_path):
+    path = str(tmp_path / "tune.db")
+    asked = ("tune", "--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3", "--store", path)
+    said = run(*asked)
+    assert "for most nDCG" in said and "hybrid(dense_weight=" in said and "On test" in said
+
+
 @pytest.mark.parametrize(
     "args,said",
     [
+        (("tune",), "one of --select (a selector) and --retrieve (a scorer)"),
+        (("tune", "--retrieve", "mmr"), "no scorer is called 'mmr'"),
         (("compare", "nowhere.db"), "no such store"),
         (("report", "nowhere.db"), "no such store"),
         (("sweep", "--select", "nobody"), "no selector is called 'nobody'"),

@@ -338,9 +338,8 @@ def test_a_bad_argument_of_sweep_names_itself_before_the_first_cell(name, wrong,
 @pytest.mark.parametrize(
     "ask,message",
     [
-        (lambda: grid("nosuch"), "no selector is called 'nosuch'; there are top_k, mmr"),
-        (lambda: grid("dense"), "no selector is called 'dense'"),
-        (lambda: grid(None), "no selector is called None"),
+        (lambda: grid("nosuch"), "no method is called 'nosuch'; there are top_k, mmr"),
+        (lambda: grid(None), "no method is called None"),
         (lambda: grid("mmr", diversity=0.3), "mmr has no parameter diversity; it has relevance_weight"),
         (lambda: grid("mmr", relevance_weight=1.5), r"relevance_weight .λ. must be .* in \[0, 1\]; got 1.5"),
         *[(lambda bad=bad: grid("mmr", bad), "points must be a whole number") for bad in (0, 2.5, True, "5", None)],

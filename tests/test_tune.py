@@ -19,7 +19,7 @@ from engine.evaluation.settings import Settings, far
 from engine.evaluation.statistics import bootstrap_interval, randomisation_test
 from engine.evaluation.store import Store
 from engine.evaluation.sweep import grid, sweep
-from engine.evaluation.tune import halved, tune
+from engine.evaluation.tune import tune
 from engine.params import sweep_values
 from engine.stages import spec_of
 
@@ -261,6 +261,20 @@ def test_other_stages_are_kept(judged):
         assert (decoder.rerank, decoder.depth) == (like.rerank, 20)
 
 
+def test_a_scorer_is_chosen_on_dev_too(judged):
+    like = engine.Decoder(engine.make("mmr"), depth=50)
+    found = tune("truncated", *judged, k=5, points=3, free="dimension", like=like, resamples=200)
+    assert found.baseline == engine.Decoder(like.select, engine.make("dense"), depth=50)
+    sizes = {from_json(p.decoder).retrieve.dimension for p in found.points}
+    assert len(sizes) == 3 and {from_json(p.decoder).select for p in found.points} == {like.select}
+    best = max(found.points, key=lambda p: p.mean["comp"])
+    assert from_json(found.chosen.decoder).retrieve.spec.name == "truncated"
+    assert found.chosen.mean["comp"] == best.mean["comp"]
+    assert "truncated(dimension=" in found.sentences[0] and found.comparisons
+    assert [d.retrieve.dense_weight for d in grid("hybrid", 3)] == [0.0, 0.5, 1.0]
+    assert {d.select for d in grid("hybrid", 3)} == {engine.make("top_k")}
+
+
 class TestSearch:
     def test_beyond_two_parameters_a_seeded_search_approaches_the_grid(self, judged):
         pytest.importorskip("optuna")
@@ -341,23 +355,11 @@ def test_settings_of_a_grid():
     assert {(s.l1, s.l2, s.fill) for s in own} == {(0.2, 0.1, "fill")}
 
 
-def test_halves_share_nothing_and_lose_nothing():
-    qrels = engine.Qrels({f"q{i}": {"d": 1} for i in range(1000)})
-    parts = halved(qrels)
-    assert set(parts) == {"dev", "test"} and not set(parts["dev"].grades) & set(parts["test"].grades)
-    assert set(parts["dev"].grades) | set(parts["test"].grades) == set(qrels.grades)
-    assert 430 < len(parts["dev"]) < 570
-    assert halved(qrels)["dev"] == parts["dev"] != halved(qrels, seed=1)["dev"]
-    # Where a query goes does not depend on which others there are.
-    fewer = engine.Qrels({q: g for q, g in qrels.grades.items() if int(q[1:]) % 3})
-    assert set(halved(fewer)["dev"].grades) == set(parts["dev"].grades) & set(fewer.grades)
-
-
 @pytest.mark.parametrize(
     "change,message",
     [
-        (dict(name="nosuch"), "no selector is called 'nosuch'"),
-        (dict(name="dense"), "no selector is called 'dense'"),
+        (dict(name="nosuch"), "no method is called 'nosuch'"),
+        (dict(name="dense"), "dense is what the others are compared with"),
         (dict(name="top_k"), "top_k is what the others are compared with"),
         (dict(name="vrsd"), "vrsd has no parameter to tune"),
         (dict(objective="best"), "aim must be one of"),

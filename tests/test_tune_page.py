@@ -13,7 +13,8 @@ from dashboard.explore import setting
 from dashboard.state import Source
 from engine.evaluation.objectives import Objective
 from engine.evaluation.points import from_json
-from engine.evaluation.tune import drawn, halved, tune
+from engine.evaluation.splits import drawn, halved
+from engine.evaluation.tune import tune
 
 QUICK = {"tune.method": "mmr", "tune.most": 20}
 LONG = {"tune.method": "mmr", "tune.free.mmr": ["relevance_weight", "window"], "tune.points": 51}

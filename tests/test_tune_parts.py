@@ -12,9 +12,10 @@ from engine.evaluation.objectives import Objective
 from engine.evaluation.points import from_json
 from engine.evaluation.settings import Settings, far
 from engine.evaluation.slices import slices
+from engine.evaluation.splits import drawn
 from engine.evaluation.store import Store
 from engine.evaluation.sweep import sweep
-from engine.evaluation.tune import drawn, tune
+from engine.evaluation.tune import tune
 from engine.stages import spec_of
 
 

@@ -13,8 +13,9 @@ from engine.data import cache
 from engine.decoder import Decoder
 from engine.evaluation.objectives import Objective
 from engine.evaluation.settings import Settings
+from engine.evaluation.splits import drawn, halved, judged_by
 from engine.evaluation.store import Store
-from engine.evaluation.tune import Tuned, drawn, halved, judged_by, tune
+from engine.evaluation.tune import Tuned, tune
 from engine.progress import watched
 from engine.stages import Scorer, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries

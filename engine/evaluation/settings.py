@@ -1,4 +1,4 @@
-"""The settings of a selector that tuning tries: all of a grid, or those that a seeded search suggests."""
+"""The settings of a stage that tuning tries: all of a grid, or those that a seeded search suggests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.errors import Cancelled, FrontierError, ParamError
 from engine.evaluation.sweep import grid
 from engine.params import Choice, Flag, Param, Real, Text, Whole, checked, form_of, sweep_values, values_of
 from engine.progress import Stop
-from engine.stages import Selector, Spec, make
+from engine.stages import Spec, Stage, make
 
 EXHAUSTIVE = 2
 """Up to so many parameters every setting of a grid is tried."""
@@ -69,12 +69,12 @@ class Settings:
         """How many settings are measured, at most."""
         return sum(1 for _ in self) if self.exhaustive else trials
 
-    def __iter__(self) -> Iterator[Selector]:
+    def __iter__(self) -> Iterator[Stage]:
         """Every setting of the grid, once."""
         settings = (dict(zip(self.free, values, strict=True)) for values in product(*self.free.values()))
         return iter(dict.fromkeys(self.stage(setting.__getitem__) for setting in settings))
 
-    def stage(self, value: Callable[[Param], Any]) -> Selector:
+    def stage(self, value: Callable[[Param], Any]) -> Stage:
         """The stage with these values of the free parameters; one that does not count there stays at its default."""
         params = dict(self.rest)
         for p in self.free:
@@ -85,7 +85,7 @@ class Settings:
 
 def search(
     settings: Settings,
-    goals: Callable[[Iterable[Selector]], Mapping[Selector, tuple[float, ...] | None]],
+    goals: Callable[[Iterable[Stage]], Mapping[Stage, tuple[float, ...] | None]],
     count: int,
     trials: int,
     seed: int,
@@ -156,7 +156,7 @@ def _starts(param: Param, values: Sequence[Any]) -> bool:
     return low <= param.default <= high
 
 
-def far(stage: Selector) -> float:
+def far(stage: Stage) -> float:
     """How far a setting is from the default, in comfortable ranges: what settles ties.
 
     Summed over the parameters: a number by its place on its scale, whatever else 1 where it differs.

@@ -23,7 +23,7 @@ from engine.evaluation.store import Store
 from engine.params import checked, sweep_values
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.stages import Selector, make, spec_of
+from engine.stages import Selector, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
@@ -56,16 +56,20 @@ class Unit:
 
 
 def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
-    """Decoders over a selector's declared parameters: `points` values each, or those that its paper names.
+    """Decoders over the declared parameters of a selector, or of a scorer before top-k: `points` values each, or those
+    that its paper names.
 
     fixed: parameters that stay as given. Raises ParamError.
     """
-    spec = spec_of(name, "selector")
+    spec = spec_of(name)
     fixed = checked(spec.params, fixed, name)
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise ParamError(f"points must be a whole number in [1, ∞); got {points!r}")
     choices = [(fixed[p.name],) if p.name in fixed else sweep_values(p, points) for p in spec.params]
-    return [Decoder(make(name, **dict(zip([p.name for p in spec.params], c, strict=True)))) for c in product(*choices)]
+    stages = [make(name, **dict(zip([p.name for p in spec.params], c, strict=True))) for c in product(*choices)]
+    if spec.kind == "selector":
+        return [Decoder(stage) for stage in stages]
+    return [Decoder(make(next(iter(methods("selector")))), stage) for stage in stages]
 
 
 def sweep(

@@ -13,17 +13,18 @@ from engine.decoder import SET_SIZE, Decoder
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.objectives import Choosing, Objective
-from engine.evaluation.pairing import name_of, shared
+from engine.evaluation.pairing import chain_of, name_of, shared
 from engine.evaluation.points import Point, as_json
 from engine.evaluation.settings import Settings, far, search
+from engine.evaluation.splits import judged_by
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
 from engine.evaluation.store import Store
 from engine.evaluation.sweep import TOGETHER, sweep
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.stages import Selector, make, methods, spec_of
-from engine.values import Embeddings, Qrels, Queries, digest_of
+from engine.stages import Stage, make, methods, spec_of
+from engine.values import Embeddings, Qrels, Queries
 
 REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
@@ -73,8 +74,8 @@ class Gap:
 class Tuned:
     """What tuning found.
 
-    decoder: the chosen one; baseline: the first selector behind the same stages; choosing: why, and whether it is what
-    was asked for or only the nearest; firm: the share of DRAWS sets of queries, drawn from dev's with replacement, that
+    decoder: the chosen one; baseline: the first of its kind in its place; choosing: why, and whether it is what was
+    asked for or only the nearest; firm: the share of DRAWS sets of queries, drawn from dev's with replacement, that
     lead to the same choice; searched: what it was chosen from, in words; points: every setting tried, on dev; chosen,
     base: the two on dev; chosen_test, base_test: on test, None without one; queries: on how many of dev the settings
     were compared; left_out: names of settings that were no candidates; held: whether the constraint holds on test, None
@@ -116,8 +117,8 @@ class Tuned:
     def chosen_because(self) -> tuple[str, ...]:
         """How the setting was chosen, and whether that holds on test."""
         found = [
-            f"{_named(self.chosen)}: chosen from {self.searched} for {self.objective.text}, on {self.queries:,} "
-            f"queries of {self.dev}.",
+            f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
+            f"{self.queries:,} queries of {self.dev}.",
             self.choosing.said,
             f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.firm:.0f} % lead to the same choice.",
         ]
@@ -188,12 +189,15 @@ def tune(
     stop: Stop | None = None,
     seen: Callable[[Point], None] | None = None,
 ) -> Tuned:
-    """The best setting of a selector for an objective: chosen on dev, reported on test beside the baseline.
+    """The best setting of a selector, or of a scorer, for an objective: chosen on dev, reported on test beside the
+    baseline.
+
+    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first.
 
     queries: at least those that the two splits judge; qrels: judgements by split, as a Dataset has them (`halved` makes
     two splits of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in
     `grid`; free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder
-    whose retrieve, rerank and depth are kept; metrics: reported besides the objective's. Up to two parameters every
+    whose other stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every
     setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good
     settings the one closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers,
     cluster, progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there.
@@ -203,19 +207,21 @@ def tune(
     if not isinstance(objective, Objective):
         raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
     k, trials, seed, resamples = SET_SIZE.check(k), TRIALS.check(trials), SEED.check(seed), RESAMPLES.check(resamples)
-    spec, first = spec_of(name, "selector"), next(iter(methods("selector")))
+    spec = spec_of(name)
+    first = next(iter(methods(spec.kind)))
+    place = "select" if spec.kind == "selector" else "retrieve"
     if name == first:
         raise ParamError(f"{name} is what the others are compared with; tune another one")
     settings, plain = Settings.of(spec, points, free, fixed or {}), make(first)
-    like = like or Decoder(plain)
+    like = like or Decoder(make(next(iter(methods("selector")))))
     asked = judged_by(queries, qrels, dev, test)
     wanted = tuple(dict.fromkeys((*((metrics,) if isinstance(metrics, str) else metrics), *objective.metrics)))
     kept = Store(store) if isinstance(store, str | Path) else store
     told = progress or (lambda *_: None)
 
-    def measured(stages: Iterable[Selector], split: str, progress: Progress | None = None) -> dict[Selector, Point]:
+    def measured(stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Point]:
         """Stage → point, in the order of the stages, whatever order the sweep's cells come in."""
-        decoders = {stage: replace(like, select=stage) for stage in stages}
+        decoders = {stage: replace(like, **{place: stage}) for stage in stages}
         how = {"store": kept, "workers": workers, "cluster": cluster, "progress": progress, "stop": stop}
         cells = list(decoders.values())
         by_label = {}
@@ -237,7 +243,7 @@ def tune(
     else:
         found, base = {}, measured([plain], dev)[plain]
 
-        def goals(stages: Iterable[Selector]) -> dict[Selector, tuple[float, ...] | None]:
+        def goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
             if new := [stage for stage in stages if stage not in found]:
                 found.update(measured(new, dev))
             return {
@@ -261,8 +267,8 @@ def tune(
         dev=dev,
         test=test,
         searched=f"{'all' if settings.exhaustive else 'a search through'} {len(found):,} settings",
-        decoder=replace(like, select=stage),
-        baseline=replace(like, select=plain),
+        decoder=replace(like, **{place: stage}),
+        baseline=replace(like, **{place: plain}),
         choosing=choosing,
         firm=firm,
         points=tuple(found.values()),
@@ -278,19 +284,6 @@ def tune(
     )
 
 
-def halved(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
-    """Judgements as two splits, "dev" and "test", for a data set that has one: a query's id decides."""
-    in_dev = {query: int(digest_of([str(seed), query])[:8], 16) % 2 == 0 for query in qrels.grades}
-    parts = {"dev": True, "test": False}
-    return {part: Qrels({q: g for q, g in qrels.grades.items() if in_dev[q] is side}) for part, side in parts.items()}
-
-
-def drawn(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
-    """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
-    kept = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]
-    return Qrels({query: qrels.grades[query] for query in qrels.grades.keys() & set(kept)})
-
-
 def _answers(point: Point, base: Point, objective: Objective) -> bool:
     """Whether a setting has the objective's metrics on enough of the queries on which the baseline has them."""
     own, its = (np.all([np.isfinite(p.values[m]) for m in objective.metrics], axis=0) for p in (point, base))
@@ -299,11 +292,11 @@ def _answers(point: Point, base: Point, objective: Objective) -> bool:
 
 
 def _chosen(
-    objective: Objective, found: Mapping[Selector, Point], base: Point, k: int, seed: int
-) -> tuple[Choosing, float, Selector, int, tuple[str, ...]]:
+    objective: Objective, found: Mapping[Stage, Point], base: Point, k: int, seed: int
+) -> tuple[Choosing, float, Stage, int, tuple[str, ...]]:
     """The choice, how firm it is, its stage, on how many queries, and the names of those that were no candidates."""
     stages = [stage for stage, point in found.items() if _answers(point, base, objective)]
-    left_out = tuple(_named(point) for stage, point in found.items() if stage not in stages)
+    left_out = tuple(_named(point, base) for stage, point in found.items() if stage not in stages)
     if not stages:
         what = " and ".join(METRICS[m].title for m in objective.metrics)
         raise DataError(f"no setting has {what} on enough of the queries of {base.split} to be compared")
@@ -312,7 +305,7 @@ def _chosen(
 
     def choose(means: Mapping[str, np.ndarray]) -> Choosing:
         own, its = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
-        return objective.choose(own, its, order, k, _named(base))
+        return objective.choose(own, its, order, k, _named(base, base))
 
     choosing = choose({m: values.mean(0) for m, values in both.values.items()})
     # One seed, so every metric sees the same queries.
@@ -346,44 +339,15 @@ def _gap(metric: str, on_dev: tuple[Point, Point], on_test: tuple[Point, Point],
     return Gap(metric, on_dev[0].k, *means, *more, low, high)
 
 
-def judged_by(
-    queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
-) -> dict[str, Queries | Embeddings]:
-    """Split → the queries that it judges, in their own order. Raises DataError, also where the two share queries."""
-    if not isinstance(queries, Queries | Embeddings):
-        raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
-    if not isinstance(qrels, Mapping) or not all(isinstance(own, Qrels) for own in qrels.values()):
-        raise DataError("qrels must be judgements by split, as dataset.qrels is: {'dev': engine.Qrels, …}")
-    found: dict[str, Queries | Embeddings] = {}
-    for split in (dev, test):
-        if split is None:
-            continue
-        if split not in qrels:
-            raise DataError(f"no split {split!r}; there are {', '.join(map(repr, qrels)) or 'no judgements'}")
-        rows = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
-        if not rows:
-            raise DataError(f"none of the queries is judged by {split!r}")
-        ids = tuple(queries.ids[row] for row in rows)
-        if isinstance(queries, Queries):
-            found[split] = queries.only(ids)
-        else:
-            found[split] = queries.take(rows)
-    if test is not None and (both := len(set(found[dev].ids) & set(found[test].ids))):
-        raise DataError(
-            f"{dev!r} and {test!r} share {both:,} queries, and a setting chosen on a query looks good on it: take two "
-            "splits without a common query (engine.evaluation.tune.halved makes two of one), or test=None"
-        )
-    return found
-
-
 def _signed(value: float) -> str:
     """With its sign, and no sign where nothing is left to see."""
     text = f"{value:+.4f}"
     return text.replace("-", "−") if float(text) else "0"
 
 
-def _named(point: Point) -> str:
-    return name_of(point.decoder, scorers=False)
+def _named(point: Point, base: Point) -> str:
+    """The scorers go without saying where they are the baseline's."""
+    return name_of(point.decoder, chain_of(point.decoder) != chain_of(base.decoder))
 
 
 def _plain(value: Any) -> Any:

@@ -27,8 +27,8 @@ from real_sets import DATA, SETS  # noqa: E402
 
 import engine  # noqa: E402
 from engine.cli import use_threads  # noqa: E402
+from engine.evaluation.splits import drawn, halved  # noqa: E402
 from engine.evaluation.statistics import holm, randomisation_test  # noqa: E402
-from engine.evaluation.tune import drawn, halved  # noqa: E402
 from engine.solvers.lexical import Counted, Index, terms  # noqa: E402
 from engine.values import Corpus, Embeddings, EncoderRef  # noqa: E402
 

@@ -1,0 +1,51 @@
+"""Splits of judged queries: those to choose on and those to report on share none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.errors import DataError
+from engine.values import Embeddings, Qrels, Queries, digest_of
+
+
+def halved(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
+    """Judgements as two splits, "dev" and "test", for a data set that has one: a query's id decides."""
+    in_dev = {query: int(digest_of([str(seed), query])[:8], 16) % 2 == 0 for query in qrels.grades}
+    parts = {"dev": True, "test": False}
+    return {part: Qrels({q: g for q, g in qrels.grades.items() if in_dev[q] is side}) for part, side in parts.items()}
+
+
+def drawn(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
+    """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
+    kept = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]
+    return Qrels({query: qrels.grades[query] for query in qrels.grades.keys() & set(kept)})
+
+
+def judged_by(
+    queries: Queries | Embeddings, qrels: Mapping[str, Qrels], dev: str, test: str | None
+) -> dict[str, Queries | Embeddings]:
+    """Split → the queries that it judges, in their own order. Raises DataError, also where the two share queries."""
+    if not isinstance(queries, Queries | Embeddings):
+        raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
+    if not isinstance(qrels, Mapping) or not all(isinstance(own, Qrels) for own in qrels.values()):
+        raise DataError("qrels must be judgements by split, as dataset.qrels is: {'dev': engine.Qrels, …}")
+    found: dict[str, Queries | Embeddings] = {}
+    for split in (dev, test):
+        if split is None:
+            continue
+        if split not in qrels:
+            raise DataError(f"no split {split!r}; there are {', '.join(map(repr, qrels)) or 'no judgements'}")
+        rows = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
+        if not rows:
+            raise DataError(f"none of the queries is judged by {split!r}")
+        ids = tuple(queries.ids[row] for row in rows)
+        if isinstance(queries, Queries):
+            found[split] = queries.only(ids)
+        else:
+            found[split] = queries.take(rows)
+    if test is not None and (both := len(set(found[dev].ids) & set(found[test].ids))):
+        raise DataError(
+            f"{dev!r} and {test!r} share {both:,} queries, and a setting chosen on a query looks good on it: take two "
+            "splits without a common query (engine.evaluation.splits.halved makes two of one), or test=None"
+        )
+    return found
