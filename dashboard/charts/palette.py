@@ -71,4 +71,5 @@ LAYOUT = {
 
 def plain(figure: Figure) -> Figure:
     """The figure with what all charts have in common."""
-    return figure.update_layout(LAYOUT)
+    # Without a distance the title stands where the widest tick label ends.
+    return figure.update_layout(LAYOUT).update_yaxes(title_standoff=10, automargin=True)
