@@ -11,7 +11,7 @@ from engine.errors import ParamError
 from engine.params import Choice, Flag, Param, Real, Text, Whole, form_of, values_of
 from engine.stages import Spec, Stage
 
-MORE_WIDTH = 110
+MORE_WIDTH = 150
 STEPS = 100
 """How many steps a linear slider has from end to end."""
 
@@ -86,12 +86,13 @@ def stage_controls(
     spec: Spec,
     key: str,
     heading: Callable[[], None],
-    more: Callable[[], None] | None = None,
+    more: tuple[str, Callable[[], None]] | None = None,
     changes: int = 0,
 ) -> Any:
     """A stage with the parameters its widgets show, below its heading; those that few look for are behind a button.
 
-    more: draws what else is behind the button; changes: how much of that is not at its default.
+    more: the name of what else is behind the button, and what draws it; changes: how much of that is not at its
+    default.
     """
     keys = {p.name: key_of(spec, key, p.name) for p in spec.params}
     values: dict[str, Any] = {}
@@ -101,13 +102,16 @@ def stage_controls(
         if rest or more:
             given = {p.name: st.session_state.get(keys[p.name], p.default) for p in rest}
             changed = changes + sum(given[p.name] != p.default and _counts(p, given) for p in rest)
-            with st.popover(f"More ({changed})" if changed else "More", width=MORE_WIDTH):
+            named = ", ".join(filter(None, [more and more[0], "more" if rest else ""])).capitalize()
+            with st.popover(f"{named} ({changed})" if changed else named, width=MORE_WIDTH):
+                if more:
+                    more[1]()
+                    if rest:
+                        st.divider()
                 _presets(spec, key, keys)
                 for param in rest:
                     if _counts(param, values):
                         values[param.name] = control(param, keys[param.name])
-                if more:
-                    more()
     for param, place in zip(plain, st.columns(len(plain)) if plain else (), strict=True):
         shape, form = form_of(param, values)
         with place:

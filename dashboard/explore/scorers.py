@@ -20,7 +20,6 @@ HELP = {
 
 def picker(spec: Spec) -> None:
     """The two choices, and the parameters of what is chosen."""
-    st.divider()
     for role, label in LABELS.items():
         known, key = offered(role), role_key(spec.name, role)
         names = [*([UNSET] if role == RERANK else []), *known]
