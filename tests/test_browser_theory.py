@@ -41,7 +41,7 @@ def test_a_decoder_gets_another_scorer(page, server):
     until(page, lambda: len(column(page, 1, "Document")) == 10)
     before = column(page, 1, "Document")
     page.get_by_role("button", name=re.compile("^Scorer")).nth(1).click()
-    page.get_by_test_id("stPopoverBody").get_by_text("Dense", exact=True).click()
+    page.get_by_test_id("stPopoverBody").get_by_role("combobox", name="Relevance by").click()
     page.get_by_role("option", name=other.title, exact=True).click()
     until(page, lambda: page.get_by_text(f"{other.title} → {picked.title}").count() > 0)
     until(page, lambda: column(page, 1, "Document")[:10] != before)
