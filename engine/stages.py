@@ -92,6 +92,9 @@ class Selector(Stage):
     by_scores: ClassVar[bool] = True
     """The scorer's numbers are its relevance; else it works on the vectors alone, and the scorer makes the pool."""
 
+    first_by_scores: ClassVar[bool] = False
+    """Only the first document is chosen by the scores that scorers give, the others by the vectors."""
+
     @abstractmethod
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""
@@ -128,9 +131,13 @@ class Scorer(Stage):
     for_pools: ClassVar[bool] = False
     """So slow a document that it is made to score a pool, not a whole corpus."""
 
-    def missing(self) -> str | None:
-        """What it would have to download before its first score, None where nothing."""
+    def missing(self, space: Space) -> str | None:
+        """What somebody should agree to before its first score, a download or an hour's embedding; None for nothing."""
         return None
+
+    def reads(self, space: Space) -> Mapping[str, str]:
+        """Digests by name of what its scores depend on besides parameters, corpus, vectors and queries."""
+        return {}
 
     def prepare(self, space: Space) -> None:
         """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""

@@ -54,7 +54,7 @@ def word_counts(queries: Queries) -> dict[str, int]:
 
 def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
     """query → mean length of its relevant documents in words, as spaces part them, rounded; without those that have
-    none in the corpus (sparse-dense paper, Fig. 1 and 4: what passages' length costs)."""
+    none in the corpus (Luan et al. 2021, Fig. 1 and 4: what passages' length costs)."""
     found = {}
     for query in qrels.grades:
         rows = [corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position]
