@@ -31,6 +31,8 @@ JUDGED = ("mrr", "ndcg")
 """What is measured against judgements where nobody says."""
 CLOSE = 1e-6
 """Scores that differ by no more, relative to the vectors' lengths, count as equal: float32 sums in another order do."""
+WORTH = 1.05
+"""Times nearer than this cannot be told apart."""
 ENOUGH = Real(
     default=0.99,
     low=0.0,
@@ -147,6 +149,22 @@ def quickest(rows: Iterable[Searched], share: float = ENOUGH.default) -> dict[st
             other = best.get(row.scorer)
             best[row.scorer] = row if other is None or row.milliseconds < other.milliseconds else other
     return best
+
+
+def conclusions(rows: Sequence[Searched], share: float = ENOUGH.default) -> tuple[str, ...]:
+    """For each scorer, in words: which search finds that share of the exact answer soonest, and whether it is worth
+    it. Raises ParamError."""
+    fast, said = quickest(rows, share), []
+    for exact in (row for row in rows if row.exact):
+        best = fast.get(exact.scorer)
+        if best is None:
+            said.append(f"{exact.title}: nothing that was tried finds {share:.1%} of the exact answer.")
+            continue
+        times = exact.milliseconds / best.milliseconds
+        worth = f"{times:.1f} times as quick as the exact search" if times >= WORTH else "no quicker than the exact one"
+        where = f"{best.milliseconds:.3f} ms a query"
+        said.append(f"{exact.title}: {best.label} finds {best.share:.1%} of the exact answer in {where}, {worth}.")
+    return tuple(said)
 
 
 @dataclass(frozen=True, eq=False)
