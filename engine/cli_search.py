@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -162,6 +163,8 @@ def ann(
     use_threads()
     least = ENOUGH.default if share is None else ENOUGH.parse(share)
     chosen = scorers(retrieves or ("dense",), "retrieve")
+    settings = partial(_indexes, indexes)
+    settings(1)  # whatever is wrong with them is said before anything is embedded
     how = {"encoder": encoder, "dtype": dtype, "device": device}
     rows: list[Any] = []
     stopped = False
@@ -173,7 +176,7 @@ def ann(
         try:
             for scorer in chosen:
                 for row in engine.approximate(
-                    scorer, space, queries, dataset.qrels[split], indexes=_indexes(indexes, scorer, space),
+                    scorer, space, queries, dataset.qrels[split], indexes=settings,
                     k=SET_SIZE.parse(k), metrics=metrics or None, seed=seed, progress=meter,
                 ):  # fmt: skip
                     rows.append(row)
@@ -209,22 +212,17 @@ def _tables(rows: list[Any]) -> None:
         click.echo(f"{scorer}: {many.entries:,} vectors, {many.per_document:.2f} a document\n{aligned(lines)}\n")
 
 
-def _indexes(texts: tuple[str, ...], scorer: Any, space: Any) -> list[Any] | None:
+def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:
     """The settings that `--index` names; a bare name stands for those usual for so many vectors."""
     from engine.errors import ParamError
     from engine.evaluation.indexes import INDEXES, usual
     from engine.params import params_of, parsed
 
-    if not texts:
-        return None
     found: list[Any] = []
-    for text in texts:
+    for text in texts or tuple(INDEXES):
         name, given = named(text, "index")
         if name not in INDEXES:
             raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
-        if given:
-            found.append(INDEXES[name](**parsed(params_of(INDEXES[name]), given, name)))
-        else:
-            parts = scorer.entries(space)
-            found += usual(len(space) if parts is None else len(parts), [name])
+        params = params_of(INDEXES[name])
+        found += [INDEXES[name](**parsed(params, given, name))] if given else usual(count, [name])
     return found

@@ -207,7 +207,7 @@ def test_what_cannot_be_searched_is_refused(faiss):
     for index, said in (
         (
             Ivf(cells=N + 1, probes=1),
-            rf"cells \(nlist\) must be a whole number in \[1, {N}\]; got {N + 1}.*{N} vectors",
+            rf"cells \(nlist\) must be a whole number in \[1, {N}\] or none.*; got {N + 1}.*{N} vectors",
         ),
         (Ivf(cells=4, probes=5), r"probes \(nprobe\) must be a whole number in \[1, 4\]; got 5.*4 cells"),
     ):
@@ -238,3 +238,11 @@ def test_settings_are_declared_and_refuse_what_is_out_of_range(cls):
             other.check(count)
     with pytest.raises(engine.ParamError, match="one of hnsw, ivf; got 'tree'"):
         usual(10, ["tree"])
+
+
+def test_usual_settings_keep_what_is_fixed():
+    fixed = {"hnsw": {"links": 4, "construction": 7}, "ivf": {"cells": 6}}
+    graphs = usual(1000, ["hnsw"], fixed)
+    assert {(g.links, g.construction) for g in graphs} == {(4, 7)} and len({g.breadth for g in graphs}) == len(graphs)
+    assert [index.probes for index in usual(1000, ["ivf"], fixed)] == [1, 2, 4, 6]
+    assert {index.cells for index in usual(4, ["ivf"], fixed)} == {4} and {i.cells for i in usual(100, ["ivf"])} == {10}

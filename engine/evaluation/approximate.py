@@ -20,7 +20,7 @@ from engine.evaluation.indexes import INDEXES, STOPPED, Exact, Index, faiss_modu
 from engine.evaluation.metrics import METRICS, available, measure
 from engine.evaluation.points import means, versions
 from engine.evaluation.statistics import SEED
-from engine.params import Real
+from engine.params import Real, Whole
 from engine.parts import Parts
 from engine.progress import Progress, Stop, watched
 from engine.space import Space
@@ -31,8 +31,11 @@ JUDGED = ("mrr", "ndcg")
 """What is measured against judgements where nobody says."""
 CLOSE = 1e-6
 """Scores that differ by no more, relative to the vectors' lengths, count as equal: float32 sums in another order do."""
+REPEATS = Whole(default=1, low=1, high=1000, symbol="repeats", name="repeats", help="How often a query is timed.")
 WORTH = 1.05
 """Times nearer than this cannot be told apart."""
+Indexes = Sequence[Index] | Callable[[int], Sequence[Index]]
+"""Settings, or what makes them for a number of vectors."""
 ENOUGH = Real(
     default=0.99,
     low=0.0,
@@ -76,6 +79,13 @@ class Searched:
     provenance: Mapping[str, str] = field(repr=False)
 
     @property
+    def curve(self) -> str:
+        """What it shares with the searches of the same index, as text."""
+        kind = Exact if self.exact else INDEXES[self.index["kind"]]
+        kept = ", ".join(f"{n} {v}" for n, v in self.index.items() if n not in ("kind", kind.effort))
+        return f"{kind.title}, {kept}" if kept else kind.title
+
+    @property
     def share(self) -> float:
         """Mean of `agreement`: recall against the exact answer."""
         return float(self.agreement.mean())
@@ -95,20 +105,22 @@ def approximate(
     queries: Queries | Embeddings,
     qrels: Qrels | None = None,
     *,
-    indexes: Sequence[Index] | None = None,
+    indexes: Indexes = usual,
     k: int = 10,
     metrics: Sequence[str] | None = None,
     seed: int = 0,
+    repeats: int = 1,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Searched]:
     """Every scorer's vectors in every index, as Searched; of each scorer the exact search first.
 
-    scorers: whose scores are largest inner products (`Scorer.entries`); indexes: settings of Hnsw and Ivf, by default
-    `usual` for so many vectors; metrics: that need no aspects, by default MRR and nDCG where there are judgements;
-    seed: of the graph's layers and of k-means. Hits are vectors: a document counts once, at its best, and more are
-    fetched until k documents are there. Raises FrontierError without faiss, ParamError or DataError before the first
-    (an index that so many vectors do not fit when its scorer's turn comes), and Cancelled when stopped.
+    scorers: whose scores are largest inner products (`Scorer.entries`); indexes: settings of Hnsw and Ivf, or a
+    function that makes them for a number of vectors; metrics: that need no aspects, by default MRR and nDCG where there
+    are judgements; seed: of the graph's layers and of k-means; repeats: how often each query is timed, its quickest
+    counts. Hits are vectors: a document counts once, at its best, and more are fetched until k documents are there.
+    Raises FrontierError without faiss, ParamError or DataError before the first (an index that so many vectors do not
+    fit when its scorer's turn comes), and Cancelled when stopped.
     """
     faiss_module()
     chosen = [scorers] if isinstance(scorers, Scorer) else list(scorers)
@@ -120,7 +132,7 @@ def approximate(
             raise ParamError(f"scorers must be found by nearest vectors, as {able} are; {scorer.label} is not")
     if not chosen:
         raise ParamError("scorers must hold at least one; got none")
-    for index in indexes or ():
+    for index in () if callable(indexes) else indexes:
         if not isinstance(index, tuple(INDEXES.values())):
             raise ParamError(f"indexes must be of engine.evaluation.indexes, {', '.join(INDEXES)}; got {index!r}")
     k, seed = min(SET_SIZE.check(k), len(space)), SEED.check(seed)
@@ -131,7 +143,8 @@ def approximate(
     asked = Embeddings(batch.vectors.cpu(), batch.ids, space.embeddings.encoder, batch.texts)
     if lacking := [m for m in names if m not in available(qrels, None, asked)]:
         raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
-    task = _Task(space, asked, qrels, names, k, seed, progress or (lambda *_: None), stop)
+    repeats = REPEATS.check(repeats)
+    task = _Task(space, asked, qrels, names, k, seed, repeats, progress or (lambda *_: None), stop)
     return _rows(task, chosen, indexes)
 
 
@@ -175,6 +188,7 @@ class _Task:
     metrics: tuple[str, ...]
     k: int
     seed: int
+    repeats: int
     report: Progress
     stop: Stop | None
 
@@ -207,12 +221,12 @@ class _Exact:
         return (scores >= self.least[:, None]).sum(1) / rows.shape[1]
 
 
-def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Sequence[Index] | None) -> Iterator[Searched]:
+def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[Searched]:
     for scorer in scorers:
         task.look()
         with watched(task.report, task.stop):
             parts = scorer.entries(task.space)
-        wanted = tuple(dict.fromkeys(usual(len(parts)) if indexes is None else indexes))
+        wanted = tuple(dict.fromkeys(indexes(len(parts)) if callable(indexes) else indexes))
         for index in wanted:
             index.check(len(parts))
         exact = _exact(task, scorer, parts)
@@ -291,19 +305,27 @@ def _search(task: _Task, built: Any, where: _Where, tell: Callable[[int], None])
         built.search(points[:1], first)  # a process's first search waits for memory
         for at in range(len(points)):
             task.look()
-            started, fetched = time.perf_counter(), first
-            while True:
-                scores, hits = built.search(points[at : at + 1], fetched)
-                found = merged(hits[0], scores[0], documents, task.k)
-                # An index that ran out of vectors it would look at has no more, however many are asked for.
-                if len(found) == task.k or fetched == enough or hits[0, -1] < 0:
-                    break
-                fetched = min(2 * fetched, enough)
-            took[at] = time.perf_counter() - started
+            took[at] = np.inf
+            for _ in range(task.repeats):
+                started = time.perf_counter()
+                found = _documents(built, points[at : at + 1], documents, task.k, first, enough)
+                took[at] = min(took[at], time.perf_counter() - started)
             rows[at, : len(found)] = found
             if at % 64 == 63:
                 tell(at + 1)
     return rows, took
+
+
+def _documents(built: Any, point: np.ndarray, documents: np.ndarray, k: int, first: int, enough: int) -> np.ndarray:
+    """The at most k documents that one query finds; `first` hits are fetched, and twice as many until they suffice."""
+    fetched = first
+    while True:
+        scores, hits = built.search(point, fetched)
+        found = merged(hits[0], scores[0], documents, k)
+        # An index that ran out of vectors it would look at has no more, however many are asked for.
+        if len(found) == k or fetched == enough or hits[0, -1] < 0:
+            return found
+        fetched = min(2 * fetched, enough)
 
 
 def merged(hits: np.ndarray, scores: np.ndarray, documents: np.ndarray, k: int) -> np.ndarray:

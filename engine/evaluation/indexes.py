@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -82,9 +82,13 @@ class Index(ABC):
         return
 
     @classmethod
-    def usual(cls, count: int) -> tuple[Self, ...]:
-        """The settings that are tried on so many vectors where nobody says, from quick to thorough."""
-        return (cls(),)
+    def usual(cls, count: int, **fixed: Any) -> tuple[Self, ...]:
+        """The settings that are tried on so many vectors, from quick to thorough; fixed: those that do not vary."""
+        return (cls(**fixed),)
+
+
+def _root(count: int) -> int:
+    return max(1, round(count**0.5))
 
 
 def _added(index: Any, vectors: np.ndarray, stop: Stop | None) -> Any:
@@ -149,9 +153,10 @@ class Hnsw(Index):
         index.hnsw.efSearch = self.breadth
 
     @classmethod
-    def usual(cls, count: int) -> tuple[Self, ...]:
+    def usual(cls, count: int, **fixed: Any) -> tuple[Self, ...]:
         swept = next(p.swept for p in params_of(cls) if p.name == cls.effort)
-        return tuple(cls(links=links, breadth=breadth) for links in (8, 32) for breadth in swept)
+        graphs = [fixed] if "links" in fixed else [{**fixed, "links": links} for links in (8, 32)]
+        return tuple(cls(**graph, breadth=breadth) for graph in graphs for breadth in swept)
 
 
 @dataclass(frozen=True)
@@ -162,12 +167,20 @@ class Ivf(Index):
     title: ClassVar[str] = "IVF"
     effort: ClassVar[str] = "probes"
 
-    cells: int = declare(
-        Whole(default=32, low=1, high=1_000_000, comfortable=(8, 4096), symbol="nlist", help="Cells of the index.")
+    cells: int | None = declare(
+        Whole(
+            default=None,
+            low=1,
+            high=1_000_000,
+            comfortable=(8, 4096),
+            unset="the root of the number of vectors",
+            symbol="nlist",
+            help="Cells of the index.",
+        )
     )
     probes: int = declare(
         Whole(
-            default=4,
+            default=1,
             low=1,
             high=1_000_000,
             comfortable=(1, 64),
@@ -177,14 +190,14 @@ class Ivf(Index):
     )
 
     def check(self, count: int) -> None:
-        for name, most, what in (("cells", count, "vectors"), ("probes", self.cells, "cells")):
-            if getattr(self, name) > most:
+        for name, most, what in (("cells", count, "vectors"), ("probes", self.cells or _root(count), "cells")):
+            if (getattr(self, name) or 0) > most:
                 param = replace(next(p for p in params_of(self) if p.name == name), high=most)
                 raise ParamError(f"{param.refuse(getattr(self, name))}: the index has {most:,} {what}")
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
-        dimension = vectors.shape[1]
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, self.cells, faiss.METRIC_INNER_PRODUCT)
+        dimension, cells = vectors.shape[1], self.cells or _root(len(vectors))
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimension), dimension, cells, faiss.METRIC_INNER_PRODUCT)
         index.cp.seed = seed
         # faiss warns on the terminal about fewer than 39 vectors a cell, which small corpora always have.
         index.cp.min_points_per_centroid = 1
@@ -195,8 +208,8 @@ class Ivf(Index):
         index.nprobe = self.probes
 
     @classmethod
-    def usual(cls, count: int) -> tuple[Self, ...]:
-        cells = max(1, round(count**0.5))
+    def usual(cls, count: int, **fixed: Any) -> tuple[Self, ...]:
+        cells = min(fixed.get("cells") or _root(count), count)
         doubled = (2**step for step in range(cells.bit_length()))
         return tuple(cls(cells=cells, probes=probes) for probes in dict.fromkeys([*doubled, cells]))
 
@@ -205,8 +218,15 @@ INDEXES: dict[str, type[Index]] = {cls.kind: cls for cls in (Hnsw, Ivf)}
 """The approximate ones by name."""
 
 
-def usual(count: int, kinds: Sequence[str] = tuple(INDEXES)) -> tuple[Index, ...]:
-    """What is tried on so many vectors where nobody says. Raises ParamError for a kind that does not exist."""
+def usual(
+    count: int, kinds: Sequence[str] = tuple(INDEXES), fixed: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Index, ...]:
+    """What is tried on so many vectors where nobody says; fixed: kind → what of its parameters does not vary.
+
+    Raises ParamError for a kind that does not exist.
+    """
     if unknown := [kind for kind in kinds if kind not in INDEXES]:
         raise ParamError(f"an index must be one of {', '.join(INDEXES)}; got {unknown[0]!r}")
-    return tuple(index for kind in dict.fromkeys(kinds) for index in INDEXES[kind].usual(count))
+    return tuple(
+        index for kind in dict.fromkeys(kinds) for index in INDEXES[kind].usual(count, **(fixed or {}).get(kind, {}))
+    )
