@@ -49,7 +49,7 @@ def test_a_metric_over_the_depth_and_the_depth_that_is_enough():
     app = theory(DEPTH)
     tried = columns(app, "Reranked")
     assert tried[:3] == ["none", "10", "20"] and len(tried) > 5
-    assert "Most MRR@10 at depth" in said(app) and "100 queries" in said(app)
+    assert "Most MRR@10 at depth" in said(app) and "Not reranked it is" in said(app) and "100 queries" in said(app)
     mrr = columns(app, "MRR@10")
     low, high = columns(app, "from"), columns(app, "to")
     assert all(a <= b <= c for a, b, c in zip(low, mrr, high, strict=True))
@@ -169,4 +169,9 @@ def test_charts_show_what_they_are_given(demo, dark):
     figure = approximate_figure(rows, [row.share for row in rows], "share", list(INDEXES.values()), dark)
     star, curve = figure.data
     assert star.marker.symbol == "star" and list(star.x) == [rows[0].milliseconds]
-    assert list(curve.y) == [row.share for row in rows[1:]] and curve.name.endswith(rows[1].curve)
+    assert list(curve.y) == [row.share for row in rows[1:]] and curve.name.endswith("IVF")
+    two = [*rows, *engine.approximate(engine.make("dense"), space, queries, indexes=usual(len(space), ["hnsw"]))]
+    names = [
+        t.name for t in approximate_figure(two, [r.share for r in two], "share", list(INDEXES.values()), dark).data
+    ]
+    assert len(names) == len(set(names)) == 4 and any("links 8" in name for name in names)

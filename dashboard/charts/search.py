@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from engine.evaluation.indexes import Index
 
 INK, REST = PALETTE[0], PALETTE[1:]
-BELOW = {"showlegend": True, "legend": {"orientation": "h", "y": -0.22, "x": 0}}
+BELOW = {"showlegend": True, "legend": {"orientation": "h", "y": -0.28, "x": 0}, "height": 460}
 TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Milliseconds that the axis of times names."""
 
@@ -84,10 +85,13 @@ def approximate_figure(
     curves: dict[tuple[str, str], list[tuple[Searched, float]]] = {}
     for row, value in zip(rows, quality, strict=True):
         curves.setdefault((row.scorer, row.curve), []).append((row, value))
+    kinds_of = Counter((scorer, points[0][0].index["kind"]) for (scorer, _), points in curves.items())
     for (scorer, curve), points in curves.items():
         style = REST[scorers.index(scorer) % len(REST)]
         colour, first = style.colour(dark), points[0][0]
         title_ = escaped(first.title, 60)
+        # What an index is built with is named where several of a kind must be told apart; the pointer shows it always.
+        several = kinds_of[scorer, first.index["kind"]] > 1
         hover = [
             f"{title_}<br>{escaped(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.4f}, "
             f"{row.milliseconds:.3f} ms a query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"
@@ -101,7 +105,7 @@ def approximate_figure(
             x=[row.milliseconds for row, _ in points],
             y=[value for _, value in points],
             mode="markers" if first.exact else "lines+markers",
-            name=f"{title_}: {escaped(curve, 60)}",
+            name=f"{title_}: {escaped(curve if several else curve.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[place % len(DASHES)]},
             marker={
                 "symbol": "star" if first.exact else REST[place % len(REST)].symbol,

@@ -46,8 +46,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     except FrontierError as error:
         st.info(str(error), icon=":material/extension:")
         return
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        with st.container(width=360):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        with st.container(width=340):
             choice = questions.choose(loaded)
         scorers, fixed = _scorers(), _indexes()
     if not scorers or not fixed:
@@ -163,7 +163,7 @@ def _shown(rows: Sequence[Searched]) -> None:
     with right:
         for sentence in conclusions(rows, share):
             st.text(sentence)
-        st.dataframe(_table(rows), hide_index=True, column_config=_columns(rows))
+    st.dataframe(_table(rows), hide_index=True, column_config=_columns(rows))
 
 
 def _title(name: str) -> str:

@@ -38,8 +38,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         "see? The better the first scorer, the fewer (sparse-dense paper, Fig. 6). More is not always better: what "
         "reads worse than the first scorer does harm where it reads more."
     )
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        with st.container(width=360):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        with st.container(width=340):
             choice = questions.choose(loaded)
         decoder = _decoder()
     if loaded.space.embeddings.encoder is None:
@@ -68,7 +68,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
 def _decoder() -> Decoder:
     """The decoder that the controls show: a selector as it is set in Explore, behind the scorers chosen here."""
     known = methods("selector")
-    with st.container(width=180):
+    with st.container(width=150):
         name = st.selectbox(
             "Decoder",
             list(known),
@@ -84,7 +84,7 @@ def _decoder() -> Decoder:
 def _scorer(role: str) -> Scorer:
     offered, key = setting.offered(role), f"theory.depth.{role}"
     names = list(offered)
-    with st.container(width=210):
+    with st.container(width=180):
         name = st.selectbox(
             LABELS[role],
             names,
@@ -135,7 +135,7 @@ def _shown(decoder: Decoder, points: Found) -> None:
         plot(depth_figure(found, title, dark), "theory.depth", file=f"depth-{found.metric}", label="Metric over depth")
         st.caption(
             f"{found.queries:,} queries. Band: 95 % intervals of the mean, a bootstrap over the queries. Dotted: "
-            f"what {decoder.retrieve.spec.title} retrieves, not reranked."
+            f"what {decoder.retrieve.spec.title} retrieves, not reranked. Times are of many queries together."
         )
     with right:
         st.text(_said(found, title))
@@ -164,8 +164,9 @@ def _said(found: ByDepth, title: str) -> str:
             f"Depth {least.depth:,} cannot be told to have less ({least.mean:.4f}), and takes {least.milliseconds:.2f} "
             f"ms a query instead of {best.milliseconds:.2f}."
         )
-    if found.gain is not None:
-        told = {1: "more than", -1: "less than", 0: "neither more nor less than"}[found.gain]
-        parts.append(f"At its best depth reranking can be told to have {told} no reranking.")
+    plain = next((row for row in found.rows if row.depth is None), None)
+    if plain is not None:
+        told = {1: "reranking gains", -1: "reranking costs", 0: "no difference can be told"}[found.gain]
+        parts.append(f"Not reranked it is {plain.mean:.4f}: {told}.")
     parts.append(f"(Paired randomisation test, p < .05 after Holm, {found.queries:,} queries.)")
     return " ".join(parts)

@@ -41,8 +41,8 @@ ENOUGH = Real(
     low=0.0,
     high=1.0,
     comfortable=(0.5, 1.0),
-    symbol="share",
-    name="share",
+    symbol="least_exact_share",
+    name="least_exact_share",
     help="How much of the exact answer an approximate one must have.",
 )
 
