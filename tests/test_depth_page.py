@@ -175,3 +175,22 @@ def test_charts_show_what_they_are_given(demo, dark):
         t.name for t in approximate_figure(two, [r.share for r in two], "share", list(INDEXES.values()), dark).data
     ]
     assert len(names) == len(set(names)) == 4 and any("links 8" in name for name in names)
+
+
+def test_what_was_measured_before_a_stop_is_shown(monkeypatch):
+    whole = engine.rerank_depths
+
+    def stopped(*args, **options):
+        points = whole(*args, **options)
+        yield next(points)
+        yield next(points)
+        raise engine.Cancelled("stopped")
+
+    monkeypatch.setattr(engine, "rerank_depths", stopped)
+    # Parameters of its own, so that no other test's result is remembered.
+    app = theory(DEPTH, **{"theory.depth.rerank.bm25.k1": 1.9})
+    assert "Stopped." in said(app) and len(columns(app, "Reranked")) == 3 and app.get("plotly_chart")
+    monkeypatch.undo()
+    app.button(key="theory.start").click().run()
+    finished(app)
+    assert "Stopped." not in said(app) and len(columns(app, "Reranked")) > 3
