@@ -111,17 +111,16 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
     if len(best) < 2 or not counts:
         return
     first = next(iter(counts))
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    by = left.segmented_control(
-        "By",
-        list(counts),
-        default=first,
-        required=True,
-        key="tradeoff.by",
-        persist_state="session",
-        format_func=KINDS.__getitem__,
-    )
-    with right:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        by = st.segmented_control(
+            "By",
+            list(counts),
+            default=first,
+            required=True,
+            key="tradeoff.by",
+            persist_state="session",
+            format_func=KINDS.__getitem__,
+        )
         metric = _metric(curves, "tradeoff.kinds.metric")
     by = by if by in counts else first
     points = [p.point for p in best]
