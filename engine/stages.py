@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.errors import ParamError
 from engine.params import Param, Real, Whole, checked, params_of, undeclared_fields, values_of
+from engine.parts import Parts
 from engine.solvers.regularization_path import WeightPath
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
@@ -142,6 +143,11 @@ class Scorer(Stage):
     def prepare(self, space: Space) -> None:
         """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""
         return
+
+    def entries(self, space: Space) -> Parts | None:
+        """The vectors that a search for nearest neighbours looks through: a document's score is the largest inner
+        product of its own with the query's. None for scores that are no such thing."""
+        return None
 
     @abstractmethod
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:

@@ -14,7 +14,7 @@ from engine.theory import kept_from, relevant_margins
 from engine.theory.by_length import margin
 from engine.views import against_bound, needed, proof, turned
 
-SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT = VIEWS
+SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT, *_ = VIEWS
 
 
 def theory(view, source=None, **session):

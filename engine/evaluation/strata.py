@@ -68,6 +68,28 @@ def aspect_counts(aspects: Mapping[str, Mapping[str, frozenset[str]]]) -> dict[s
     return {query: len(its) for query, its in aspects.items() if its}
 
 
+KINDS = {
+    "relevant": "relevant documents",
+    "length": "words in a relevant document",
+    "words": "words in the query",
+    "aspects": "aspects",
+}
+"""What queries are grouped by → what is counted, as charts write it."""
+
+
+def kinds(
+    corpus: Corpus, queries: Queries, qrels: Qrels, aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
+) -> dict[str, dict[str, int]]:
+    """Of KINDS those that some of these queries have a number for, each with query → number."""
+    found = {
+        "relevant": relevant_counts(qrels),
+        "length": relevant_lengths(corpus, qrels),
+        "words": word_counts(queries),
+        "aspects": aspect_counts(aspects or {}),
+    }
+    return {kind: counts for kind, counts in found.items() if not counts.keys().isdisjoint(queries.ids)}
+
+
 def stratify(
     points: Iterable[Any],
     metric: str,

@@ -77,6 +77,10 @@ class MaxSim(Scorer):
         key = ("max_sim", None if space.parts else (self.length, self.overlap), self.most)
         return space.derived(key, lambda: whole.first(self.most))
 
+    def entries(self, space: Space) -> Parts:
+        """As `index`."""
+        return self.index(space)
+
     def _embedded(self, space: Space) -> Parts:
         encoder = space.embeddings.encoder
         if encoder is None:
