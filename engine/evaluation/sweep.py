@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, product
 from numbers import Number
 from pathlib import Path
@@ -174,10 +174,10 @@ def _asked(
     vectors = Embeddings(batch.vectors.cpu(), ids, space.embeddings.encoder, batch.texts)
     if not any(METRICS[m].needs == "aspects" for m in names):
         aspects = None
-    texts = digest_of(vectors.texts or ())
-    task = Task(space, vectors, qrels, aspects, names, split, _data(space, vectors, qrels, aspects), texts)
+    task = Task(space, vectors, qrels, aspects, names, split, {}, digest_of(vectors.texts or ()))
     # Whatever cannot be measured says so now.
     _measured(task, _nothing(len(ids), min(ks)), min(ks))
+    task = replace(task, data=_data(space, vectors, qrels, aspects))
     return task, wanted, ks, Store(store) if isinstance(store, str | Path) else store
 
 
