@@ -348,6 +348,8 @@ def smoothed(outcomes: Sequence[float], weight: float = SMOOTHING) -> float | No
 
 
 def _rows(vectors: Any) -> np.ndarray:
+    if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
+        vectors = vectors.copy()  # torch takes no array that must not be written to
     given = vectors.vectors if isinstance(vectors, Embeddings) else real_tensor(vectors, "vectors")
     rows = given.detach().cpu().double().numpy()
     if rows.ndim != 2 or 0 in rows.shape:
