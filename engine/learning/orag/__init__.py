@@ -11,6 +11,7 @@ from engine.learning.orag.carrying import carry
 from engine.learning.orag.compare import Diff, diff
 from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event, Query
+from engine.learning.orag.export import export, upsert
 from engine.learning.orag.feedback import full_information, outcome, right_one, thumb
 from engine.learning.orag.hops import Planner, multi_hop
 from engine.learning.orag.log import Log, load, log, place, save
@@ -51,6 +52,7 @@ __all__ = [
     "change",
     "cosine",
     "diff",
+    "export",
     "feed",
     "full_information",
     "load",
@@ -71,4 +73,5 @@ __all__ = [
     "snapshot",
     "thumb",
     "undo",
+    "upsert",
 ]
