@@ -30,7 +30,9 @@ class Query:
 
     @cached_property
     def digest(self) -> str:
-        return blake2b(self.vector.tobytes(), digest_size=16).hexdigest()
+        """Of vector and words."""
+        words = b"" if self.text is None else b"text:" + self.text.encode("utf-8", "surrogatepass")
+        return blake2b(self.vector.tobytes() + words, digest_size=16).hexdigest()
 
     @cached_property
     def exact(self) -> np.ndarray:
@@ -38,21 +40,22 @@ class Query:
         return self.vector.astype(np.float64)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Query) and (self.text, self.digest) == (other.text, other.digest)
+        return isinstance(other, Query) and self.digest == other.digest
 
     def __hash__(self) -> int:
-        return hash((self.text, self.digest))
+        return hash(self.digest)
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """One piece of feedback.
+    """One piece of feedback; equal by its id.
 
-    round: of the session in which it was given; items: the rows that it moves; coefficients: of the gradient, one an
-    item, so that an item moves by −η · coefficient · query; item: the row that it is about; good: what was said of it;
-    propensity: the chance with which the item was shown, None where it was not drawn; mode: of the session; shown: the
-    rows that the person saw, where known; person: who said it, None for somebody unknown; writer: tells apart writers
-    of one log. Equal by its id.
+    round: of the session in which it was given; items: the rows that it moves, each once; coefficients: of the
+    gradient, one an item, so that an item moves by −η · coefficient · query; item: the row that it is about; good: what
+    was said of it; propensity: the chance with which the item was shown, None where it was not drawn; mode: of the
+    session; shown: the rows that the person saw, where known; person: who said it, None for somebody unknown; writer:
+    tells apart those who write to one log; time: seconds since 1970 at which a log took it; id: by default a digest of
+    all else but the time, so that the same feedback made twice is the same.
     """
 
     round: int
@@ -67,17 +70,25 @@ class Event:
     shown: tuple[int, ...] = ()
     person: str | None = None
     writer: str = ""
+    time: float | None = None
+    id: str = ""
 
-    @cached_property
-    def id(self) -> str:
-        """A digest of everything else: the same feedback given twice has the same."""
-        coefficients = np.asarray(self.coefficients, dtype="<f8").tobytes()
-        items = np.asarray(self.items, dtype="<i8").tobytes()
-        rest = (
-            self.round, self.kind, self.query.text, self.query.digest, self.item, self.good, self.propensity, self.mode,
-            self.shown, self.person, self.writer,
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", self._digest())
+
+    def _digest(self) -> str:
+        items, coefficients = self.items, self.coefficients
+        h = blake2b(digest_size=8)
+        if type(items) is not tuple or type(coefficients) is not tuple:
+            h.update(np.asarray(items, dtype="<i8").tobytes() + np.asarray(coefficients, dtype="<f8").tobytes())
+            items = coefficients = ()
+        said = (
+            self.round, self.kind, self.query.digest, items, coefficients, self.item, self.good, self.propensity,
+            self.mode, self.shown, self.person, self.writer,
         )  # fmt: skip
-        return blake2b(repr(rest).encode("utf-8", "surrogatepass") + items + coefficients, digest_size=8).hexdigest()
+        h.update(repr(said).encode("utf-8", "surrogatepass"))
+        return h.hexdigest()
 
     @property
     def vote(self) -> tuple[Any, ...] | None:

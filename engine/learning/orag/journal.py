@@ -19,16 +19,16 @@ from engine.learning.orag.events import Event
 
 @dataclass(frozen=True)
 class Undone:
-    """Events that no longer count, or (again) count once more. whole: everything was undone at once."""
+    """Events that no longer count, and events that count again. whole: all were undone at once."""
 
-    ids: tuple[str, ...]
-    again: bool = False
+    ids: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
     whole: bool = False
 
     @property
     def id(self) -> str:
         """What it does, as text."""
-        return f"{'again' if self.again else 'undone'} {' '.join(self.ids)}"
+        return f"undone {' '.join(self.ids)} back {' '.join(self.back)}{' whole' * self.whole}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,19 @@ class Changed:
         return f"came {self.came} went {self.went} from {drift}"
 
 
-Record = Event | Undone | Changed
+@dataclass(frozen=True)
+class Marked:
+    """A moment that somebody gave a name."""
+
+    name: str
+
+    @property
+    def id(self) -> str:
+        """What it does, as text."""
+        return f"named {self.name!r}"
+
+
+Record = Event | Undone | Changed | Marked
 
 
 class Journal:
@@ -64,6 +76,7 @@ class Journal:
         self._votes: dict[tuple, list[int]] = {}
         self._touching: dict[int, list[int]] = defaultdict(list)
         self._resets: list[int] = []
+        self._names: list[int] = []
         for record in records:
             self._append(record)
 
@@ -86,13 +99,15 @@ class Journal:
                 for row in record.items if self._by_rows else ():
                     self._touching[row].append(at)
             case Undone():
-                for event in record.ids:
+                for event in (*record.ids, *record.back):
                     self._toggles.setdefault(event, []).append(at)
                 if record.whole:
                     self._resets.append(at)
             case Changed():
                 for row in record.drift:
                     self._touching[row].append(at)
+            case Marked():
+                self._names.append(at)
         # Last: whoever counts the records finds all that belongs to them.
         self.records.append(record)
 
@@ -137,14 +152,18 @@ class Journal:
                 yield record
 
     def moving(self, length: int) -> Iterator[Record]:
-        """What moves any row, in order."""
+        """What moves any row, or takes it away, in order."""
         start = self.reset_before(length)
         for at, record in enumerate(self.records[:length]):
             if isinstance(record, Event):
                 if self.counts(record, length):
                     yield record
-            elif isinstance(record, Changed) and at >= start and record.drift:
-                yield record
+            elif isinstance(record, Changed):
+                yield record if at >= start else Changed(record.came, record.went)
+
+    def names(self, length: int) -> dict[str, int]:
+        """How many records there were when each name was given, the oldest name first; the newest use of it holds."""
+        return {self.records[at].name: at + 1 for at in self._names if at < length}
 
     def reset_before(self, length: int) -> int:
         """After which record the last reset left off; 0 where there was none."""

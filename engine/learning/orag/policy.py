@@ -29,7 +29,7 @@ class Draw:
 
     round: whose draw it is; items: the rows drawn; probabilities: (n,) of all documents at that moment; p: of the
     items; weights: the chance to be among the items, which feedback is divided by (the preset decides which); item: the
-    one shown, as the reranker picked it; sure: with which chance it picks the right one when it is among them.
+    one shown, as the reranker picked it; sure: the chance with which it picks that one of these.
     """
 
     query: Query

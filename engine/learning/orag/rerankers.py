@@ -1,7 +1,8 @@
 """Who picks one of several documents that were drawn (Algorithm 2): any callable, or one of these.
 
 A reranker is called as reranker(session, query, items) with the rows drawn, and returns the row it picks, or that and
-the chance with which it picks the right one when it is among them (1 where it does not say).
+the chance with which it picks it among these (1 where it does not say). The weights are unbiased where that chance is
+right; of a reranker that errs always alike, its accuracy makes them so on average.
 """
 
 from __future__ import annotations
@@ -61,10 +62,9 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         good = [item for item in items if item in right(query)]
         # A stream of its own: the rounds' numbers have been spent on the draw.
         rng = np.random.default_rng([seed, session.round, 1])
-        sure = 1 - noise + noise * max(len(good), 1) / len(items)
-        if not good or rng.random() < noise:
-            return items[int(rng.integers(len(items)))], sure
-        return good[0], sure
+        any_ = noise / len(items) if good else 1 / len(items)
+        found = items[int(rng.integers(len(items)))] if not good or rng.random() < noise else good[0]
+        return found, any_ + (1 - noise if good and found == good[0] else 0.0)
 
     return pick
 

@@ -13,7 +13,7 @@ import torch
 from engine.decoder import QueryLike, query_batch
 from engine.errors import DataError, ParamError
 from engine.learning.orag.events import Event, Query
-from engine.learning.orag.journal import Changed, Journal, Record, Undone
+from engine.learning.orag.journal import Changed, Journal, Marked, Record, Undone
 from engine.learning.orag.origin import Origin
 from engine.learning.orag.presets import Preset, preset_of
 from engine.learning.orag.states import Rows, Whole
@@ -109,6 +109,11 @@ class Session:
     def records(self) -> tuple[Record, ...]:
         """All that happened, oldest first."""
         return tuple(self.journal.records[: self.position])
+
+    @property
+    def snapshots(self) -> dict[str, int]:
+        """Positions by the names they were given, oldest first."""
+        return self.journal.names(self.position)
 
     def event(self, event_id: str) -> Event:
         """Feedback by its id. Raises ParamError where there is none."""
@@ -230,6 +235,8 @@ def feed(session: Session, event: Event) -> Session:
     at = session.position
     if session.journal.position(event.id, at) is not None:
         return session
+    if session.available is not None and not session.available[list(event.items)].all():
+        raise ParamError("event must move documents that are available; one it moves has gone since")
     journal = session.journal.extended(at, (event,))
     state = session.state
     if isinstance(state, Whole):
@@ -252,12 +259,14 @@ def undo(session: Session, event_id: str) -> Session:
 
     Raises ParamError where there is no such event.
     """
-    return _toggled(session, (event_id,), again=False)
+    counts = not session.journal.undone(session.event(event_id).id, session.position)
+    return recorded(session, Undone((event_id,))) if counts else session
 
 
 def redo(session: Session, event_id: str) -> Session:
     """The session with an undone event back in its place. Raises ParamError where there is no such event."""
-    return _toggled(session, (event_id,), again=True)
+    counts = not session.journal.undone(session.event(event_id).id, session.position)
+    return session if counts else recorded(session, Undone(back=(event_id,)))
 
 
 def reset(session: Session) -> Session:
@@ -275,12 +284,48 @@ def replay(session: Session, events: Iterable[Event]) -> Session:
     return recorded(session, *new)
 
 
-def at(session: Session, t: int) -> Session:
-    """The session as it was after its first t records, 0 ≤ t ≤ position. Raises ParamError."""
-    if isinstance(t, bool) or not hasattr(t, "__index__") or not 0 <= t <= session.position:
-        raise ParamError(f"t must be a whole number in [0, {session.position}]; got {t!r}")
+def snapshot(session: Session, name: str) -> Session:
+    """The session with a name for this moment, which `at` and `restore` take; used again, it names the newer one.
+
+    Raises ParamError for a name that is no text.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ParamError(f"name must be some text; got {name!r}")
+    return recorded(session, Marked(name))
+
+
+def at(session: Session, t: int | str) -> Session:
+    """The session as it was after its first t records, 0 ≤ t ≤ position, or at the snapshot of that name.
+
+    Raises ParamError.
+    """
     begin = begun(session.start, session.preset, session.temperature, session.writer)
-    return recorded(replace(begin, journal=session.journal), *session.journal.records[: int(t)])
+    return recorded(replace(begin, journal=session.journal), *session.journal.records[: _position(session, t)])
+
+
+def restore(session: Session, t: int | str) -> Session:
+    """The session with the feedback that counted at t, or at the snapshot of that name, and no other.
+
+    What is left out can be brought back with `redo`. Documents that came or went since stay as they are. Raises
+    ParamError.
+    """
+    then = _position(session, t)
+    ids = [event.id for event in session.history]
+    was = {i for i in ids if session.journal.position(i, then) is not None and not session.journal.undone(i, then)}
+    now = {i for i in ids if not session.journal.undone(i, session.position)}
+    undone, back = (tuple(i for i in ids if i in some) for some in (now - was, was - now))
+    return recorded(session, Undone(undone, back)) if undone or back else session
+
+
+def _position(session: Session, t: int | str) -> int:
+    if isinstance(t, str):
+        if t not in session.snapshots:
+            there = ", ".join(map(repr, session.snapshots)) or "none"
+            raise ParamError(f"snapshot must be one that was taken ({there}); got {t!r}")
+        return session.snapshots[t]
+    if isinstance(t, bool) or not hasattr(t, "__index__") or not 0 <= t <= session.position:
+        raise ParamError(f"t must be a whole number in [0, {session.position}] or the name of a snapshot; got {t!r}")
+    return int(t)
 
 
 def recorded(session: Session, *records: Record) -> Session:
@@ -303,7 +348,9 @@ def recorded(session: Session, *records: Record) -> Session:
 
 def _after(session: Session, journal: Journal, end: int, records: Sequence[Record]) -> Rows | Whole:
     if isinstance(session.state, Whole):
-        return _refolded(session, journal, end)
+        plain = not any(isinstance(r, Undone) or (isinstance(r, Event) and r.vote is not None) for r in records)
+        ahead = [r for r in records if isinstance(r, Event | Changed)]
+        return session.state.folded(session.start, session.preset, ahead) if plain else _refolded(session, journal, end)
     touched: set[int] = set()
     for record in records:
         match record:
@@ -314,7 +361,7 @@ def _after(session: Session, journal: Journal, end: int, records: Sequence[Recor
             case Undone(whole=True):
                 touched.update(journal.rows(end))
             case Undone():
-                for event in record.ids:
+                for event in (*record.ids, *record.back):
                     known = journal.records[journal.position(event, end)]
                     touched.update(_items(journal.rivals(known, end)))
     return session.state.refolded(session.start, session.preset, journal, end, sorted(touched))
@@ -326,8 +373,3 @@ def _refolded(session: Session, journal: Journal, length: int) -> Whole:
 
 def _items(events: Iterable[Event]) -> list[int]:
     return sorted({row for event in events for row in event.items})
-
-
-def _toggled(session: Session, ids: Sequence[str], again: bool) -> Session:
-    wanted = tuple(i for i in ids if session.journal.undone(session.event(i).id, session.position) == again)
-    return recorded(session, Undone(wanted, again=again)) if wanted else session

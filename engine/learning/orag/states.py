@@ -7,7 +7,7 @@ the paper's defaults).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,13 +37,13 @@ class Rows:
 
     def fed(self, origin: Origin, preset: Preset, record: Record) -> Rows:
         """The state after one record more."""
-        changed = self.changed
-        for row in _rows(record):
+        changed, rows = self.changed, _rows(record)
+        for row in rows:
             first, now = origin.row(row), changed.get(row)
             now = first if now is None else now
             new = _after(now, first, row, preset, record)
             changed = changed if new is now else changed.set(row, new)
-        return Rows(changed, self.touched + len(_rows(record)))
+        return Rows(changed, self.touched + len(rows))
 
     def refolded(self, origin: Origin, preset: Preset, journal: Journal, length: int, rows: Iterable[int]) -> Rows:
         """The state with some rows folded again from the journal's first records."""
@@ -72,8 +72,8 @@ class Rows:
         return [row for row, _ in self.changed.items()]
 
 
-def _rows(record: Record) -> tuple[int, ...]:
-    return tuple(record.drift) if isinstance(record, Changed) else tuple(record.items)
+def _rows(record: Record) -> Sequence[int]:
+    return tuple(record.drift) if isinstance(record, Changed) else record.items
 
 
 def _after(now: np.ndarray, first: np.ndarray, row: int, preset: Preset, record: Record) -> np.ndarray:
@@ -89,7 +89,7 @@ def _after(now: np.ndarray, first: np.ndarray, row: int, preset: Preset, record:
 @dataclass(frozen=True, eq=False)
 class Whole:
     """Θ_t as a matrix, (n, d) float64. first, second: AdamW's moments; steps: how many were made; gathered: the sum of
-    the gradients of an unfinished batch, and of which batch."""
+    the gradients of an unfinished batch, and of which batch; away: (n,) bool, the documents not available."""
 
     now: np.ndarray
     first: np.ndarray | None = None
@@ -97,6 +97,7 @@ class Whole:
     steps: int = 0
     gathered: np.ndarray | None = None
     batch: int = -1
+    away: np.ndarray | None = None
 
     @staticmethod
     def of(origin: Origin) -> Whole:
@@ -128,13 +129,15 @@ class _Work:
 
     def __init__(self, start: Whole, origin: Origin, preset: Preset) -> None:
         self.now, self.steps, self.batch = start.now.copy(), start.steps, start.batch
-        self.first, self.second, self.gathered = (
-            None if a is None else a.copy() for a in (start.first, start.second, start.gathered)
+        self.first, self.second, self.gathered, self.away = (
+            None if a is None else a.copy() for a in (start.first, start.second, start.gathered, start.away)
         )
         self.origin, self.preset = origin, preset
 
     def take(self, record: Record) -> None:
         if isinstance(record, Changed):
+            self.away = np.zeros(len(self.now), dtype=bool) if self.away is None else self.away
+            self.away[list(record.came)], self.away[list(record.went)] = False, True
             for row, drift in record.drift.items():
                 self._move(row, drift, 1.0)
         elif self.preset.optimizer == "sgd" and self.preset.batch == 1:
@@ -198,13 +201,15 @@ class _Work:
         a, b = BETAS
         self.first += (1 - a) * (gradient - self.first)
         self.second += (1 - b) * (gradient * gradient - self.second)
-        self.now *= 1 - rate * DECAY
-        size = np.sqrt(self.second / (1 - b**self.steps)) + TINY
-        self.now -= rate / (1 - a**self.steps) * self.first / size
-        held(self.now, self.origin.exact, preset.trust, preset.ball)
+        here = slice(None) if self.away is None else ~self.away
+        size = np.sqrt(self.second[here] / (1 - b**self.steps)) + TINY
+        new = self.now[here] * (1 - rate * DECAY)
+        new -= rate / (1 - a**self.steps) * self.first[here] / size
+        held(new, self.origin.exact[here], preset.trust, preset.ball)
+        self.now[here] = new
 
     def frozen(self) -> Whole:
-        for array in (self.now, self.first, self.second, self.gathered):
+        for array in (self.now, self.first, self.second, self.gathered, self.away):
             if array is not None:
                 array.flags.writeable = False
-        return Whole(self.now, self.first, self.second, self.steps, self.gathered, self.batch)
+        return Whole(self.now, self.first, self.second, self.steps, self.gathered, self.batch, self.away)
