@@ -204,7 +204,8 @@ def changed(start: Origin, now: np.ndarray, probes: Embeddings | None, most: int
 @dataclass(frozen=True)
 class Entry:
     """One piece of feedback, as a log shows it. document: its id; said: in words; status: "counts", "undone" or
-    "replaced"; propensity: the chance with which it was shown, None where it was not drawn."""
+    "replaced"; propensity: the chance with which it was shown, None where it was not drawn; time: when a log took it, in
+    seconds since 1970, None where none did."""
 
     id: str
     round: int
@@ -217,6 +218,7 @@ class Entry:
     propensity: float | None
     person: str | None
     status: str
+    time: float | None
 
 
 SAID = {
@@ -236,7 +238,7 @@ def feedback(session: Session, most: int | None = 200) -> tuple[Entry, ...]:
         Entry(
             event.id, event.round, event.kind, showable(event.query.text or ""), event.item,
             showable(session.space.corpus.ids[event.item]), SAID[event.kind, event.good], event.good, event.propensity,
-            event.person, session.status(event.id),
+            event.person, session.status(event.id), event.time,
         )
         for event in newest
     )  # fmt: skip
