@@ -13,6 +13,7 @@ from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, scorers, setting, weights
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
+from dashboard.feedback import effect, votes
 from dashboard.parts import method_heading
 from dashboard.sharing import session
 from dashboard.state import Loaded
@@ -52,6 +53,7 @@ def show(loaded: Loaded, asked: Asked) -> None:
 
 @st.fragment
 def _compare(loaded: Loaded, asked: Asked) -> None:
+    votes.follow()
     known = methods("selector")
     names = list(known)
     chosen = st.pills(
@@ -78,6 +80,7 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
     answers: dict[str, Answer] = {names[0]: baseline}
     for at in range(0, len(shown), A_ROW):
         answers |= _cards(loaded, asked, shown[at : at + A_ROW], min(A_ROW, len(shown)), baseline)
+    effect.show(loaded, asked, answers, names[0])
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         first = next(iter(VIEWS))
         named = st.segmented_control(
