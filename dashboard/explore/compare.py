@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard.charts import style_of
 from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, scorers, setting, weights
-from dashboard.explore.answers import REPEATS, Answer, answer
+from dashboard.explore.answers import REPEATS, Answer, answer, beside
 from dashboard.explore.question import Asked
 from dashboard.feedback import effect, votes
 from dashboard.parts import method_heading
@@ -80,7 +80,6 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
     answers: dict[str, Answer] = {names[0]: baseline}
     for at in range(0, len(shown), A_ROW):
         answers |= _cards(loaded, asked, shown[at : at + A_ROW], min(A_ROW, len(shown)), baseline)
-    effect.show(loaded, asked, answers, names[0])
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         first = next(iter(VIEWS))
         named = st.segmented_control(
@@ -95,6 +94,9 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         view = VIEWS[named or first]
         if view.options:
             view.options(answers, names[0])
+    if view.show is not ranked.show:  # there it stands below the document that is read
+        shown = {n: answers[n] for n in beside(answers, names[0], ranked.BESIDE)}
+        effect.show(loaded, asked, shown, names[0])
     view.show(loaded, asked, answers, names[0])
     hints = [] if asked.judged else ["Without judgements there is no Recall."]
     if asked.depth is not None and asked.depth < asked.k:

@@ -12,7 +12,7 @@ from dashboard.charts import style_of
 from dashboard.explore import reading, setting
 from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
 from dashboard.explore.question import Asked
-from dashboard.feedback import live, votes
+from dashboard.feedback import effect, live, votes
 from dashboard.jobs import turn
 from dashboard.parts import method_heading
 from dashboard.state import Loaded
@@ -23,7 +23,6 @@ LAYOUT, BESIDE = "ranked.layout", "ranked.beside"
 MOST_ROWS = 24
 NAME_WIDTHS = {1: 420, 2: 250, MOST_BESIDE: 172}
 """Of the column of documents, by the number of sets."""
-VOTES_WIDTH = 2 * votes.COLUMN_WIDTH
 MOST_NAMED = 6
 """A class of a hundred relevant documents is counted, not listed."""
 RELEVANCE = "Inner product with the query"
@@ -61,7 +60,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             with place:
                 _set(loaded, asked, name, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
     with panel:
-        reading.show(loaded, asked, {name: answers[name] for name in shown})
+        seen = {name: answers[name] for name in shown}
+        reading.show(loaded, asked, seen)
+        effect.show(loaded, asked, seen, baseline)
 
 
 def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answer, width: int) -> None:
@@ -77,12 +78,10 @@ def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answ
         st.caption("Nothing was retrieved.")
     else:
         by = RELEVANCE if saw is None else f"By {setting.scorer_of(answer.decoder).spec.title}; blank: not scored"
-        key, width = f"set.{name}", width if compared else width + 78
-        more = None
+        key, more = f"set.{name}", None
         if live.on():
             more = votes.row_columns(loaded, asked, [r.row for r in rows], answer, baseline, key)
-            width -= VOTES_WIDTH
-        event = set_table(key, rows, len(kept), compared, width, by, more)
+        event = set_table(key, rows, len(kept), compared, width if compared else width + 78, by, more)
         _opened(loaded, asked, key, event, rows, name)
     _lacking("Relevant, not returned: ", lacking)
 
@@ -99,17 +98,17 @@ def set_table(
     """A set as a table, and below it what it dropped of the baseline's; returns Streamlit's event.
 
     kept: how many of the rows the set holds; compared: show the changes; width: of the documents' column; by: what
-    made the relevance; more: other columns, and how they are shown.
+    made the relevance; more: columns in place of the nearest document's, and how they are shown.
     """
     lost = len(rows) - kept
     table = {
         "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
+        **(more[0] if more else {}),
         **({"Change": [*(r.mark for r in rows[:kept]), *[DROPPED] * lost]} if compared else {}),
         **_judged(rows),
         "Document": [_named(r) for r in rows],
         "Relevance": [r.relevance for r in rows],
-        "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
-        **(more[0] if more else {}),
+        **({} if more else {"Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost]}),
     }
     return st.dataframe(
         pd.DataFrame(table),

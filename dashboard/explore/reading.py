@@ -56,7 +56,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
         st.caption("Click a row to read the document, and why each decoder has it or not.")
         return
     row = last.row
-    with st.container(border=True, height=HEIGHT, key="reading.panel"):
+    with st.container(border=True, height=HEIGHT, gap="xsmall", key="reading.panel"):
         space = loaded.space
         with turn():
             place = places(space, asked.vector, [row])[0]

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from dashboard.explore import ranked
-from dashboard.explore.answers import ROW_HEIGHT, Answer, answer, beside
+from dashboard.explore.answers import ROW_HEIGHT, Answer, answer
 from dashboard.explore.question import Asked
 from dashboard.feedback import live, votes
 from dashboard.jobs import turn
@@ -26,32 +25,30 @@ WORDS = 60
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
     """A table of what changed against the corpus as it was embedded, the last thing said, and Undo.
 
-    Nothing where this session has live feedback off, or nobody has said anything.
+    answers: those to compare, the baseline's among them. Nothing where this session has live feedback off, or none
+    counts.
     """
     if not live.on():
         return
     try:
-        now = live.session(loaded)
-        last = _last(loaded)
-        count = live.count(loaded)
+        last, count = _last(loaded), live.count(loaded)
     except FrontierError:
         return  # the sidebar says why
-    if not now.history:
+    if not count:
         return
-    names = beside(answers, baseline, ranked.BESIDE)
-    found = _changes(loaded, asked, {name: answers[name] for name in names}, baseline)
+    names = list(answers)
+    found = _changes(loaded, asked, answers, baseline)
     with st.container(border=True, key="feedback.effect"):
-        left, right = st.columns([2, 5], gap="small")
+        left, right = st.columns([2, 5], gap="small", vertical_alignment="center")
         with left, st.container(gap="xsmall"):
-            pieces = f"{count:,} {'piece' if count == 1 else 'pieces'} of feedback"
-            st.text(f"{pieces}, {_counted(found)}")
+            st.text(f"{_counted(count, 'piece')} of feedback")
             if last is not None:
                 st.text(f"Your last: {last.said}, {_short(last.document)}")
                 st.button(
                     "Undo",
                     key="feedback.undo",
                     icon=":material/undo:",
-                    help="As if it had never been said, to the last bit. The Drift page undoes any other.",
+                    help="As if it had never been said, to the last bit.",
                     on_click=votes.take_back,
                     args=(loaded, last.id),
                 )
@@ -59,7 +56,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             if found:
                 _table(found, {name: answers[name].title for name in names})
             else:
-                st.caption("Nothing that this query gets has moved: scores and order are as they were.")
+                st.caption("Nothing that this query gets has moved: scores and order are as embedded.")
 
 
 def _last(loaded: Loaded) -> Entry | None:
@@ -80,10 +77,8 @@ def _changes(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseli
         return before_after(first.space, loaded.space, asked.vector, both)
 
 
-def _counted(found: tuple[BeforeAfter, ...]) -> str:
-    if not found:
-        return "no change here"
-    return f"{len(found)} {'document' if len(found) == 1 else 'documents'} changed here"
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
 def _short(text: str) -> str:
@@ -94,15 +89,11 @@ def _table(found: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
     place = {None: "–"}
     columns = {
         "Document": [one.title or one.id for one in found],
-        "Score then": [one.before for one in found],
-        "Score now": [one.after for one in found],
+        "Score": [f"{one.before:.4f} → {one.after:.4f}" for one in found],
     }
     for name, title in titles.items():
         ranks = [one.ranks[name] for one in found]
         columns[title] = [f"{place.get(a, a)} → {place.get(b, b)}" for a, b in ranks]
-    number = st.column_config.NumberColumn(
-        format="%.4f", width=84, help="Inner product with the query: as embedded, and as feedback has moved it"
-    )
     st.dataframe(
         pd.DataFrame(columns),
         key="feedback.changes",
@@ -111,10 +102,11 @@ def _table(found: tuple[BeforeAfter, ...], titles: Mapping[str, str]) -> None:
         height=ROW_HEIGHT * (min(len(found), MOST_ROWS) + 1) + 2,
         column_config={
             "Document": st.column_config.TextColumn(width=240),
-            "Score then": number,
-            "Score now": number,
+            "Score": st.column_config.TextColumn(
+                width=124, help="Inner product with the query: as embedded → as feedback has moved the document"
+            ),
             **{
-                title: st.column_config.TextColumn(width=96, help="Rank then → now; – for a document that is out")
+                title: st.column_config.TextColumn(width=96, help="Rank as embedded → now; – for one that is out")
                 for title in titles.values()
             },
         },
