@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from bench_dashboard import FLAGS, WAIT, Server, corpus, spread
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
+from bench_dashboard import FLAGS, WAIT, Server, corpus, spread  # noqa: E402
 
 DEMO = "numpy-api"
 SETS = """() => JSON.stringify([...document.querySelectorAll('[data-testid=stDataFrame] table')]
@@ -110,9 +110,9 @@ def main() -> None:
         f"`python tests/bench/bench_feedback.py --n {' '.join(map(str, options.n))} --votes {options.votes}`; "
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load "
         f"{os.getloadavg()[0]:.1f} at the start, headless Chromium without a GPU, one torch thread. Milliseconds: "
-        "median (least to most). Two decoders beside each other. Painted: the click to the second animation frame after a set "
-        "changed. Alone: without a page, the feedback on the disk and folded; the corpus that comes of it, with its "
-        "digest.",
+        "median (least to most). Two decoders beside each other. Painted: the click to the second animation frame "
+        "after a set changed. Alone: without a page, the feedback on the disk and folded; the corpus that comes of it, "
+        "with its digest.",
         "",
         "| corpus | documents | painted | alone: feedback | alone: corpus |",
         "| --- | ---: | ---: | ---: | ---: |",
