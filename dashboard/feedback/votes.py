@@ -36,6 +36,8 @@ COLUMN_WIDTH = 34
 
 def given(loaded: Loaded, asked: Asked) -> dict[tuple[int, str], str]:
     """This person's votes on a question that count: (row, kind) → the event's id. Raises FrontierError."""
+    if not live.count(loaded):
+        return {}
     now, me = live.session(loaded), live.person()
     events = [event for event in now.events if event.person == me]
     if not events:
@@ -111,7 +113,7 @@ def _on_row(
 
 
 def vote(loaded: Loaded, asked: Asked, row: int, kind: str, shown: Sequence[int]) -> None:
-    """Take a vote, or take it back where it was given; from now on this session sees what feedback does.
+    """Take a vote, or take it back where it was given; from now on this session sees what feedback does, or why not.
 
     shown: the list in which the document was seen, () for none.
     """
@@ -130,8 +132,7 @@ def vote(loaded: Loaded, asked: Asked, row: int, kind: str, shown: Sequence[int]
             live.add(loaded, made)
     except FrontierError as error:
         st.session_state[WRONG] = str(error)
-    else:
-        live.turn()
+    live.turn()
     st.session_state[STALE] = True
 
 
