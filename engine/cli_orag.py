@@ -119,6 +119,7 @@ def simulate(
     from engine.data.degrade import shortened
     from engine.decoder import SET_SIZE
     from engine.learning import orag as core
+    from engine.learning.orag.presets import preset_of
     from engine.learning.simulation import Plan
     from engine.learning.simulation import simulate as run
     from engine.learning.streams import Stream
@@ -130,12 +131,14 @@ def simulate(
     size = SET_SIZE.parse(k)
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
+    if (log or target) and (preset_of(preset, overrides).mode != "chosen" or plan.learner != "feedback"):
+        raise click.UsageError("--log and --export need feedback that moves the chosen document: --mode chosen")
     with Meter() as meter, _stopping() as stop:
         how = {"encoder": encoder, "dtype": dtype, "device": device, "progress": meter, "stop": stop}
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         if not dataset.qrels:
             raise click.UsageError(f"{corpus} has no judged queries, and a simulation learns from them")
-        stream_split = split or max(dataset.qrels, key=lambda s: len(dataset.qrels[s]), default="")
+        stream_split = split or max(dataset.qrels, key=lambda s: len(dataset.qrels[s]))
         if missing := [s for s in (stream_split, test) if s is not None and s not in dataset.qrels]:
             raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels)}")
         if words is not None:

@@ -192,7 +192,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folde
         (("simulate", "--split", "nowhere"), "no split 'nowhere'; there are dev, test"),
         (
             ("simulate", *SHORT, "--mode", "full", "--log", "never.jsonl"),
-            "events of a simulation are there for learner",
+            "--log and --export need feedback that moves the chosen document",
         ),
         (("replay", "nowhere.jsonl"), "no such log: 'nowhere.jsonl'"),
         (("undo", "nowhere.jsonl", "--last", "1"), "no such log: 'nowhere.jsonl'"),
