@@ -69,14 +69,14 @@ class Session:
     def vectors(self) -> np.ndarray:
         """(n, d) Θ_t in the precision of Θ₁, float32 as a rule; read-only. Where nothing moved it is Θ₁, bit by bit."""
         moved = self.state.moved()
-        if moved == []:
-            return self.origin
         if moved is None:
             rows = self.state.now.astype(self.origin.dtype)
         else:
             rows = self.origin.copy()
             for row in moved:
                 rows[row] = self.row(row)
+        if rows.tobytes() == self.origin.tobytes():
+            return self.origin
         rows.flags.writeable = False
         return rows
 
