@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from instances import unit
 from orag_kit import gradient, queries_near, random_space, space_of
 
 from engine import orag
@@ -151,6 +152,22 @@ def test_a_thumb_down_lowers_the_score_by_the_rate(preset, falls):
         after = orag.feed(session, orag.thumb(session, query, best, up=False))
         fallen = session.scores(query)[best] - after.scores(query)[best]
         assert math.isclose(fallen, falls, rel_tol=1e-6)
+
+
+def test_a_first_result_falls_after_as_many_thumbs_as_its_lead_takes():
+    """At once where it leads by less than .01; by n thumbs where its lead is below .02 n."""
+    space = random_space(300, 64)
+    session, seen = orag.session(space, temperature=0.1), set()
+    for query in unit(np.random.default_rng(5).standard_normal((60, 64))):
+        session = orag.reset(session)
+        second, first = np.sort(session.scores(query))[-2:]
+        best, needed = int(session.scores(query).argmax()), int((first - second) / 0.02) + 1
+        for _ in range(needed):
+            assert session.scores(query).argmax() == best
+            session = orag.feed(session, orag.thumb(session, query, best, up=False))
+        assert session.scores(query).argmax() != best
+        seen.add(needed)
+    assert seen >= {1, 2, 3}, "some fall at once, some take several"
 
 
 def test_impossible_feedback_is_refused(asked):

@@ -181,7 +181,7 @@ class Session:
             batch = query_batch(self.space, query)
             if len(batch) != 1:
                 raise DataError(f"query must be one question; got {len(batch)}")
-            vector = np.array(batch.vectors[0].cpu())
+            vector = batch.vectors[0].cpu().numpy().copy()
             text = batch.texts[0] if batch.texts else None
         vector.flags.writeable = False
         return Query(vector, text)
