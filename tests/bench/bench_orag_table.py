@@ -255,7 +255,8 @@ def of_regret(one: Judged, given: argparse.Namespace, space: engine.Space, kept:
         notes.append(
             f"{name}: the smallest chance that a right document had was {least:.1g}, for which Corollary 5.2 would "
             f"take η = {rate:.1g}; the best in hindsight is known to within {gap:.2f} nats a round"
-            + (f"; {found[0].regret.doubts[0]}." if found[0].regret.doubts else ".")
+            + "".join(f"; {doubt}" for doubt in found[0].regret.doubts)
+            + "."
         )
     head = "rule | rounds | against the oracle of the same step | against the best in hindsight | Theorem 5.1 allows"
     return table(head, rows) + "\n\n" + "\n".join(notes)
