@@ -3,6 +3,7 @@
 import json
 import threading
 from collections import OrderedDict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -99,15 +100,16 @@ def test_what_another_process_adds_is_seen_and_nothing_is_lost():
     other = orag.log(live.path(loaded), corpus().space)
     assert other.session.round == 1
 
-    def mine():
+    def mine(person):
         for i in range(20):
-            live.add(loaded, thumb(row=i, person="here"))
+            live.add(loaded, thumb(row=i, person=person))
 
     def theirs():
         for i in range(20):
             other.feed(orag.thumb(other.session, vectors()[9], i, person="there"))
 
-    workers = [threading.Thread(target=work) for work in (mine, theirs, mine)]
+    works = [partial(mine, "ana"), theirs, partial(mine, "bob")]
+    workers = [threading.Thread(target=work) for work in works]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -140,7 +142,7 @@ def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
     with pytest.raises(DataError, match=r"another state of this corpus: 1 with another text"):
         live.session(changed)
     said = " ".join(map(str, live.carry(changed)))
-    assert "1 pieces of feedback no longer count" in said and live.count(changed) == 1
+    assert "1 pieces of feedback" in said and live.count(changed) == 1
     assert len(list(live.path(changed).parent.glob("*.jsonl"))) == 2, "the old log stays"
 
 

@@ -31,7 +31,8 @@ GIVEN = ":material/radio_button_checked:"
 OUT = "It is in no list that is shown here: a thumb can still be given."
 WRONG, STALE = "live.wrong", "live.stale"
 """Where a session keeps why the last vote did not count, and that its page shows the documents as they were."""
-COLUMN_WIDTH = 34
+COLUMN_WIDTH, VOTES_WIDTH = 34, 330
+"""In pixels, of a column of thumbs and of the three buttons."""
 
 
 def given(loaded: Loaded, asked: Asked) -> dict[tuple[int, str], str]:
@@ -59,7 +60,7 @@ def buttons(loaded: Loaded, asked: Asked, row: int, answers: Mapping[str, Answer
     live.prepare(loaded)
     shown = _shown(row, answers, source)
     mine = _mine(loaded, asked)
-    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right", key="votes"):
+    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right", width=VOTES_WIDTH, key="votes"):
         for kind, (label, icon, help_) in LABELS.items():
             lacking = kind == RIGHT and not shown
             st.button(
@@ -72,9 +73,13 @@ def buttons(loaded: Loaded, asked: Asked, row: int, answers: Mapping[str, Answer
                 on_click=vote,
                 args=(loaded, asked, row, kind, shown),
             )
-    if wrong := st.session_state.get(WRONG):
+
+
+def wrong() -> None:
+    """Why the last vote was not taken, if it was not."""
+    if why := st.session_state.get(WRONG):
         st.error("This feedback was not taken.", icon=":material/error:")
-        st.text(wrong)
+        st.text(why)
 
 
 def row_columns(
