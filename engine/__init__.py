@@ -34,6 +34,7 @@ _HOME = {
     "optimum": "engine.evaluation.optimum",
     "weight_path": "engine.evaluation.weight_path",
     "convergence": "engine.evaluation.convergence",
+    "orag": "engine.learning",
     "layout": "engine.maps",
     "Layout": "engine.maps",
     "witness": "engine.theory",

@@ -387,4 +387,5 @@ if __name__ == "__main__":
 
     whole()
 else:
-    from engine import cli_evaluation, cli_search  # noqa: F401  (their commands add themselves to the group)
+    # Their commands add themselves to the group.
+    from engine import cli_evaluation, cli_orag, cli_search  # noqa: F401

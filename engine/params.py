@@ -65,25 +65,30 @@ class Real(Declared):
     """A finite real number in [low, high].
 
     comfortable: the part of the range that sliders and grids cover (default: all of it). scale "log": even
-    steps are ratios; a log scale over a range that starts at 0 keeps 0 as a notch of its own.
+    steps are ratios; a log scale over a range that starts at 0 keeps 0 as a notch of its own. unset: makes None legal
+    and says what it means.
     """
 
     low: float
     high: float = math.inf
     comfortable: tuple[float, float] | None = None
     scale: Literal["linear", "log"] = "linear"
+    unset: str | None = None
     type = float
 
     @property
     def domain(self) -> str:
-        return f"a number in [{self.low:g}, {self.high:g}{']' if math.isfinite(self.high) else ')'}"
+        range_ = f"a number in [{self.low:g}, {self.high:g}{']' if math.isfinite(self.high) else ')'}"
+        return range_ + (f" or none ({self.unset})" if self.unset else "")
 
     @property
     def span(self) -> tuple[float, float]:
         """The ends of the comfortable range."""
         return self.comfortable or (self.low, self.high)
 
-    def check(self, value: Any) -> float:
+    def check(self, value: Any) -> float | None:
+        if value is None and self.unset:
+            return None
         if not _is_number(value):
             raise self.refuse(value)
         try:
@@ -94,31 +99,35 @@ class Real(Declared):
             raise self.refuse(value)
         return number
 
-    def parse(self, text: str) -> float:
+    def parse(self, text: str) -> float | None:
+        if text == UNSET and self.unset:
+            return None
         try:
             return self.check(float(text))
         except ValueError:
             raise self.refuse(text) from None
 
-    def text(self, value: float) -> str:
-        return repr(float(value))
+    def text(self, value: float | None) -> str:
+        return UNSET if value is None else repr(float(value))
 
-    def grid(self, points: int) -> tuple[float, ...]:
-        """`points` values from end to end of the comfortable range, each rounded as a person would write it."""
+    def grid(self, points: int) -> tuple[float | None, ...]:
+        """`points` values from end to end of the comfortable range, each rounded as a person would write it; and None
+        where that is legal."""
         low, high = self.span
         if points < 2:
             return (self.default,)
         steps = [i / (points - 1) for i in range(points)]
+        none = [None] if self.unset else []
         if self.scale == "log":
             inner = [_round(low * (high / low) ** s, 3) for s in steps]
             notch = [0.0] if self.low == 0 else []
-            return tuple(dict.fromkeys([*notch, low, *inner[1:-1], high]))
-        return tuple(dict.fromkeys([low, *(_round(low + (high - low) * s, 6) for s in steps[1:-1]), high]))
+            return tuple(dict.fromkeys([*notch, low, *inner[1:-1], high, *none]))
+        return tuple(dict.fromkeys([low, *(_round(low + (high - low) * s, 6) for s in steps[1:-1]), high, *none]))
 
     def outside(self) -> tuple[Any, ...]:
         """Values that must be refused."""
         beyond = [self.low - 1] + ([self.high + 1] if math.isfinite(self.high) else [])
-        return (*beyond, math.nan, math.inf, True, "much")
+        return (*beyond, math.nan, math.inf, True, "much", *([] if self.unset else [None]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

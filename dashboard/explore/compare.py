@@ -13,6 +13,7 @@ from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, scorers, setting, weights
 from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
+from dashboard.feedback import votes
 from dashboard.parts import method_heading
 from dashboard.sharing import session
 from dashboard.state import Loaded
@@ -52,6 +53,7 @@ def show(loaded: Loaded, asked: Asked) -> None:
 
 @st.fragment
 def _compare(loaded: Loaded, asked: Asked) -> None:
+    votes.follow()
     known = methods("selector")
     names = list(known)
     chosen = st.pills(

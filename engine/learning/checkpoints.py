@@ -1,0 +1,140 @@
+"""What a simulation looks at between rounds: every chosen decoder on held-out queries and on the stream's, and drift.
+
+ILAD is measured in the space of the start, which is the honest one, and in the space as it is now: drift inflates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from engine.decoder import Decoder, decode
+from engine.evaluation.metrics import measure
+from engine.evaluation.pairing import names
+from engine.evaluation.points import as_json
+from engine.learning.drift import Drift
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+
+HELD_OUT, STREAM = "held-out", "stream"
+ALL, HEAD, TAIL = "all", "head", "tail"
+MEASURED: dict[str, str] = {
+    "recall": "Recall",
+    "ndcg": "nDCG",
+    "ilad": "ILAD in the space of the start",
+    "ilad_now": "ILAD in the space as it is now",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One decoder on some queries: decoder: as charts write it; label: in full; part: "held-out" or "stream"; group:
+    "all", "head" (some right document is among those most often right) or "tail"; mean: metric → value, NaN where no
+    query has it."""
+
+    decoder: str
+    label: str
+    part: str
+    group: str
+    queries: int
+    mean: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """How things stand after so many rounds."""
+
+    step: int
+    cells: tuple[Cell, ...]
+    drift: Drift
+
+    def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> Cell | None:
+        """One cell; label: a decoder in full or as charts write it, the first one by default."""
+        for cell in self.cells:
+            if label in (None, cell.label, cell.decoder) and (cell.part, cell.group) == (part, group):
+                return cell
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values, NaN as None; `from_json` reads them back."""
+        cells = [vars(cell) | {"mean": {m: _told(v) for m, v in cell.mean.items()}} for cell in self.cells]
+        return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Checkpoint:
+        cells = (
+            Cell(**{**c, "mean": {m: np.nan if v is None else v for m, v in c["mean"].items()}}) for c in found["cells"]
+        )
+        return cls(found["step"], tuple(cells), Drift.from_json(found["drift"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Queries that are measured at every checkpoint. tail: (q,) bool, whether all their right rows are rare ones."""
+
+    name: str
+    queries: Embeddings
+    qrels: Qrels
+    tail: np.ndarray
+
+
+def sampled(queries: Sequence[str], most: int | None, seed: int) -> list[str]:
+    """All of the queries, or a seeded sample of the most that are asked for, in their order."""
+    if most is None or len(queries) <= most:
+        return list(queries)
+    rows = np.sort(np.random.default_rng([seed, len(queries)]).choice(len(queries), most, replace=False))
+    return [queries[row] for row in rows]
+
+
+def cells(parts: Sequence[Part], decoders: Sequence[Decoder], start: Space, now: Space, k: int) -> tuple[Cell, ...]:
+    """Every decoder on every part, decoded in the space as it is now."""
+    found = []
+    for decoder, name in zip(decoders, called(decoders), strict=True):
+        for asked in parts:
+            ranking = decode(decoder, now, asked.queries, k)
+            values = dict(measure(ranking, start, asked.queries, asked.qrels, k, ("recall", "ndcg", "ilad")).values)
+            values["ilad_now"] = measure(ranking, now, asked.queries, None, k, ("ilad",)).values["ilad"]
+            groups = {ALL: np.ones(len(asked.tail), bool), HEAD: ~asked.tail, TAIL: asked.tail}
+            found += [
+                Cell(
+                    name,
+                    decoder.label,
+                    asked.name,
+                    group,
+                    int(own.sum()),
+                    {m: _mean(v[own]) for m, v in values.items()},
+                )
+                for group, own in groups.items()
+            ]
+    return tuple(found)
+
+
+def called(decoders: Sequence[Decoder]) -> list[str]:
+    """Short names of decoders, told apart."""
+    return list(names([_Named(as_json(decoder)) for decoder in decoders]))
+
+
+class _Named(NamedTuple):
+    decoder: Mapping[str, object]
+
+
+def adapted(start: Space, vectors: np.ndarray) -> Space:
+    """The corpus with other vectors, (n, d); the very same space where nothing moved."""
+    own = start.embeddings
+    rows = torch.from_numpy(np.array(vectors))
+    if torch.equal(rows, own.vectors.cpu()):
+        return start
+    return Space(start.corpus, Embeddings(rows, own.ids, own.encoder, own.texts), start.device)
+
+
+def _told(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _mean(values: np.ndarray) -> float:
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")

@@ -1,0 +1,104 @@
+"""Feedback as values: what was asked, what was said about which documents, and how that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal["sampled", "thumb", "right_one", "full"]
+KINDS: tuple[Kind, ...] = ("sampled", "thumb", "right_one", "full")
+VOTES: tuple[Kind, ...] = ("thumb", "right_one")
+"""What a person says once about a query: said again, the newer counts in the older's place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What was asked: its vector, (d,) in the precision of the corpus, and its text where it has one."""
+
+    vector: np.ndarray
+    text: str | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Equal exactly for equal questions: by their words, or their vectors where there are no words."""
+        return f"text:{self.text}" if self.text is not None else f"vector:{self.digest}"
+
+    @cached_property
+    def digest(self) -> str:
+        """Of vector and words."""
+        words = b"" if self.text is None else b"text:" + self.text.encode("utf-8", "surrogatepass")
+        return blake2b(self.vector.tobytes() + words, digest_size=16).hexdigest()
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """(d,) float64."""
+        return self.vector.astype(np.float64)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Query) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """One piece of feedback; equal by its id.
+
+    round: of the session in which it was given; items: the rows that it moves, each once; coefficients: of the
+    gradient, one an item, so that an item moves by −η · coefficient · query; item: the row that it is about; good: what
+    was said of it; propensity: the chance with which the item was shown, None where it was not drawn; mode: of the
+    session; shown: the rows that the person saw, where known; person: who said it, None for somebody unknown; writer:
+    tells apart those who write to one log; time: seconds since 1970 at which a log took it; id: by default a digest of
+    all else but the time, so that the same feedback made twice is the same.
+    """
+
+    round: int
+    kind: Kind
+    query: Query
+    items: Sequence[int]
+    coefficients: Sequence[float]
+    item: int
+    good: bool
+    propensity: float | None = None
+    mode: str = "chosen"
+    shown: tuple[int, ...] = ()
+    person: str | None = None
+    writer: str = ""
+    time: float | None = None
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", self._digest())
+
+    def _digest(self) -> str:
+        items, coefficients = self.items, self.coefficients
+        h = blake2b(digest_size=8)
+        if type(items) is not tuple or type(coefficients) is not tuple:
+            h.update(np.asarray(items, dtype="<i8").tobytes() + np.asarray(coefficients, dtype="<f8").tobytes())
+            items = coefficients = ()
+        said = (
+            self.round, self.kind, self.query.digest, items, coefficients, self.item, self.good, self.propensity,
+            self.mode, self.shown, self.person, self.writer,
+        )  # fmt: skip
+        h.update(repr(said).encode("utf-8", "surrogatepass"))
+        return h.hexdigest()
+
+    @property
+    def vote(self) -> tuple[Any, ...] | None:
+        """What a person says once: the newest event with an equal key counts, alone. None where all count."""
+        if self.person is None or self.kind not in VOTES:
+            return None
+        return (self.query.key, self.item if self.kind == "thumb" else None, self.person)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)

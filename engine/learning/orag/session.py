@@ -1,0 +1,375 @@
+"""Sessions: frozen values, each the fold of feedback over the vectors it began with (Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.decoder import QueryLike, query_batch
+from engine.errors import DataError, ParamError
+from engine.learning.orag.events import Event, Query
+from engine.learning.orag.journal import Changed, Journal, Marked, Record, Undone
+from engine.learning.orag.origin import Origin
+from engine.learning.orag.presets import Preset, preset_of
+from engine.learning.orag.states import Rows, Whole
+from engine.learning.orag.temperature import SAMPLE, by_perplexity
+from engine.space import Space
+from engine.values import Embeddings, digest_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Session:
+    """Documents that learn from feedback; every change gives another session, and this one stays as it is.
+
+    preset: how it learns; temperature: τ; position: how many records it has folded, feedback and what was undone;
+    round: how many of them were feedback; available: (n,) bool, None where all documents are; writer: tells apart
+    those who write to one log.
+    """
+
+    start: Origin
+    preset: Preset
+    temperature: float
+    journal: Journal
+    position: int
+    round: int
+    state: Rows | Whole
+    available: np.ndarray | None = None
+    writer: str = field(default="")
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"<session {self.preset.name}: {len(self)} documents, {self.round} rounds, τ {self.temperature:.4g}>"
+
+    @property
+    def space(self) -> Space:
+        """What it began with."""
+        return self.start.space
+
+    @property
+    def origin(self) -> np.ndarray:
+        """(n, d) Θ₁, read-only."""
+        return self.start.vectors
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """(n, d) float64 Θ_t, read-only."""
+        with self.state.matrix(self.start) as matrix:
+            rows = matrix.copy()
+        rows.flags.writeable = False
+        return rows
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """(n, d) Θ_t in the precision of Θ₁, float32 as a rule; read-only. Where nothing moved it is Θ₁, bit by bit."""
+        moved = self.state.moved()
+        if moved is None:
+            rows = self.state.now.astype(self.origin.dtype)
+        else:
+            rows = self.origin.copy()
+            for row in moved:
+                rows[row] = self.row(row)
+        if rows.tobytes() == self.origin.tobytes():
+            return self.origin
+        rows.flags.writeable = False
+        return rows
+
+    def row(self, item: int) -> np.ndarray:
+        """(d,) float64 of one document; not to be written to."""
+        return self.state.row(self.start, item)
+
+    def embeddings(self) -> Embeddings:
+        """The adapted documents as embeddings like any other, for `engine.Space(corpus, …)`; named by their digest."""
+        return self._embeddings
+
+    @cached_property
+    def _embeddings(self) -> Embeddings:
+        own = self.space.embeddings
+        if self.vectors is self.origin:
+            return own
+        return Embeddings(torch.from_numpy(self.vectors.copy()), own.ids, own.encoder, own.texts)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The feedback that is not undone, oldest first; votes that newer ones replaced are among it."""
+        return tuple(event for event in self.history if not self.journal.undone(event.id, self.position))
+
+    @cached_property
+    def history(self) -> tuple[Event, ...]:
+        """All feedback ever given, undone or not, oldest first."""
+        return tuple(record for record in self.records if isinstance(record, Event))
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All that happened, oldest first."""
+        return tuple(self.journal.records[: self.position])
+
+    @property
+    def snapshots(self) -> dict[str, int]:
+        """Positions by the names they were given, oldest first."""
+        return self.journal.names(self.position)
+
+    def event(self, event_id: str) -> Event:
+        """Feedback by its id. Raises ParamError where there is none."""
+        at = self.journal.position(event_id, self.position)
+        if at is None:
+            raise ParamError(f"event must be one of this session's {self.round}; got {event_id!r}")
+        return self.journal.records[at]
+
+    def status(self, event_id: str) -> str:
+        """ "counts", "undone" or "replaced" (by a newer vote of the same person)."""
+        event = self.event(event_id)
+        if self.journal.undone(event.id, self.position):
+            return "undone"
+        return "replaced" if self.journal.replaced(event, self.position) else "counts"
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that the session is: where it began, how it learns, what happened."""
+        how = repr((self.preset, self.temperature))
+        done = (record.id for record in self.records)
+        return digest_of([self.space.corpus.digest, self.space.embeddings.digest, how, *done])
+
+    def scores(self, query: Any) -> np.ndarray:
+        """(n,) float64 inner products of the documents as they are now with a query."""
+        with self.state.matrix(self.start) as matrix:
+            return matrix @ self.ask_of(query).exact
+
+    def rows_of(self, items: Iterable[int | str]) -> tuple[int, ...]:
+        """Documents, by row or id, as rows. Raises ParamError for one that there is not."""
+        return tuple(self.row_of(item) for item in items)
+
+    def row_of(self, item: int | str) -> int:
+        """A document, by row or id, as its row. Raises ParamError."""
+        if isinstance(item, str):
+            if (row := self.space.corpus.position.get(item)) is None:
+                raise ParamError(f"item must be an id of the corpus or a row; got {item!r}")
+        elif isinstance(item, bool) or not hasattr(item, "__index__") or not 0 <= item < len(self):
+            raise ParamError(f"item must be an id of the corpus or a row in [0, {len(self)}); got {item!r}")
+        else:
+            row = int(item)
+        if self.available is not None and not self.available[row]:
+            raise ParamError(f"item must be available; {self.space.corpus.ids[row]!r} is not")
+        return row
+
+    def ask_of(self, query: Any) -> Query:
+        """A question: text (embedded as the corpus was), a (d,) vector, Embeddings of one row, or a Query.
+
+        Raises DataError, naming what is wrong.
+        """
+        if isinstance(query, Query):
+            if query.vector.shape != (self.start.dimension,):
+                raise DataError(
+                    f"query must have the corpus's dimension {self.start.dimension}; got {query.vector.shape}"
+                )
+            return query
+        if not isinstance(query, str | Embeddings):
+            vector = np.array(query, dtype=self.origin.dtype)
+            if vector.shape != (self.start.dimension,) or not np.isfinite(vector).all():
+                raise DataError(
+                    f"query must be {self.start.dimension} finite numbers, as the corpus's vectors are; got shape "
+                    f"{vector.shape}"
+                )
+            text = None
+        else:
+            batch = query_batch(self.space, query)
+            if len(batch) != 1:
+                raise DataError(f"query must be one question; got {len(batch)}")
+            vector = batch.vectors[0].cpu().numpy().copy()
+            text = batch.texts[0] if batch.texts else None
+        vector.flags.writeable = False
+        return Query(vector, text)
+
+
+def session(
+    space: Space,
+    preset: str | Preset = "default",
+    *,
+    queries: QueryLike | None = None,
+    **overrides: Any,
+) -> Session:
+    """A session over a space in which nothing has happened yet.
+
+    preset: "default", "careful", "paper", or a Preset; overrides: parameters of it, set otherwise; queries: a sample
+    of what will be asked, to set the temperature by (without one, documents stand in for queries).
+    Raises ParamError or DataError, naming argument, range and value.
+    """
+    if not isinstance(space, Space):
+        raise ParamError(f"space must be an engine.Space; got {space!r}")
+    how = preset_of(preset, overrides)
+    start = Origin(space)
+    temperature = how.temperature if how.temperature is not None else _temperature(start, queries, how.perplexity)
+    return begun(start, how, temperature)
+
+
+def begun(start: Origin, preset: Preset, temperature: float, writer: str = "") -> Session:
+    """A session in which nothing has happened, from its parts."""
+    state = (Rows if preset.by_rows else Whole).of(start)
+    return Session(start, preset, temperature, Journal(preset.by_rows), 0, 0, state, None, writer)
+
+
+def _temperature(start: Origin, queries: QueryLike | None, target: float) -> float:
+    rows = np.unique(np.linspace(0, len(start) - 1, SAMPLE).astype(int))
+    if queries is not None:
+        found = query_batch(start.space, queries).vectors.cpu().numpy()
+        asked = found[np.unique(np.linspace(0, len(found) - 1, SAMPLE).astype(int))]
+    elif len(start) == 1:
+        return 1.0
+    else:
+        asked = start.vectors[rows]
+    scores = asked.astype(np.float64) @ start.vectors.astype(np.float64).T
+    if queries is None:
+        # A document is its own best answer, which no question has.
+        scores[np.arange(len(rows)), rows] = -np.inf
+    return by_perplexity(scores, target)
+
+
+def feed(session: Session, event: Event) -> Session:
+    """The session after one piece of feedback; feedback that it knows already, by its id, changes nothing."""
+    at = session.position
+    if session.journal.position(event.id, at) is not None:
+        return session
+    if session.available is not None and not session.available[list(event.items)].all():
+        raise ParamError("event must move documents that are available; one it moves has gone since")
+    journal = session.journal.extended(at, (event,))
+    state = session.state
+    if isinstance(state, Whole):
+        replacing = len(journal.rivals(event, at + 1)) > 1
+        state = (
+            _refolded(session, journal, at + 1) if replacing else state.folded(session.start, session.preset, (event,))
+        )
+    elif len(rivals := journal.rivals(event, at + 1)) > 1:
+        state = state.refolded(session.start, session.preset, journal, at + 1, _items(rivals))
+    else:
+        state = state.fed(session.start, session.preset, event)
+    return Session(
+        session.start, session.preset, session.temperature, journal, at + 1, session.round + 1, state,
+        session.available, session.writer,
+    )  # fmt: skip
+
+
+def undo(session: Session, event_id: str) -> Session:
+    """The session as if an event had not been: the fold without it, bit by bit. What is undone already stays so.
+
+    Raises ParamError where there is no such event.
+    """
+    counts = not session.journal.undone(session.event(event_id).id, session.position)
+    return recorded(session, Undone((event_id,))) if counts else session
+
+
+def redo(session: Session, event_id: str) -> Session:
+    """The session with an undone event back in its place. Raises ParamError where there is no such event."""
+    counts = not session.journal.undone(session.event(event_id).id, session.position)
+    return session if counts else recorded(session, Undone(back=(event_id,)))
+
+
+def reset(session: Session) -> Session:
+    """The session with nothing that happened: Θ₁, bit by bit. Single events can be brought back with `redo`."""
+    return recorded(session, Undone(tuple(event.id for event in session.events), whole=True))
+
+
+def replay(session: Session, events: Iterable[Event]) -> Session:
+    """The session after many pieces of feedback: the same as feeding them one by one, and faster."""
+    known, new = set(), []
+    for event in events:
+        if event.id not in known and session.journal.position(event.id, session.position) is None:
+            known.add(event.id)
+            new.append(event)
+    return recorded(session, *new)
+
+
+def snapshot(session: Session, name: str) -> Session:
+    """The session with a name for this moment, which `at` and `restore` take; used again, it names the newer one.
+
+    Raises ParamError for a name that is no text.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ParamError(f"name must be some text; got {name!r}")
+    return recorded(session, Marked(name))
+
+
+def at(session: Session, t: int | str) -> Session:
+    """The session as it was after its first t records, 0 ≤ t ≤ position, or at the snapshot of that name.
+
+    Raises ParamError.
+    """
+    begin = begun(session.start, session.preset, session.temperature, session.writer)
+    return recorded(replace(begin, journal=session.journal), *session.journal.records[: _position(session, t)])
+
+
+def restore(session: Session, t: int | str) -> Session:
+    """The session with the feedback that counted at t, or at the snapshot of that name, and no other.
+
+    What is left out can be brought back with `redo`. Documents that came or went since stay as they are. Raises
+    ParamError.
+    """
+    then = _position(session, t)
+    ids = [event.id for event in session.history]
+    was = {i for i in ids if session.journal.position(i, then) is not None and not session.journal.undone(i, then)}
+    now = {i for i in ids if not session.journal.undone(i, session.position)}
+    undone, back = (tuple(i for i in ids if i in some) for some in (now - was, was - now))
+    return recorded(session, Undone(undone, back)) if undone or back else session
+
+
+def _position(session: Session, t: int | str) -> int:
+    if isinstance(t, str):
+        if t not in session.snapshots:
+            there = ", ".join(map(repr, session.snapshots)) or "none"
+            raise ParamError(f"snapshot must be one that was taken ({there}); got {t!r}")
+        return session.snapshots[t]
+    if isinstance(t, bool) or not hasattr(t, "__index__") or not 0 <= t <= session.position:
+        raise ParamError(f"t must be a whole number in [0, {session.position}] or the name of a snapshot; got {t!r}")
+    return int(t)
+
+
+def recorded(session: Session, *records: Record) -> Session:
+    """The session after several records at once; each is taken as it stands."""
+    if not records:
+        return session
+    begin, end = session.position, session.position + len(records)
+    shared = session.journal.records[begin:end]
+    same = len(shared) == len(records) and all(a is b for a, b in zip(shared, records, strict=True))
+    journal = session.journal if same else session.journal.extended(begin, records)
+    rounds = sum(isinstance(record, Event) for record in records)
+    available = session.available
+    for record in records:
+        if isinstance(record, Changed):
+            available = np.ones(len(session), dtype=bool) if available is None else available.copy()
+            available[list(record.came)], available[list(record.went)] = True, False
+    after = replace(session, journal=journal, position=end, round=session.round + rounds, available=available)
+    return replace(after, state=_after(session, journal, end, records))
+
+
+def _after(session: Session, journal: Journal, end: int, records: Sequence[Record]) -> Rows | Whole:
+    if isinstance(session.state, Whole):
+        plain = not any(isinstance(r, Undone) or (isinstance(r, Event) and r.vote is not None) for r in records)
+        ahead = [r for r in records if isinstance(r, Event | Changed)]
+        return session.state.folded(session.start, session.preset, ahead) if plain else _refolded(session, journal, end)
+    touched: set[int] = set()
+    for record in records:
+        match record:
+            case Event():
+                touched.update(_items(journal.rivals(record, end)))
+            case Changed():
+                touched.update(record.drift)
+            case Undone(whole=True):
+                touched.update(journal.rows(end))
+            case Undone():
+                for event in (*record.ids, *record.back):
+                    known = journal.records[journal.position(event, end)]
+                    touched.update(_items(journal.rivals(known, end)))
+    return session.state.refolded(session.start, session.preset, journal, end, sorted(touched))
+
+
+def _refolded(session: Session, journal: Journal, length: int) -> Whole:
+    return Whole.of(session.start).folded(session.start, session.preset, journal.moving(length))
+
+
+def _items(events: Iterable[Event]) -> list[int]:
+    return sorted({row for event in events for row in event.items})
