@@ -23,7 +23,7 @@ from engine.views import Card, Relevance, card, relevance
 
 REPEATS, LONG = 3, 0.02
 """A decoder is timed up to so often, as a busy machine only ever adds to a time; not after a run of so many seconds."""
-REMEMBERED = 64
+REMEMBERED, REMEMBERED_CORPORA = 64, 2
 SCORED = 12
 """So many questions' scores are remembered: a slider then moves without scoring anew."""
 SHOWN_AFTER = 0.5
@@ -88,13 +88,14 @@ def answer(loaded: Loaded, asked: Asked, name: str, decoder: Decoder, baseline: 
 
 
 def _memory(loaded: Loaded, name: str) -> OrderedDict[tuple, Any]:
-    """What this session remembers of this corpus; another's vectors are let go."""
+    """What this session remembers of this corpus and of the one before it; the vectors of others are let go."""
+    corpora: OrderedDict[str, OrderedDict[tuple, Any]] = st.session_state.setdefault(name, OrderedDict())
     own = loaded.space.embeddings.digest
-    of, memory = st.session_state.get(name, ("", OrderedDict()))
-    if of != own:
-        memory = OrderedDict()
-        st.session_state[name] = own, memory
-    return memory
+    corpora.setdefault(own, OrderedDict())
+    corpora.move_to_end(own)
+    while len(corpora) > REMEMBERED_CORPORA:
+        corpora.popitem(last=False)
+    return corpora[own]
 
 
 def _read(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
