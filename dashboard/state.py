@@ -51,12 +51,22 @@ class Source:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A corpus ready to be searched; queries: the vectors of its labelled queries, None if they come on demand."""
+    """A corpus ready to be searched.
+
+    queries: the vectors of its labelled queries, None if they come on demand; embedded: the corpus as it was embedded,
+    where feedback has moved the documents of this one.
+    """
 
     source: Source
     dataset: Any
     space: Any
     queries: Any | None
+    embedded: Loaded | None = None
+
+    @property
+    def origin(self) -> Loaded:
+        """The corpus as it was embedded: what links and logs name."""
+        return self.embedded or self
 
     def vectors_of(self, queries: Any) -> Any | None:
         """The Embeddings of some of its labelled queries; None where they come on demand."""
@@ -218,8 +228,9 @@ def variant_names(loaded: Sequence[Loaded]) -> list[str]:
 
 def seen_by(loaded: Loaded) -> str:
     """What names the encoder of a corpus, as a key: two may give documents the same vectors, and queries others."""
-    ref = loaded.space.embeddings.encoder
-    return f"{ref.digest[:16]}.{ref.dtype}" if ref else f"own.{loaded.space.embeddings.digest[:16]}"
+    embeddings = loaded.origin.space.embeddings
+    ref = embeddings.encoder
+    return f"{ref.digest[:16]}.{ref.dtype}" if ref else f"own.{embeddings.digest[:16]}"
 
 
 def forget(chosen: Source, job: Job) -> None:
