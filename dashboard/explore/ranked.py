@@ -80,11 +80,19 @@ def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answ
     _lacking("Relevant, not returned: ", lacking)
 
 
-def set_table(key: str, rows: Sequence[Row], kept: int, compared: bool, width: int, by: str) -> Any:
+def set_table(
+    key: str,
+    rows: Sequence[Row],
+    kept: int,
+    compared: bool,
+    width: int,
+    by: str,
+    more: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
+) -> Any:
     """A set as a table, and below it what it dropped of the baseline's; returns Streamlit's event.
 
     kept: how many of the rows the set holds; compared: show the changes; width: of the documents' column; by: what
-    made the relevance.
+    made the relevance; more: other columns, and how they are shown.
     """
     lost = len(rows) - kept
     table = {
@@ -94,6 +102,7 @@ def set_table(key: str, rows: Sequence[Row], kept: int, compared: bool, width: i
         "Document": [_named(r) for r in rows],
         "Relevance": [r.relevance for r in rows],
         "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
+        **(more[0] if more else {}),
     }
     return st.dataframe(
         pd.DataFrame(table),
@@ -113,6 +122,7 @@ def set_table(key: str, rows: Sequence[Row], kept: int, compared: bool, width: i
             "Nearest": st.column_config.NumberColumn(
                 format="%.3f", width=68, help="Similarity to the most similar document ranked above it"
             ),
+            **(more[1] if more else {}),
         },
     )
 
