@@ -10,7 +10,7 @@ import numpy as np
 from dashboard.charts.map import HEIGHT, range_of
 from dashboard.charts.palette import LAYOUT, PALETTE, escaped
 
-LINE, ENDS = PALETTE[1], PALETTE[4]
+LINE = PALETTE[4]
 
 
 def arrows_figure(
@@ -33,13 +33,14 @@ def arrows_figure(
         "x": [value for begin, end in zip(x0, x1, strict=True) for value in (begin, end, None)],
         "y": [value for begin, end in zip(y0, y1, strict=True) for value in (begin, end, None)],
         "mode": "lines+markers",
-        "line": {"color": LINE.colour(dark), "width": 2},
+        "line": {"color": LINE.colour(dark), "width": 1.5},
         "marker": {
             "symbol": ["circle", "arrow", "circle"] * len(rows),
             "angleref": "previous",
-            "size": [4, 11, 0] * len(rows),
-            "color": [LINE.colour(dark), ENDS.colour(dark), ink] * len(rows),
+            "size": [3, 9, 0] * len(rows),
+            "color": LINE.colour(dark),
             "opacity": 1,
+            "line": {"width": 0},
         },
         "customdata": [row for row in rows for _ in range(3)],
         "hovertext": [text for text in told for _ in range(3)],

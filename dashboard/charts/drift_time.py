@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from engine.views.drift import Line, RegretLines
 
 LINE, ALARM = PALETTE[1], PALETTE[4]
-HEIGHT, QUALITY_HEIGHT = 150, 330
-MARGIN = {"l": 10, "r": 10, "t": 8, "b": 10}
-BELOW = {"showlegend": True, "legend": {"orientation": "h", "y": -0.22, "x": 0}}
+HEIGHT, QUALITY_HEIGHT = 165, 330
+MARGIN = {"l": 10, "r": 10, "t": 26, "b": 10}
+BELOW = {"showlegend": True, "legend": {"orientation": "h", "y": -0.3, "x": 0}}
 
 
 def measure_figure(
@@ -39,7 +39,8 @@ def measure_figure(
         hovertext=[f"after {step:,} {counted}" for step in steps],
         hovertemplate="%{hovertext}<br>%{y:.4f}<extra></extra>",
     )
-    figure.update_yaxes(rangemode="tozero", nticks=4)
+    # What begins at 0 is read from there; of the others the change is what counts.
+    figure.update_yaxes(rangemode="tozero" if values and values[0] == 0 else "normal", nticks=4)
     figure.update_xaxes(nticks=6)
     return plain(figure).update_layout(height=HEIGHT, margin=MARGIN)
 
@@ -63,7 +64,7 @@ def quality_figure(
     )
     figure.update_annotations(font_size=13)
     for column, lines in enumerate(groups.values(), 1):
-        for at, line in enumerate(lines):
+        for line in lines:
             selector, title = named[line.label]
             style = style_of(selector)
             figure.add_scatter(
@@ -73,7 +74,7 @@ def quality_figure(
                 name=escaped(title),
                 legendgroup=line.label,
                 showlegend=column == 1,
-                line={"color": style.colour(dark), "width": 2, "dash": DASHES[0 if len(lines) < 2 else at % 2]},
+                line={"color": style.colour(dark), "width": 2},
                 marker={"symbol": style.symbol, "size": 7},
                 customdata=[str(step) for step in line.steps],
                 hovertext=[f"{escaped(title)}<br>after {step:,} {counted}" for step in line.steps],
@@ -82,7 +83,7 @@ def quality_figure(
                 col=column,
             )
         figure.update_xaxes(title=counted, nticks=6, row=1, col=column)
-    return plain(figure).update_layout(BELOW, height=QUALITY_HEIGHT, margin=MARGIN | {"t": 30})
+    return plain(figure).update_layout(BELOW, height=QUALITY_HEIGHT, margin=MARGIN | {"t": 44})
 
 
 def regret_figure(found: RegretLines, dark: bool) -> Figure:

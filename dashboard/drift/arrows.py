@@ -19,7 +19,7 @@ from engine import maps
 from engine.values import showable
 from engine.views.drift_map import Trajectories, trajectories
 
-WAY, PLAYING = "drift.map.way", "drift.map.playing"
+WAY, LONGER, PLAYING = "drift.map.way", "drift.map.longer", "drift.map.playing"
 PACE = "1s"
 """Between two steps while it plays."""
 MOST = 100
@@ -38,6 +38,13 @@ def show(story: Story, asked: Asked | None) -> None:
             key=WAY,
             persist_state="session",
             label_visibility="collapsed",
+        )
+        st.toggle(
+            "Lengthen the arrows",
+            True,
+            key=LONGER,
+            persist_state="session",
+            help="Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen.",
         )
         if len(story.steps) > 1:
             st.button(
@@ -79,16 +86,18 @@ def _drawn(story: Story, asked: Asked | None, way: str) -> None:
         made = layout_of(story.loaded, way)
         if made is None:
             return
-        found = _paths(story, made[0])
+        found, times = _paths(story, made[0], bool(st.session_state.get(LONGER, True)))
         drawn = _chart(story, asked, made[0], found, step)
-        st.caption(_said(story, made[0], found))
+        st.caption(_said(made[0], found, times))
     with right:
         _read(story.loaded, found, drawn)
 
 
-def _paths(story: Story, layout: maps.Layout) -> Trajectories:
+def _paths(story: Story, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float]:
+    """The arrows, and how many times as long they are."""
     key = ("arrows", story.key, layout.digest)
-    return remembered(key, lambda: trajectories(layout, story.space, States(story), MOST), "drift.paths", 6)
+    found = remembered(key, lambda: trajectories(layout, story.space, States(story), MOST), "drift.paths", 6)
+    return found.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (found, 1.0)
 
 
 def _chart(story: Story, asked: Asked | None, layout: maps.Layout, found: Trajectories, step: int) -> Picked:
@@ -112,13 +121,14 @@ def _query_place(story: Story, asked: Asked, layout: maps.Layout) -> np.ndarray:
     return remembered(key, lambda: maps.place(layout, story.space, asked.vector.unsqueeze(0))[0])
 
 
-def _said(story: Story, layout: maps.Layout, found: Trajectories) -> str:
+def _said(layout: maps.Layout, found: Trajectories, times: float) -> str:
     how = "PCA" if layout.perplexity is None else f"t-SNE, perplexity {layout.perplexity:g}, seed {layout.seed}"
     if not len(found.rows):
         return f"{how}, of the documents at the start. Nothing has moved."
+    longer = f" They are drawn {times:g} times as long as they are." if times > 1 else ""
     return (
         f"{how}, of the documents at the start; it stays as it is. Arrows: the {len(found.rows):,} documents that "
-        "moved most, without what all moved together. Distances between clusters mean little."
+        f"moved most, without what all moved together.{longer} Distances between clusters mean little."
     )
 
 

@@ -18,7 +18,8 @@ from engine.errors import DataError
 from engine.learning.orag.locking import locked
 from engine.values import showable
 
-Ask = Callable[[str, str, str, bool, Callable[[], None]], None]
+Ask = Callable[[str, str, str, bool, Callable[[], None], str | None], None]
+WHY = "Makes it this corpus's feedback: Explore then shows these documents, and each piece can be taken back."
 
 
 def downloads(story: Story) -> None:
@@ -92,7 +93,7 @@ def replace(loaded: Loaded, session: orag.Session, name: str, ask: Ask, then: Ca
         if then is not None:
             then()
 
-    ask(name, "Use these embeddings", question if there else "Begin this corpus's feedback with it?", False, step)
+    ask(name, "Use these embeddings", question if there else "Begin this corpus's feedback with it?", False, step, WHY)
 
 
 def put(loaded: Loaded, session: orag.Session) -> Path | None:

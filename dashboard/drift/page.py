@@ -52,9 +52,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     story = SOURCES[source or first](loaded)
     if story is None:
         return
-    if story.drifts:
-        _standing(story, story.drifts[-1])
-    _use(story)
+    _standing(story)
     _looked_at(story, asked)
 
 
@@ -66,37 +64,36 @@ def _said(loaded: Loaded) -> bool:
         return True
 
 
-def _standing(story: Story, drift: Drift) -> None:
-    """The health light, the hub alarm, and what drift amounts to."""
-    colour, icon = LIGHTS[drift.light]
+def _standing(story: Story) -> None:
+    """The health light, the hub alarm, what drift amounts to, and the way from a simulation to Explore."""
+    drift = story.drifts[-1] if story.drifts else None
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.badge(
-            f"Health: {drift.light}",
-            icon=icon,
-            color=colour,
-            help="By the longest document vector: amber above 1 where no ball holds it, red above 2.",
-        )
-        st.badge(
-            "Hub alarm" if drift.alarm else "No hub alarm",
-            icon=":material/hub:",
-            color="red" if drift.alarm else "gray",
-            help="Whether some documents crowd the answers: the Gini of how often each is there is up by 0.03.",
-        )
-        st.text(f"after {drift.step:,} {story.counted}")
-    st.text(" ".join(conclusions(drift)))
-
-
-def _use(story: Story) -> None:
-    """The way from a simulation to Explore."""
-    if story.live:
-        return
-    if story.session is None:
-        st.caption("It cannot become this corpus's feedback: it moves more than the documents shown.")
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        files.replace(story.loaded, story.session, "use", told.ask, _to_yours)
-        st.caption("Makes its feedback this corpus's log: Explore then shows these documents, and can undo each piece.")
+        if not story.live:
+            st.badge("Simulated", icon=":material/science:", color="violet")
+        if drift is not None:
+            _lights(drift)
+            st.text(f"after {drift.step:,} {story.counted}")
+        if story.session is not None and not story.live:
+            files.replace(story.loaded, story.session, "use", told.ask, _to_yours)
     told.wrong()
+    if drift is not None:
+        st.text(" ".join(filter(None, [story.note, *conclusions(drift)])))
+
+
+def _lights(drift: Drift) -> None:
+    colour, icon = LIGHTS[drift.light]
+    st.badge(
+        f"Health: {drift.light}",
+        icon=icon,
+        color=colour,
+        help="By the longest document vector: amber above 1 where no ball holds it, red above 2.",
+    )
+    st.badge(
+        "Hub alarm" if drift.alarm else "No hub alarm",
+        icon=":material/hub:",
+        color="red" if drift.alarm else "gray",
+        help="Whether some documents crowd the answers: the Gini of how often each is there is up by 0.03.",
+    )
 
 
 def _to_yours() -> None:

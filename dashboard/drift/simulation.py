@@ -61,17 +61,18 @@ def worked(loaded: Loaded) -> Story | None:
     request = example(loaded)
     # Other decoders are no reason to throw an example away that is there.
     last = _outcomes("example").get(_corpus(loaded))
-    st.badge("Simulated", icon=":material/science:", color="violet")
-    st.text(
-        "A worked example, not people's feedback: "
-        + (f"judged queries of {showable(request.learn)}" if request.learn else "documents that ask for themselves")
-        + " come in a seeded order, a document is drawn for each, and the judgements answer. In Explore your own "
-        "thumbs do the same."
+    learn = (last.request if last else request).learn
+    whose = f"judged queries of {showable(learn)}" if learn else "documents that ask for themselves"
+    note = (
+        f"Nobody's feedback: {whose} came in a seeded order, a document was drawn for each, and what is judged right "
+        "answered instead of a person."
     )
     if last is None:
         small = loaded.space.embeddings.vectors.numel() <= BY_ITSELF
         last = _at_work(loaded, "example", request, by_itself=small)
-    return None if last is None else played(last, loaded)
+        if last is None:
+            st.text(note)
+    return None if last is None else played(last, loaded, note)
 
 
 def asked(loaded: Loaded) -> Story | None:

@@ -38,7 +38,7 @@ class Story:
     0 first; counted: what a step counts; vectors: the documents at a step, (n, d); drifts, checkpoints: those that are
     known by now; probes, qrels: queries whose answers are followed, and what is right for them; decoders, k: of the
     checkpoints; session: the feedback, where it can be replayed; found: the simulation, if it is one; start: what drift
-    is measured against, where it is known; marks: what names each moment of a log.
+    is measured against, where it is known; marks: what names each moment of a log; note: what to know of it first.
     """
 
     key: str
@@ -57,6 +57,7 @@ class Story:
     found: Simulated | None = None
     start: Origin | None = None
     marks: Mapping[int, str] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def space(self) -> Space:
@@ -102,7 +103,7 @@ class States(Sequence[tuple[int, np.ndarray]]):
         return step, self._story.vectors(step)
 
 
-def played(outcome: Outcome, loaded: Loaded) -> Story:
+def played(outcome: Outcome, loaded: Loaded, note: str = "") -> Story:
     """A simulation as a story."""
     found, request = outcome.found, outcome.request
     kept = {snapshot.step: snapshot for snapshot in found.snapshots}
@@ -123,6 +124,7 @@ def played(outcome: Outcome, loaded: Loaded) -> Story:
         request.k,
         remembered(("session", outcome.key), found.session) if replayable else None,
         found,
+        note=note,
     )
 
 

@@ -17,7 +17,7 @@ from engine.errors import FrontierError
 from engine.values import Embeddings
 from engine.views.drift import ThenNow, then_and_now
 
-WIDTH = 210
+WIDTH = 176
 """Of the column of documents, with two tables beside each other."""
 
 

@@ -85,10 +85,10 @@ def follow() -> None:
         st.rerun()
 
 
-def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[], Any]) -> None:
-    """A button that asks first."""
+def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[], Any], why: str | None = None) -> None:
+    """A button that asks first; why: its help."""
     if st.session_state.get(CONFIRM) != name:
-        st.button(label, key=f"drift.{name}", disabled=disabled, on_click=_confirm, args=(name,))
+        st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_confirm, args=(name,))
         return
     st.text(question)
     st.button("Yes", key=f"drift.{name}.yes", type="primary", on_click=_yes, args=(step,))

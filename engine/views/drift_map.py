@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,16 @@ class Trajectories:
             "x1": end[there, 0].tolist(),
             "y1": end[there, 1].tolist(),
         }
+
+    def lengthened(self, span: float, share: float = 0.1) -> tuple[Trajectories, float]:
+        """The same with all arrows longer by one round factor, at least 1, and that factor: the longest at the last
+        step then takes up to a share of the map. span: of the map."""
+        far = np.linalg.norm(self.points[-1] - self.points[0], axis=1)
+        room = share * span / far.max() if len(far) and far.max() > 0 else 1.0
+        whole = 10.0 ** np.floor(np.log10(max(1.0, room)))
+        factor = max(times * whole for times in (1, 2, 5) if times * whole <= max(1.0, room))
+        points = self.points[:1] + factor * (self.points - self.points[:1])
+        return replace(self, points=points.astype(np.float32)), float(factor)
 
 
 def trajectories(
