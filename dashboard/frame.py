@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import state
-from dashboard.parts import corpus_chip, wait_for
+from dashboard.parts import wait_for
 
 if TYPE_CHECKING:
     from dashboard.explore.question import Asked
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def begin(asking: bool = True) -> tuple[state.Loaded | None, Asked | None]:
     """The corpus and what is asked of it; None for what is not there yet, and the screen says so itself.
+
+    With live feedback on it is the corpus as feedback has made it.
 
     asking: draw the question's controls.
     """
@@ -25,11 +27,11 @@ def begin(asking: bool = True) -> tuple[state.Loaded | None, Asked | None]:
         return None, None
     # After the corpus is there: these import torch, and the page has painted by then.
     from dashboard.explore import question
+    from dashboard.feedback import switch
     from dashboard.sharing import dialogs, session
 
     session.arrive(loaded)
-    with chip:
-        corpus_chip(loaded)
+    loaded = switch.corpus(loaded, chip)
     asked = None
     with st.sidebar:
         if asking:

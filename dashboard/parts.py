@@ -90,9 +90,9 @@ def show_progress(job: Job) -> None:
     st.progress(share)
 
 
-def corpus_chip(loaded: state.Loaded) -> None:
-    """Name, size, dimension, device and fingerprint of the corpus in use."""
-    space = loaded.space
+def corpus_chip(loaded: state.Loaded, learned: int | None = None) -> None:
+    """Name, size, dimension, device and fingerprint of the corpus in use; learned: from how much feedback."""
+    space = loaded.origin.space
     encoder = space.embeddings.encoder
     with st.container(border=True):
         st.text(space.corpus.name)
@@ -100,6 +100,9 @@ def corpus_chip(loaded: state.Loaded) -> None:
             f"{len(space):,} documents · {space.embeddings.dimension} dimensions · {space.device.type}  \n"
             f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
         )
+        if learned is not None:
+            pieces = f"{learned:,} {'piece' if learned == 1 else 'pieces'} of feedback"
+            st.caption(f"learned from {pieces}  \nΘ_t `{loaded.space.embeddings.digest[:8]}`")
 
 
 def size(count: float) -> str:

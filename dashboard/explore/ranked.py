@@ -12,6 +12,7 @@ from dashboard.charts import style_of
 from dashboard.explore import reading, setting
 from dashboard.explore.answers import MOST_BESIDE, ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
 from dashboard.explore.question import Asked
+from dashboard.feedback import effect, live, votes
 from dashboard.jobs import turn
 from dashboard.parts import method_heading
 from dashboard.state import Loaded
@@ -59,7 +60,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
             with place:
                 _set(loaded, asked, name, answers[name], answers[baseline], NAME_WIDTHS[len(shown)])
     with panel:
-        reading.show(loaded, asked, {name: answers[name] for name in shown})
+        seen = {name: answers[name] for name in shown}
+        reading.show(loaded, asked, seen)
+        effect.show(loaded, asked, seen, baseline)
 
 
 def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answer, width: int) -> None:
@@ -75,8 +78,11 @@ def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, baseline: Answ
         st.caption("Nothing was retrieved.")
     else:
         by = RELEVANCE if saw is None else f"By {setting.scorer_of(answer.decoder).spec.title}; blank: not scored"
-        event = set_table(f"set.{name}", rows, len(kept), compared, width if compared else width + 78, by)
-        _opened(loaded, asked, f"set.{name}", event, rows)
+        key, more = f"set.{name}", None
+        if live.on():
+            more = votes.row_columns(loaded, asked, [r.row for r in rows], answer, baseline, key)
+        event = set_table(key, rows, len(kept), compared, width if compared else width + 78, by, more)
+        _opened(loaded, asked, key, event, rows, name)
     _lacking("Relevant, not returned: ", lacking)
 
 
@@ -92,17 +98,17 @@ def set_table(
     """A set as a table, and below it what it dropped of the baseline's; returns Streamlit's event.
 
     kept: how many of the rows the set holds; compared: show the changes; width: of the documents' column; by: what
-    made the relevance; more: other columns, and how they are shown.
+    made the relevance; more: columns in place of the nearest document's, and how they are shown.
     """
     lost = len(rows) - kept
     table = {
         "#": [*(r.rank for r in rows[:kept]), *[None] * lost],
+        **(more[0] if more else {}),
         **({"Change": [*(r.mark for r in rows[:kept]), *[DROPPED] * lost]} if compared else {}),
         **_judged(rows),
         "Document": [_named(r) for r in rows],
         "Relevance": [r.relevance for r in rows],
-        "Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost],
-        **(more[0] if more else {}),
+        **({} if more else {"Nearest": [*(r.similarity for r in rows[:kept]), *[None] * lost]}),
     }
     return st.dataframe(
         pd.DataFrame(table),
@@ -188,10 +194,10 @@ def _judged(rows: Sequence[Row | Merged]) -> dict[str, list[str]]:
     return {"✓": ["✓" if r.relevant else "" for r in rows]}
 
 
-def _opened(loaded: Loaded, asked: Asked, key: str, event: Any, rows: Sequence[Row | Merged]) -> None:
+def _opened(loaded: Loaded, asked: Asked, key: str, event: Any, rows: Sequence[Row | Merged], source: str = "") -> None:
     at = clicked(key, event, len(rows))
     if at is not None:
-        reading.read(loaded, asked, rows[at].row)
+        reading.read(loaded, asked, rows[at].row, source)
 
 
 def _lacking(before: str, documents: Sequence[tuple[str, int | None]]) -> None:

@@ -11,12 +11,13 @@ import streamlit as st
 from dashboard.explore import setting
 from dashboard.explore.answers import ROW_HEIGHT, Answer
 from dashboard.explore.question import Asked
+from dashboard.feedback import votes
 from dashboard.jobs import turn
 from dashboard.state import Loaded
 from engine.values import showable
 from engine.views import Why, places, reasons, why
 
-HEIGHT = 170
+HEIGHT = 214
 """Of the panel: as high for every document, so that nothing below jumps from click to click."""
 TEXT_HEIGHT, TABLE_HEIGHT, HEAD_HEIGHT = 64, 136, 38
 MOST_READ = 20_000
@@ -26,33 +27,36 @@ KEY = "reading"
 
 @dataclass(frozen=True)
 class Opened:
-    """The document being read: of which corpus, for which query, at which row."""
+    """The document being read: of which corpus, for which query, at which row, from which decoder's set ("": of none in
+    particular)."""
 
     corpus: str
     query: str
     row: int
+    source: str = ""
 
 
-def read(loaded: Loaded, asked: Asked, row: int) -> None:
-    """Open a document of the corpus."""
-    st.session_state[KEY] = Opened(loaded.space.corpus.digest, asked.text, row)
+def read(loaded: Loaded, asked: Asked, row: int, source: str = "") -> None:
+    """Open a document of the corpus; source: the decoder in whose set it was found."""
+    st.session_state[KEY] = Opened(loaded.space.corpus.digest, asked.text, row, source)
 
 
-def opened(loaded: Loaded, asked: Asked) -> int | None:
+def opened(loaded: Loaded, asked: Asked) -> Opened | None:
     """The document that was opened last for this question, None before one was."""
     last: Opened | None = st.session_state.get(KEY)
     if last is not None and (last.corpus, last.query) == (loaded.space.corpus.digest, asked.text):
-        return last.row
+        return last
     return None
 
 
 def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
     """The panel for the document that was opened last; a line before one was, so that the sets stand high."""
-    row = opened(loaded, asked)
-    if row is None:
+    last = opened(loaded, asked)
+    if last is None:
         st.caption("Click a row to read the document, and why each decoder has it or not.")
         return
-    with st.container(border=True, height=HEIGHT, key="reading.panel"):
+    row = last.row
+    with st.container(border=True, height=HEIGHT, gap="xsmall", key="reading.panel"):
         space = loaded.space
         with turn():
             place = places(space, asked.vector, [row])[0]
@@ -60,10 +64,14 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
                 name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place, answer.relevance)
                 for name, answer in answers.items()
             }
+        named, asking = st.columns([3, 2], gap="small", vertical_alignment="center")
+        with named:
+            heading(loaded, row)
+        with asking:
+            votes.buttons(loaded, asked, row, answers, last.source)
         left, right = st.columns([2, 3], gap="small")
         with left, st.container(gap="xxsmall"):
             one = next(iter(found.values()))
-            heading(loaded, row)
             judged = asked.qrels.relevant(asked.id) if asked.judged else None
             several = any(answer.relevance is not None for answer in answers.values())
             what = f"relevance by {setting.first_scorer().spec.title}" if several else "relevance"

@@ -18,6 +18,7 @@ import streamlit as st
 
 import engine
 from dashboard import state
+from dashboard.jobs import Job
 from dashboard.state import Loaded
 from engine import orag
 from engine.errors import FrontierError
@@ -40,6 +41,7 @@ Made = orag.Event | Callable[[orag.Session], orag.Event]
 _LOCK = threading.RLock()
 _LOGS: OrderedDict[str, orag.Log] = OrderedDict()
 _BLANK: OrderedDict[str, orag.Session] = OrderedDict()
+_PREPARED: set[str] = set()
 _ADAPTED: OrderedDict[tuple[str, str], Loaded] = OrderedDict()
 
 
@@ -84,6 +86,26 @@ def session(loaded: Loaded) -> orag.Session:
     return _blank(loaded) if log is None else log.refresh()
 
 
+def count(loaded: Loaded) -> int:
+    """How many pieces of feedback count; raises FrontierError as `session`."""
+    log = _opened(loaded)
+    if log is None:
+        return 0
+    now = log.refresh()
+    return sum(now.status(event.id) == "counts" for event in now.events)
+
+
+def prepare(loaded: Loaded) -> None:
+    """Beside the page, make ready what the first piece of feedback needs."""
+    first = origin(loaded)
+    key = first.space.embeddings.digest
+    with _LOCK:
+        if key in _BLANK or key in _PREPARED or path(first).is_file():
+            return
+        _PREPARED.add(key)
+    Job("prepare for feedback", lambda job: _blank(first))
+
+
 def notices(loaded: Loaded) -> tuple[Notice, ...]:
     """What had to be said when the log was opened or read."""
     log = _opened(loaded)
@@ -96,7 +118,10 @@ def adapted(loaded: Loaded) -> Loaded:
     It is a corpus like any other, known by the digest of its own embeddings. Raises FrontierError as `session`.
     """
     first = origin(loaded)
-    now = session(first)
+    log = _opened(first)
+    if log is None:
+        return first
+    now = log.refresh()
     own = first.space.embeddings
     key = (own.digest, now.embeddings().digest)
     if key[0] == key[1]:
@@ -236,8 +261,11 @@ def _blank(loaded: Loaded) -> orag.Session:
     """The session of a corpus on which nobody has said anything."""
     key = origin(loaded).space.embeddings.digest
     with _LOCK:
-        if key not in _BLANK or _BLANK[key].space is not origin(loaded).space:
-            _BLANK[key] = _fresh(loaded, PRESET)
+        if key in _BLANK and _BLANK[key].space is origin(loaded).space:
+            return _used(_BLANK, key, state.MOST_LOADED)
+    found = _fresh(loaded, PRESET)  # not under the lock: others' pages need not wait
+    with _LOCK:
+        _BLANK[key] = found
         return _used(_BLANK, key, state.MOST_LOADED)
 
 

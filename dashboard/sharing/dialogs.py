@@ -51,9 +51,11 @@ def share(loaded: Loaded) -> None:
     st.code(address, language=None, wrap_lines=True)
     st.text(
         f"It opens this page with the same query, k, pool, and {_counted(len(shown.decoders), 'decoder')} with all "
-        f"parameters, on {loaded.space.corpus.name}, fingerprint {loaded.space.embeddings.digest[:8]}. If the corpus "
-        "has changed by then, it says so."
+        f"parameters, on {loaded.space.corpus.name}, fingerprint {loaded.origin.space.embeddings.digest[:8]}. If "
+        "the corpus has changed by then, it says so."
     )
+    if loaded is not loaded.origin:
+        st.text("It shows the documents as they were embedded: what feedback did to them is not in a link.")
     st.text("It holds the query's words or id, and no documents. It works for whoever can reach this server.")
 
 
@@ -197,7 +199,8 @@ def _taken(name: str, loaded: Loaded, asked: Asked) -> Snapshot:
         corpus=showable(space.corpus.name),
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
-        encoder="own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}",
+        encoder=("own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}")
+        + (", moved by feedback" if loaded is not loaded.origin else ""),
         query=asked.text,
         answers={seen.name: _answer(seen) for seen in look(loaded, asked, setting.decoders())},
     )

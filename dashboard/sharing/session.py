@@ -24,7 +24,7 @@ def current(loaded: Loaded) -> State:
     return State(
         source=loaded.source,
         digest=loaded.space.corpus.digest[:SHOWN],
-        vectors=loaded.space.embeddings.digest[:SHOWN],
+        vectors=loaded.origin.space.embeddings.digest[:SHOWN],
         way=way,
         split=split,
         asked=asked,

@@ -1,5 +1,6 @@
 """What each chart and table shows, as plain columns; no chart library, and no method named."""
 
+from engine.views.before_after import BeforeAfter, before_after
 from engine.views.decision import Dual, Why, places, reasons, why
 from engine.views.methods import method_columns, method_table
 from engine.views.redundancy import Redundancy, redundancy, similarities
@@ -37,6 +38,7 @@ __all__ = [
     "NEW",
     "NOWHERE",
     "SAME",
+    "BeforeAfter",
     "Bounded",
     "Card",
     "Dual",
@@ -51,6 +53,7 @@ __all__ = [
     "WeightLine",
     "Why",
     "against_bound",
+    "before_after",
     "card",
     "diff",
     "merged",

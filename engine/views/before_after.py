@@ -1,0 +1,59 @@
+"""One query's documents before and after feedback moved them: scores, and ranks by every decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from engine.space import Space
+from engine.values import Ranking, showable
+from engine.views.decision import kept, relevances
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """A document that was or is in some set. before, after: its inner product with the query; ranks: by decoder, its
+    rank then and now, from 1, None where it is out."""
+
+    row: int
+    id: str
+    title: str
+    before: float
+    after: float
+    ranks: Mapping[str, tuple[int | None, int | None]]
+
+    @property
+    def moved(self) -> bool:
+        """Whether score or rank differ."""
+        return self.before != self.after or any(then != now for then, now in self.ranks.values())
+
+
+def before_after(
+    then: Space, now: Space, query: Tensor, rankings: Mapping[str, tuple[Ranking, Ranking]]
+) -> tuple[BeforeAfter, ...]:
+    """The documents of any set whose score or rank differs between two spaces of one corpus.
+
+    query: (d,) its vector; rankings: by decoder, what it answered this query alone then, and now. Those whose scores
+    changed most come first, then by the first decoder's ranks.
+    """
+    places = {
+        name: tuple({row: at for at, row in enumerate(kept(r), 1)} for r in two) for name, two in rankings.items()
+    }
+    rows = list(dict.fromkeys(row for two in places.values() for ranks in reversed(two) for row in ranks))
+    if not rows:
+        return ()
+    before, after = relevances(then, query, rows), relevances(now, query, rows)
+    found = [
+        BeforeAfter(
+            row,
+            showable(then.corpus.ids[row]),
+            showable(then.corpus.titles[row]),
+            old,
+            new,
+            {name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
+        )
+        for row, old, new in zip(rows, before, after, strict=True)
+    ]
+    return tuple(sorted((one for one in found if one.moved), key=lambda one: -abs(one.after - one.before)))
