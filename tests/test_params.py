@@ -34,6 +34,17 @@ def test_real_takes_numbers_in_range_and_nothing_else(value):
             WEIGHT.check(value)
 
 
+def test_a_number_may_be_left_unset_where_that_means_something():
+    bound = Real(name="cap", default=0.1, low=0, comfortable=(0, 0.2), unset="no bound", symbol="cap", help="h")
+    assert bound.check(None) is None and bound.parse(bound.text(None)) is None and bound.text(0.5) == "0.5"
+    assert bound.grid(3) == (0.0, 0.1, 0.2, None) and None not in bound.outside()
+    with pytest.raises(ParamError, match=r"cap must be a number in \[0, inf\) or none \(no bound\); got -1"):
+        bound.check(-1)
+    with pytest.raises(ParamError, match="weight"):
+        WEIGHT.check(None)
+    assert None in WEIGHT.outside() and None not in WEIGHT.grid(3)
+
+
 @given(st.text(max_size=8))
 def test_nothing_but_a_number_parses_as_one(text):
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from dashboard.drift import form
@@ -17,7 +15,7 @@ from engine.errors import FrontierError
 from engine.values import Embeddings
 from engine.views.drift import ThenNow, then_and_now
 
-WIDTH = 176
+WIDTH = 244
 """Of the column of documents, with two tables beside each other."""
 
 
@@ -75,14 +73,5 @@ def _table(key: str, found: ThenNow, compared: bool) -> None:
     if not rows:
         st.caption("Nothing was retrieved.")
         return
-    more: tuple[dict[str, Any], dict[str, Any]] | None = None
-    if compared:
-        more = (
-            {"Then": [found.before.get(row.row) for row in rows]},
-            {
-                "Then": st.column_config.NumberColumn(
-                    format="%.3f", width=68, help="Inner product with the query at the start"
-                )
-            },
-        )
-    ranked.set_table(key, rows, len(found.rows), compared, WIDTH if compared else WIDTH + 146, ranked.RELEVANCE, more)
+    width = WIDTH if compared else WIDTH + 78
+    ranked.set_table(key, rows, len(found.rows), compared, width, ranked.RELEVANCE)

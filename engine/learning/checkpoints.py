@@ -21,7 +21,7 @@ from engine.space import Space
 from engine.values import Embeddings, Qrels
 
 HELD_OUT, STREAM = "held-out", "stream"
-ALL, FREQUENT, RARE = "all", "head", "tail"
+ALL, HEAD, TAIL = "all", "head", "tail"
 MEASURED: dict[str, str] = {
     "recall": "Recall",
     "ndcg": "nDCG",
@@ -98,7 +98,7 @@ def cells(parts: Sequence[Part], decoders: Sequence[Decoder], start: Space, now:
             ranking = decode(decoder, now, asked.queries, k)
             values = dict(measure(ranking, start, asked.queries, asked.qrels, k, ("recall", "ndcg", "ilad")).values)
             values["ilad_now"] = measure(ranking, now, asked.queries, None, k, ("ilad",)).values["ilad"]
-            groups = {ALL: np.ones(len(asked.tail), bool), FREQUENT: ~asked.tail, RARE: asked.tail}
+            groups = {ALL: np.ones(len(asked.tail), bool), HEAD: ~asked.tail, TAIL: asked.tail}
             found += [
                 Cell(
                     name,
@@ -125,7 +125,7 @@ class _Named(NamedTuple):
 def adapted(start: Space, vectors: np.ndarray) -> Space:
     """The corpus with other vectors, (n, d); the very same space where nothing moved."""
     own = start.embeddings
-    rows = torch.from_numpy(np.ascontiguousarray(vectors))
+    rows = torch.from_numpy(np.array(vectors))
     if torch.equal(rows, own.vectors.cpu()):
         return start
     return Space(start.corpus, Embeddings(rows, own.ids, own.encoder, own.texts), start.device)

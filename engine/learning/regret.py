@@ -148,15 +148,24 @@ def bounds(
 
 
 def doubts(
-    right: Sequence[np.ndarray], *, optimizer: str, schedule: str, batch: int, cap: float | None, honest: bool
+    right: Sequence[np.ndarray],
+    *,
+    optimizer: str,
+    schedule: str,
+    batch: int,
+    cap: float | None,
+    honest: bool,
+    left: bool,
 ) -> tuple[str, ...]:
-    """Why the theorem's curve does not bind a run, in words; none where it does."""
+    """Why the theorem's curve does not bind a run, in words; none where it does. left: whether the best in hindsight
+    lies outside the trust region (the ball holds it always: a step back into either never leads away from it)."""
     said = (
         (
             any(len(rows) != 1 for rows in right),
             "some queries have several right documents, and the theorem is for one",
         ),
         (not honest, "some feedback is wrong"),
+        (left, "the best in hindsight lies outside the trust region"),
         (cap is not None, "steps are capped, which the theorem's rule does not do"),
         (schedule != "constant", "the rate falls, and the theorem is for a constant one"),
         (optimizer != "sgd", "steps are scaled by AdamW, and the theorem is for plain ones"),

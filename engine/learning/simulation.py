@@ -34,8 +34,8 @@ from engine.stages import make
 from engine.values import Embeddings, Qrels
 
 SIMULATING = "simulating"
-BLOCK = 32
-"""So many rounds between two looks at `stop`."""
+BLOCK, LARGE = 32, 50_000
+"""Between two words on progress: so many rounds, or one where there are more documents than that."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,14 @@ class Simulated:
         right = [self.right[q] for q in seen]
         honest = self.stream.flips == self.stream.adversary == self.stream.popularity == 0
         cap = how.cap if self.plan.learner == "feedback" else None
-        said = doubts(right, optimizer=how.optimizer, schedule=how.schedule, batch=how.batch, cap=cap, honest=honest)
+        moved = ((self.hindsight.vectors - self.begun.start.exact) ** 2).sum(1)
+        left = how.trust is not None and bool(np.sqrt(moved.max()) > how.trust)
+        said = doubts(
+            right, optimizer=how.optimizer, schedule=how.schedule, batch=how.batch, cap=cap, honest=honest, left=left
+        )
         promised = None
         if how.rate > 0 and all(len(rows) == 1 for rows in right):
-            far = float(((self.hindsight.vectors - self.begun.start.exact) ** 2).sum())
+            far = float(moved.sum())
             squares = np.array([self.queries[q].exact @ self.queries[q].exact for q in seen])[at]
             whole = how.mode == "full"
             promised = bounds(far, trail.chance, squares, how.rate, self.begun.temperature, whole)
@@ -193,8 +197,8 @@ def simulate(
     queries: all that the judgements name; qrels: the stream's; held_out: judgements of queries that are only measured,
     by default a seeded share of the stream's; decoders: which are measured, by default the most relevant documents;
     k: at which; preset, overrides: as `orag.session` takes them; file: kept up to date, so that a simulation that was
-    stopped goes on from its last checkpoint or stop. progress(done, total, label) and stop: every few rounds; seen:
-    called with every checkpoint, those of the file first. Raises ParamError, DataError, Cancelled.
+    stopped goes on from there. progress(done, total, label): every few rounds; stop: every round; seen: called with
+    every checkpoint, those of the file first. Raises ParamError, DataError, Cancelled.
     """
     k = SET_SIZE.check(k)
     decoders = tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),)
@@ -214,9 +218,9 @@ def simulate(
     for checkpoint in history.checkpoints if seen is not None else ():
         seen(checkpoint)
     for t in range(done, length + 1):
-        if progress is not None and (t % BLOCK == 0 or t == length):
+        if progress is not None and (t % BLOCK == 0 or t == length or len(space) > LARGE):
             progress(t, length, SIMULATING)
-        if t % BLOCK == 0 and stop is not None and stop.is_set():
+        if stop is not None and stop.is_set():
             kept.save(t, history, run.arrays())
             raise Cancelled(f"the simulation was stopped after {t:,} of {length:,} rounds{kept.told}")
         if t in steps and t not in history.steps:

@@ -204,8 +204,8 @@ def changed(start: Origin, now: np.ndarray, probes: Embeddings | None, most: int
 @dataclass(frozen=True)
 class Entry:
     """One piece of feedback, as a log shows it. document: its id; said: in words; status: "counts", "undone" or
-    "replaced"; propensity: the chance with which it was shown, None where it was not drawn; time: when a log took it, in
-    seconds since 1970, None where none did."""
+    "replaced"; propensity: the chance with which it was shown, None where it was not drawn; time: when a log took it,
+    in seconds since 1970, None where none did."""
 
     id: str
     round: int

@@ -43,10 +43,10 @@ def carried(beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], s
     session = recorded(begin(beginning, space), *kept)
     session = _greeted(session, (*found.other, *found.new))
     said = (
-        ("documents have another text: feedback about them no longer counts", found.other),
-        ("documents are gone, and feedback about them with them", found.gone),
-        ("documents are new", found.new),
-        ("pieces of feedback no longer count", lost),
+        ("documents with another text, about which feedback no longer counts", found.other),
+        ("documents that are gone, and feedback about them with them", found.gone),
+        ("documents that are new", found.new),
+        ("pieces of feedback that no longer count", lost),
     )
     return session, tuple(Notice(what, len(ids), tuple(ids[:5])) for what, ids in said if ids)
 

@@ -24,6 +24,8 @@ def outcome(session: Session, draw: Draw, y: bool | int, *, relevant: int = 1, p
         raise ParamError(f"y must be 0 or 1; got {y!r}")
     if isinstance(relevant, bool) or not hasattr(relevant, "__index__") or relevant < 1:
         raise ParamError(f"relevant must be a whole number in [1, ∞); got {relevant!r}")
+    if session.available is not None:
+        session.row_of(draw.item)
     pull = (1.0 / (draw.propensity * relevant)) if y else 0.0
     items: Sequence[int]
     coefficients: Sequence[float]

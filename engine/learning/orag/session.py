@@ -69,14 +69,14 @@ class Session:
     def vectors(self) -> np.ndarray:
         """(n, d) Θ_t in the precision of Θ₁, float32 as a rule; read-only. Where nothing moved it is Θ₁, bit by bit."""
         moved = self.state.moved()
-        if moved == []:
-            return self.origin
         if moved is None:
             rows = self.state.now.astype(self.origin.dtype)
         else:
             rows = self.origin.copy()
             for row in moved:
                 rows[row] = self.row(row)
+        if rows.tobytes() == self.origin.tobytes():
+            return self.origin
         rows.flags.writeable = False
         return rows
 
@@ -181,7 +181,7 @@ class Session:
             batch = query_batch(self.space, query)
             if len(batch) != 1:
                 raise DataError(f"query must be one question; got {len(batch)}")
-            vector = np.array(batch.vectors[0].cpu())
+            vector = batch.vectors[0].cpu().numpy().copy()
             text = batch.texts[0] if batch.texts else None
         vector.flags.writeable = False
         return Query(vector, text)

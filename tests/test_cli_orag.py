@@ -1,0 +1,214 @@
+"""frontier orag: simulate, replay, undo and report, on a few documents of the demo corpus."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT
+
+import engine
+from engine import orag
+from engine.cli import main
+from engine.learning.simulation import Plan
+from engine.learning.streams import Stream
+from engine.params import params_of
+
+SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "none")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory):
+    """A BEIR folder: 50 queries of each split, and the documents that are relevant to one of them."""
+    whole, here = engine.load_dataset("numpy-api"), tmp_path_factory.mktemp("few")
+    chosen = {split: list(whole.qrels[split].grades)[:50] for split in ("dev", "test")}
+    kept = {doc for split, ids in chosen.items() for q in ids for doc in whole.qrels[split].grades[q]}
+    corpus, queries = whole.corpus, whole.queries
+    rows = [
+        {"_id": doc, "title": title, "text": text}
+        for doc, title, text in zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+        if doc in kept
+    ]
+    asked = [{"_id": q, "text": queries.texts[queries.position[q]]} for ids in chosen.values() for q in ids]
+    for name, lines in (("corpus", rows), ("queries", asked)):
+        (here / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (here / "qrels").mkdir()
+    for split, ids in chosen.items():
+        pairs = [f"{q}\t{doc}\t{grade}\n" for q in ids for doc, grade in whole.qrels[split].grades[q].items()]
+        (here / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(pairs), encoding="utf-8")
+    run.corpus = str(here)
+    return str(here)
+
+
+def run(*args, fails=False):
+    where = () if "--corpus" in args or args[-1] == "--help" else ("--corpus", run.corpus)
+    done = CliRunner().invoke(main, ["orag", *args, *where])
+    assert (done.exit_code != 0) == fails, done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory, folder):
+    """The log of a short simulation."""
+    file = tmp_path_factory.mktemp("orag") / "feedback.jsonl"
+    run("simulate", *SHORT, "--log", str(file))
+    return str(file)
+
+
+@pytest.fixture()
+def own(log, tmp_path):
+    """A copy of it that a test may write to."""
+    copy = tmp_path / "own.jsonl"
+    copy.write_bytes(Path(log).read_bytes())
+    return str(copy)
+
+
+def test_simulate_prints_every_decoder_by_round():
+    said = run("simulate", *SHORT, "--select", "top_k", "--select", "mmr:relevance_weight=0.5", "-k", "5")
+    assert "40 rounds over 40 queries" in said and "Recall@5" in said
+    assert "top_k, 10 held-out queries:" in said and "mmr(relevance_weight=0.5), 10 held-out queries:" in said
+    assert len(re.findall(r"^ +(?:0|20|40)  +[01]\.\d{4}", said, re.M)) == 6
+    assert "Half of the documents moved by" in said and "Moved most:" in said
+
+
+def test_simulate_as_json_says_all_it_was_asked():
+    found = json.loads(
+        run("simulate", *SHORT, "--json", "--preset", "careful", "--flips", "0.25", "--cap", "none", "--seed", "7",
+            "--order", "sorted", "--test", "test")
+    )  # fmt: skip
+    assert found["preset"]["rate"] == 0.01 and found["preset"]["cap"] is None and found["preset"]["seed"] == 7
+    assert found["stream"] == {"order": "sorted", "rounds": 40, "flips": 0.25, "adversary": 0.0, "popularity": 0.0}
+    assert [c["step"] for c in found["checkpoints"]] == [0, 20, 40] and found["rounds"] == 40
+    held_out = [c for c in found["checkpoints"][0]["cells"] if c["part"] == "held-out" and c["group"] == "all"]
+    assert [c["queries"] for c in held_out] == [50], "the split named with --test, in full"
+
+
+def test_every_declared_parameter_has_a_flag():
+    said = run("simulate", "--help")
+    for kind in (orag.Preset, Stream, Plan):
+        for param in params_of(kind):
+            assert f"{param.flag} VALUE" in said, param.flag
+    assert "--words VALUE" in said
+
+
+def test_simulate_regret_is_told():
+    said = run(
+        "simulate", "--split", "dev", "--rounds", "12", "--checkpoints", "1", "--regret", "hindsight", "--held-out", "0"
+    )
+    assert "Regret after 12 rounds, in nats a round:" in said and "against the best in hindsight" in said
+    assert "steps are capped" in said
+
+
+def test_short_descriptions_are_embedded_anew():
+    whole, cut = (json.loads(run("simulate", *SHORT, "--json", *more)) for more in ((), ("--words", "2")))
+    first = [found["checkpoints"][0]["cells"][0]["mean"]["ndcg"] for found in (whole, cut)]
+    assert first[1] < first[0]
+
+
+def test_the_log_is_the_simulation(log, tmp_path):
+    found = json.loads(run("simulate", *SHORT, "--json", "--export", str(tmp_path / "now.npy")))
+    told = json.loads(run("replay", log, "--json"))
+    assert told["digest"] == found["digest"] and told["records"] == told["feedback"] == told["counting"] == 40
+    assert run("replay", log, "--export", str(tmp_path / "again.npy")).count("written") == 1
+    now, again = (np.load(tmp_path / name) for name in ("now.npy", "again.npy"))
+    assert np.array_equal(now, again)
+    begun = json.loads(run("replay", log, "--to", "0", "--json"))
+    assert begun["moved"] == 0 and begun["feedback"] == 0
+    assert "40 records: 40 pieces of feedback, 40 of which count" in run("replay", log)
+
+
+def test_undo_takes_feedback_back_and_the_log_keeps_it(own, folder):
+    before = json.loads(run("replay", own, "--json"))
+    (newest, *_) = json.loads(run("report", own, "--points", "1", "--events", "1", "--json"))["events"]
+    told = json.loads(run("undo", own, newest["id"], "--json"))
+    assert told["undone"] == [newest["id"]] and told["counting"] == 39 and told["feedback"] == 40
+    assert told["moved"] == [newest["document"]] and told["digest"] != before["digest"]
+    assert told["digest"] == json.loads(run("replay", own, "--json"))["digest"]
+    assert told["digest"] == json.loads(run("replay", own, "--to", "39", "--json"))["digest"], "as if it had not been"
+    said = run("undo", own, "--last", "39")
+    assert "39 pieces of feedback undone" in said
+    start = engine.embed(engine.load_dataset(folder).corpus).digest
+    assert json.loads(run("replay", own, "--json"))["digest"] == start and start[:12] in said
+
+
+def test_report_follows_drift_along_the_log(log):
+    said = run("report", log, "--points", "4", "--query", "sort an array", "--events", "2", "--select", "top_k")
+    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · top_k", "Newest feedback:"):
+        assert word in said, word
+    assert len(re.findall(r"^ +(?:0|10|20|30|40)  .*green", said, re.M)) == 5
+    assert len(re.findall(r"^  [0-9a-f]{16}  it (?:worked|did not work): ", said, re.M)) == 2
+    found = json.loads(run("report", log, "--points", "2", "--query", "sort an array", "-k", "3", "--json"))
+    assert [d["step"] for d in found["drift"]] == [0, 20, 40] and found["drift"][0]["median"] == 0
+    assert len(found["movers"]) == 10 and found["movers"][0]["text"]
+    assert found["answers"][0]["query"] == "sort an array" and len(found["answers"][0]["now"]) == 3
+
+
+def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folder):
+    file = tmp_path / "run.npz"
+    asked = ("simulate", "--split", "dev", "--checkpoints", "2", "--exposure", "200", "--file", str(file), "--json")
+    code = "import sys; from engine.cli import main; main(sys.argv[1:], standalone_mode=True)"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "orag", *asked, "--corpus", folder],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        end = time.monotonic() + 120
+        while not file.exists() and process.poll() is None:  # written at round 0
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 130, said
+    done, total = (
+        int(n.replace(",", "")) for n in re.search(r"stopped after ([\d,]+) of ([\d,]+) rounds", said).groups()
+    )
+    assert 0 <= done < total == 8000 and "goes on from there" in said
+    with np.load(file) as kept:
+        assert json.loads(str(kept["said"]))["done"] == done
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("simulate", "--preset", "bold"), "preset must be one of default, careful, paper"),
+        (("simulate", "--rate", "-1"), "rate (η) must be a number in [0, 1]; got"),
+        (("simulate", "--flips", "2"), "flips must be a number in [0, 1]; got"),
+        (("simulate", "--words", "0"), "words must be a whole number in [1, ∞) or none (whole documents); got"),
+        (("simulate", "--split", "nowhere"), "no split 'nowhere'; there are dev, test"),
+        (
+            ("simulate", *SHORT, "--mode", "full", "--log", "never.jsonl"),
+            "--log and --export need feedback that moves the chosen document",
+        ),
+        (("replay", "nowhere.jsonl"), "no such log: 'nowhere.jsonl'"),
+        (("undo", "nowhere.jsonl", "--last", "1"), "no such log: 'nowhere.jsonl'"),
+        (("undo", "nowhere.jsonl"), "give events by their id, or --last N"),
+    ],
+)
+def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in run(*args, fails=True)
+    assert not list(tmp_path.iterdir()), "nothing is written by a command that fails"
+
+
+def test_a_log_that_is_there_is_not_written_over(log):
+    before = Path(log).read_bytes()
+    assert "exists; a simulation's log needs a file of its own" in run("simulate", *SHORT, "--log", log, fails=True)
+    assert "event must be one of this session's 40" in run("undo", log, "beef", fails=True)
+    assert "t must be a whole number in [0, 40]" in run("replay", log, "--to", "41", fails=True)
+    assert "snapshot must be one that was taken" in run("replay", log, "--to", "then", fails=True)
+    assert Path(log).read_bytes() == before
