@@ -40,7 +40,7 @@ def measure_figure(
         hovertemplate="%{hovertext}<br>%{y:.4f}<extra></extra>",
     )
     # What begins at 0 is read from there; of the others the change is what counts.
-    figure.update_yaxes(rangemode="tozero" if values and values[0] == 0 else "normal", nticks=4)
+    figure.update_yaxes(rangemode="tozero" if values and values[0] == 0 else "normal", nticks=4, exponentformat="none")
     figure.update_xaxes(nticks=6)
     return plain(figure).update_layout(height=HEIGHT, margin=MARGIN)
 

@@ -19,7 +19,9 @@ from engine import maps
 from engine.values import showable
 from engine.views.drift_map import Trajectories, trajectories
 
-WAY, LONGER, PLAYING = "drift.map.way", "drift.map.longer", "drift.map.playing"
+WAY, LONGER = "drift.map.way", "drift.map.longer"
+PLAYING, TURNED, FRESH = "drift.map.playing", "drift.map.turned", "drift.map.fresh"
+"""Where a session keeps what it plays, that Play or Stop was just pressed, and that nothing is played yet."""
 PACE = "1s"
 """Between two steps while it plays."""
 MOST = 100
@@ -29,7 +31,31 @@ TEXT_HEIGHT = 320
 def show(story: Story, asked: Asked | None) -> None:
     """The map with its controls; while it plays, drawn anew every second."""
     playing = st.session_state.get(PLAYING) == story.key
-    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+    st.fragment(_drawn, run_every=PACE if playing else None)(story, asked)
+
+
+def _drawn(story: Story, asked: Asked | None) -> None:
+    if st.session_state.pop(TURNED, False):
+        st.rerun()  # whether it is drawn every second is decided outside of this fragment
+    _next(story)
+    way, step = _controls(story)
+    left, right = st.columns([5, 2], gap="medium")
+    with left:
+        made = layout_of(story.loaded, way)
+        if made is None:
+            return
+        found, times = _paths(story, made[0], bool(st.session_state.get(LONGER, True)))
+        drawn = _chart(story, asked, made[0], found, step)
+        st.caption(_said(made[0], found, times))
+    with right:
+        _read(story.loaded, found, drawn)
+
+
+def _controls(story: Story) -> tuple[str, int]:
+    """The projection, and the step."""
+    playing = st.session_state.get(PLAYING) == story.key
+    left, right = st.columns([5, 4], vertical_alignment="bottom", gap="medium")
+    with left, st.container(horizontal=True, vertical_alignment="center"):
         way = st.segmented_control(
             "Projection",
             list(WAYS),
@@ -54,43 +80,32 @@ def show(story: Story, asked: Asked | None) -> None:
                 on_click=_turn,
                 args=(story,),
             )
-    st.fragment(_drawn, run_every=PACE if playing else None)(story, asked, WAYS[way or next(iter(WAYS))])
+    with right:
+        return WAYS[way or next(iter(WAYS))], step_of(story)
 
 
 def _turn(story: Story) -> None:
     """Begin to play, from the start where the end was shown; or stop."""
+    st.session_state[TURNED] = True
     if st.session_state.get(PLAYING) == story.key:
         st.session_state[PLAYING] = None
         return
     st.session_state[PLAYING] = story.key
     if st.session_state.get(step_key(story), story.steps[-1]) == story.steps[-1]:
         st.session_state[step_key(story)] = story.steps[0]
+    st.session_state[FRESH] = True
 
 
-def _drawn(story: Story, asked: Asked | None, way: str) -> None:
-    own, fresh = step_key(story), st.session_state.pop("drift.map.fresh", None) != story.key
-    if st.session_state.get(PLAYING) == story.key:
-        # The first picture is of the step that it begins with.
-        if not fresh:
-            at = st.session_state.get(own, story.steps[0])
-            later = [step for step in story.steps if step > at]
-            if not later:
-                st.session_state[PLAYING] = None
-                st.rerun()
-            st.session_state[own] = later[0]
-        st.session_state["drift.map.fresh"] = story.key
-    with st.container(width=520):
-        step = step_of(story, "map")
-    left, right = st.columns([5, 2], gap="medium")
-    with left:
-        made = layout_of(story.loaded, way)
-        if made is None:
-            return
-        found, times = _paths(story, made[0], bool(st.session_state.get(LONGER, True)))
-        drawn = _chart(story, asked, made[0], found, step)
-        st.caption(_said(made[0], found, times))
-    with right:
-        _read(story.loaded, found, drawn)
+def _next(story: Story) -> None:
+    """Go one step on while it plays; the first picture is of the step that it begins with."""
+    if st.session_state.get(PLAYING) != story.key or st.session_state.pop(FRESH, False):
+        return
+    own = step_key(story)
+    later = [step for step in story.steps if step > st.session_state.get(own, story.steps[0])]
+    if not later:
+        st.session_state[PLAYING] = None
+        st.rerun()
+    st.session_state[own] = later[0]
 
 
 def _paths(story: Story, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float]:

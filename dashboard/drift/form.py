@@ -30,7 +30,7 @@ A_ROW = 4
 def ask(loaded: Loaded) -> Request:
     """Draw the form; what it asks for may still be impossible, and says so when it is looked at."""
     dataset, key = loaded.dataset, loaded.space.corpus.digest[:12]
-    splits = [split for split in dataset.qrels if len(dataset.judged(split))] if has_encoder(loaded) else []
+    splits = splits_of(loaded)
     places = st.columns(A_ROW, vertical_alignment="bottom")
     learn = places[0].selectbox(
         "Learn from",
@@ -77,9 +77,12 @@ def ask(loaded: Loaded) -> Request:
     )
 
 
-def has_encoder(loaded: Loaded) -> bool:
-    """Whether its queries have vectors, or can be given some."""
-    return loaded.space.embeddings.encoder is not None
+def splits_of(loaded: Loaded) -> list[str]:
+    """The splits with judged queries, where those have vectors or can be given some."""
+    dataset = loaded.dataset
+    if loaded.space.embeddings.encoder is None:
+        return []
+    return [split for split in dataset.qrels if len(dataset.judged(split))]
 
 
 def decoders() -> tuple[Decoder, ...]:
@@ -101,8 +104,6 @@ def _preset() -> Preset:
         on_change=_put,
         help="\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items()),
     )
-    if f"{PREFIX}.rate" not in st.session_state:
-        _put()
     values: dict[str, Any] = {}
     for place, own in zip(places[1:], PLAIN, strict=True):
         with place:

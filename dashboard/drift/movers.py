@@ -23,7 +23,7 @@ TEXT_HEIGHT = 150
 def show(story: Story) -> None:
     """Two tables, and the text of the document or query that was clicked."""
     with st.container(width=520):
-        step = step_of(story, "movers")
+        step = step_of(story)
     drift = story.drift(step)
     left, right = st.columns(2, gap="medium")
     with left:

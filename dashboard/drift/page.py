@@ -7,7 +7,19 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.drift import arrows, files, moments, movers, people, reached, simulation, then_now, timeline, told
+from dashboard.drift import (
+    arrows,
+    example,
+    files,
+    moments,
+    movers,
+    people,
+    reached,
+    simulation,
+    then_now,
+    timeline,
+    told,
+)
 from dashboard.drift.story import Story
 from dashboard.explore.question import Asked
 from dashboard.feedback import live
@@ -19,8 +31,8 @@ from engine.views.drift import conclusions
 YOURS, SIMULATED, EXAMPLE = "Your feedback", "A simulation", "Worked example"
 SOURCES: dict[str, Callable[[Loaded], Story | None]] = {
     YOURS: people.story,
-    SIMULATED: simulation.asked,
-    EXAMPLE: simulation.worked,
+    SIMULATED: simulation.story,
+    EXAMPLE: example.story,
 }
 LIGHTS = {
     "green": ("green", ":material/favorite:"),

@@ -99,7 +99,7 @@ def _teach() -> None:
 def split_of(loaded: Loaded) -> str:
     """Whose queries are followed: the split that is looked at first, "" for documents that ask for themselves."""
     split = first_split(loaded.dataset)
-    return split if split and form.has_encoder(loaded) and len(loaded.dataset.judged(split)) else ""
+    return split if split in form.splits_of(loaded) else ""
 
 
 def marked(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:

@@ -141,7 +141,7 @@ def remembered(key: Hashable, make: Callable[[], T], where: str = MEMORY, most: 
     return memory[key]
 
 
-def step_of(story: Story, key: str) -> int:
+def step_of(story: Story) -> int:
     """Draw the slider over the steps, the last one first; returns the step."""
     if len(story.steps) < 2:
         return story.steps[-1]

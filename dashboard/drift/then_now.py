@@ -25,7 +25,7 @@ def show(story: Story, asked: Asked | None) -> None:
         st.info("Ask something in the sidebar: its answers then and now appear here.")
         return
     with st.container(width=520):
-        step = step_of(story, "now")
+        step = step_of(story)
     st.text(asked.text if len(asked.text) < 300 else asked.text[:299] + "…")
     query = query_of(story.loaded, asked)
     for decoder in form.decoders():
