@@ -91,7 +91,7 @@ def _turn(story: Story) -> None:
         st.session_state[PLAYING] = None
         return
     st.session_state[PLAYING] = story.key
-    if st.session_state.get(step_key(story), story.steps[-1]) == story.steps[-1]:
+    if st.session_state.get(step_key(story), story.last) == story.last:
         st.session_state[step_key(story)] = story.steps[0]
     st.session_state[FRESH] = True
 

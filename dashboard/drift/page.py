@@ -78,7 +78,7 @@ def _said(loaded: Loaded) -> bool:
 
 def _standing(story: Story) -> None:
     """The health light, the hub alarm, what drift amounts to, and the way from a simulation to Explore."""
-    drift = story.drifts[-1] if story.drifts else None
+    drift = story.drift(story.last)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if not story.live:
             st.badge("Simulated", icon=":material/science:", color="violet")
@@ -116,7 +116,7 @@ def _to_yours() -> None:
 
 def _views(story: Story, asked: Asked | None) -> dict[str, Callable[[], Any]]:
     if story.live:
-        quality, more = reached.show, {"Snapshots": lambda: moments.show(story)}
+        quality, more = reached.show, {"Named moments": lambda: moments.show(story)}
     else:
         quality, more = timeline.quality_view, {"Regret": lambda: timeline.regret(story)}
     return {

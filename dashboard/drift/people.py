@@ -63,7 +63,8 @@ def story(loaded: Loaded) -> Story | None:
     marks = marked(session, steps)
     known: OrderedDict[Hashable, Drift] = st.session_state.setdefault(KNOWN, OrderedDict())
     every = {step: (marks[step], split) for step in steps}
-    missing = [step for step in steps if every[step] not in known]
+    # What stands now is what people look for first.
+    missing = [step for step in reversed(steps) if every[step] not in known]
     if missing:
         _look_back(loaded, session, split, missing, every, known)
     drifts = tuple(known[every[step]] for step in steps if every[step] in known)

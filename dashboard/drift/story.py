@@ -69,6 +69,11 @@ class Story:
         """Whether it is people's feedback, which goes on and can be undone."""
         return self.found is None
 
+    @property
+    def last(self) -> int:
+        """The step that is now."""
+        return self.steps[-1]
+
     def drift(self, step: int) -> Drift | None:
         """How things stood at a step; None where it is not known yet."""
         return next((found for found in self.drifts if found.step == step), None)
@@ -144,15 +149,14 @@ def remembered(key: Hashable, make: Callable[[], T], where: str = MEMORY, most: 
 def step_of(story: Story) -> int:
     """Draw the slider over the steps, the last one first; returns the step."""
     if len(story.steps) < 2:
-        return story.steps[-1]
+        return story.last
     own = step_key(story)
-    # A step of another story is none of this one.
-    if st.session_state.get(own, story.steps[-1]) not in story.steps:
-        del st.session_state[own]
+    # Set here and not by its default: playing sets it too.
+    if st.session_state.get(own) not in story.steps:
+        st.session_state[own] = story.last
     return st.select_slider(
         f"After so many {story.counted}",
         list(story.steps),
-        story.steps[-1],
         key=own,
         format_func=lambda step: f"{step:,}",
         persist_state="session",

@@ -120,11 +120,11 @@ def _table(story: Story, entries: Sequence[Entry]) -> None:
         "When": st.column_config.DatetimeColumn(width=130, format="YYYY-MM-DD HH:mm:ss"),
         "Said": st.column_config.TextColumn(width=140),
         "Document": st.column_config.TextColumn(width=170),
-        "Query": st.column_config.TextColumn(width=300),
+        "Query": st.column_config.TextColumn(width=270),
         "Chance": st.column_config.NumberColumn(
             format="%.3f", width=62, help="With which it was shown, where it was drawn"
         ),
-        "Status": st.column_config.TextColumn(width=110),
+        "Status": st.column_config.TextColumn(width=160),
     }
     if not any(columns["When"]):
         del columns["When"]

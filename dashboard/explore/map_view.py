@@ -63,11 +63,7 @@ def show(loaded: Loaded, asked: Asked, answers: dict[str, Answer], baseline: str
     with left:
         made = layout_of(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
         if made is None:
-            job = _job(loaded, QUICK)
-            job.join(2)
-            if job.result is None:
-                return
-            made = job.result
+            return
         drawn = _draw(loaded, asked, answers, made[0], bool(st.session_state.get(HOVER)))
         st.caption(_said(*made))
     with right:
@@ -75,6 +71,16 @@ def show(loaded: Loaded, asked: Asked, answers: dict[str, Answer], baseline: str
 
 
 def layout_of(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
+    """The map and how much of the neighbourhoods it keeps; until it is there how far it is, and a quick one."""
+    made = _layout(loaded, way)
+    if made is None:
+        job = _job(loaded, QUICK)
+        job.join(2)
+        made = job.result
+    return made
+
+
+def _layout(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
     """The map and how much of the neighbourhoods it keeps; until it is there, how far it is."""
     job = _job(loaded, way)
     if job.running:

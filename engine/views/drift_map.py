@@ -66,14 +66,18 @@ def trajectories(
     first = start.matrix.host.double().numpy()
     if not states:
         raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {first.shape}")
-    distance = movement(first, _rows_of(first, states[-1][1]))[0]
+    last = _rows_of(first, states[-1][1])
+    distance = movement(first, last)[0]
+    # What is bit by bit where it was has no arrow, though the others left it behind.
+    distance[(last == first).all(1)] = 0.0
     order = np.lexsort((np.arange(len(distance)), -distance))
     rows = order[: min(most, int((distance > 0).sum()))]
     begin = positions(found, start, rows.tolist())
     paths, seen = [], []
     for step, vectors in states:  # one at a time: they may be made as they are asked for
         now = _rows_of(first, vectors)
-        paths.append(now[rows] - (now - first).mean(0))
+        still = (now[rows] == first[rows]).all(1)
+        paths.append(np.where(still[:, None], first[rows], now[rows] - (now - first).mean(0)))
         seen.append(int(step))
     steps = tuple(seen)
     if not len(rows):
