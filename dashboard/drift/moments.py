@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard.drift import movers, told
+from dashboard.drift.layout import pair
 from dashboard.drift.people import split_of
 from dashboard.drift.story import Story, remembered
 from dashboard.feedback import live
@@ -66,7 +67,7 @@ def _compared(story: Story, one: int, other: int) -> None:
     st.text("\n".join(conclusions(found.drift)))
     came, went = len(votes.added), len(votes.removed)
     st.text(f"{came:,} pieces of feedback count in the second only, {went:,} in the first only.")
-    left, right = st.columns(2, gap="medium")
+    left, right = pair("drift-between")
     with left:
         st.markdown("**Documents that moved most**")
         movers.documents_table(f"drift.between.{one}.{other}", found.movers)

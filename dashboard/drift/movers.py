@@ -8,6 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from dashboard.drift.layout import pair
 from dashboard.drift.story import Story, remembered, step_of
 from dashboard.explore import question
 from dashboard.explore.answers import ROW_HEIGHT, clicked
@@ -25,7 +26,7 @@ def show(story: Story) -> None:
     with st.container(width=520):
         step = step_of(story)
     drift = story.drift(step)
-    left, right = st.columns(2, gap="medium")
+    left, right = pair("drift-movers")
     with left:
         st.markdown("**Documents that moved most**")
         if drift is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard.drift import form
+from dashboard.drift.layout import pair
 from dashboard.drift.story import Story, remembered, step_of
 from dashboard.explore import ranked, setting
-from dashboard.explore.answers import columns, query_of
+from dashboard.explore.answers import query_of
 from dashboard.explore.question import Asked
 from dashboard.parts import method_heading
 from engine.decoder import Decoder
@@ -52,7 +53,7 @@ def _found(story: Story, decoder: Decoder, query: Embeddings, asked: Asked, step
 def _pair(story: Story, decoder: Decoder, then: ThenNow, now: ThenNow, step: int) -> None:
     title, spec = setting.title(decoder), decoder.select.spec
     key = f"drift.set.{spec.name}"
-    left, right = columns(2, f"drift-pair-{spec.name}")
+    left, right = pair(f"drift-pair-{spec.name}")
     with left:
         method_heading(spec, f"{title} at the start")
         _table(f"{key}.then", then, False)

@@ -110,10 +110,10 @@ def _table(story: Story, entries: Sequence[Entry]) -> None:
         "Round": [entry.round for entry in entries],
         "When": [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries],
         "Said": [entry.said for entry in entries],
+        "Status": [DONE[entry.status] for entry in entries],
         "Document": [entry.document for entry in entries],
         "Query": [entry.query[:300] for entry in entries],
         "Chance": [entry.propensity for entry in entries],
-        "Status": [DONE[entry.status] for entry in entries],
     }
     config: dict[str, Any] = {
         "Round": st.column_config.NumberColumn(width=52),
@@ -128,6 +128,8 @@ def _table(story: Story, entries: Sequence[Entry]) -> None:
     }
     if not any(columns["When"]):
         del columns["When"]
+    if not any(columns["Status"]):
+        del columns["Status"]
     if all(chance is None for chance in columns["Chance"]):
         del columns["Chance"]
     if story.live:
