@@ -11,9 +11,9 @@ import streamlit as st
 from dashboard.charts import style_of
 from dashboard.controls import stage_controls
 from dashboard.explore import figures, map_view, ranked, redundancy, scorers, setting, weights
-from dashboard.explore.answers import REPEATS, Answer, answer, beside
+from dashboard.explore.answers import REPEATS, Answer, answer
 from dashboard.explore.question import Asked
-from dashboard.feedback import effect, votes
+from dashboard.feedback import votes
 from dashboard.parts import method_heading
 from dashboard.sharing import session
 from dashboard.state import Loaded
@@ -94,9 +94,6 @@ def _compare(loaded: Loaded, asked: Asked) -> None:
         view = VIEWS[named or first]
         if view.options:
             view.options(answers, names[0])
-    if view.show is not ranked.show:  # there it stands below the document that is read
-        shown = {n: answers[n] for n in beside(answers, names[0], ranked.BESIDE)}
-        effect.show(loaded, asked, shown, names[0])
     view.show(loaded, asked, answers, names[0])
     hints = [] if asked.judged else ["Without judgements there is no Recall."]
     if asked.depth is not None and asked.depth < asked.k:

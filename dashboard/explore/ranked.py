@@ -62,6 +62,7 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: 
     with panel:
         seen = {name: answers[name] for name in shown}
         reading.show(loaded, asked, seen)
+        votes.wrong()
         effect.show(loaded, asked, seen, baseline)
 
 

@@ -64,10 +64,9 @@ def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer]) -> None:
                 name: why(space, asked.vector, answer.ranking, row, answer.stage, asked.depth, place, answer.relevance)
                 for name, answer in answers.items()
             }
-        named, asking = st.columns([3, 2], gap="small", vertical_alignment="center")
-        with named:
-            heading(loaded, row)
-        with asking:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            with st.container():
+                heading(loaded, row)
             votes.buttons(loaded, asked, row, answers, last.source)
         left, right = st.columns([2, 3], gap="small")
         with left, st.container(gap="xxsmall"):

@@ -21,7 +21,7 @@ from dashboard import state
 from dashboard.jobs import Job
 from dashboard.state import Loaded
 from engine import orag
-from engine.errors import FrontierError
+from engine.data.cache import explained
 from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import preset_of
 from engine.learning.orag.session import begun, recorded
@@ -127,7 +127,7 @@ def adapted(loaded: Loaded) -> Loaded:
     if key[0] == key[1]:
         return first
     with _LOCK:
-        if key not in _ADAPTED:
+        if key not in _ADAPTED or _ADAPTED[key].embedded is not first:  # the corpus was loaded anew
             space = engine.Space(first.space.corpus, now.embeddings(), first.space.device)
             _ADAPTED[key] = replace(first, space=space, embedded=first)
         return _used(_ADAPTED, key, MOST_ADAPTED)
@@ -206,7 +206,8 @@ def begin_anew(loaded: Loaded) -> Path:
         first = orag.place(origin(loaded).space)
         if old != first:
             aside = old.with_name(f"{old.name}.{uuid.uuid4().hex[:6]}.aside")
-            old.rename(aside)
+            with explained(old):
+                old.rename(aside)
             old = aside
         digest = origin(loaded).space.corpus.digest
         orag.save(_blank(loaded), first.with_name(f"{first.stem}-{digest[:8]}{first.suffix}"))
@@ -244,16 +245,11 @@ def _begun(loaded: Loaded) -> orag.Log:
     if log is not None:
         return log
     first, file = _blank(loaded), path(loaded)
-    try:
+    with explained(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file):
             if not file.exists():
                 orag.save(first, file)
-    except OSError as error:
-        raise FrontierError(
-            f"feedback cannot be kept in {file.parent}: {error.strerror or error}; set FRONTIER_HOME to a folder that "
-            "can be written to"
-        ) from None
     return _opened(loaded) or _begun(loaded)
 
 

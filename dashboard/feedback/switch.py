@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
-from dashboard.feedback import live
+from dashboard.feedback import live, votes
 from dashboard.parts import corpus_chip
 from dashboard.state import Loaded
 from engine.errors import FrontierError
@@ -38,7 +39,7 @@ def corpus(loaded: Loaded, chip: Any) -> Loaded:
         )
     if trouble is not None:
         _trouble(loaded, trouble)
-    elif told := st.session_state.get(TOLD):
+    if told := st.session_state.get(TOLD):
         for line in told:
             st.text(f"⚠ {line}")
         st.button("OK", key="live.ok", on_click=_seen)
@@ -63,7 +64,8 @@ def _anew(loaded: Loaded) -> list[str]:
     return [f"A new log has begun; the other one is {live.begin_anew(loaded)}"]
 
 
-def _mend(loaded: Loaded, how: Any) -> None:
+def _mend(loaded: Loaded, how: Callable[[Loaded], list[str]]) -> None:
+    st.session_state.pop(votes.WRONG, None)
     try:
         st.session_state[TOLD] = how(loaded)
     except FrontierError as error:

@@ -31,11 +31,14 @@ GIVEN = ":material/radio_button_checked:"
 OUT = "It is in no list that is shown here: a thumb can still be given."
 WRONG, STALE = "live.wrong", "live.stale"
 """Where a session keeps why the last vote did not count, and that its page shows the documents as they were."""
-COLUMN_WIDTH = 34
+COLUMN_WIDTH, VOTES_WIDTH = 34, 330
+"""In pixels, of a column of thumbs and of the three buttons."""
 
 
 def given(loaded: Loaded, asked: Asked) -> dict[tuple[int, str], str]:
     """This person's votes on a question that count: (row, kind) → the event's id. Raises FrontierError."""
+    if not live.count(loaded):
+        return {}
     now, me = live.session(loaded), live.person()
     events = [event for event in now.events if event.person == me]
     if not events:
@@ -57,7 +60,7 @@ def buttons(loaded: Loaded, asked: Asked, row: int, answers: Mapping[str, Answer
     live.prepare(loaded)
     shown = _shown(row, answers, source)
     mine = _mine(loaded, asked)
-    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right", key="votes"):
+    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right", width=VOTES_WIDTH, key="votes"):
         for kind, (label, icon, help_) in LABELS.items():
             lacking = kind == RIGHT and not shown
             st.button(
@@ -70,9 +73,13 @@ def buttons(loaded: Loaded, asked: Asked, row: int, answers: Mapping[str, Answer
                 on_click=vote,
                 args=(loaded, asked, row, kind, shown),
             )
-    if wrong := st.session_state.get(WRONG):
+
+
+def wrong() -> None:
+    """Why the last vote was not taken, if it was not."""
+    if why := st.session_state.get(WRONG):
         st.error("This feedback was not taken.", icon=":material/error:")
-        st.text(wrong)
+        st.text(why)
 
 
 def row_columns(
@@ -111,7 +118,7 @@ def _on_row(
 
 
 def vote(loaded: Loaded, asked: Asked, row: int, kind: str, shown: Sequence[int]) -> None:
-    """Take a vote, or take it back where it was given; from now on this session sees what feedback does.
+    """Take a vote, or take it back where it was given; from now on this session sees what feedback does, or why not.
 
     shown: the list in which the document was seen, () for none.
     """
@@ -130,8 +137,7 @@ def vote(loaded: Loaded, asked: Asked, row: int, kind: str, shown: Sequence[int]
             live.add(loaded, made)
     except FrontierError as error:
         st.session_state[WRONG] = str(error)
-    else:
-        live.turn()
+    live.turn()
     st.session_state[STALE] = True
 
 

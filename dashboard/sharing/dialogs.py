@@ -74,6 +74,8 @@ def export(loaded: Loaded, asked: Asked) -> None:
     encoder = None if loaded.space.embeddings.encoder is None else source.encoder
     use = Use(k=asked.k, corpus=source.path, encoder=encoder, query=asked.text, documents=len(loaded.space))
     snippets = exports(decoders[name], use)
+    if loaded is not loaded.origin:
+        st.text("The code searches the documents as they were embedded; the files hold what feedback made of them.")
     for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):
         with tab:
             if snippet.possible:
