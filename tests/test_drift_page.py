@@ -87,7 +87,7 @@ def voted(votes=3):
 
 def test_a_simulation_is_what_the_engine_finds():
     app = simulated()
-    assert "Simulated" in " ".join(e.value for e in app.markdown) and "after 40 rounds" in texts(app)
+    assert "Simulated" in " ".join(e.value for e in app.markdown) and "after round 40" in texts(app)
     (found,) = app.session_state["drift.outcomes"].values()
     loaded = loaded_()
     judged = loaded.dataset.judged("dev")
@@ -263,7 +263,7 @@ def test_moments_are_named_compared_and_gone_back_to():
     app.run()
     ended(app, "drift.history")
     one = next(s for s in app.selectbox if s.label == "Compare")
-    assert one.value == "two *votes*" and "1 pieces of feedback count in the second only" in texts(app)
+    assert one.value == "two *votes*" and "Feedback that counts in the second only: 1;" in texts(app)
     app.button(key="drift.restore").click().run()
     app.button(key="drift.restore.yes").click().run()
     now = live.session(loaded)
@@ -327,7 +327,7 @@ def test_a_simulation_becomes_the_corpus_s_feedback():
     assert now.round == 40 and np.array_equal(now.vectors, found.found.embeddings().vectors.numpy())
     assert app.session_state["drift.source.True"] == YOURS
     ended(app, "drift.history")
-    assert f"after {now.position} records" in texts(app) and len(moments(now.position)) == 21
+    assert f"after record {now.position}" in texts(app) and len(moments(now.position)) == 21
 
 
 def test_full_information_cannot_become_feedback():

@@ -36,7 +36,7 @@ def measure_figure(
             "color": [(ALARM if alarm else LINE).colour(dark) for alarm in alarms],
         },
         customdata=[str(step) for step in steps],
-        hovertext=[f"after {step:,} {counted}" for step in steps],
+        hovertext=[f"{counted}: {step:,}" for step in steps],
         hovertemplate="%{hovertext}<br>%{y:.4f}<extra></extra>",
     )
     # What begins at 0 is read from there; of the others the change is what counts.
@@ -77,7 +77,7 @@ def quality_figure(
                 line={"color": style.colour(dark), "width": 2},
                 marker={"symbol": style.symbol, "size": 7},
                 customdata=[str(step) for step in line.steps],
-                hovertext=[f"{escaped(title)}<br>after {step:,} {counted}" for step in line.steps],
+                hovertext=[f"{escaped(title)}<br>{counted}: {step:,}" for step in line.steps],
                 hovertemplate="%{hovertext}<br>%{y:.4f}<extra></extra>",
                 row=1,
                 col=column,

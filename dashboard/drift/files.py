@@ -67,7 +67,7 @@ def take_in(story: Story) -> None:
             return
         for notice in notices:
             st.text(showable(f"⚠ {notice}"))
-        st.text(f"It holds {len(session.history):,} pieces of feedback and learns by the preset {session.preset.name}.")
+        st.text(f"Feedback in it: {len(session.history):,}. It learns by the preset {session.preset.name}.")
         replace(story.loaded, session, "import", told.ask)
 
 
@@ -84,9 +84,7 @@ def replace(loaded: Loaded, session: orag.Session, name: str, ask: Ask, then: Ca
     ask: draws a button that asks; then: what follows when it is done.
     """
     there = len(live.session(loaded).history)
-    question = (
-        f"Put it in place of the {there:,} pieces of feedback that this corpus has? They are kept in a file beside it."
-    )
+    question = f"Put it in place of the feedback that this corpus has ({there:,})? That is kept in a file beside it."
 
     def step() -> None:
         put(loaded, session)

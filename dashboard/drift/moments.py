@@ -66,7 +66,7 @@ def _compared(story: Story, one: int, other: int) -> None:
         return
     st.text("\n".join(conclusions(found.drift)))
     came, went = len(votes.added), len(votes.removed)
-    st.text(f"{came:,} pieces of feedback count in the second only, {went:,} in the first only.")
+    st.text(f"Feedback that counts in the second only: {came:,}; in the first only: {went:,}.")
     left, right = pair("drift-between")
     with left:
         st.markdown("**Documents that moved most**")

@@ -84,7 +84,7 @@ def _standing(story: Story) -> None:
             st.badge("Simulated", icon=":material/science:", color="violet")
         if drift is not None:
             _lights(drift)
-            st.text(f"after {drift.step:,} {story.counted}")
+            st.text(story.said(drift.step))
         if story.session is not None and not story.live:
             files.replace(story.loaded, story.session, "use", told.ask, _to_yours)
     told.wrong()

@@ -28,6 +28,10 @@ MEMORY = "drift.memory"
 REMEMBERED, SPACES = 24, 4
 """So much of what views work out is remembered in a session, and so many spaces, which are as large as a corpus."""
 RECORDS, ROUNDS = "records", "rounds"
+HELP = {
+    RECORDS: "A record of the log is a vote, an undo, or the name of a moment.",
+    ROUNDS: "A round is one query and one answer.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,10 @@ class Story:
     def live(self) -> bool:
         """Whether it is people's feedback, which goes on and can be undone."""
         return self.found is None
+
+    def said(self, step: int) -> str:
+        """A step in words."""
+        return f"after {self.counted.removesuffix('s')} {step:,}" if step else "at the start"
 
     @property
     def last(self) -> int:
@@ -158,6 +166,7 @@ def step_of(story: Story) -> int:
         f"After so many {story.counted}",
         list(story.steps),
         key=own,
+        help=HELP[story.counted],
         format_func=lambda step: f"{step:,}",
         persist_state="session",
     )

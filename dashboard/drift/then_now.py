@@ -58,7 +58,7 @@ def _pair(story: Story, decoder: Decoder, then: ThenNow, now: ThenNow, step: int
         method_heading(spec, f"{title} at the start")
         _table(f"{key}.then", then, False)
     with right:
-        method_heading(spec, f"{title} after {step:,} {story.counted}")
+        method_heading(spec, f"{title} {story.said(step)}")
         _table(f"{key}.now", now, True)
     figures = now.card
     said = ["The same answer, in the same order." if now.same else f"Overlap {figures.overlap:.0%}."]
