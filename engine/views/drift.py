@@ -289,12 +289,10 @@ def conclusions(found: Drift) -> tuple[str, ...]:
     said = []
     if found.q99 == 0 and not found.movers:
         return ("Nothing has moved.",)
-    if found.q99 < LEAST and found.movers:
-        moved = f"At most one document in a hundred has moved, the farthest by {found.movers[0].distance:.3f}"
-    else:
-        moved = (
-            f"Half of the documents moved by {found.median:.3f} or more, one in a hundred by {found.q99:.3f} or more"
-        )
+    half = f"by {found.median:.3f} or more" if found.median >= LEAST else f"by less than {LEAST:g}"
+    few = f", one in a hundred by {found.q99:.3f} or more" if found.q99 >= LEAST else ""
+    farthest = f", the farthest by {found.movers[0].distance:.3f}" if found.movers else ""
+    moved = f"Half of the documents moved {half}{few}{farthest}"
     common = f"; a shift of {found.shift:.3f} that all share changes no ranking." if found.shift > LEAST else "."
     said.append(moved + common)
     if found.churn is not None:
