@@ -21,6 +21,7 @@ st.navigation(
         st.Page(SCREENS / "explore.py", title="Explore", icon=":material/compare_arrows:", default=True),
         st.Page(SCREENS / "tradeoff.py", title="Trade-off", icon=":material/show_chart:"),
         st.Page(SCREENS / "tune.py", title="Tune", icon=":material/tune:"),
+        st.Page(SCREENS / "drift.py", title="Drift", icon=":material/moving:"),
         st.Page(SCREENS / "theory.py", title="Theory", icon=":material/function:"),
         st.Page(SCREENS / "data.py", title="Data", icon=":material/database:"),
     ],

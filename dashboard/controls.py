@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 import streamlit as st
@@ -14,6 +15,8 @@ from engine.stages import Spec, Stage
 MORE_WIDTH = 150
 STEPS = 100
 """How many steps a linear slider has from end to end."""
+SMALL_STEP = 0.01
+"""Of a number that may be left out: it has no slider, which could not be empty."""
 
 
 def control(param: Param, key: str) -> Any:
@@ -28,6 +31,17 @@ def control(param: Param, key: str) -> Any:
             return st.toggle(label, param.default, **kept)
         case Text():
             return _legible(param, st.text_input(label, param.default, max_chars=param.longest, **kept))
+        case Real() if param.unset is not None:
+            return st.number_input(
+                label,
+                min_value=param.low,
+                max_value=param.high if isfinite(param.high) else None,
+                value=param.default,
+                step=SMALL_STEP,
+                format="%g",
+                placeholder=param.unset,
+                **kept,
+            )
         case Real(scale="log"):
             stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
             return st.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **kept)

@@ -91,13 +91,13 @@ def map_figure(
         "showlegend": True,
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
         "margin": {"l": 0, "r": 0, "t": 40, "b": 0},
-        "xaxis": {"visible": False, "range": _range(xy[:, 0])},
-        "yaxis": {"visible": False, "range": _range(xy[:, 1])},
+        "xaxis": {"visible": False, "range": range_of(xy[:, 0])},
+        "yaxis": {"visible": False, "range": range_of(xy[:, 1])},
     }
     return {"data": traces, "layout": layout}
 
 
-def _range(values: np.ndarray) -> list[float]:
+def range_of(values: np.ndarray) -> list[float]:
     low, high = float(values.min()), float(values.max())
     room = MARGIN * (high - low) or 1.0
     return [low - room, high + room]

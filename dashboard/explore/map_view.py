@@ -61,17 +61,23 @@ def show(loaded: Loaded, asked: Asked, answers: dict[str, Answer], baseline: str
     """The map with every decoder's set, and beside it what was pointed at."""
     left, right = st.columns([5, 2], gap="medium")
     with left:
-        made = _layout(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
+        made = layout_of(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
         if made is None:
-            job = _job(loaded, QUICK)
-            job.join(2)
-            if job.result is None:
-                return
-            made = job.result
+            return
         drawn = _draw(loaded, asked, answers, made[0], bool(st.session_state.get(HOVER)))
         st.caption(_said(*made))
     with right:
         _pointed_at(loaded, drawn)
+
+
+def layout_of(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
+    """The map and how much of the neighbourhoods it keeps; until it is there how far it is, and a quick one."""
+    made = _layout(loaded, way)
+    if made is None:
+        job = _job(loaded, QUICK)
+        job.join(2)
+        made = job.result
+    return made
 
 
 def _layout(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
@@ -127,7 +133,7 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
 
     def marks(rows: list[int]) -> Marks:
         xy = np.array([place[row] for row in rows], dtype=float).reshape(-1, 2)
-        return Marks(xy, [str(row) for row in rows], [_name(loaded, row) for row in rows])
+        return Marks(xy, [str(row) for row in rows], [name_of(loaded, row) for row in rows])
 
     figure = map_figure(
         [(answers[key].name, answers[key].title, marks(rows)) for key, rows in sets.items()],
@@ -139,7 +145,7 @@ def _draw(loaded: Loaded, asked: Asked, answers: dict[str, Answer], layout: maps
     )
     under = Backdrop(
         hashlib.sha256(f"{layout.digest} {corpus.digest} {dark}".encode()).hexdigest()[:32],
-        lambda: map_backdrop(layout.points, layout.rows, [_name(loaded, row) for row in layout.rows.tolist()], dark),
+        lambda: map_backdrop(layout.points, layout.rows, [name_of(loaded, row) for row in layout.rows.tolist()], dark),
     )
     figure["layout"]["uirevision"] = layout.digest
     return plot(
@@ -199,7 +205,7 @@ def _near(loaded: Loaded, row: int) -> list[tuple[int, float]]:
     return last[1]
 
 
-def _name(loaded: Loaded, row: int) -> str:
+def name_of(loaded: Loaded, row: int) -> str:
     corpus = loaded.space.corpus
     return showable(corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row])
 
@@ -237,7 +243,7 @@ def _pointed_at(loaded: Loaded, drawn: Picked) -> None:
     st.caption(f"The {len(found)} nearest in the embedding space")
     st.dataframe(
         pd.DataFrame(
-            {"Document": [_name(loaded, other) for other, _ in found], "Similarity": [near for _, near in found]}
+            {"Document": [name_of(loaded, other) for other, _ in found], "Similarity": [near for _, near in found]}
         ),
         hide_index=True,
         height=330,
@@ -250,7 +256,7 @@ def _inside(loaded: Loaded, rows: list[int]) -> None:
     st.text(f"{len(rows):,} documents inside")
     st.caption("A double click on the map leaves the selection.")
     ids = [showable(corpus.ids[row]) for row in rows]
-    table = pd.DataFrame({"id": ids, "Document": [_name(loaded, row) for row in rows]})
+    table = pd.DataFrame({"id": ids, "Document": [name_of(loaded, row) for row in rows]})
     st.dataframe(table.head(SHOWN), hide_index=True, height=min(400, 38 + 35 * len(table)))
     if len(rows) > SHOWN:
         st.caption(f"The first {SHOWN} are listed.")

@@ -6,7 +6,7 @@ simulation that was stopped goes on as if it had not been.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.candidates import exactly
 from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
-from engine.errors import Cancelled, DataError, ParamError
+from engine.errors import Cancelled, ParamError
 from engine.learning.checkpoints import HELD_OUT, STREAM, Checkpoint, Part, adapted, cells, sampled
 from engine.learning.drift import drift, origin, smoothed
 from engine.learning.orag.events import Event, Query
@@ -26,7 +26,7 @@ from engine.learning.orag.session import session as begin
 from engine.learning.regret import Bounds, Hindsight, Rounds, bounds, doubts, hindsight
 from engine.learning.runs import Run, Snapshot, Trail, events
 from engine.learning.saving import Kept
-from engine.learning.streams import Arrivals, Stream, arrivals, head_rows, right_counts, right_rows
+from engine.learning.streams import Arrivals, Stream, arrivals, divided, head_rows, right_counts
 from engine.params import Choice, Flag, Real, Whole, declare, params_of, values_of
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -189,6 +189,7 @@ def simulate(
     file: str | Path | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    seen: Callable[[Checkpoint], None] | None = None,
     **overrides: Any,
 ) -> Simulated:
     """Let a session learn from a stream of judged queries, and measure it on the way.
@@ -196,8 +197,8 @@ def simulate(
     queries: all that the judgements name; qrels: the stream's; held_out: judgements of queries that are only measured,
     by default a seeded share of the stream's; decoders: which are measured, by default the most relevant documents;
     k: at which; preset, overrides: as `orag.session` takes them; file: kept up to date, so that a simulation that was
-    stopped goes on from there. progress(done, total, label): every few rounds; stop: every round.
-    Raises ParamError, DataError, Cancelled.
+    stopped goes on from there. progress(done, total, label): every few rounds; stop: every round; seen: called with
+    every checkpoint, those of the file first. Raises ParamError, DataError, Cancelled.
     """
     k = SET_SIZE.check(k)
     decoders = tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),)
@@ -214,6 +215,8 @@ def simulate(
         begun.origin, task.probes.queries, right=task.probed, temperature=begun.temperature, seed=begun.preset.seed
     )
     steps = set(np.rint(np.linspace(0, length, plan.checkpoints + 1)).astype(int).tolist())
+    for checkpoint in history.checkpoints if seen is not None else ():
+        seen(checkpoint)
     for t in range(done, length + 1):
         if progress is not None and (t % BLOCK == 0 or t == length or len(space) > LARGE):
             progress(t, length, SIMULATING)
@@ -223,17 +226,20 @@ def simulate(
         if t in steps and t not in history.steps:
             now = run.state.rows.astype(begun.origin.dtype)
             success = smoothed(trail.good[:t]) if plan.learner == "feedback" else None
-            seen = cells(task.parts, decoders, space, adapted(space, now), k)
+            reached = cells(task.parts, decoders, space, adapted(space, now), k)
             moved = drift(here, now, t, success=success, ball=begun.preset.ball)
-            history = history.after(Checkpoint(t, seen, moved), Snapshot.of(t, begun.origin, now))
+            checkpoint = Checkpoint(t, reached, moved)
+            history = history.after(checkpoint, Snapshot.of(t, begun.origin, now))
             kept.save(t, history, run.arrays())
+            if seen is not None:
+                seen(checkpoint)
         if t < length:
             run.round(t + 1, trail)
     best = None
     if plan.regret == "hindsight":
-        seen, times = np.unique(trail.query, return_counts=True)
-        points = np.stack([task.asked[q].exact for q in seen])
-        rounds = Rounds(points, tuple(task.right[q] for q in seen), times.astype(float), begun.temperature)
+        every, times = np.unique(trail.query, return_counts=True)
+        points = np.stack([task.asked[q].exact for q in every])
+        rounds = Rounds(points, tuple(task.right[q] for q in every), times.astype(float), begun.temperature)
         best = hindsight(begun.start.exact, rounds, progress=progress, stop=stop)
     return Simulated(
         begun, stream, plan, task.asked, task.right, history.checkpoints, trail, run.state.rows.copy(),
@@ -269,24 +275,10 @@ def _task(
     batch = query_batch(space, queries)
     known = Embeddings(batch.vectors.cpu(), batch.ids, space.embeddings.encoder, batch.texts)
     place = {query: row for row, query in enumerate(known.ids)}
-    judged = [q for q in known.ids if q in qrels.grades]
-    apart = [] if held_out is None else [q for q in known.ids if q in held_out.grades]
-    if held_out is None:
-        count = round(plan.held_out * len(judged))
-        drawn = np.random.default_rng([preset.seed, len(judged)]).permutation(len(judged))[:count]
-        chosen = {judged[at] for at in drawn}
-        apart = [q for q in judged if q in chosen]
-        judged = [q for q in judged if q not in chosen]
-    elif both := sorted(set(apart) & set(judged)):
-        raise DataError(
-            f"held_out must be of other queries than the stream's; {len(both)} are in both (first: {both[0]!r})"
-        )
-    position = space.corpus.position
-    learned = {q: rows for q, rows in zip(judged, right_rows(qrels, judged, position), strict=True) if len(rows)}
-    if not learned:
-        raise DataError("qrels must judge some of the queries, with a relevant document in the corpus; none is left")
+    learned, kept, left_out = divided(
+        known.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed
+    )
     other = qrels if held_out is None else held_out
-    kept = {q: rows for q, rows in zip(apart, right_rows(other, apart, position), strict=True) if len(rows)}
     head = head_rows(right_counts(list(learned.values()), len(space)))
     parts, rows = [], []
     for name, part_of, judgements in ((HELD_OUT, kept, other), (STREAM, learned, qrels)):
@@ -305,7 +297,7 @@ def _task(
         arrivals(stream, right, len(space), preset.seed, preset.exposure),
         tuple(parts),
         rows[0],
-        len(judged) + len(apart) - len(learned) - len(kept),
+        left_out,
         {"queries": known.digest, "qrels": qrels.digest, "held_out": "" if held_out is None else held_out.digest},
     )
 

@@ -5,11 +5,12 @@ Judgements say what is right; feedback may lie: by mistake, on purpose, or for w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from engine.errors import DataError
 from engine.params import Choice, Real, Whole, declare, params_of
 from engine.values import Qrels
 
@@ -103,7 +104,7 @@ def arrivals(stream: Stream, right: Sequence[np.ndarray], n: int, seed: int, exp
     A round's draws depend on the seed and its number alone, so a longer stream begins like a shorter one.
     """
     count = len(right)
-    length = min(stream.rounds or count * exposure, count * exposure)
+    length = rounds_of(stream, count, exposure)
     passes = -(-length // count)
     match stream.order:
         case "given":
@@ -131,6 +132,46 @@ def arrivals(stream: Stream, right: Sequence[np.ndarray], n: int, seed: int, exp
     )
 
 
+def rounds_of(stream: Stream, queries: int, exposure: int = 1) -> int:
+    """How many rounds a stream of so many queries has."""
+    return min(stream.rounds or queries * exposure, queries * exposure)
+
+
+def divided(
+    ids: Sequence[str],
+    position: Mapping[str, int],
+    qrels: Qrels,
+    held_out: Qrels | None = None,
+    *,
+    share: float,
+    seed: int,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
+    """Queries to learn from and queries to hold out, each with its right rows; and how many have none, which take no
+    part.
+
+    ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
+    default a seeded share of the others. Raises DataError.
+    """
+    judged = [q for q in ids if q in qrels.grades]
+    apart = [] if held_out is None else [q for q in ids if q in held_out.grades]
+    if held_out is None:
+        count = round(share * len(judged))
+        drawn = np.random.default_rng([seed, len(judged)]).permutation(len(judged))[:count]
+        chosen = {judged[at] for at in drawn}
+        apart = [q for q in judged if q in chosen]
+        judged = [q for q in judged if q not in chosen]
+    elif both := sorted(set(apart) & set(judged)):
+        raise DataError(
+            f"held_out must be of other queries than the stream's; {len(both)} are in both (first: {both[0]!r})"
+        )
+    learned = {q: rows for q, rows in zip(judged, right_rows(qrels, judged, position), strict=True) if len(rows)}
+    if not learned:
+        raise DataError("qrels must judge some of the queries, with a relevant document in the corpus; none is left")
+    other = qrels if held_out is None else held_out
+    kept = {q: rows for q, rows in zip(apart, right_rows(other, apart, position), strict=True) if len(rows)}
+    return learned, kept, len(judged) + len(apart) - len(learned) - len(kept)
+
+
 def right_counts(right: Sequence[np.ndarray], n: int) -> np.ndarray:
     """(n,) for how many queries each row is right."""
     return np.bincount(np.concatenate([*right, np.empty(0, np.int64)]).astype(np.int64), minlength=n)
@@ -145,7 +186,7 @@ def head_rows(times: np.ndarray) -> np.ndarray:
     return head
 
 
-def right_rows(qrels: Qrels, ids: Sequence[str], position: dict[str, int]) -> list[np.ndarray]:
+def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) -> list[np.ndarray]:
     """Per query the rows judged right, ascending; judged documents that the corpus lacks are left out.
 
     ids: of the queries; position: the row of a document.

@@ -21,6 +21,8 @@ from engine.views.sets import Card, Row, card, diff
 
 SHOWN = 400
 """A curve of more rounds is drawn at so many of them."""
+LEAST = 0.001
+"""Sentences give distances to so much."""
 
 
 @dataclass(frozen=True)
@@ -133,15 +135,19 @@ class Moved:
     length: float
 
 
-def movers(found: Drift, space: Space, now: np.ndarray) -> tuple[Moved, ...]:
-    """The documents that moved most, with their text. now: (n, d) Θ_t."""
-    corpus = space.corpus
+def movers(found: Drift, space: Space, now: np.ndarray, then: np.ndarray | None = None) -> tuple[Moved, ...]:
+    """The documents that moved most, with their text; none that is bit by bit where it was.
+
+    now: (n, d) Θ_t; then: (n, d) what the drift is from, by default the space's own vectors.
+    """
+    corpus, start = space.corpus, space.matrix.host.numpy() if then is None else then
     return tuple(
         Moved(
             row, showable(corpus.ids[row]), showable(corpus.titles[row]), showable(corpus.texts[row]), distance,
             float(np.linalg.norm(now[row].astype(np.float64))),
         )
         for row, distance in found.movers
+        if not np.array_equal(start[row], now[row])
     )  # fmt: skip
 
 
@@ -183,7 +189,7 @@ def between(
     start = origin(one, probes, right=right, temperature=temperature)
     found = drift(start, other, ball=ball)
     return Between(
-        found, movers(found, space, other), changed(start, other, probes, most), bool(np.array_equal(one, other))
+        found, movers(found, space, other, one), changed(start, other, probes, most), bool(np.array_equal(one, other))
     )
 
 
@@ -283,12 +289,14 @@ def conclusions(found: Drift) -> tuple[str, ...]:
     said = []
     if found.q99 == 0 and not found.movers:
         return ("Nothing has moved.",)
-    said.append(
-        f"Half of the documents moved by {found.median:.3f} or more, one in a hundred by {found.q99:.3f} or more"
-        + (f"; a shift of {found.shift:.3f} that all share changes no ranking." if found.shift > 0.001 else ".")
-    )
+    half = f"by {found.median:.3f} or more" if found.median >= LEAST else f"by less than {LEAST:g}"
+    few = f", one in a hundred by {found.q99:.3f} or more" if found.q99 >= LEAST else ""
+    farthest = f", the farthest by {found.movers[0].distance:.3f}" if found.movers else ""
+    moved = f"Half of the documents moved {half}{few}{farthest}"
+    common = f"; a shift of {found.shift:.3f} that all share changes no ranking." if found.shift > LEAST else "."
+    said.append(moved + common)
     if found.churn is not None:
-        said.append(f"Of {DEPTH} documents that a probe query got, {DEPTH * found.churn:.1f} are others now.")
+        said.append(f"Of {DEPTH} documents that a probe query got, {DEPTH * found.churn:.2g} are others now.")
     if found.alarm:
         said.append(
             f"Some documents crowd the answers: the Gini of how often each is there rose from {found.start:.3f} to "

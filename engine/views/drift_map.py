@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,35 +41,58 @@ class Trajectories:
             "y1": end[there, 1].tolist(),
         }
 
+    def lengthened(self, span: float, share: float = 0.1) -> tuple[Trajectories, float]:
+        """The same with all arrows longer by one round factor, at least 1, and that factor: the longest at the last
+        step then takes up to a share of the map. span: of the map."""
+        far = np.linalg.norm(self.points[-1] - self.points[0], axis=1)
+        room = share * span / far.max() if len(far) and far.max() > 0 else 1.0
+        whole = 10.0 ** np.floor(np.log10(max(1.0, room)))
+        factor = max(times * whole for times in (1, 2, 5) if times * whole <= max(1.0, room))
+        points = self.points[:1] + factor * (self.points - self.points[:1])
+        return replace(self, points=points.astype(np.float32)), float(factor)
+
 
 def trajectories(
     found: Layout, start: Space, states: Sequence[tuple[int, np.ndarray]], most: int = 100
 ) -> Trajectories:
     """The documents that moved most, on the map of the start, at several steps.
 
-    found: of `start`; states: (step, (n, d) Θ_t), rising; most: so many documents. What all moved together is taken off
-    first, as it changes no ranking. On a map by PCA a document is projected. On a map of neighbours it moves as a mean
-    of the mapped documents does, in which the near ones weigh most (a Gaussian, its width the start's distance to the
-    third nearest): a small move is a small arrow, and none where nothing moved. Raises DataError.
+    found: of `start`; states: (step, (n, d) Θ_t), rising, each looked at twice at most and not kept; most: so many
+    documents. What all moved together is taken off first, as it changes no ranking. On a map by PCA a document is
+    projected. On a map of neighbours it moves as a mean of the mapped documents does, in which the near ones weigh most
+    (a Gaussian, its width the start's distance to the third nearest): a small move is a small arrow, and none where
+    nothing moved. Raises DataError.
     """
     first = start.matrix.host.double().numpy()
-    if not states or any(vectors.shape != first.shape for _, vectors in states):
+    if not states:
         raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {first.shape}")
-    every = [vectors.astype(np.float64) for _, vectors in states]
-    distance = movement(first, every[-1])[0]
+    last = _rows_of(first, states[-1][1])
+    distance = movement(first, last)[0]
+    # What is bit by bit where it was has no arrow, though the others left it behind.
+    distance[(last == first).all(1)] = 0.0
     order = np.lexsort((np.arange(len(distance)), -distance))
     rows = order[: min(most, int((distance > 0).sum()))]
     begin = positions(found, start, rows.tolist())
+    paths, seen = [], []
+    for step, vectors in states:  # one at a time: they may be made as they are asked for
+        now = _rows_of(first, vectors)
+        still = (now[rows] == first[rows]).all(1)
+        paths.append(np.where(still[:, None], first[rows], now[rows] - (now - first).mean(0)))
+        seen.append(int(step))
+    steps = tuple(seen)
     if not len(rows):
-        points = np.empty((len(states) + 1, 0, 2), np.float32)
+        points = np.empty((len(steps) + 1, 0, 2), np.float32)
     else:
-        gone = [(v - first).mean(0) for v in every]
-        paths = [v[rows] - shift for v, shift in zip(every, gone, strict=True)]
         points = np.stack([begin, *_placed(found, start, rows, first[rows], paths, begin)])
-    steps = tuple(int(step) for step, _ in states)
     if steps[0] == 0:
         return Trajectories(rows, steps, points[1:], distance[rows])
     return Trajectories(rows, (0, *steps), points, distance[rows])
+
+
+def _rows_of(first: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    if vectors.shape != first.shape:
+        raise DataError(f"states must hold (step, vectors), the vectors of shape {first.shape}; got {vectors.shape}")
+    return vectors.astype(np.float64)
 
 
 def _placed(

@@ -1,0 +1,9 @@
+"""Drift: what feedback did to the documents, over time, and how to take it back."""
+
+from dashboard import frame
+
+loaded, asked = frame.begin()
+if loaded is not None:
+    from dashboard.drift import page
+
+    page.show(loaded, asked)

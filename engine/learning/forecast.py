@@ -1,0 +1,50 @@
+"""What a simulation will take, before it is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.learning.orag.presets import Preset
+from engine.learning.simulation import Plan
+from engine.learning.streams import Stream, divided, rounds_of
+from engine.values import Qrels
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """rounds: pieces of feedback; learned, held_out: queries; left_out: queries without a right document in the
+    corpus; checkpoints: how often it is measured; passes: how often a query meets all documents."""
+
+    rounds: int
+    learned: int
+    held_out: int
+    left_out: int
+    checkpoints: int
+    passes: int
+
+    def seconds(self, taken: float, passes: int) -> float:
+        """How long it takes at the pace of another run, which took so many seconds for so many passes."""
+        return taken / max(1, passes) * self.passes
+
+
+def forecast(
+    ids: Sequence[str],
+    position: Mapping[str, int],
+    qrels: Qrels,
+    *,
+    preset: Preset,
+    stream: Stream,
+    plan: Plan,
+    held_out: Qrels | None = None,
+    decoders: int = 1,
+) -> Forecast:
+    """What `simulate` will do with the same arguments. ids: of the queries; position: the row of a document; decoders:
+    how many are measured. Raises DataError."""
+    learned, kept, left_out = divided(ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed)
+    rounds = rounds_of(stream, len(learned), preset.exposure)
+    measured = sum(min(len(part), plan.measured or len(part)) for part in (learned, kept))
+    looks = min(plan.checkpoints, rounds) + 1
+    shadow = plan.regret != "none" and plan.learner != "oracle"
+    passes = rounds * (2 if shadow else 1) + looks * measured * decoders
+    return Forecast(rounds, len(learned), len(kept), left_out, looks, passes)
