@@ -188,7 +188,7 @@ def _sampled(data: Represented, edges: np.ndarray, pairs: int, rng: np.random.Ge
     kept: list[np.ndarray] = []
     for which, best, _, block in against_best(data.documents, data.queries):
         query, second = np.nonzero(block > 0)
-        margin = np.minimum(block[query, second], 1)
+        margin = block[query, second]
         kind = np.digitize(1 / rate(margin), edges) - 1
         key = rng.random(len(query))
         inside = kind < len(edges) - 1

@@ -97,6 +97,8 @@ def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.nda
         length = np.sqrt(squares(block))[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
             found = (top[:, None] - scores) / (length * np.sqrt(apart))
+        # Rounding must not make a margin that no bound takes.
+        np.minimum(found, 1, out=found)
         found[np.abs(found) <= SAME] = 0
         none = (top <= 0) & (scores.min(axis=1) == top)
         found[none] = np.nan

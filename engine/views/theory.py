@@ -200,4 +200,4 @@ def needed(found: Margins, error: float) -> tuple[Needed, ...]:
     if not len(values):
         return ()
     margins = [float(np.quantile(values, 1 - share, method="lower")) for share in SHARES]
-    return tuple(Needed(s, m, sufficient_dimension(min(m, 1.0), error)) for s, m in zip(SHARES, margins, strict=True))
+    return tuple(Needed(s, m, sufficient_dimension(m, error)) for s, m in zip(SHARES, margins, strict=True))
