@@ -1,8 +1,11 @@
 """Margins, projections and segments on words and vectors: against plain Python, by their laws, and on real texts."""
 
+import functools
+import gc
 import math
 import re
 import threading
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -13,6 +16,7 @@ from real_sets import DATA, needs_data
 
 import engine
 from engine import theory
+from engine.solvers.bag_of_words import counted
 from engine.theory.words import K1, B, bags, length_bins
 
 WORDS = [f"w{i}" for i in range(60)]
@@ -344,3 +348,37 @@ def test_longer_documents_have_smaller_margins():
         rows = engine.margins(data.corpus, data.judged("test"), weighting, ranks=(10,)).rows
         medians = [row.median for row in rows]
         assert medians == sorted(medians, reverse=True)
+
+
+def peak_of(call):
+    """Bytes that a call held at most, beyond what was there."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_counting_words_takes_little_more_than_the_counts():
+    rng = np.random.default_rng(8)
+    texts = [" ".join(f"w{i}" for i in rng.integers(0, 3000, 60)) for _ in range(1000)]
+    counts, columns = counted(texts)
+    assert list(columns) == sorted(columns) and list(columns.values()) == list(range(len(columns)))
+    assert counts.has_sorted_indices and counts.sum() == 60_000
+    size = sum(part.nbytes for part in (counts.data, counts.indices, counts.indptr))
+    assert peak_of(lambda: counted(texts)) < 4 * size
+    # Words that are not known are left out, the columns stay.
+    some, same = counted(["w1 zz w1", [], ["w2", "nope"]], columns)
+    assert same is columns and some.toarray().sum(axis=1).tolist() == [2, 0, 1]
+    assert counted([])[0].shape == (0, 0) and counted(["", "a"])[0].toarray().tolist() == [[0], [1]]
+
+
+def test_projections_are_drawn_piece_by_piece():
+    rng = np.random.default_rng(9)
+    corpus = corpus_of([" ".join(f"w{i}" for i in rng.integers(0, 6000, 40)) for _ in range(300)])
+    whole = 6000 * 2048 * 4
+    measure = functools.partial(engine.recall_dimensions, corpus, ["w1 w2 w3 w4"], dimensions=(2048,), draws=1, bins=1)
+    for reduction in ("rademacher", "gaussian"):
+        assert peak_of(lambda kind=reduction: measure(reduction=kind)) < whole

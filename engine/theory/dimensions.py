@@ -29,6 +29,8 @@ REDUCTION = Choice(
 )
 DRAWS = Whole(default=5, low=1, symbol="draws", name="draws", help="How many projections are drawn.")
 TARGET = Real(default=0.9, low=0.0, high=1.0, symbol="target", name="target", help="The recall to reach.")
+HELD_NUMBERS = 1 << 21
+"""How many entries of A, or of a projection of the documents, are held at a time."""
 DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -133,17 +135,22 @@ def _kept(
     score = np.zeros(below.shape)
     found = np.empty(len(ks))
     rows = np.arange(len(best))
+    width = max(1, HELD_NUMBERS // max(documents.shape))
+    if sparse.issparse(documents) and reduction != "truncated":
+        queries, documents = queries.astype(np.float32), documents.astype(np.float32)
     for at, (start, stop) in enumerate(zip([0, *ks], ks, strict=False)):
-        size = (documents.shape[1], stop - start)
-        if reduction == "truncated":
-            q, d = queries[:, start:stop], documents[:, start:stop]
-        else:
-            if reduction == "gaussian":
-                drawn = rng.standard_normal(size, dtype=np.float32)
+        for first in range(start, stop, width):
+            last = min(first + width, stop)
+            size = (documents.shape[1], last - first)
+            if reduction == "truncated":
+                q, d = queries[:, first:last], documents[:, first:last]
             else:
-                drawn = rng.integers(0, 2, size, dtype=np.int8).astype(np.float32) * 2 - 1
-            q, d = (x.astype(np.float32) @ drawn if sparse.issparse(x) else x @ drawn for x in (queries, documents))
-        score += q @ d.T
+                if reduction == "gaussian":
+                    drawn = rng.standard_normal(size, dtype=np.float32)
+                else:
+                    drawn = rng.integers(0, 2, size, dtype=np.int8).astype(np.float32) * 2 - 1
+                q, d = queries @ drawn, documents @ drawn
+            score += q @ d.T
         ahead = (below & (score >= score[rows, best][:, None])).sum(axis=1)
         found[at] = (ahead < rank).sum()
     return found
