@@ -52,4 +52,7 @@ def passages(corpus: str, out: str, **given: str | None) -> None:
         f"{len(made.queries):,} queries and {len(made.corpus):,} documents in {folder}, of which {added:,} are "
         f"distractors made for the task; split {SPLIT}"
     )
-    click.echo(f"next: frontier sweep --corpus {folder} --split {SPLIT}, or frontier tune --corpus {folder} --dev {SPLIT} --halve …")
+    click.echo(
+        f"next: frontier sweep --corpus {folder} --split {SPLIT}, or frontier tune --corpus {folder} --dev {SPLIT} "
+        "--halve …"
+    )

@@ -112,13 +112,20 @@ def recall_dimensions(
             if progress:
                 progress(at * draws + done + 1, len(parts) * draws, "projecting")
         share = kept / max(1, draws * len(asked))
-        short = np.flatnonzero(share < target)
-        first = short[-1] + 1 if len(short) else 0
-        found = ks[first] if first < len(ks) and len(asked) else None
         ends = int(data.lengths[part].min()), int(data.lengths[part].max())
         recall = dict(zip(ks, share.tolist(), strict=True)) if len(asked) else {}
-        rows.append(LengthDimension(*ends, len(part), len(asked), recall, found))
+        rows.append(LengthDimension(*ends, len(part), len(asked), recall, reached(recall, target)))
     return tuple(rows)
+
+
+def reached(recall: Mapping[int, float], target: float) -> int | None:
+    """The smallest k of `recall`, k → share, from which on all reach the target, in [0, 1]; None where none does."""
+    target, found = TARGET.check(target), None
+    for k in sorted(recall, reverse=True):
+        if recall[k] < target:
+            break
+        found = k
+    return found
 
 
 def _kept(
