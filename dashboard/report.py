@@ -10,6 +10,7 @@ import click
 
 from engine.cli import main
 from engine.cli_evaluation import of_a_store, swept
+from engine.cli_kinds import ByKind, by_kind
 from engine.errors import FrontierError, ParamError
 
 PAGE = """<!doctype html>
@@ -32,18 +33,32 @@ code {{ font-size: 13px; overflow-wrap: anywhere }}
 @main.command()
 @of_a_store
 @click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The file to write.")
-def report(store: str, split: str | None, k: int | None, across: str, up: str, baseline: str | None, out: str) -> None:
+def report(
+    store: str,
+    split: str | None,
+    k: int | None,
+    across: str,
+    up: str,
+    baseline: str | None,
+    by: str | None,
+    corpus: str | None,
+    qrels: str,
+    out: str,
+) -> None:
     """Write the frontier, the comparison and the settings of a finished sweep as one HTML file."""
     points, k = swept(store, split, k)
     file = Path(out)
     if not file.parent.is_dir():
         raise FrontierError(f"--out must lie in a folder that exists; there is no {str(file.parent)!r}")
-    file.write_text(page(points, across, up, k, baseline), encoding="utf-8")
+    strata = by_kind(points, across, up, k, baseline, by, corpus, qrels) if by else None
+    file.write_text(page(points, across, up, k, baseline, strata), encoding="utf-8")
     click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB, {len(points):,} cells")
 
 
-def page(points: list[Any], across: str, up: str, k: int, baseline: str | None = None) -> str:
-    """The report as HTML; its charts draw without a network."""
+def page(
+    points: list[Any], across: str, up: str, k: int, baseline: str | None = None, strata: ByKind | None = None
+) -> str:
+    """The report as HTML; its charts draw without a network. strata: the y axis by kind of query."""
     from dashboard.charts import frontier_figure
     from engine.evaluation.frontier import frontier
     from engine.evaluation.metrics import METRICS
@@ -70,11 +85,33 @@ def page(points: list[Any], across: str, up: str, k: int, baseline: str | None =
         f"{corner}.</p>",
         "<h2>All decoders</h2>",
         _table(table),
+        *(_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),
         *_heat_maps(points, up, k),
         "<h2>How this was measured</h2>",
         _provenance(points[0].provenance),
     ]
     return PAGE.format(title=_text(f"Frontier: {title}"), body="\n".join(filter(None, parts)))
+
+
+def _strata(found: ByKind, metric: str) -> list[str]:
+    """Each method's best setting in groups of queries, as differences and as means."""
+    from dashboard.charts.strata import strata_figure
+
+    base = next(row.name for row in found.means if row.label == found.baseline)
+    others = [row for row in found.differences if row.label != found.baseline]
+    groups = {row.group: row.queries for row in found.means}
+    cells = {(row.label, row.group): f"{row.mean:.4f}" for row in found.means}
+    head = "".join(f"<th>{_text(group)}<br>{count:,} queries</th>" for group, count in groups.items())
+    body = "".join(
+        f"<tr><td>{_text(name)}</td>{''.join(f'<td>{cells[label, group]}</td>' for group in groups)}</tr>"
+        for label, name in {row.label: row.name for row in found.means}.items()
+    )
+    caption = f"{metric} by {found.title}: each method's best setting, means over the queries of a group."
+    return [
+        f"<h2>{_text(metric)} by {_text(found.title)}</h2>",
+        _chart(strata_figure(others, found.methods, found.title, metric, base, dark=False)) if others else "",
+        f"<table><caption>{_text(caption)}</caption><tr><th>Decoder</th>{head}</tr>{body}</table>",
+    ]
 
 
 def _heat_maps(points: list[Any], metric: str, k: int) -> list[str]:

@@ -21,6 +21,7 @@ _HOME = {
     "sweep": "engine.evaluation.sweep",
     "grid": "engine.evaluation.sweep",
     "rerank_depths": "engine.evaluation.depths",
+    "approximate": "engine.evaluation.approximate",
     "frontier": "engine.evaluation.frontier",
     "tune": "engine.evaluation.tune",
     "Objective": "engine.evaluation.objectives",

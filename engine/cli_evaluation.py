@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from engine.cli import CORPUS, DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
+from engine.cli_kinds import aligned, by_kind, of_kinds, plain_strata
 from engine.errors import Cancelled
 
 
@@ -50,13 +51,18 @@ def setting(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
     from engine.params import parsed
     from engine.stages import spec_of
 
+    name, texts = named(text, stage)
+    kind = next(kind for option, kind, _ in STAGES if option == stage)
+    return name, parsed(spec_of(name, kind).params, texts, name)
+
+
+def named(text: str, option: str) -> tuple[str, dict[str, str]]:
+    """The name and the texts of its parameters, from an option's text like `nnn:l2=0.1,fill=strict`."""
     name, _, rest = text.partition(":")
     pairs = [pair.partition("=") for pair in rest.split(",") if pair]
     if any(not sign for _, sign, _ in pairs):
-        raise click.UsageError(f"--{stage} takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
-    texts = {key.replace("-", "_"): value for key, _, value in pairs}
-    kind = next(kind for option, kind, _ in STAGES if option == stage)
-    return name, parsed(spec_of(name, kind).params, texts, name)
+        raise click.UsageError(f"--{option} takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
+    return name, {key.replace("-", "_"): value for key, _, value in pairs}
 
 
 def scorers(texts: tuple[str, ...], stage: str) -> list[Any]:
@@ -145,7 +151,7 @@ def sweep(
         meter.clear()
     if as_json:
         for cell in cells:
-            click.echo(json.dumps(_plain(cell), ensure_ascii=False))
+            click.echo(json.dumps(plain_cell(cell), ensure_ascii=False))
         return
     width = max(len(cell.label) for cell in cells)
     click.echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
@@ -156,7 +162,7 @@ def sweep(
     click.echo(f"\n{len(cells)} cells of {len(queries):,} queries in {store}")
 
 
-def _plain(cell: Any) -> dict[str, Any]:
+def plain_cell(cell: Any) -> dict[str, Any]:
     """A cell as JSON, without its values for every query."""
     mean = {name: value if value == value else None for name, value in cell.mean.items()}
     kept = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
@@ -198,7 +204,7 @@ def of_a_store(command: Any) -> Any:
         )
     ):
         command = option(command)
-    return command
+    return of_kinds(command)
 
 
 @main.command()
@@ -213,12 +219,16 @@ def compare(
     across: str,
     up: str,
     baseline: str | None,
+    by: str | None,
+    corpus: str | None,
+    qrels: str,
     metrics: tuple[str, ...],
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """The frontier of a finished sweep, and who differs from the baseline for certain."""
     from engine.evaluation.frontier import frontier
+    from engine.evaluation.metrics import METRICS
     from engine.evaluation.statistics import compare as against
     from engine.evaluation.statistics import summary
     from engine.evaluation.tables import frame, latex, markdown, results, write
@@ -231,6 +241,7 @@ def compare(
     table = results(points, names, baseline, k)
     first = table.rows[0][0]
     rows = against(points, up, first, k)
+    strata = by_kind(points, across, up, k, baseline, by, corpus, qrels) if by else None
     for file in files:
         match Path(file).suffix.lower():
             case ".md":
@@ -243,7 +254,8 @@ def compare(
         front = [{"decoder": p.point.decoder, "name": p.name, across: p.x, up: p.y} for p in found.front]
         said = {"k": k, "queries": found.queries, "baseline": first, "summary": summary(rows)}
         area = {"hypervolume": found.hypervolume, "reference": found.reference}
-        click.echo(json.dumps({**said, **area, "front": front}, ensure_ascii=False))
+        groups = {"by": strata.as_json()} if strata else {}
+        click.echo(json.dumps({**said, **area, "front": front, **groups}, ensure_ascii=False))
         return
     click.echo(f"Not dominated in {across}@{k} and {up}@{k}, over {found.queries:,} queries:")
     for p in found.front:
@@ -251,6 +263,8 @@ def compare(
     click.echo(f"Hypervolume {found.hypervolume:.5f} above ({found.reference[0]:.4f}, {found.reference[1]:.4f})\n")
     click.echo(_plain_table(table))
     click.echo(f"\n{table.caption}\n\n{summary(rows)}")
+    if strata:
+        click.echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
     for file in files:
         click.echo(f"written: {file}")
 
@@ -262,11 +276,7 @@ def _plain_table(table: Any) -> str:
     lines = [table.head]
     for row, marks in zip(table.rows, table.marks, strict=True):
         lines.append(tuple(cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)))
-    widths = [max(len(line[i]) for line in lines) for i in range(len(table.head))]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
-        for line in lines
-    )
+    return aligned(lines)
 
 
 @main.command()

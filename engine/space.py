@@ -34,8 +34,8 @@ class QueryBatch:
         return QueryBatch(self.ids[start:stop], self.vectors[start:stop], texts)
 
 
-MOST_DERIVED = 8
-"""A space keeps so many things that scorers derived from it, the one not used for longest goes first."""
+MOST_DERIVED, MOST_BYTES = 8, 4 << 30
+"""A space keeps so many things that scorers derived from it, in so many bytes; what was not used for longest goes."""
 
 
 class Space:
@@ -63,13 +63,13 @@ class Space:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
         self.parts = None if parts is None else self._parts(parts)
-        self._given = parts
-        self._derived: OrderedDict[Hashable, Any] = OrderedDict()
-        self._deriving = threading.RLock()
+        self.given_parts = parts
+        self._derived: OrderedDict[Hashable, _Made] = OrderedDict()
+        self._deriving = threading.Lock()
 
     def __reduce__(self) -> tuple:
         # What is derived is derived again, on whatever machine it goes to.
-        return Space, (self.corpus, self.embeddings, str(self.device), self._given)
+        return Space, (self.corpus, self.embeddings, str(self.device), self.given_parts)
 
     def _parts(self, given: Embeddings) -> Parts:
         if given.dimension != self.vectors.shape[1]:
@@ -88,12 +88,42 @@ class Space:
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What a scorer makes of the corpus once, an index say; key: names it, with the parameters it depends on.
 
-        Others that ask for anything derived wait until it is made.
+        Others that ask for the same wait until it is made; whoever asks for something else does not.
         """
         with self._deriving:
-            if key not in self._derived:
-                self._derived[key] = make()
-                while len(self._derived) > MOST_DERIVED:
-                    self._derived.popitem(last=False)
+            made = self._derived.setdefault(key, _Made())
             self._derived.move_to_end(key)
-            return self._derived[key]
+        with made.turn:
+            if not made.ready:
+                made.value = make()
+                made.ready = True
+                self._make_room(key)
+        return made.value
+
+    def has_derived(self, key: Hashable) -> bool:
+        """Whether it is made already."""
+        made = self._derived.get(key)
+        return made is not None and made.ready
+
+    def _make_room(self, newest: Hashable) -> None:
+        with self._deriving:
+            while len(self._derived) > 1:
+                oldest = next(iter(self._derived))
+                held = sum(_bytes(made.value) for made in self._derived.values())
+                if oldest == newest or (len(self._derived) <= MOST_DERIVED and held <= MOST_BYTES):
+                    return
+                del self._derived[oldest]
+
+
+class _Made:
+    """Something derived, or about to be."""
+
+    def __init__(self) -> None:
+        self.turn, self.ready, self.value = threading.RLock(), False, None
+
+
+def _bytes(value: Any) -> int:
+    """What a derived value holds, as far as it says."""
+    if isinstance(value, Tensor):
+        return value.numel() * value.element_size()
+    return int(getattr(value, "bytes", 0))

@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.errors import ParamError
 from engine.params import Param, Real, Whole, checked, params_of, undeclared_fields, values_of
+from engine.parts import Parts
 from engine.solvers.regularization_path import WeightPath
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
@@ -92,6 +93,9 @@ class Selector(Stage):
     by_scores: ClassVar[bool] = True
     """The scorer's numbers are its relevance; else it works on the vectors alone, and the scorer makes the pool."""
 
+    first_by_scores: ClassVar[bool] = False
+    """Only the first document is chosen by the scores that scorers give, the others by the vectors."""
+
     @abstractmethod
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""
@@ -128,13 +132,22 @@ class Scorer(Stage):
     for_pools: ClassVar[bool] = False
     """So slow a document that it is made to score a pool, not a whole corpus."""
 
-    def missing(self) -> str | None:
-        """What it would have to download before its first score, None where nothing."""
+    def missing(self, space: Space) -> str | None:
+        """What somebody should agree to before its first score, a download or an hour's embedding; None for nothing."""
         return None
+
+    def reads(self, space: Space) -> Mapping[str, str]:
+        """Digests by name of what its scores depend on besides parameters, corpus, vectors and queries."""
+        return {}
 
     def prepare(self, space: Space) -> None:
         """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""
         return
+
+    def entries(self, space: Space) -> Parts | None:
+        """The vectors that a search for nearest neighbours looks through: a document's score is the largest inner
+        product of its own with the query's. None for scores that are no such thing."""
+        return None
 
     @abstractmethod
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:

@@ -38,17 +38,27 @@ def scaled(values, how):
 
 
 def oracle(dense, sparse, weight, combination, how, constant, union):
-    """(score by row of the union, what all others score)."""
+    """The score of every row: the union's, and below it those of the others."""
     rows = sorted({*best(dense, union), *(i for i in best(sparse, union) if sparse[i] > 0)})
+    inside = mixed(dense, sparse, rows, weight, combination, how, constant)
+    low, high = min(inside.values()), max(inside.values())
+    gap = high - low if high > low else 1
+    if rest := [i for i in range(len(dense)) if i not in inside]:
+        below = mixed(dense, sparse, rest, weight, combination, how, constant)
+        places = scaled(list(below.values()), "min-max")
+        inside |= {i: low - gap * (2 - place) for i, place in zip(below, places, strict=True)}
+    return [inside[i] for i in range(len(dense))]
+
+
+def mixed(dense, sparse, rows, weight, combination, how, constant):
+    """Row → its score among these rows."""
     d, s = [dense[i] for i in rows], [sparse[i] for i in rows]
     if combination == "rrf":
         d, s = ([1 / (constant + 1 + sum(other > v for other in part)) for v in part] for part in (d, s))
         s = [value if sparse[i] > 0 else 0 for i, value in zip(rows, s, strict=True)]
     else:
         d, s = scaled(d, how), scaled(s, how)
-    mixed = [weight * x + (1 - weight) * y for x, y in zip(d, s, strict=True)]
-    low, high = min(mixed), max(mixed)
-    return dict(zip(rows, mixed, strict=True)), low - (high - low if high > low else 1)
+    return {i: weight * x + (1 - weight) * y for i, x, y in zip(rows, d, s, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -71,10 +81,7 @@ def test_every_score_is_that_of_the_formula(combination, how):
                 found = stage.score(space, batch)
                 assert torch.isfinite(found).all()
                 for b in range(len(batch)):
-                    inside, outside = oracle(
-                        dense[b].tolist(), sparse[b], weight, combination, how, constant, union
-                    )  # fmt: skip
-                    expected = [inside.get(i, outside) for i in range(len(space))]
+                    expected = oracle(dense[b].tolist(), sparse[b], weight, combination, how, constant, union)
                     np.testing.assert_allclose(found[b], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -104,7 +111,17 @@ def test_all_of_the_union_comes_before_the_rest():
             inside = {*best(dense[b].tolist(), 4), *(i for i in best(words[b].tolist(), 4) if words[b, i] > 0)}
             rest = [i for i in range(len(space)) if i not in inside]
             assert found[b, sorted(inside)].min() > found[b, rest].max()
-            assert len(set(found[b, rest].tolist())) == 1
+
+
+def test_a_pool_deeper_than_the_union_goes_on_by_relevance_and_not_by_row():
+    space, batch = setting(3)
+    stage = engine.make("hybrid", union=3, dense_weight=1.0)
+    found = stage.score(space, batch)
+    dense = engine.make("dense").score(space, batch)
+    for b in range(len(batch)):
+        order = found[b].argsort(descending=True)
+        rest = dense[b, order[6:]]
+        assert (rest[:-1] >= rest[1:] - 1e-6).all() and rest[0] > rest[-1]
 
 
 def test_one_query_scores_as_it_does_among_others():

@@ -1,10 +1,12 @@
 """Every scorer with every selector: on the demo, from the command line, in a sweep, in processes and in a store."""
 
 import json
+import threading
 
 import pytest
 import torch
 from click.testing import CliRunner
+from tiny_models import tiny_cross_encoder
 
 import engine
 from dashboard.serve import main
@@ -119,9 +121,50 @@ def test_what_is_prepared_is_not_made_again(demo, asked, given, scorer):
     dataset, space = demo
     space, stage = engine.Space(dataset.corpus, space.embeddings), made(scorer, given)
     stage.prepare(space)
-    before = dict(space._derived)
+    before = {key: id(made.value) for key, made in space._derived.items()}
     engine.decode(engine.Decoder(engine.make("top_k"), stage), space, asked, k=3)
-    assert space._derived.keys() == before.keys()
+    assert {key: id(made.value) for key, made in space._derived.items()} == before
+
+
+def test_other_parts_and_other_weights_are_other_cells(demo, asked, tmp_path):
+    dataset, space = demo
+    qrels, few = judged(demo, asked), space.embeddings.take(range(len(space)))
+    first, second = (
+        engine.Embeddings(few.vectors.roll(shift, 0), tuple(f"{i}#0" for i in few.ids)) for shift in (0, 1)
+    )
+    decoder, store = engine.Decoder(engine.make("top_k"), engine.make("max_sim")), tmp_path / "kept.db"
+    cells = [
+        next(
+            iter(engine.sweep([decoder], engine.Space(dataset.corpus, few, parts=parts), asked, qrels, 3, store=store))
+        )
+        for parts in (first, second)
+    ]
+    assert cells[0].key != cells[1].key and cells[0].mean != cells[1].mean
+    model = tiny_cross_encoder(tmp_path / "model", seed=0)
+    reranked = engine.Decoder(
+        engine.make("top_k"), engine.make("dense"), engine.make("cross_encoder", model=str(model)), 10
+    )
+    before = next(iter(engine.sweep([reranked], space, asked, qrels, 3, store=store)))
+    tiny_cross_encoder(model, seed=1)
+    after = next(iter(engine.sweep([reranked], space, asked, qrels, 3, store=store)))
+    assert before.key != after.key and before.provenance["model"] != after.provenance["model"]
+
+
+def test_what_takes_long_to_derive_keeps_nobody_else_waiting(demo):
+    _, space = demo
+    began, end = threading.Event(), threading.Event()
+
+    def slow():
+        began.set()
+        assert end.wait(30)
+        return 1
+
+    worker = threading.Thread(target=lambda: space.derived("slow", slow))
+    worker.start()
+    assert began.wait(30) and space.derived("quick", lambda: 2) == 2 and not space.has_derived("slow")
+    end.set()
+    worker.join(30)
+    assert space.derived("slow", lambda: 3) == 1
 
 
 @pytest.mark.parametrize("scorer", WORDS)

@@ -188,10 +188,24 @@ def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
     monkeypatch.setattr("engine.data.hub._downloaded", fetch)
     key = role_key(PICKED, RERANK)
     app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": "acme/some-model"})
-    assert not app.exception and "'acme/some-model', which is not on this machine" in texts(app)
+    assert not app.exception and "needs a download of 'acme/some-model' first" in texts(app)
     assert not fetched
-    app.button(key=f"{key}.download").click().run()
+    app.button(key=f"{key}.agree").click().run()
     assert not app.exception and fetched == ["acme/some-model"] and "no network" in texts(app)
+
+
+@pytest.mark.parametrize("model", ["/", "/proc/1", "//elsewhere/share", "/usr"])
+def test_a_folder_that_is_no_model_is_refused_without_a_search(model):
+    slow = next(n for n in SCORERS if SCORERS[n].cls.for_pools)
+    key = role_key(PICKED, RERANK)
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": model})
+    assert not app.exception and "No answer at this setting." in texts(app)
+
+
+def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
+    monkeypatch.setattr("engine.scoring.max_sim.UNASKED", 100)
+    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): "max_sim"})
+    assert not app.exception and "needs the embedding of" in texts(app)
 
 
 def test_explore_reranks_by_a_models_reading(given):

@@ -17,7 +17,7 @@ from engine.theory.by_length import margin
 from engine.theory.dimensions import DIMENSIONS, LengthDimension, reached
 from engine.views import against_bound, needed, proof, turned
 
-SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT = VIEWS
+SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT, *_ = VIEWS
 
 
 def theory(view, source=None, **session):

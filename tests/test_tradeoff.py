@@ -11,13 +11,13 @@ import engine
 from dashboard.charts import frontier_figure
 from dashboard.charts.strata import strata_figure
 from dashboard.state import Source
-from dashboard.tradeoff import by_kind, cells, memory
+from dashboard.tradeoff import cells, memory
 from engine.data.encoders import embedded
 from engine.errors import ParamError
 from engine.evaluation.by_query import by_query
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.statistics import compare
-from engine.evaluation.strata import relevant_counts, stratify
+from engine.evaluation.strata import KINDS, relevant_counts, stratify
 from engine.evaluation.sweep import grid, held
 
 FEW = ["top_k", "mmr", "vrsd"]
@@ -169,9 +169,7 @@ def test_aspects_can_be_an_axis(tmp_path):
     (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
     app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
     assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
-    kinds = measured(
-        Source(str(tmp_path)), **{"k": 4, "tradeoff.view": "Kinds of queries", "tradeoff.by": by_kind.ASPECTS}
-    )
+    kinds = measured(Source(str(tmp_path)), **{"k": 4, "tradeoff.view": "Kinds of queries", "tradeoff.by": "aspects"})
     assert len(kinds.get("plotly_chart")) == 2
 
 
@@ -181,9 +179,9 @@ def test_queries_won_and_lost_and_kinds_of_queries():
     assert len(said) == 2 and all("of 157 queries" in line for line in said)
     lost = next(t.value for t in app.dataframe if "Query" in t.value and (t.value["Δ"] < 0).all())
     assert lost["Δ"].is_monotonic_increasing
-    for by in (by_kind.RELEVANT, by_kind.WORDS):
+    for by in ("relevant", "length", "words"):
         app = measured(**{"tradeoff.view": "Kinds of queries", "tradeoff.by": by})
-        assert json.loads(app.get("plotly_chart")[1].proto.spec)["layout"]["xaxis"]["title"]["text"] == by
+        assert json.loads(app.get("plotly_chart")[1].proto.spec)["layout"]["xaxis"]["title"]["text"] == KINDS[by]
 
 
 def test_many_queries_are_drawn_from():

@@ -11,6 +11,7 @@ def tiny_cross_encoder(folder: Path, labels: int = 1, safe: bool = True, seed: i
 
     letters = list("abcdefghijklmnopqrstuvwxyz0123456789")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    folder.mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
     BertTokenizer(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
     config = BertConfig(

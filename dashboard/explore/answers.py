@@ -29,9 +29,6 @@ SCORED = 12
 SHOWN_AFTER = 0.5
 """Seconds after which scoring shows how far it is."""
 
-_READY: set[tuple[str, tuple]] = set()
-"""The corpora and scorers that have scored once in this process."""
-
 MOST_BESIDE = 3
 """So many decoders fit beside each other and stay readable at 1440 pixels, the baseline among them."""
 NARROW = 1200
@@ -72,10 +69,10 @@ def query_of(loaded: Loaded, asked: Asked) -> Embeddings:
 
 def answer(loaded: Loaded, asked: Asked, name: str, decoder: Decoder, baseline: Ranking | None = None) -> Answer:
     """What a decoder answers; baseline: the baseline's ranking of this question, by default this decoder's own."""
-    setting.usable(decoder)
-    memory: OrderedDict[tuple, Answer] = st.session_state.setdefault("answers", OrderedDict())
+    setting.usable(decoder, loaded.space)
+    memory: OrderedDict[tuple, Answer] = _memory(loaded, "answers")
     judged = asked.qrels.digest if asked.qrels is not None else None
-    key = (*_question(loaded, asked), judged, decoder.label, asked.k)
+    key = (*_question(loaded, asked), judged, decoder.label, *_read(loaded, decoder), asked.k)
     if key not in memory:
         found, before = (None, 0.0) if setting.plain(decoder) else scores_of(loaded, asked, decoder)
         with jobs.turn():
@@ -90,6 +87,22 @@ def answer(loaded: Loaded, asked: Asked, name: str, decoder: Decoder, baseline: 
     return memory[key]
 
 
+def _memory(loaded: Loaded, name: str) -> OrderedDict[tuple, Any]:
+    """What this session remembers of this corpus; another's vectors are let go."""
+    own = loaded.space.embeddings.digest
+    of, memory = st.session_state.get(name, ("", OrderedDict()))
+    if of != own:
+        memory = OrderedDict()
+        st.session_state[name] = own, memory
+    return memory
+
+
+def _read(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
+    """What the answer depends on besides the question and the decoder."""
+    scorers = filter(None, (decoder.retrieve, decoder.rerank))
+    return tuple(tuple(sorted(scorer.reads(loaded.space).items())) for scorer in scorers)
+
+
 def _question(loaded: Loaded, asked: Asked) -> tuple[str, ...]:
     vector = hashlib.sha256(asked.vector.numpy().tobytes()).hexdigest()
     return loaded.space.embeddings.digest, loaded.space.corpus.digest, vector, asked.id, asked.text
@@ -97,9 +110,9 @@ def _question(loaded: Loaded, asked: Asked) -> tuple[str, ...]:
 
 def scores_of(loaded: Loaded, asked: Asked, decoder: Decoder) -> tuple[Scored, float]:
     """What is left to the selector, and the seconds that scoring took: remembered, as it may take long."""
-    memory: OrderedDict[tuple, tuple[Scored, float]] = st.session_state.setdefault("scored", OrderedDict())
+    memory: OrderedDict[tuple, tuple[Scored, float]] = _memory(loaded, "scored")
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
-    key = (*_question(loaded, asked), *scorers, decoder.depth)
+    key = (*_question(loaded, asked), *scorers, *_read(loaded, decoder), decoder.depth)
     if key not in memory:
         place, began = st.empty(), time.monotonic()
 
@@ -110,22 +123,19 @@ def scores_of(loaded: Loaded, asked: Asked, decoder: Decoder) -> tuple[Scored, f
         titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
         words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
         query, best = query_of(loaded, asked), float("inf")
-        before = (loaded.space.embeddings.digest, scorers) in _READY
         with st.spinner(words), jobs.turn(), watched(told):
             # What is made once for a corpus is no part of a query's time.
-            for _ in range(REPEATS if before else REPEATS + 1):
+            for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
+                scorer.prepare(loaded.space)
+            for _ in range(REPEATS):
                 started = time.perf_counter()
                 found = scored(decoder, loaded.space, query)
                 if loaded.space.device.type == "cuda":
                     found.candidates.relevance.cpu()
-                took = time.perf_counter() - started
-                if before:
-                    best = min(best, took)
-                    if took > LONG:
-                        break
-                before = True
+                best = min(best, took := time.perf_counter() - started)
+                if took > LONG:
+                    break
         place.empty()
-        _READY.add((loaded.space.embeddings.digest, scorers))
         memory[key] = found, best
         while len(memory) > SCORED:
             memory.popitem(last=False)

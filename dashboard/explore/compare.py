@@ -115,7 +115,7 @@ def _cards(loaded: Loaded, asked: Asked, row: list[str], columns: int, baseline:
                 spec,
                 setting.PREFIX,
                 partial(method_heading, spec),
-                ("scorer", partial(scorers.picker, spec)),
+                ("scorer", partial(scorers.picker, spec, loaded.space)),
                 scorers.changed(spec),
             )
         with cards[at]:

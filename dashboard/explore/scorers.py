@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard.controls import counting, parameters, stage_of
-from dashboard.explore.setting import POOL_KEY, RERANK, RETRIEVE, absent, agree, first_scorer, offered, role_key
+from dashboard.explore.setting import POOL_KEY, RERANK, RETRIEVE, agree, first_scorer, offered, role_key, unagreed
 from engine.errors import FrontierError
 from engine.params import UNSET
+from engine.space import Space
 from engine.stages import Spec
 
 LABELS = {RETRIEVE: "Relevance by", RERANK: "Rerank the pool by"}
@@ -18,7 +19,7 @@ HELP = {
 }
 
 
-def picker(spec: Spec) -> None:
+def picker(spec: Spec, space: Space) -> None:
     """The two choices, and the parameters of what is chosen."""
     for role, label in LABELS.items():
         known, key = offered(role), role_key(spec.name, role)
@@ -33,23 +34,25 @@ def picker(spec: Spec) -> None:
         )
         if picked in known:
             parameters(known[picked], key)
-            _download(known[picked], key)
+            _ask(known[picked], key, space)
             if role == RERANK and st.session_state.get(POOL_KEY) is None:
                 st.caption("There is no pool yet: set one in the sidebar.")
+    if spec.cls.first_by_scores:
+        st.caption("This decoder takes the first document by the scorer, and the others by the dense vectors.")
     if not spec.cls.by_scores:
         st.caption("This decoder works on the dense vectors alone: the scorer only makes its pool.")
 
 
-def _download(spec: Spec, key: str) -> None:
-    """Ask before a model is fetched."""
+def _ask(spec: Spec, key: str, space: Space) -> None:
+    """Ask before what is long, or comes from elsewhere."""
     try:
-        model = absent(stage_of(spec, key))
+        due = unagreed(stage_of(spec, key), space)
     except FrontierError as error:
         st.text(str(error))
         return
-    if model is not None:
-        st.caption("The model is not on this machine. It comes from the Hugging Face hub, once.")
-        st.button("Download it", key=f"{key}.download", icon=":material/download:", on_click=agree, args=(model,))
+    if due is not None:
+        st.text(f"This needs {due}, once.")
+        st.button("Go ahead", key=f"{key}.agree", icon=":material/check:", on_click=agree, args=(due,))
 
 
 def changed(spec: Spec) -> int:

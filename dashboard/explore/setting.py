@@ -8,6 +8,7 @@ from dashboard.controls import put, stage_of
 from engine.decoder import POOL, Decoder
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET
+from engine.space import Space
 from engine.stages import Scorer, Selector, Spec, methods
 
 PREFIX = "explore"
@@ -15,7 +16,7 @@ PREFIX = "explore"
 DECODERS, POOL_KEY, K_KEY, VIEW = "decoders", "pool", "k", "view"
 SCREEN = "screens/explore.py"
 RETRIEVE, RERANK = "retrieve", "rerank"
-AGREED = "models to download"
+AGREED = "agreed to"
 FIRST_VIEW = "Ranked diff"
 """What is shown of the sets before a person chooses."""
 
@@ -66,39 +67,36 @@ def _scorer(name: str, role: str) -> Scorer | None:
     return first_scorer() if role == RETRIEVE else None
 
 
-def usable(decoder: Decoder) -> Decoder:
+def usable(decoder: Decoder, space: Space) -> Decoder:
     """The decoder, or a ParamError with the fix where its scorers need what is not set."""
     if decoder.rerank is not None and decoder.depth is None:
         raise ParamError(
             f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one in the sidebar (pool, n)"
         )
     for scorer in (decoder.retrieve, decoder.rerank):
-        if (model := absent(scorer)) is not None:
-            raise ParamError(
-                f"{scorer.spec.title} needs the model {model!r}, which is not on this machine: download it under the "
-                "decoder's settings, or give the folder of one that is"
-            )
+        if scorer is not None and (due := unagreed(scorer, space)) is not None:
+            raise ParamError(f"{scorer.spec.title} needs {due} first: agree to it under the decoder's scorer")
     return decoder
 
 
-def ready(decoder: Decoder) -> bool:
-    """Whether its scorers have what they need."""
+def hindered(decoder: Decoder, space: Space) -> str | None:
+    """What its scorers lack, None where nothing."""
     try:
-        usable(decoder)
-    except FrontierError:
-        return False
-    return True
+        usable(decoder, space)
+    except FrontierError as error:
+        return str(error)
+    return None
 
 
-def absent(scorer: Scorer | None) -> str | None:
-    """A model that a scorer would download and nobody here agreed to: a link alone must not start that."""
-    model = None if scorer is None else scorer.missing()
-    return None if model in st.session_state.get(AGREED, ()) else model
+def unagreed(scorer: Scorer, space: Space) -> str | None:
+    """What a scorer needs that is long or from elsewhere, and nobody here agreed to: a link alone must not start it."""
+    due = scorer.missing(space)
+    return None if due in st.session_state.get(AGREED, ()) else due
 
 
-def agree(model: str) -> None:
-    """Let scorers download a model from now on, in this session."""
-    st.session_state[AGREED] = {*st.session_state.get(AGREED, ()), model}
+def agree(due: str) -> None:
+    """Let scorers do this from now on, in this session."""
+    st.session_state[AGREED] = {*st.session_state.get(AGREED, ()), due}
 
 
 def effective(decoder: Decoder) -> Decoder:
@@ -129,6 +127,8 @@ def said(decoder: Decoder) -> str:
     if plain(decoder):
         return ""
     by = decoder.retrieve.spec.title + (f", then {decoder.rerank.spec.title}" if decoder.rerank else "")
+    if decoder.select.first_by_scores:
+        return f"the first document by {by}, the others by the dense vectors"
     if decoder.select.by_scores:
         return f"relevance by {by}; similarity by the dense vectors"
     if decoder.depth is None:

@@ -39,7 +39,7 @@ def look(loaded: Loaded, asked: Asked, decoders: Mapping[str, Decoder]) -> tuple
     wanted = available(qrels, aspects, query)
     found = []
     for name, decoder in decoders.items():
-        kept, _ = scores_of(loaded, asked, setting.usable(decoder))
+        kept, _ = scores_of(loaded, asked, setting.usable(decoder, space))
         with turn():
             ranking = choose(decoder.select, kept, asked.k)
             saw = relevance(decoder.select, kept)

@@ -27,10 +27,18 @@ def remembered(key: Hashable, make: Callable[[], T]) -> T:
     return memory[key]
 
 
-def measured(key: Hashable, title: str, work: Callable[[Job], T], *, by_itself: bool) -> T | None:
+def measured(
+    key: Hashable,
+    title: str,
+    work: Callable[[Job], T],
+    *,
+    by_itself: bool,
+    early: Callable[[Any], None] | None = None,
+) -> T | None:
     """What a job finds, once it has; until then how far it is, or the way to start it.
 
-    key: names all that the result depends on; title: what is done; by_itself: the first time it needs no click.
+    key: names all that the result depends on; title: what is done; by_itself: the first time it needs no click; early:
+    draws what the job has so far (`job.partial`), while it is at work and where it was stopped.
     """
     memory: OrderedDict[Hashable, Any] = st.session_state.setdefault(MEMORY, OrderedDict())
     if key in memory:
@@ -45,7 +53,7 @@ def measured(key: Hashable, title: str, work: Callable[[Job], T], *, by_itself: 
     if job is None and by_itself and other is None:
         job = _start(key, title, work)
     if job is not None and job.running:
-        _polled(job)
+        _polled(job, early)
         return None
     if job is not None and job.error:
         st.error("This could not be measured.", icon=":material/error:")
@@ -57,6 +65,8 @@ def measured(key: Hashable, title: str, work: Callable[[Job], T], *, by_itself: 
         st.rerun(scope="fragment")
     if other is not None:
         st.text(f"Possible when this has ended: {other.title}")
+    if job is not None and job.partial is not None and early is not None:
+        early(job.partial)
     return None
 
 
@@ -72,9 +82,11 @@ def _keep(memory: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None
 
 
 @st.fragment(run_every=POLL)
-def _polled(job: Job) -> None:
+def _polled(job: Job, early: Callable[[Any], None] | None) -> None:
     if not job.running:
         st.rerun()
     show_progress(job)
     if st.button("Cancel", key="theory.cancel", disabled=job.stop.is_set()):
         job.cancel()
+    if job.partial is not None and early is not None:
+        early(job.partial)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.explore.question import Asked
 from dashboard.state import Loaded
-from dashboard.theory import dimension, exact, margins, segments, support
+from dashboard.theory import approximate, depth, dimension, exact, margins, segments, support
 from engine.errors import FrontierError
 
 VIEWS: dict[str, Callable[[Loaded, Asked | None], None]] = {
@@ -17,6 +17,8 @@ VIEWS: dict[str, Callable[[Loaded, Asked | None], None]] = {
     "Dimension": dimension.show,
     "Segments": segments.show,
     "Exact against steps": exact.show,
+    "Depth": depth.show,
+    "Approximate search": approximate.show,
 }
 
 

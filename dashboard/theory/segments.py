@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -10,10 +12,13 @@ from dashboard.charts.theory import segments_figure
 from dashboard.components.live_plot import plot
 from dashboard.controls import control
 from dashboard.explore.question import Asked
+from dashboard.jobs import Job
 from dashboard.state import Loaded
-from dashboard.theory.measured import remembered
+from dashboard.theory import questions
+from dashboard.theory.measured import measured, remembered
 from engine.theory.segmented import PASSAGE, Segments
 from engine.values import Corpus, showable
+from engine.views import segments_said
 
 
 def show(loaded: Loaded, asked: Asked | None) -> None:
@@ -24,13 +29,19 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         "vectors a document need fewer dimensions each. It assumes segments without words in common; passages of real "
         "documents share some, so they are shown beside it, and nothing is proved of them."
     )
+    with st.container(width=380):
+        words = control(PASSAGE, "theory.passage")
+    _one(loaded.space.corpus, asked, words)
+    if len(loaded.space) > 1:
+        _many(loaded, words)
+
+
+def _one(corpus: Corpus, asked: Asked | None, words: int) -> None:
+    """The question's pairs."""
     if asked is None:
         st.info("Ask something in the sidebar: its best documents are compared here.")
         return
     st.text(asked.text if len(asked.text) < 200 else asked.text[:199] + "…")
-    with st.container(width=380):
-        words = control(PASSAGE, "theory.passage")
-    corpus = loaded.space.corpus
     key = ("segments", corpus.digest, asked.text, words, asked.k)
     found = remembered(key, lambda: engine.segments(corpus, [asked.text], passage_words=words, rivals=asked.k))
     if not len(found):
@@ -40,6 +51,28 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         )
         return
     _shown(corpus, found)
+
+
+def _many(loaded: Loaded, words: int) -> None:
+    """What the theorem is worth on this corpus: the pairs of many queries, in words."""
+    st.divider()
+    st.markdown("**On many queries of this corpus**")
+    choice = questions.choose(loaded)
+    found = measured(
+        ("segments", "many", choice.key, words),
+        "Margins of segments",
+        partial(_work, choice, words),
+        by_itself=choice.small,
+    )
+    if found is not None:
+        for sentence in segments_said(*found):
+            st.text(sentence)
+
+
+def _work(choice: questions.Choice, words: int, job: Job) -> tuple[Segments, int, int]:
+    queries, _ = choice.task()
+    how = {"progress": job.report, "stop": job.stop}
+    return engine.segments(choice.loaded.space.corpus, queries, passage_words=words, **how), len(queries), words
 
 
 def _shown(corpus: Corpus, found: Segments) -> None:

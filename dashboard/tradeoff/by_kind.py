@@ -17,13 +17,13 @@ from dashboard.tradeoff.memory import ANEW, open_point, remembered
 from engine.evaluation.by_query import QueryDifference, by_query
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.strata import aspect_counts, relevant_counts, stratify, word_counts
+from engine.evaluation.strata import KINDS, stratify
+from engine.evaluation.strata import kinds as counted
 from engine.values import showable
 
 MOST_NAMED = 500
 """Queries won, and lost, that a list names."""
 ROW_HEIGHT, MOST_ROWS = 32, 12
-RELEVANT, WORDS, ASPECTS = "relevant documents", "words in the query", "aspects"
 
 
 def won_and_lost(
@@ -103,20 +103,26 @@ def _ask(loaded: Loaded, split: str, queries: list[str], key: str, label: str) -
 
 
 def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]) -> None:
-    """The differences by how many documents are relevant, how long the query is, how many aspects it has."""
-    counts = {RELEVANT: relevant_counts(sweep.qrels), WORDS: word_counts(sweep.queries)}
-    if loaded.dataset.aspects:
-        counts[ASPECTS] = aspect_counts(loaded.dataset.aspects)
-    counts = {name: own for name, own in counts.items() if not own.keys().isdisjoint(sweep.queries.ids)}
-    if len(best) < 2:
-        return
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    by = left.segmented_control(
-        "By", list(counts), default=RELEVANT, required=True, key="tradeoff.by", persist_state="session"
+    """The differences by how many documents are relevant, how long they and the query are, how many aspects it has."""
+    corpus = loaded.space.corpus
+    counts = remembered(
+        ("counted", sweep.key), lambda: counted(corpus, sweep.queries, sweep.qrels, loaded.dataset.aspects)
     )
-    with right:
+    if len(best) < 2 or not counts:
+        return
+    first = next(iter(counts))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        by = st.segmented_control(
+            "By",
+            list(counts),
+            default=first,
+            required=True,
+            key="tradeoff.by",
+            persist_state="session",
+            format_func=KINDS.__getitem__,
+        )
         metric = _metric(curves, "tradeoff.kinds.metric")
-    by = by if by in counts else RELEVANT
+    by = by if by in counts else first
     points = [p.point for p in best]
     rows = remembered(
         ("kinds", sweep.key, tuple(p.label for p in points), metric, by),
@@ -125,7 +131,7 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
     others = [row for row in rows if row.label != base.point.label]
     dark = st.context.theme.type == "dark"
     title = f"{METRICS[metric].title}@{curves.k}"
-    figure = strata_figure(others, {p.label: p.method for p in points}, by, title, base.name, dark)
+    figure = strata_figure(others, {p.label: p.method for p in points}, KINDS[by], title, base.name, dark)
     plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
     st.caption(
         "The best setting of each method; bars: 95 % intervals of the mean difference, paired by query, each for "

@@ -22,6 +22,7 @@ from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep import grid
 from engine.params import Whole
+from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
 
@@ -172,7 +173,7 @@ def _sweep(
 ) -> Sweep | None:
     k = asked.k if asked is not None else st.session_state.get(setting.K_KEY, SET_SIZE.default)
     depth = asked.depth if asked is not None else st.session_state.get(setting.POOL_KEY, POOL.default)
-    several = _decoders(names, scorers, values, depth)
+    several = _decoders(loaded.space, names, scorers, values, depth)
     split, qrels, queries = labelled
     if every:
         vectors = cells.vectors_of(loaded, queries)
@@ -211,23 +212,31 @@ def _scorers() -> list[Scorer]:
     return [known[n].cls() for n in known if n in picked]
 
 
-def _decoders(names: list[str], scorers: list[Scorer], values: int, depth: int | None) -> tuple[Decoder, ...]:
-    """What is measured, the baseline first."""
+def _decoders(
+    space: Space, names: list[str], scorers: list[Scorer], values: int, depth: int | None
+) -> tuple[Decoder, ...]:
+    """What is measured, the baseline first; what cannot be is said."""
     known, chosen = methods("selector"), setting.chosen()
     first = next(iter(known))
     found = [Decoder(known[first].cls(), setting.first_scorer(), depth=depth)]
+    lacking: dict[tuple[Scorer, Scorer | None], str] = {}
     for name in dict.fromkeys([first, *names]):
         current = setting.decoder_of(name)
         stages = [*(d.select for d in grid(name, values)), *([current.select] if name in chosen else [])]
         chains = [(scorer, None) for scorer in scorers]
         if name in names and name in chosen:
             chains.append((current.retrieve, current.rerank))
+        for chain in chains:
+            if chain not in lacking and (why := setting.hindered(Decoder(stages[0], *chain, depth), space)):
+                lacking[chain] = why
         found += [
             setting.effective(Decoder(stage, retrieve, rerank, depth))
             for retrieve, rerank in dict.fromkeys(chains)
-            if setting.ready(Decoder(stages[0], retrieve, rerank, depth))
+            if (retrieve, rerank) not in lacking
             for stage in stages
         ]
+    if lacking:
+        st.text("Left out: " + "; ".join(dict.fromkeys(lacking.values())))
     return tuple(dict.fromkeys(found))
 
 

@@ -129,7 +129,7 @@ def _plan(loaded: Loaded, request: Request) -> None:
     problem = count = None
     try:
         count = request.settings.count(request.trials)
-        setting.usable(request.like)
+        setting.usable(request.like, loaded.space)
         splits = _splits(loaded, request)
     except FrontierError as error:
         problem = showable(str(error))

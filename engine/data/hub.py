@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,6 +18,8 @@ from engine.values import digest_of
 
 BUNDLED = "bundled"
 SECTION = "fingerprints"
+DEEPEST = 3
+"""Models keep their files so many folders deep at most."""
 PATIENCE = 10
 """Seconds that the hub has for its answer."""
 
@@ -93,9 +95,16 @@ def _bundled() -> Path:
 
 def _local(name: str) -> Path | None:
     """The folder of a model that is on this machine; None for a hub name that is not."""
+    if name.startswith(("\\\\", "//")):
+        raise FrontierError(f"the encoder {name!r} lies on another machine: give a folder of this one, or a model name")
     path = Path(name).expanduser()
-    if path.exists():
-        if not path.is_dir() or not _complete(path):
+    try:
+        there = path.exists()
+        whole = there and path.is_dir() and _complete(path)
+    except OSError as error:
+        raise FrontierError(f"the encoder {name!r} cannot be read ({error.strerror or error})") from None
+    if there:
+        if not whole:
             raise FrontierError(
                 f"the encoder {name!r} exists but is no model folder: it needs a config.json or modules.json, and "
                 "weights (*.safetensors or *.bin)"
@@ -162,7 +171,16 @@ def _hub_cache() -> str | None:
 
 
 def _files(folder: Path) -> list[str]:
-    return _relevant(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return _relevant(path.relative_to(folder).as_posix() for path in walked(folder) if path.is_file())
+
+
+def walked(folder: Path, deep: int = DEEPEST) -> Iterator[Path]:
+    """What lies in a folder and, so deep, in the folders in it; links to folders are not followed."""
+    for path in folder.iterdir():
+        if not path.is_dir():
+            yield path
+        elif deep and not path.is_symlink():
+            yield from walked(path, deep - 1)
 
 
 def _relevant(names: Iterable[str]) -> list[str]:
@@ -181,6 +199,9 @@ def _relevant(names: Iterable[str]) -> list[str]:
 
 def _complete(folder: Path) -> bool:
     """Whether a folder has what a model needs; an interrupted download has not."""
+    # First what says that it is a model at all: any folder may be named, a disk's first one too.
+    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+        return False
     names = set(_files(folder))
     for index in [name for name in names if name.endswith(".index.json")]:
         try:
@@ -189,4 +210,4 @@ def _complete(folder: Path) -> bool:
             return False
         if not all(str(PurePosixPath(index).parent / shard) in names for shard in shards):
             return False
-    return bool(names & {"config.json", "modules.json"}) and any(n.endswith((".safetensors", ".bin")) for n in names)
+    return any(n.endswith((".safetensors", ".bin")) for n in names)

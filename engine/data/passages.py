@@ -115,6 +115,12 @@ def cut(corpus: Corpus, words: int = WORDS.default, overlap: float = OVERLAP.def
     return Passages(Corpus(tuple(ids), tuple(texts), tuple(titles), name), torch.tensor(documents))
 
 
+def counted(corpus: Corpus, words: int, overlap: float) -> int:
+    """How many passages `cut` makes."""
+    step = max(1, round(words * (1 - overlap)))
+    return sum(1 + max(0, -(-(len(text.split()) - words) // step)) for text in corpus.texts)
+
+
 def _windows(text: str, words: int, step: int) -> list[str]:
     spans = [word.span() for word in re.finditer(r"\S+", text)]
     if len(spans) <= words:

@@ -91,11 +91,17 @@ def _as_cross_encoder() -> Iterator[None]:
         raise FrontierError(said.replace("encoder must be 'bundled', a folder", "model must be a folder")) from error
 
 
+def fingerprint(name: str) -> str:
+    """SHA-256 of the model's files, downloaded if need be. Raises as `load` does."""
+    return hub.fingerprint(_folder(name))
+
+
 def _folder(name: str) -> Path:
     with _as_cross_encoder():
         folder = hub.folder_of(name)
-    safe = {path.parent for path in folder.rglob("*.safetensors")}
-    if unsafe := sorted(p for p in folder.rglob("*") if p.suffix in _PICKLES and p.parent not in safe):
+    files = list(hub.walked(folder))
+    safe = {path.parent for path in files if path.suffix == ".safetensors"}
+    if unsafe := sorted(p for p in files if p.suffix in _PICKLES and p.parent not in safe):
         raise FrontierError(
             f"the cross-encoder {name!r} holds weights that would have to be unpickled ({unsafe[0].name}), which can "
             "run code; save it with save_pretrained, which writes safetensors"

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.errors import ParamError
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import SAME, chain_of, declared_by, name_of, scorers_matter, shared
+from engine.evaluation.pairing import SAME, declared_by, name_of, scorers_matter, shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
 from engine.params import Real
 from engine.stages import methods
@@ -151,11 +151,16 @@ def best_of_each(found: Frontier, baseline: str, share: float) -> tuple[Frontier
     floor = base.y - (1 - share) * abs(base.y) - SAME
     best: dict[Any, FrontierPoint] = {}
     for p in found.points:
-        kind = p.point.method, chain_of(p.point.decoder)
+        kind = p.point.method, _scorers(p.point.decoder)
         if kind not in best or _better(p, best[kind], floor):
             best[kind] = p
-    own = base.point.method, chain_of(base.point.decoder)
+    own = base.point.method, _scorers(base.point.decoder)
     return (base, *(p for kind, p in best.items() if kind != own))
+
+
+def _scorers(decoder: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """The names of its scorers."""
+    return tuple((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
 
 
 def _better(p: FrontierPoint, other: FrontierPoint, floor: float) -> bool:

@@ -54,7 +54,7 @@ def word_counts(queries: Queries) -> dict[str, int]:
 
 def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
     """query → mean length of its relevant documents in words, as spaces part them, rounded; without those that have
-    none in the corpus (sparse-dense paper, Fig. 1 and 4: what passages' length costs)."""
+    none in the corpus (Luan et al. 2021, Fig. 1 and 4: what passages' length costs)."""
     found = {}
     for query in qrels.grades:
         rows = [corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position]
@@ -66,6 +66,28 @@ def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
 def aspect_counts(aspects: Mapping[str, Mapping[str, frozenset[str]]]) -> dict[str, int]:
     """query → how many aspects it has (Dataset.aspects); without those that have none."""
     return {query: len(its) for query, its in aspects.items() if its}
+
+
+KINDS = {
+    "relevant": "relevant documents",
+    "length": "words in a relevant document",
+    "words": "words in the query",
+    "aspects": "aspects",
+}
+"""What queries are grouped by → what is counted, as charts write it."""
+
+
+def kinds(
+    corpus: Corpus, queries: Queries, qrels: Qrels, aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
+) -> dict[str, dict[str, int]]:
+    """Of KINDS those that some of these queries have a number for, each with query → number."""
+    found = {
+        "relevant": relevant_counts(qrels),
+        "length": relevant_lengths(corpus, qrels),
+        "words": word_counts(queries),
+        "aspects": aspect_counts(aspects or {}),
+    }
+    return {kind: counts for kind, counts in found.items() if not counts.keys().isdisjoint(queries.ids)}
 
 
 def stratify(

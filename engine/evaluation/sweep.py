@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, product
 from numbers import Number
 from pathlib import Path
@@ -21,7 +21,7 @@ from engine.evaluation.metrics import METRICS, measure
 from engine.evaluation.points import Point, as_json, from_json, key_of, point
 from engine.evaluation.store import Store
 from engine.params import checked, sweep_values
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, watched, watcher
 from engine.space import Space
 from engine.stages import Selector, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
@@ -45,6 +45,16 @@ class Task:
     metrics: tuple[str, ...]
     split: str
     data: Mapping[str, str]
+    texts: str
+
+    def data_of(self, decoder: Decoder) -> dict[str, str]:
+        """Digests of all that a cell is computed from: the queries' texts too where a scorer reads them."""
+        found = dict(self.data)
+        for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
+            if scorer.words:
+                found["texts"] = self.texts
+            found.update(scorer.reads(self.space))
+        return found
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,8 @@ def held(
 
 
 def _keys(task: Task, decoders: Sequence[Decoder], ks: Sequence[int]) -> dict[tuple[Decoder, int], str]:
-    return {(d, k): key_of(d, k, task.split, task.metrics, task.data) for d in decoders for k in ks}
+    data = {d: task.data_of(d) for d in decoders}
+    return {(d, k): key_of(d, k, task.split, task.metrics, data[d]) for d in decoders for k in ks}
 
 
 def _asked(
@@ -163,11 +174,10 @@ def _asked(
     vectors = Embeddings(batch.vectors.cpu(), ids, space.embeddings.encoder, batch.texts)
     if not any(METRICS[m].needs == "aspects" for m in names):
         aspects = None
-    task = Task(space, vectors, qrels, aspects, names, split, {})
+    texts = digest_of(vectors.texts or ())
+    task = Task(space, vectors, qrels, aspects, names, split, _data(space, vectors, qrels, aspects), texts)
     # Whatever cannot be measured says so now.
     _measured(task, _nothing(len(ids), min(ks)), min(ks))
-    read = any(scorer is not None and scorer.words for d in wanted for scorer in (d.retrieve, d.rerank))
-    task = replace(task, data=_data(space, vectors, qrels, aspects, vectors.texts if read else None))
     return task, wanted, ks, Store(store) if isinstance(store, str | Path) else store
 
 
@@ -240,7 +250,17 @@ def _units(decoders: Sequence[Decoder], ks: tuple[int, ...], missing: set[tuple[
 
 
 def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]:
-    """The points of a unit; raises Cancelled between two blocks of queries when stopped."""
+    """The points of a unit; raises Cancelled when stopped, between two blocks of queries or inside a slow stage."""
+    with watched(watcher()[0], _Asking(stopped)):
+        return _computed(task, unit, stopped)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    is_set: Callable[[], bool]
+
+
+def _computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]:
     ids, largest = task.vectors.ids, max(unit.ks)
     answers: list[list[Ranking]] = []
     # What is compiled in a process's first call, or indexed, is no part of the time that a query takes.
@@ -258,7 +278,7 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
         at = end
         size = min(BLOCK, max(1, int(size * PAUSE / max(time.perf_counter() - began, 1e-6))))
     took = 1000 * (time.perf_counter() - started) / (len(ids) * len(unit.decoders))
-    points = []
+    points, data = [], {decoder: task.data_of(decoder) for decoder in unit.decoders}
     for decoder, parts in zip(unit.decoders, zip(*answers, strict=True), strict=True):
         if stopped():
             raise Cancelled(STOPPED)
@@ -267,7 +287,7 @@ def computed(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Point]
             values, left_out = _measured(task, ranking, k)
             returned = float((ranking.index[:, :k] >= 0).sum(1).double().mean())
             known = {"left_out": left_out, "returned": returned, "milliseconds": took}
-            place = {"data": task.data, "device": task.space.device.type}
+            place = {"data": data[decoder], "device": task.space.device.type}
             points.append(point(decoder, k, task.split, ids, values, **known, **place))
     return points
 
@@ -282,13 +302,9 @@ def _nothing(count: int, k: int) -> Ranking:
     return Ranking(index, index.double(), ())
 
 
-def _data(
-    space: Space, vectors: Embeddings, qrels: Qrels | None, aspects: Aspects | None, texts: Sequence[str] | None
-) -> dict[str, str]:
-    """Digests of all that a cell is computed from; texts: of the queries, where a scorer reads them."""
+def _data(space: Space, vectors: Embeddings, qrels: Qrels | None, aspects: Aspects | None) -> dict[str, str]:
+    """Digests of what every cell is computed from."""
     found = {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest, "queries": vectors.digest}
-    if texts is not None:
-        found["texts"] = digest_of(texts)
     if qrels is not None:
         found["qrels"] = qrels.digest
     if aspects is not None:

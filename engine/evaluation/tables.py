@@ -219,7 +219,7 @@ def results(
     """
     there = list({p.label: p for p in at(points, k)}.values())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
-    first = meant(there, _usual(there) if baseline is None else baseline, k)
+    first = meant(there, usual_baseline(there) if baseline is None else baseline, k)
     there = [first, *(p for p in there if p.label != first.label)]
     if len(there) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
@@ -242,7 +242,7 @@ def results(
     return Results(head, tuple(cells), tuple(marks), _caption(first, cells[0][0], counts, tests, resamples))
 
 
-def _usual(points: Sequence[Point]) -> Point | str:
+def usual_baseline(points: Sequence[Point]) -> Point | str:
     """What others are compared with where nobody says what: the point, or the method that there should be one of."""
     first, scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
     own = [p for p in points if p.method == first]

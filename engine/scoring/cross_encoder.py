@@ -1,12 +1,13 @@
 """cross_encoder: f(q, d), a model that reads both at once; Nogueira & Cho 2019, Luan et al. 2021, §4.1."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from engine.data.rerankers import absent, load
+from engine.data.rerankers import absent, fingerprint, load
 from engine.errors import Cancelled
 from engine.params import Text, Whole, declare
 from engine.progress import watcher
@@ -51,8 +52,11 @@ class CrossEncoder(Scorer):
         )
     )
 
-    def missing(self) -> str | None:
-        return self.model if absent(self.model) else None
+    def missing(self, space: Space) -> str | None:
+        return f"a download of {self.model!r}" if absent(self.model) else None
+
+    def reads(self, space: Space) -> Mapping[str, str]:
+        return {"model": fingerprint(self.model)}
 
     def prepare(self, space: Space) -> None:
         load(self.model, str(space.device))

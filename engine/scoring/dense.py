@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.matrix import products
+from engine.parts import Parts
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -23,3 +24,7 @@ class Dense(Scorer):
         if rows is None:
             return products(space.vectors, queries.vectors)
         return torch.bmm(space.vectors[rows], queries.vectors.unsqueeze(2)).squeeze(2)
+
+    def entries(self, space: Space) -> Parts:
+        """One vector a document."""
+        return Parts(space.vectors, torch.arange(len(space), device=space.device))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
+from engine.matrix import steady_products
 from engine.params import Choice, Real, Whole, declare
 from engine.scoring.bm25 import BM25
 from engine.scoring.dense import Dense
@@ -97,9 +98,10 @@ class Hybrid(Scorer):
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows, whose scores are those among all documents.
 
-        The union holds the best of dense and the best of BM25, those without a word in common not counted. What is
-        outside of it scores alike: below the union's worst by as much as that is below its best (1 where all are
-        alike). Reciprocal ranks: of equals all have the better rank, and no word in common adds nothing.
+        The union holds the best of dense and the best of BM25, those without a word in common not counted. The others
+        are combined among themselves and stand below: the best of them as far below the union's worst as that is
+        below its best (1 where all are alike), and their worst as far again. Reciprocal ranks: of equals all have the
+        better rank, and no word in common adds nothing.
         """
         dense = Candidates(space.vectors, Dense().score(space, queries), queries.vectors, space.matrix)
         sparse = self._words.score(space, queries)
@@ -111,9 +113,16 @@ class Hybrid(Scorer):
         sizes = inside.sum(1).tolist()
         parts = zip(by_dense.split(sizes), by_words.split(sizes), strict=True)
         combined = [self._combined(d, s) for d, s in parts]
-        out = [2 * c.min() - c.max() - (c.min() == c.max()).double() for c in combined]
-        whole = torch.stack(out).unsqueeze(1).repeat(1, len(space))
+        whole = torch.zeros(inside.shape, dtype=torch.float64, device=space.device)
         whole[batch, row] = torch.cat(combined)
+        outside = ~inside
+        # Steady, so that a score shows nothing of the batch; what is in the union is exact anyway.
+        steady = steady_products(space.vectors, queries.vectors).double() if outside.any() else None
+        for b, own in enumerate(combined):
+            if steady is not None and (left := outside[b]).any():
+                rest = self._combined(steady[b, left], sparse[b, left].double())
+                gap = own.max() - own.min() + (own.max() == own.min()).double()
+                whole[b, left] = own.min() - gap * (2 - _normalised(rest, "min-max"))
         found = whole.to(space.vectors.dtype)
         return found if rows is None else found.gather(1, rows)
 

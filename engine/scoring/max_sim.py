@@ -1,17 +1,21 @@
 """max_sim: max_j ⟨q, d_j⟩, several vectors a document and one a query; Luan et al. 2021, §3."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from engine.data.encoders import embed
-from engine.data.passages import OVERLAP, WORDS, cut
+from engine.data.passages import OVERLAP, WORDS, counted, cut
 from engine.errors import DataError
 from engine.params import Whole, declare
 from engine.parts import Parts
 from engine.progress import watcher
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
+
+UNASKED = 5_000
+"""So many passages are embedded without anybody being asked: less than a minute's work."""
 
 
 @register(
@@ -45,6 +49,19 @@ class MaxSim(Scorer):
         )
     )
 
+    def missing(self, space: Space) -> str | None:
+        if space.parts or space.has_derived(self._key):
+            return None
+        count = counted(space.corpus, self.length, self.overlap)
+        return f"the embedding of {count:,} passages" if count > UNASKED else None
+
+    def reads(self, space: Space) -> Mapping[str, str]:
+        return {} if space.given_parts is None else {"parts": space.given_parts.digest}
+
+    @property
+    def _key(self) -> tuple[str, int, float]:
+        return "max_sim", self.length, self.overlap
+
     def prepare(self, space: Space) -> None:
         self.index(space)
 
@@ -54,11 +71,15 @@ class MaxSim(Scorer):
 
     def index(self, space: Space) -> Parts:
         """The vectors that are searched; `per_document` is how many a document has, `bytes` what they take."""
-        whole = space.parts or space.derived(("max_sim", self.length, self.overlap), lambda: self._embedded(space))
+        whole = space.parts or space.derived(self._key, lambda: self._embedded(space))
         if self.most is None:
             return whole
         key = ("max_sim", None if space.parts else (self.length, self.overlap), self.most)
         return space.derived(key, lambda: whole.first(self.most))
+
+    def entries(self, space: Space) -> Parts:
+        """As `index`."""
+        return self.index(space)
 
     def _embedded(self, space: Space) -> Parts:
         encoder = space.embeddings.encoder

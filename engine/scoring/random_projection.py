@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from engine.errors import DataError
 from engine.matrix import steady_products
 from engine.params import Choice, Whole, declare
 from engine.solvers.bag_of_words import boolean, counted, filled, rarity, saturated
@@ -17,6 +18,8 @@ from engine.stages import Scorer, register
 
 BLOCK_WORDS = 64
 """So many columns of A are drawn from one seed: few enough for a query's words, enough for the generator."""
+MOST_BYTES = 8 << 30
+"""A larger index is refused."""
 HELD_NUMBERS = 1 << 22
 """How many entries of A are held at a time."""
 
@@ -90,6 +93,11 @@ class RandomProjection(Scorer):
         return steady_products(index, points, rows).to(space.vectors.dtype)
 
     def _index(self, space: Space) -> Tensor:
+        if (size := len(space) * self.dimension * 4) > MOST_BYTES:
+            raise DataError(
+                f"dimension (k) must be at most {MOST_BYTES // (4 * len(space)):,} for {len(space):,} documents: the "
+                f"projections would take {size / 2**30:.0f} GiB; got {self.dimension:,}"
+            )
         counts, _ = _words(space)
         return space.derived(
             ("random_projection", self), lambda: self._projected(self._weights(counts)).to(space.device)

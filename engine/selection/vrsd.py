@@ -26,6 +26,7 @@ class VRSD(Selector):
     """One document at a time: the sum of all chosen points where the query points."""
 
     nested = True
+    first_by_scores = True
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """First the most relevant, then whatever brings the chosen documents' sum closest to the query's direction.

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from engine.candidates import exactly
-from engine.errors import DataError
+from engine.errors import Cancelled, DataError
 from engine.params import Whole
+from engine.progress import Progress, Stop
 from engine.solvers.bag_of_words import counted
 from engine.solvers.lexical import terms
 from engine.space import Space
@@ -101,6 +102,7 @@ class Segments:
     segments: np.ndarray
     promised: np.ndarray
     passages: np.ndarray
+    apart: np.ndarray
 
     def __len__(self) -> int:
         return len(self.query)
@@ -118,7 +120,13 @@ class Segments:
 
 @exactly
 def segments(
-    space: Space | Corpus, queries: Any, *, passage_words: int = PASSAGE.default, rivals: int = RIVALS.default
+    space: Space | Corpus,
+    queries: Any,
+    *,
+    passage_words: int = PASSAGE.default,
+    rivals: int = RIVALS.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Segments:
     """Theorem 1 on a corpus: margins of documents, of segments that meet its premises, and of real passages.
 
@@ -127,7 +135,8 @@ def segments(
     their idf in the query: so a document is the sum of its passages, which with BM25's weights it is not. Segments are
     a part of the vocabulary, the words of the best document's best passage, and so orthogonal to the rest; the theorem
     speaks of a pair where these are all of the query's words that the document has. Real passages share words: they
-    are not orthogonal, and nothing is proved of them. Raises ParamError or DataError.
+    are not orthogonal, and nothing is proved of them. progress(done, total, label) counts queries. Raises ParamError or
+    DataError, and Cancelled when stopped.
     """
     passage_words, rivals = PASSAGE.check(passage_words), RIVALS.check(rivals)
     corpus = space.corpus if isinstance(space, Space) else space
@@ -141,6 +150,10 @@ def segments(
     rows: list[tuple[Any, ...]] = []
     for which, best, scores, _ in against_best(documents, asked):
         for query, first, own in zip(range(which.start, which.stop), best.tolist(), scores, strict=True):
+            if stop is not None and stop.is_set():
+                raise Cancelled("segments were not measured to the end; nothing is kept")
+            if progress is not None:
+                progress(query, asked.shape[0], "margins of segments")
             if first < 0:
                 continue
             below = np.flatnonzero((own < own[first]) & (own > 0))
@@ -150,8 +163,14 @@ def segments(
             for second in below[np.argsort(-own[below], kind="stable")[:rivals]].tolist():
                 theirs = documents[[second]].toarray()[0]
                 found = segment_margins(q, *(np.stack([d * part, d * ~part]) for d in (mine, theirs)), at=0)
-                real = margin(q, passage, best_passage(second, q))
-                rows.append((query, first, second, found.documents, found.segments, found.promised, real))
-    kinds = (np.int64, np.int64, np.int64, float, float, bool, float)
+                other = best_passage(second, q)
+                real = segment_margins(q, np.stack([passage, mine - passage]), np.stack([other, theirs - other]), at=0)
+                rows.append(
+                    (
+                        *(query, first, second, found.documents, found.segments, found.promised),
+                        *(real.segments, real.orthogonal),
+                    )
+                )
+    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
     table = list(zip(*rows, strict=True)) or [()] * len(kinds)
     return Segments(*(np.array(column, dtype=kind) for column, kind in zip(table, kinds, strict=True)))

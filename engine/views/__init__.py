@@ -4,6 +4,7 @@ from engine.views.decision import Dual, Why, places, reasons, why
 from engine.views.methods import method_columns, method_table
 from engine.views.redundancy import Redundancy, redundancy, similarities
 from engine.views.relevance import Relevance, relevance
+from engine.views.segments import segments_said
 from engine.views.sets import (
     DROPPED,
     NEW,
@@ -63,6 +64,7 @@ __all__ = [
     "reasons",
     "redundancy",
     "relevance",
+    "segments_said",
     "similarities",
     "trust",
     "turned",

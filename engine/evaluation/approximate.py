@@ -1,0 +1,381 @@
+"""Quality against time of approximate search, one vector a document and several (sparse-dense paper, Fig. 7)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.candidates import exactly
+from engine.decoder import SET_SIZE, Decoder, decode, query_batch
+from engine.errors import Cancelled, DataError, ParamError
+from engine.evaluation.indexes import INDEXES, STOPPED, Exact, Index, faiss_module, one_thread, usual
+from engine.evaluation.metrics import METRICS, available, measure
+from engine.evaluation.points import means, versions
+from engine.evaluation.statistics import SEED
+from engine.params import Real, Whole
+from engine.parts import Parts
+from engine.progress import Progress, Stop, watched
+from engine.space import Space
+from engine.stages import Scorer, methods
+from engine.values import Embeddings, Qrels, Queries, Ranking
+
+JUDGED = ("mrr", "ndcg")
+"""What is measured against judgements where nobody says."""
+CLOSE = 1e-6
+"""Scores that differ by no more, relative to the vectors' lengths, count as equal: float32 sums in another order do."""
+REPEATS = Whole(default=1, low=1, high=1000, symbol="repeats", name="repeats", help="How often a query is timed.")
+WORTH = 1.05
+"""Times nearer than this cannot be told apart."""
+Indexes = Sequence[Index] | Callable[[int], Sequence[Index]]
+"""Settings, or what makes them for a number of vectors."""
+ENOUGH = Real(
+    default=0.99,
+    low=0.0,
+    high=1.0,
+    comfortable=(0.5, 1.0),
+    symbol="least_exact_share",
+    name="least_exact_share",
+    help="How much of the exact answer an approximate one must have.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """One index, searched in one way.
+
+    scorer: label of what the vectors are of; title: the same for people; index: its kind and parameters as plain
+    values; label: the same as text; exact: whether every vector was compared; queries: ids; agreement: (B,) share of
+    the exact k best documents that were found, one that scores as the last of them counting too; values: metric → (B,)
+    float64, NaN where it does not exist; mean: of these; returned: mean number of documents; milliseconds: median of a
+    query, one at a time on one thread, its vector given; build: seconds; megabytes: the index in memory; entries: how
+    many vectors it has; per_document: how many a document has; provenance: digests of the data, versions.
+    """
+
+    scorer: str
+    title: str
+    index: Mapping[str, Any]
+    label: str
+    exact: bool
+    k: int
+    queries: tuple[str, ...]
+    agreement: np.ndarray = field(repr=False)
+    values: Mapping[str, np.ndarray] = field(repr=False)
+    mean: Mapping[str, float]
+    returned: float
+    milliseconds: float
+    build: float
+    megabytes: float
+    entries: int
+    per_document: float
+    seed: int
+    provenance: Mapping[str, str] = field(repr=False)
+
+    @property
+    def curve(self) -> str:
+        """What it shares with the searches of the same index, as text."""
+        kind = Exact if self.exact else INDEXES[self.index["kind"]]
+        kept = ", ".join(f"{n} {v}" for n, v in self.index.items() if n not in ("kind", kind.effort))
+        return f"{kind.title}, {kept}" if kept else kind.title
+
+    @property
+    def share(self) -> float:
+        """Mean of `agreement`: recall against the exact answer."""
+        return float(self.agreement.mean())
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, without those of every query."""
+        kept = ("scorer", "label", "exact", "k", "returned", "milliseconds", "build", "megabytes", "entries")
+        mean = {name: value if value == value else None for name, value in self.mean.items()}
+        rest = {"index": dict(self.index), "recall_of_exact": self.share, "mean": mean, "queries": len(self.queries)}
+        more = {"per_document": self.per_document, "seed": self.seed, "provenance": dict(self.provenance)}
+        return {name: getattr(self, name) for name in kept} | rest | more
+
+
+def approximate(
+    scorers: Sequence[Scorer] | Scorer,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Qrels | None = None,
+    *,
+    indexes: Indexes = usual,
+    k: int = 10,
+    metrics: Sequence[str] | None = None,
+    seed: int = 0,
+    repeats: int = 1,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Iterator[Searched]:
+    """Every scorer's vectors in every index, as Searched; of each scorer the exact search first.
+
+    scorers: whose scores are largest inner products (`Scorer.entries`); indexes: settings of Hnsw and Ivf, or a
+    function that makes them for a number of vectors; metrics: that need no aspects, by default MRR and nDCG where there
+    are judgements; seed: of the graph's layers and of k-means; repeats: how often each query is timed, its quickest
+    counts. Hits are vectors: a document counts once, at its best, and more are fetched until k documents are there.
+    Raises FrontierError without faiss, ParamError or DataError before the first (an index that so many vectors do not
+    fit when its scorer's turn comes), and Cancelled when stopped.
+    """
+    faiss_module()
+    chosen = [scorers] if isinstance(scorers, Scorer) else list(scorers)
+    for scorer in chosen:
+        if not isinstance(scorer, Scorer):
+            raise ParamError(f"scorers must be made by engine.make; got {scorer!r} among them")
+        if type(scorer).entries is Scorer.entries:
+            able = ", ".join(searchable())
+            raise ParamError(f"scorers must be found by nearest vectors, as {able} are; {scorer.label} is not")
+    if not chosen:
+        raise ParamError("scorers must hold at least one; got none")
+    for index in () if callable(indexes) else indexes:
+        if not isinstance(index, tuple(INDEXES.values())):
+            raise ParamError(f"indexes must be of engine.evaluation.indexes, {', '.join(INDEXES)}; got {index!r}")
+    k, seed = min(SET_SIZE.check(k), len(space)), SEED.check(seed)
+    names = tuple(metrics) if metrics is not None else (JUDGED if qrels is not None else ())
+    if unknown := [m for m in names if m not in METRICS]:
+        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
+    batch = query_batch(space, queries)
+    asked = Embeddings(batch.vectors.cpu(), batch.ids, space.embeddings.encoder, batch.texts)
+    if lacking := [m for m in names if m not in available(qrels, None, asked)]:
+        raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
+    repeats = REPEATS.check(repeats)
+    task = _Task(space, asked, qrels, names, k, seed, repeats, progress or (lambda *_: None), stop)
+    return _rows(task, chosen, indexes)
+
+
+def searchable() -> dict[str, Any]:
+    """The registered scorers whose scores are inner products with nearest vectors, by name."""
+    return {name: spec for name, spec in methods("scorer").items() if spec.cls.entries is not Scorer.entries}
+
+
+def quickest(rows: Iterable[Searched], share: float = ENOUGH.default) -> dict[str, Searched]:
+    """Scorer's label → the quickest approximate search that finds that share of the exact answer; without those
+    that have none. Raises ParamError."""
+    share, best = ENOUGH.check(share), {}
+    for row in rows:
+        if not row.exact and row.share >= share:
+            other = best.get(row.scorer)
+            best[row.scorer] = row if other is None or row.milliseconds < other.milliseconds else other
+    return best
+
+
+def conclusions(rows: Sequence[Searched], share: float = ENOUGH.default) -> tuple[str, ...]:
+    """For each scorer, in words: which search finds that share of the exact answer soonest, and whether it is worth
+    it. Raises ParamError."""
+    fast, said = quickest(rows, share), []
+    for exact in (row for row in rows if row.exact):
+        best = fast.get(exact.scorer)
+        if best is None:
+            said.append(f"{exact.title}: nothing that was tried finds {share:.1%} of the exact answer.")
+            continue
+        times = exact.milliseconds / best.milliseconds
+        worth = f"{times:.1f} times as quick as the exact search" if times >= WORTH else "no quicker than the exact one"
+        where = f"{best.milliseconds:.3f} ms a query"
+        said.append(f"{exact.title}: {best.label} finds {best.share:.1%} of the exact answer in {where}, {worth}.")
+    return tuple(said)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    space: Space
+    asked: Embeddings
+    qrels: Qrels | None
+    metrics: tuple[str, ...]
+    k: int
+    seed: int
+    repeats: int
+    report: Progress
+    stop: Stop | None
+
+    def measured(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Metrics of the documents returned, (B, k), −1 pads."""
+        index = torch.from_numpy(rows)
+        ranking = Ranking(index, torch.zeros(index.shape, dtype=torch.float64), ())
+        found = measure(ranking, self.space, self.asked, self.qrels, self.k, self.metrics)
+        return dict(found.values)
+
+    def tell(self, before: int, total: int, label: str, at: int) -> None:
+        self.report(before + at, total, label)
+
+    def look(self) -> None:
+        if self.stop is not None and self.stop.is_set():
+            raise Cancelled(STOPPED)
+
+
+@dataclass(frozen=True, eq=False)
+class _Exact:
+    """What the exact search answers. rows: (B, k); least: (B,) score that is as good as the last one's; of: the scores
+    of other rows."""
+
+    rows: np.ndarray
+    least: np.ndarray
+    of: Callable[[np.ndarray], np.ndarray]
+
+    def agreement(self, rows: np.ndarray) -> np.ndarray:
+        scores = np.where(rows >= 0, self.of(np.maximum(rows, 0)), -np.inf)
+        return (scores >= self.least[:, None]).sum(1) / rows.shape[1]
+
+
+def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[Searched]:
+    for scorer in scorers:
+        task.look()
+        with watched(task.report, task.stop):
+            parts = scorer.entries(task.space)
+        wanted = tuple(dict.fromkeys(indexes(len(parts)) if callable(indexes) else indexes))
+        for index in wanted:
+            index.check(len(parts))
+        exact = _exact(task, scorer, parts)
+        vectors = np.ascontiguousarray(parts.vectors.cpu().numpy(), dtype=np.float32)
+        title = scorer.spec.title if len(parts) == len(task.space) else f"{scorer.spec.title}, {len(parts):,} vectors"
+        where = _Where(parts, scorer.label, title)
+        ordered = sorted((Exact(), *wanted), key=lambda index: _place(index, wanted))
+        done, total = 0, len(ordered) * len(task.asked)
+        for _, group in groupby(ordered, key=lambda index: index.built):
+            members = list(group)
+            task.report(done, total, f"{title}: building {members[0].title}")
+            started = time.perf_counter()
+            with one_thread() as faiss:
+                built = members[0].build(faiss, vectors, task.seed, task.stop)
+            seconds = time.perf_counter() - started
+            with one_thread() as faiss:
+                size = faiss.serialize_index(built).nbytes / 1e6
+            for index in members:
+                index.aim(built)
+                rows, took = _search(task, built, where, partial(task.tell, done, total, title))
+                done += len(task.asked)
+                yield _searched(task, where, index, exact, rows, took, seconds, size)
+
+
+def _place(index: Index, wanted: Sequence[Index]) -> tuple[int, int]:
+    """Exact first, then those that share an index together, each as given."""
+    if isinstance(index, Exact):
+        return (-1, 0)
+    first = next(at for at, other in enumerate(wanted) if other.built == index.built)
+    return (first, wanted.index(index))
+
+
+@dataclass(frozen=True, eq=False)
+class _Where:
+    """The vectors searched. enough: so many hits hold k documents for sure."""
+
+    parts: Parts
+    label: str
+    title: str
+
+    def enough(self, k: int) -> int:
+        counts = self.parts.counts.sort(descending=True).values
+        return int(counts[: k - 1].sum()) + 1
+
+
+@exactly
+def _exact(task: _Task, scorer: Scorer, parts: Parts) -> _Exact:
+    """The k best documents by the project's own exact search, and their scores."""
+    first = next(iter(methods("selector").values())).cls()
+    rows = []
+    for at in range(0, len(task.asked), 64):
+        task.look()
+        task.report(at, len(task.asked), f"{scorer.spec.title}: the exact answer")
+        some = task.asked.take(range(at, min(at + 64, len(task.asked))))
+        rows.append(decode(Decoder(first, scorer), task.space, some, task.k).index.cpu())
+    found = torch.cat(rows).numpy()
+    points = task.asked.vectors.to(parts.vectors)
+
+    def scores(asked: np.ndarray) -> np.ndarray:
+        return parts.best(points, torch.from_numpy(asked).to(parts.documents)).double().cpu().numpy()
+
+    lengths = torch.linalg.vector_norm(points, dim=1) * torch.linalg.vector_norm(parts.vectors, dim=1).max()
+    return _Exact(found, scores(found)[:, -1] - CLOSE * lengths.double().cpu().numpy(), scores)
+
+
+@exactly
+def _search(task: _Task, built: Any, where: _Where, tell: Callable[[int], None]) -> tuple[np.ndarray, np.ndarray]:
+    """The documents found, (B, k), −1 pads, and the seconds that each query took."""
+    points = np.ascontiguousarray(task.asked.vectors.numpy(), dtype=np.float32)
+    documents = where.parts.documents.cpu().numpy()
+    enough = where.enough(task.k)
+    first = min(enough, math.ceil(task.k * where.parts.per_document))
+    rows = np.full((len(points), task.k), -1, dtype=np.int64)
+    took = np.empty(len(points))
+    with one_thread():
+        built.search(points[:1], first)  # a process's first search waits for memory
+        for at in range(len(points)):
+            task.look()
+            took[at] = np.inf
+            for _ in range(task.repeats):
+                started = time.perf_counter()
+                found = _documents(built, points[at : at + 1], documents, task.k, first, enough)
+                took[at] = min(took[at], time.perf_counter() - started)
+            rows[at, : len(found)] = found
+            if at % 64 == 63:
+                tell(at + 1)
+    return rows, took
+
+
+def _documents(built: Any, point: np.ndarray, documents: np.ndarray, k: int, first: int, enough: int) -> np.ndarray:
+    """The at most k documents that one query finds; `first` hits are fetched, and twice as many until they suffice."""
+    fetched = first
+    while True:
+        scores, hits = built.search(point, fetched)
+        found = merged(hits[0], scores[0], documents, k)
+        # An index that ran out of vectors it would look at has no more, however many are asked for.
+        if len(found) == k or fetched == enough or hits[0, -1] < 0:
+            return found
+        fetched = min(2 * fetched, enough)
+
+
+def merged(hits: np.ndarray, scores: np.ndarray, documents: np.ndarray, k: int) -> np.ndarray:
+    """The at most k documents that hits are of, each once, the best scored first, the lower row first among equals.
+
+    hits: (f,) rows of vectors, −1 pads; scores: (f,); documents: (r,) the document of each vector.
+    """
+    there = hits >= 0
+    owners = documents[hits[there]]
+    order = np.lexsort((owners, -scores[there]))
+    owners = owners[order]
+    first = np.sort(np.unique(owners, return_index=True)[1])
+    return owners[first[:k]]
+
+
+def _searched(
+    task: _Task,
+    where: _Where,
+    index: Index,
+    exact: _Exact,
+    rows: np.ndarray,
+    took: np.ndarray,
+    build: float,
+    size: float,
+) -> Searched:
+    every = isinstance(index, Exact)
+    # Time is of faiss's own exact search, the answer the engine's, whose close calls are settled in float64.
+    rows = exact.rows if every else rows
+    values = task.measured(rows) if task.metrics else {}
+    data = {"corpus": task.space.corpus.digest, "embeddings": task.space.embeddings.digest}
+    data["queries"] = task.asked.digest
+    if task.qrels is not None:
+        data["qrels"] = task.qrels.digest
+    return Searched(
+        scorer=where.label,
+        title=where.title,
+        index=index.as_json(),
+        label=index.label,
+        exact=every,
+        k=task.k,
+        queries=task.asked.ids,
+        agreement=exact.agreement(rows),
+        values=values,
+        mean=means(values),
+        returned=float((rows >= 0).sum(1).mean()),
+        milliseconds=1000 * float(np.median(took)),
+        build=build,
+        megabytes=size,
+        entries=len(where.parts),
+        per_document=where.parts.per_document,
+        seed=task.seed,
+        provenance={**data, **versions(), "faiss": faiss_module().__version__},
+    )
