@@ -1,6 +1,7 @@
 """The Theory page: every view draws on the demo, and teaches where there is nothing to show."""
 
 import math
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from test_pages import screen, table, texts  # noqa: F401
 import engine
 from dashboard.charts.theory import recall_figure
 from dashboard.state import Source
-from dashboard.theory import recall
+from dashboard.theory import recall, segments
 from dashboard.theory.page import VIEWS
 from engine.theory import kept_from, relevant_margins
 from engine.theory.by_length import margin
@@ -143,6 +144,23 @@ def test_segments_of_the_question():
     app = theory(SEGMENTS)
     assert "The theorem speaks of" in said(app) and len(columns(app, "Passages")) >= 1
     assert "which must not be" not in said(app)
+
+
+def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
+    monkeypatch.setattr(segments, "AT_ONCE", 0)
+    counts, go = segments.words_of, threading.Event()
+    monkeypatch.setattr(segments, "words_of", lambda space: go.wait(60) and counts(space))
+    app = screen("theory", few(3), **{"theory.view": SEGMENTS})
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
+    assert not app.exception and app.session_state["jobs"]["theory"].title == "Counting words"
+    assert "On many queries of this corpus" not in " ".join(m.value for m in app.markdown)
+    go.set()
+    app = finished(app)
+    assert "On many queries of this corpus" in " ".join(m.value for m in app.markdown)
+    counting = app.session_state["jobs"]["theory"]
+    finished(app)
+    assert "No two documents can be compared" in said(app) or "The theorem speaks of" in said(app)
+    assert counting.title != "Counting words" or counting.result
 
 
 def test_exact_against_steps_measures():

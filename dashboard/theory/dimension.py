@@ -80,10 +80,10 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
 
 def _work(choice: questions.Choice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
     queries, _ = choice.task()
-    corpus = choice.loaded.space.corpus
-    every = engine.margins(corpus, queries, weighting, ranks=(1,), bins=1)
+    space = choice.loaded.space
+    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, progress=job.report, stop=job.stop)
     errors = engine.pair_errors(
-        corpus,
+        space,
         queries,
         weighting,
         projection=projection,

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from engine.errors import Cancelled
+from engine.progress import watcher
 from engine.solvers.lexical import terms
+from engine.space import Space
+
+KEPT = "counts of words"
+LOOK = 1024
+"""So many texts lie between two looks at whether to stop."""
 
 
 def counted(
@@ -18,12 +25,18 @@ def counted(
     """(n, v) float64 how often each text, or list of words, has each word, and the words' columns.
 
     known: the columns of the words that count; else all do, in alphabetical order, so that the order of the texts does
-    not show.
+    not show. Of many texts it tells whoever watches (`engine.progress.watched`), and ends with Cancelled.
     """
+    progress, stop = watcher()
     columns: dict[str, int] = {} if known is None else known
     # Numbers only, in arrays: a tuple an entry would take twenty times what the matrix does.
     places, counts, starts = array("i"), array("d"), array("q", [0])
-    for text in texts:
+    for at, text in enumerate(texts):
+        if at and at % LOOK == 0:
+            if stop is not None and stop.is_set():
+                raise Cancelled("counting words was stopped")
+            if progress is not None:
+                progress(at, len(texts), "counting words")
         for word, count in Counter(terms(text) if isinstance(text, str) else text).items():
             place = columns.setdefault(word, len(columns)) if known is None else columns.get(word)
             if place is not None:
@@ -42,6 +55,16 @@ def counted(
     rows = sparse.csr_array((data, indices, np.array(starts)), (len(starts) - 1, len(columns)))
     rows.sort_indices()
     return rows, columns
+
+
+def words_of(space: Space) -> tuple[sparse.csr_array, dict[str, int]]:
+    """`counted` of a space's documents, titles included; counted once and kept with the space."""
+    return space.derived(KEPT, lambda: counted(space.corpus.passages))
+
+
+def has_words(space: Space) -> bool:
+    """Whether `words_of` has only to be looked up."""
+    return space.has_derived(KEPT)
 
 
 def lengths_of(counts: sparse.csr_array) -> np.ndarray:

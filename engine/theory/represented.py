@@ -55,7 +55,7 @@ def represented(space: Space | Corpus, queries: Any, vectors: str) -> Represente
         lengths = np.array([len(terms(text)) for text in corpus.passages])
         points = query_batch(space, queries).vectors
         return Represented(space.vectors.double().cpu().numpy(), points.double().cpu().numpy(), lengths)
-    found = bags(corpus, texts_of(queries), vectors)
+    found = bags(space, texts_of(queries), vectors)
     return Represented(found.documents, found.queries, found.lengths)
 
 
