@@ -150,6 +150,7 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
     monkeypatch.setattr(segments, "AT_ONCE", 0)
     counts, go = segments.words_of, threading.Event()
     monkeypatch.setattr(segments, "words_of", lambda space: go.wait(60) and counts(space))
+    monkeypatch.setattr(segments, "has_words", lambda space: go.is_set())
     app = screen("theory", few(3), **{"theory.view": SEGMENTS})
     next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
     assert not app.exception and app.session_state["jobs"]["theory"].title == "Counting words"

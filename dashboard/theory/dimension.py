@@ -98,7 +98,7 @@ def _work(choice: questions.Choice, weighting: str, projection: str, job: Job) -
 
 def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error: float) -> None:
     rows, wanted = against_bound(errors, error), needed(every, error)
-    left, right = st.columns([3, 2], gap="medium")
+    left, right = st.columns(2, gap="medium")
     with left:
         dark = st.context.theme.type == "dark"
         figure = dimension_figure(errors, error, dark)

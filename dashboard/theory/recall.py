@@ -45,32 +45,29 @@ def _shown(count: int, rows: Sequence[LengthDimension], weighting: str, target: 
     if not any(row.queries for row in rows):
         st.info("No query shares a word with a document: there is no best document to keep.")
         return
-    left, right = st.columns([3, 2], gap="medium")
     smallest = [reached(row.recall, target) for row in rows]
-    with left:
-        dark = st.context.theme.type == "dark"
-        figure = recall_figure(rows, smallest, DIMENSIONS, target, dark)
-        plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
-        st.caption(
-            f"{count:,} queries. In each bin, of equally many documents, the k from which on a random projection of "
-            f"{weighting} keeps the best document among the first {RANK.default} in at least {target:.0%} of the cases "
-            f"(sparse-dense paper, Fig. 3b). Open, at the top: more than {DIMENSIONS[-1]:,}."
-        )
-    with right:
-        tried = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
-                    "Queries": [row.queries for row in rows],
-                    "Smallest k": ["–" if not r.queries else _number(k) for r, k in zip(rows, smallest, strict=True)],
-                    **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in tried},
-                }
-            ),
-            hide_index=True,
-            column_config={f"k = {k:,}": st.column_config.NumberColumn(format="percent") for k in tried},
-        )
-        st.caption("The share of queries and projections that keep the best document, for every k that was tried.")
+    dark = st.context.theme.type == "dark"
+    figure = recall_figure(rows, smallest, DIMENSIONS, target, dark)
+    plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
+    st.caption(
+        f"{count:,} queries. In each bin, of equally many documents, the k from which on a random projection of "
+        f"{weighting} keeps the best document among the first {RANK.default} in at least {target:.0%} of the cases "
+        f"(sparse-dense paper, Fig. 3b). Open, at the top: more than {DIMENSIONS[-1]:,}. Below: the share of queries "
+        "and projections that keep it, for every k that was tried."
+    )
+    tried = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Words": [f"{row.least:,} to {row.most:,}" for row in rows],
+                "Queries": [row.queries for row in rows],
+                "Smallest k": ["–" if not r.queries else _number(k) for r, k in zip(rows, smallest, strict=True)],
+                **{f"k = {k:,}": [row.recall.get(k) for row in rows] for k in tried},
+            }
+        ),
+        hide_index=True,
+        column_config={f"k = {k:,}": st.column_config.NumberColumn(format="percent") for k in tried},
+    )
 
 
 def _number(k: int | None) -> str:
