@@ -388,4 +388,4 @@ if __name__ == "__main__":
     whole()
 else:
     # Their commands add themselves to the group.
-    from engine import cli_evaluation, cli_orag, cli_search  # noqa: F401
+    from engine import cli_evaluation, cli_orag, cli_passages, cli_search  # noqa: F401

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from scipy.sparse import issparse
 from torch import Tensor
 
 from engine.errors import DataError
@@ -126,4 +127,8 @@ def _bytes(value: Any) -> int:
     """What a derived value holds, as far as it says."""
     if isinstance(value, Tensor):
         return value.numel() * value.element_size()
+    if isinstance(value, tuple):
+        return sum(map(_bytes, value))
+    if issparse(value):
+        return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
     return int(getattr(value, "bytes", 0))

@@ -96,6 +96,16 @@ def test_no_boolean_pair_is_closer_than_the_bound_says():
         assert theory.margin(query, first, second) >= least - 1e-12
 
 
+def test_margins_and_errors_as_small_as_doubles_go():
+    """Whatever is in range has an answer, down to the margins whose dimension no double holds."""
+    for error in (5e-324, 1e-300, 0.05):
+        nats = math.log(4) - math.log(error)
+        assert theory.sufficient_dimension(1e-150, error) == pytest.approx(4e300 * nats)
+        assert theory.simple_dimension(1e-150, error) == pytest.approx(12e300 * nats)
+        assert theory.recall_dimension(1, error, 1, 1) == math.ceil(12 * nats)
+        assert theory.boolean_dimension(1, 1, error) == math.ceil(24 * nats)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -111,6 +121,13 @@ def test_no_boolean_pair_is_closer_than_the_bound_says():
         (lambda: theory.recall_dimension(0.5, 0.1, 5, 6), r"rank \(r₀\) must be a whole number in \[1, 5\].* got 6"),
         (lambda: theory.recall_dimension(0.5, 0.1, 5, 0), r"rank \(r₀\) must be a whole number in \[1, ∞\); got 0"),
         (lambda: theory.recall_dimension(0.5, 0.1, 0, 1), r"documents \(\|D\|\) must be a whole number in \[1, ∞\)"),
+        (
+            lambda: theory.sufficient_dimension(1e-170, 0.05),
+            r"margin \(ε\) must be a number in \[1e-150, 1\].* got 1e-170",
+        ),
+        (lambda: theory.sufficient_dimension(1e-160, 0.05), r"margin \(ε\) .* got 1e-160"),
+        (lambda: theory.recall_dimension(1e-170, 0.05, 9, 2), r"margin \(ε\) .* got 1e-170"),
+        (lambda: theory.simple_dimension(1e-170, 0.05), r"margin \(ε\) .* got 1e-170"),
         (lambda: theory.boolean_dimension(0, 5, 0.1), r"query_words \(L_Q\) must be a whole number in \[1, ∞\); got 0"),
         (lambda: theory.boolean_dimension(5, -1, 0.1), r"document_words \(L_D\) .* got -1"),
     ],

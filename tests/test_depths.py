@@ -69,8 +69,16 @@ def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
         engine.rerank_depths([decoder], *data, depths=20)
     with pytest.raises(engine.ParamError, match=r"depth .* got 0"):
         engine.rerank_depths([decoder], *data, depths=(0,))
-    with pytest.raises(engine.ParamError, match=r"must be a list of engine\.Decoder"):
-        engine.rerank_depths([backwards], *data)
+    for wrong in ([backwards], 5, backwards):
+        with pytest.raises(engine.ParamError, match=r"must be a list of engine\.Decoder"):
+            engine.rerank_depths(wrong, *data)
+    for wrong in ("a", (5, 10), 0, 2.5, None):
+        with pytest.raises(engine.ParamError, match=r"k must be a whole number in \[1, "):
+            engine.rerank_depths([decoder], *data, k=wrong)
+    for wrong in (5.0, None, (), "12"):
+        with pytest.raises(engine.ParamError, match="depths must be a list"):
+            engine.rerank_depths([decoder], *data, depths=wrong)
+    assert len(list(engine.rerank_depths(iter([decoder]), *data, depths=iter((10, 20))))) == 2
 
 
 def test_quality_by_the_length_of_the_relevant_documents(data):

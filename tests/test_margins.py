@@ -117,6 +117,20 @@ def test_margins_are_the_definitions(weighting, bins):
         assert row.median == pytest.approx(np.median(values), rel=1e-6)
 
 
+def test_no_margin_is_above_1():
+    """Documents along the query: their margins are 1, however the arithmetic rounds."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        line = rng.standard_normal(7)
+        rows = np.outer(rng.random(5) + 0.1, line)
+        over = next(theory.represented.against_best(rows, line[None]))[3]
+        assert np.nanmax(over) <= 1 and np.nanmax(over) > 1 - 1e-9
+    corpus = corpus_of(["a", "b", "a b"])
+    space = engine.Space(corpus, engine.Embeddings(torch.tensor([[0.3, 0.9], [0.1, 0.3], [0.2, 0.6]]), corpus.ids))
+    smallest = engine.margins(space, engine.Embeddings(torch.tensor([[0.3, 0.9]]), ("q",)), "dense", bins=1).smallest
+    assert smallest <= 1 and theory.sufficient_dimension(smallest, 0.05) == math.ceil(12 * math.log(80))
+
+
 def test_margins_of_dense_vectors():
     rows, points = problem("random", 3, n=30, d=6, batch=4)
     corpus = corpus_of(["one two three"] * 30)

@@ -49,10 +49,17 @@ def test_no_two_parts_meet_in_one_id(parts):
     assert len(set(ids)) == len(parts) and [split_id(part) for part in ids] == parts
 
 
-@pytest.mark.parametrize("strange", ["a", "a#", "a#b", "a#-1", "a#01", "a#²", ""])
+@pytest.mark.parametrize("strange", ["a", "a#", "a#b", "a#-1", "a#01", "a#²", "", "a#" + "9" * 5000])
 def test_an_id_that_is_no_parts_is_refused(strange):
     with pytest.raises(DataError, match="part's id"):
         split_id(strange)
+
+
+def test_a_wrong_id_is_quoted_as_far_as_it_can_be_read():
+    with pytest.raises(DataError) as caught:
+        split_id("a#" + "9" * 5000)
+    assert len(str(caught.value)) < 200 and "'a#999" in str(caught.value)
+    assert split_id(part_id("a", 10**17)) == ("a", 10**17)
 
 
 def test_documents_named_like_passages_do_not_collide():

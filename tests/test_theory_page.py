@@ -1,6 +1,7 @@
 """The Theory page: every view draws on the demo, and teaches where there is nothing to show."""
 
 import math
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,13 @@ import pytest
 from test_pages import screen, table, texts  # noqa: F401
 
 import engine
+from dashboard.charts.theory import recall_figure
 from dashboard.state import Source
+from dashboard.theory import recall, segments
 from dashboard.theory.page import VIEWS
 from engine.theory import kept_from, relevant_margins
 from engine.theory.by_length import margin
+from engine.theory.dimensions import DIMENSIONS, LengthDimension, reached
 from engine.views import against_bound, needed, proof, turned
 
 SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT, *_ = VIEWS
@@ -87,10 +91,77 @@ def test_the_dimension_that_was_enough_grows_as_the_error_shrinks():
     assert not app.exception and all(a < b for a, b in zip(loose, strict, strict=True))
 
 
+def test_corollary_1_stands_beside_the_bound_and_asks_for_more():
+    app = theory(DIMENSION)
+    for column in ("Bound's k", "Corollary 1"):
+        assert sum(column in t.value for t in app.dataframe) == 2
+    pairs, queries = (t.value for t in app.dataframe if "Corollary 1" in t.value)
+    assert all(a <= b for a, b in zip(queries["Bound's k"], queries["Corollary 1"], strict=True))
+    for least, simple in zip(queries["Margin ε"], queries["Corollary 1"], strict=True):
+        assert simple - 1 <= 12 * least**-2 * math.log(4 / 0.05) < simple
+    plainly = [[int(k.replace(",", "")) for k in pairs[column]] for column in ("Bound's k", "Corollary 1")]
+    assert all(a < b for a, b in zip(*plainly, strict=True))
+
+
+def test_the_smallest_dimension_by_length():
+    app = theory(DIMENSION, **{"theory.dimension.what": recall.TITLE})
+    shown, measured = columns(app, "Smallest k"), columns(app, "k = 64")
+    assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
+    values = next(t.value for t in app.dataframe if "Smallest k" in t.value)
+    for at, k in enumerate(shown):
+        shares = {d: values[f"k = {d:,}"][at] for d in DIMENSIONS}
+        expected = reached(shares, 0.9)
+        assert k.removeprefix("> ").removeprefix("≤ ") == f"{expected or DIMENSIONS[-1]:,}"
+    job = app.session_state["jobs"]["theory"]
+    app.slider(key="theory.target").set_value(0.5).run()
+    fewer = columns(app, "Smallest k")
+    number = [[int(k.removeprefix("> ").removeprefix("≤ ").replace(",", "")) for k in ks] for ks in (fewer, shown)]
+    assert not app.exception and all(a < b for a, b in zip(*number, strict=True))
+    assert app.session_state["jobs"]["theory"] is job, "another target is read off what was measured"
+
+
+def test_the_dimension_from_which_on_all_reach_a_target():
+    recall_at = {16: 0.95, 64: 0.5, 32: 0.1, 128: 0.9, 256: 1.0}
+    assert [reached(recall_at, t) for t in (0, 0.2, 0.5, 0.9, 0.91, 1)] == [16, 64, 64, 128, 256, 256]
+    assert reached({16: 0.5}, 0.6) is None and reached({}, 0.5) is None
+    with pytest.raises(engine.ParamError, match="target"):
+        reached({16: 1.0}, 1.5)
+
+
+def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
+    rows = [
+        LengthDimension(1, 9, 5, 4, {16: 0.9, 32: 1.0}, 16),
+        LengthDimension(10, 19, 5, 0, {}, None),
+        LengthDimension(20, 30, 5, 4, {16: 0.1, 32: 0.2}, None),
+    ]
+    (drawn,) = recall_figure(rows, [16, None, None], (16, 32), 0.9, dark=False).data
+    assert drawn.x == (0, 2) and drawn.y == (16, 64)
+    assert [symbol.endswith("open") for symbol in drawn.marker.symbol] == [False, True]
+    assert "k > 32" in drawn.hovertext[1] and "10 to 19" not in "".join(drawn.hovertext)
+
+
 def test_segments_of_the_question():
     app = theory(SEGMENTS)
     assert "The theorem speaks of" in said(app) and len(columns(app, "Passages")) >= 1
     assert "which must not be" not in said(app)
+
+
+def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
+    monkeypatch.setattr(segments, "AT_ONCE", 0)
+    counts, go = segments.words_of, threading.Event()
+    monkeypatch.setattr(segments, "words_of", lambda space: go.wait(60) and counts(space))
+    monkeypatch.setattr(segments, "has_words", lambda space: go.is_set())
+    app = screen("theory", few(3), **{"theory.view": SEGMENTS})
+    next(g for g in app.button_group if g.label == "Query").set_value("Similar").run()
+    assert not app.exception and app.session_state["jobs"]["theory"].title == "Counting words"
+    assert "On many queries of this corpus" not in " ".join(m.value for m in app.markdown)
+    go.set()
+    app = finished(app)
+    assert "On many queries of this corpus" in " ".join(m.value for m in app.markdown)
+    counting = app.session_state["jobs"]["theory"]
+    finished(app)
+    assert "No two documents can be compared" in said(app) or "The theorem speaks of" in said(app)
+    assert counting.title != "Counting words" or counting.result
 
 
 def test_exact_against_steps_measures():

@@ -11,6 +11,7 @@ from dashboard.charts.palette import GREY, PALETTE, Style, escaped, plain, style
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from engine.theory.dimensions import LengthDimension
     from engine.theory.projections import PairErrors
     from engine.theory.relevant import RelevantMargins
     from engine.theory.segmented import Segments
@@ -172,6 +173,52 @@ def dimension_figure(found: PairErrors, error: float, dark: bool) -> Figure:
         ticktext=["0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
     )
     return plain(figure).update_layout(BELOW)
+
+
+def recall_figure(
+    rows: Sequence[LengthDimension], smallest: Sequence[int | None], tried: Sequence[int], target: float, dark: bool
+) -> Figure:
+    """The smallest dimension over the length of the documents; open, above all that were tried, where none is enough.
+
+    smallest: of each row, None for none; tried: the dimensions, rising.
+    """
+    from plotly.graph_objects import Figure
+
+    figure, style = Figure(), REST[0]
+    there = [(at, row, k) for at, (row, k) in enumerate(zip(rows, smallest, strict=True)) if row.queries]
+    figure.add_scatter(
+        x=[at for at, _, _ in there],
+        y=[2 * tried[-1] if k is None else k for _, _, k in there],
+        mode="lines+markers",
+        line={"color": style.colour(dark), "width": 2},
+        marker={
+            "symbol": [f"{style.symbol}-open" if k is None else style.symbol for _, _, k in there],
+            "size": 11,
+            "color": style.colour(dark),
+            "line": {"width": 2, "color": style.colour(dark)},
+        },
+        hovertext=[
+            f"{row.least:,} to {row.most:,} words, {row.queries:,} queries<br>"
+            + (f"k = {k:,}" if k is not None else f"k > {tried[-1]:,}")
+            + f" keeps {target:.0%}"
+            for _, row, k in there
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    figure.update_xaxes(
+        title="words of the documents",
+        tickvals=list(range(len(rows))),
+        ticktext=[f"{row.least:,} to {row.most:,}" for row in rows],
+        range=[-0.5, len(rows) - 0.5],
+    )
+    figure.update_yaxes(
+        type="log",
+        title="smallest dimension k",
+        tickvals=list(tried),
+        ticktext=[f"{k:,}" for k in tried],
+        range=[math.log10(tried[0] / 1.5), math.log10(tried[-1] * 2.7)],
+    )
+    return plain(figure)
 
 
 def segments_figure(found: Segments, names: Sequence[str], dark: bool) -> Figure:

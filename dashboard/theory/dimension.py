@@ -14,10 +14,11 @@ from dashboard.controls import control
 from dashboard.explore.question import Asked
 from dashboard.jobs import Job
 from dashboard.state import Loaded
-from dashboard.theory import questions
+from dashboard.theory import questions, recall
 from dashboard.theory.measured import measured
 from engine.params import Real
 from engine.theory.by_length import Margins
+from engine.theory.dimensions import TARGET
 from engine.theory.projections import PROJECTION, PairErrors
 from engine.theory.words import WEIGHTING
 from engine.views.theory import against_bound, needed
@@ -32,6 +33,7 @@ ERROR = Real(
 )
 DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
 BINS, DRAWS = 5, 20
+PAIRS = "Order of pairs, by margin"
 
 
 def show(loaded: Loaded, asked: Asked | None) -> None:
@@ -39,12 +41,21 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     st.caption(
         "Scores over words live in as many dimensions as there are words. Lemma 1 says how many, k, are enough for a "
         "random projection to keep a pair of documents in order: the smaller their margin ε, the more, k ≥ 2 (ε²/2 − "
-        "ε³/3)⁻¹ ln(4/β). It assumes nothing of the corpus, so it is pessimistic, and speaks of random projections: a "
-        "trained encoder may need fewer."
+        "ε³/3)⁻¹ ln(4/β); Corollary 1 says it more simply, k > 12 ε⁻² ln(4/β), and asks for more. They assume nothing "
+        "of the corpus, so they are pessimistic, and speak of random projections: a trained encoder may need fewer."
     )
     if len(loaded.space) < 2:
         st.info("A pair needs two documents, and this corpus has one. Load a larger one on the Data page.")
         return
+    what = st.segmented_control(
+        "What is measured",
+        (PAIRS, recall.TITLE),
+        default=PAIRS,
+        required=True,
+        key="theory.dimension.what",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         with st.container(width=360):
             choice = questions.choose(loaded)
@@ -53,7 +64,10 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         with st.container(width=170):
             projection = control(PROJECTION, "theory.projection")
         with st.container(width=240):
-            error = control(ERROR, "theory.error")
+            error = control(ERROR, "theory.error") if what == PAIRS else control(TARGET, "theory.target")
+    if what != PAIRS:
+        recall.show(choice, weighting, projection, error)
+        return
     found = measured(
         ("dimension", choice.key, weighting, projection),
         "Measuring random projections",
@@ -66,10 +80,10 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
 
 def _work(choice: questions.Choice, weighting: str, projection: str, job: Job) -> tuple[int, Margins, PairErrors]:
     queries, _ = choice.task()
-    corpus = choice.loaded.space.corpus
-    every = engine.margins(corpus, queries, weighting, ranks=(1,), bins=1)
+    space = choice.loaded.space
+    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, progress=job.report, stop=job.stop)
     errors = engine.pair_errors(
-        corpus,
+        space,
         queries,
         weighting,
         projection=projection,
@@ -84,7 +98,7 @@ def _work(choice: questions.Choice, weighting: str, projection: str, job: Job) -
 
 def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error: float) -> None:
     rows, wanted = against_bound(errors, error), needed(every, error)
-    left, right = st.columns([3, 2], gap="medium")
+    left, right = st.columns(2, gap="medium")
     with left:
         dark = st.context.theme.type == "dark"
         figure = dimension_figure(errors, error, dark)
@@ -105,6 +119,7 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
                         for r in rows
                     ],
                     "Bound's k": [f"{r.guaranteed:,}" for r in rows],
+                    "Corollary 1": [f"{r.simple:,}" for r in rows],
                     "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
                 }
             ),
@@ -124,6 +139,7 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
                         "Queries": [row.share for row in wanted],
                         "Margin ε": [row.margin for row in wanted],
                         "Bound's k": [row.dimension for row in wanted],
+                        "Corollary 1": [row.simple for row in wanted],
                     }
                 ),
                 hide_index=True,
@@ -131,6 +147,7 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
                     "Queries": st.column_config.NumberColumn(format="percent"),
                     "Margin ε": st.column_config.NumberColumn(format="%.4f"),
                     "Bound's k": st.column_config.NumberColumn(format="localized"),
+                    "Corollary 1": st.column_config.NumberColumn(format="localized"),
                 },
             )
             st.caption("For each of these queries with an error of at most β. Ties have no order to keep.")

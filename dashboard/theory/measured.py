@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import jobs
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
+from engine.progress import watched
 
 T = TypeVar("T")
 PURPOSE = "theory"
@@ -71,8 +72,13 @@ def measured(
 
 
 def _start(key: Hashable, title: str, work: Callable[[Job], Any]) -> Job:
+    def watching(job: Job) -> Any:
+        # What is slow before the first step, counting words, reports and stops too.
+        with watched(job.report, job.stop):
+            return work(job)
+
     st.session_state[AT_WORK] = key
-    return jobs.start(PURPOSE, title, work)
+    return jobs.start(PURPOSE, title, watching)
 
 
 def _keep(memory: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:

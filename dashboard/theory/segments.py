@@ -16,9 +16,13 @@ from dashboard.jobs import Job
 from dashboard.state import Loaded
 from dashboard.theory import questions
 from dashboard.theory.measured import measured, remembered
+from engine.solvers.bag_of_words import has_words, words_of
 from engine.theory.segmented import PASSAGE, Segments
 from engine.values import Corpus, showable
 from engine.views import segments_said
+
+AT_ONCE = 2_000_000
+"""Characters of a corpus whose words are counted while the page is drawn; those of more by a job."""
 
 
 def show(loaded: Loaded, asked: Asked | None) -> None:
@@ -31,26 +35,32 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     )
     with st.container(width=380):
         words = control(PASSAGE, "theory.passage")
-    _one(loaded.space.corpus, asked, words)
-    if len(loaded.space) > 1:
+    if _one(loaded, asked, words) and len(loaded.space) > 1:
         _many(loaded, words)
 
 
-def _one(corpus: Corpus, asked: Asked | None, words: int) -> None:
-    """The question's pairs."""
+def _one(loaded: Loaded, asked: Asked | None, words: int) -> bool:
+    """The question's pairs; False while the corpus's words are being counted."""
     if asked is None:
         st.info("Ask something in the sidebar: its best documents are compared here.")
-        return
+        return True
+    space, corpus = loaded.space, loaded.space.corpus
     st.text(asked.text if len(asked.text) < 200 else asked.text[:199] + "…")
     key = ("segments", corpus.digest, asked.text, words, asked.k)
-    found = remembered(key, lambda: engine.segments(corpus, [asked.text], passage_words=words, rivals=asked.k))
+    # Once a corpus; a question takes the counts that are there.
+    if not has_words(space) and sum(map(len, corpus.texts)) > AT_ONCE:
+        done = measured(("words", corpus.digest), "Counting words", lambda _: len(words_of(space)[1]), by_itself=True)
+        if done is None:
+            return False
+    found = remembered(key, lambda: engine.segments(space, [asked.text], passage_words=words, rivals=asked.k))
     if not len(found):
         st.info(
             "No two documents can be compared: fewer than two share a word with this query, or they all score alike. "
             "Segments are of words; ask with words that the documents use."
         )
-        return
+        return True
     _shown(corpus, found)
+    return True
 
 
 def _many(loaded: Loaded, words: int) -> None:
@@ -72,7 +82,7 @@ def _many(loaded: Loaded, words: int) -> None:
 def _work(choice: questions.Choice, words: int, job: Job) -> tuple[Segments, int, int]:
     queries, _ = choice.task()
     how = {"progress": job.report, "stop": job.stop}
-    return engine.segments(choice.loaded.space.corpus, queries, passage_words=words, **how), len(queries), words
+    return engine.segments(choice.loaded.space, queries, passage_words=words, **how), len(queries), words
 
 
 def _shown(corpus: Corpus, found: Segments) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import jobs
+from dashboard import jobs, passages
 from dashboard.charts import frontier_figure, style_of
 from dashboard.components.live_plot import plot
 from dashboard.controls import control
@@ -57,8 +57,16 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     st.html(NARROW)
     known = methods("selector")
     split, qrels, queries = _labelled(loaded)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        every = _scope(qrels)
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with row:
+        every = _scope(loaded, qrels)
+    made = every and qrels is None
+    if made:
+        loaded = passages.judged(loaded)
+        if loaded is None:
+            return
+        split, qrels, queries = _labelled(loaded)
+    with row:
         axes = st.container(horizontal=True, width=460, gap="small")
         with st.popover("Grid", icon=":material/tune:"):
             values = control(VALUES, "tradeoff.values")
@@ -76,6 +84,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         "there: what the others are compared with.",
     )
     scorers = _scorers()
+    if made:
+        passages.explain(loaded)
     sweep = _sweep(loaded, asked, every, [n for n in known if n in names], scorers, values, (split, qrels, queries))
     if qrels is None:
         _teach(loaded)
@@ -103,11 +113,13 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     return split, dataset.qrels[split] if len(queries) else None, queries
 
 
-def _scope(qrels: Qrels | None) -> bool:
-    """Whether all labelled queries are meant."""
+def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
+    """Whether all labelled queries are meant, or the passages that stand in for them."""
     if qrels is None:
-        st.segmented_control("Queries", [ONE], default=ONE, required=True, key="tradeoff.one")
-        return False
+        ways = [ONE, *([passages.NAME] if passages.offered(loaded) else [])]
+        key = f"tradeoff.one.{len(ways)}"
+        way = st.segmented_control("Queries", ways, default=ONE, required=True, key=key, persist_state="session")
+        return way == passages.NAME
     chosen = st.segmented_control(
         "Queries", [ALL, ONE], default=ALL, required=True, key="tradeoff.scope", persist_state="session"
     )
@@ -236,6 +248,8 @@ def _teach(loaded: Loaded) -> None:
     else:
         why = "This corpus has no judgements, so nothing says which documents are right: there is no Recall."
         rest = "Judgements (queries.jsonl and qrels/ beside the corpus) add the rest."
+        if passages.offered(loaded):
+            rest += f" “{passages.NAME}” make labelled queries of its own texts: those have Recall and MRR."
     st.info(
         f"{why} What stays is {METRICS[X].title}, how different the documents of a set are, against "
         f"{METRICS[INSTEAD].title}, how well they fit the query together. {rest}",

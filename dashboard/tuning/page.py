@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import jobs
+from dashboard import jobs, passages
 from dashboard.explore import setting
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
@@ -34,12 +34,19 @@ class Started:
 
 def show(loaded: Loaded) -> None:
     """The main area of Tune, and its form in the sidebar."""
-    if not loaded.dataset.qrels:
+    made = passages.offered(loaded) and _passages_wanted()
+    if not loaded.dataset.qrels and not made:
         return _teach(
             "Tuning needs judgements: which documents answer which queries. Without them nobody can say what a setting "
             "costs, so there is no objective that does without.",
             "A BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv) on the Data page brings them, and the built-in "
-            "demo of NumPy's functions has them. Explore works without.",
+            "demo of NumPy's functions has them. Explore works without."
+            + (
+                f"\n\n“{passages.NAME}” in the sidebar stand in for them: to see what a setting does to finding texts "
+                "again, not to people's questions."
+                if passages.offered(loaded)
+                else ""
+            ),
         )
     if loaded.space.embeddings.encoder is None:
         return _teach(
@@ -47,9 +54,13 @@ def show(loaded: Loaded) -> None:
             "Load the texts on the Data page and choose an encoder there, or tune with engine.tune, which takes the "
             "queries' vectors.",
         )
+    if made and (loaded := passages.judged(loaded)) is None:
+        return None
     with st.sidebar:
         request = form.ask(loaded)
     _plan(loaded, request)
+    if made:
+        passages.explain(loaded)
     job = jobs.mine().get(PURPOSE)
     started: Started | None = st.session_state.get(STARTED)
     digest = _identity(loaded)
@@ -71,6 +82,16 @@ def show(loaded: Loaded) -> None:
     else:
         _introduce()
     return None
+
+
+def _passages_wanted() -> bool:
+    with st.sidebar:
+        return st.toggle(
+            passages.NAME,
+            key="tune.passages",
+            persist_state="session",
+            help="As labelled queries: parts of the corpus's own texts; right is the document that contains them.",
+        )
 
 
 def _identity(loaded: Loaded) -> str:

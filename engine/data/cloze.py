@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from random import Random
+from typing import Any
 
+from engine.data.textfiles import tick
 from engine.errors import DataError, ParamError
 from engine.params import Whole
+from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Notice, Qrels, Queries, digest_of
 
 WORD = re.compile(r"\w+")
@@ -24,7 +28,10 @@ DISTRACTORS = Whole(
 )
 CHANGED = Whole(default=2, low=1, symbol="changed", name="changed", help="Words of the span changed, at most.")
 SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same task.")
+PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED)
 SPLIT = "test"
+LOOK = 256
+"""So many documents lie between two looks at whether to stop."""
 TRIES = 20
 """So often another word, or place, is drawn for a distractor before it is given up."""
 
@@ -38,6 +45,8 @@ def containing_passages(
     distractors: int = DISTRACTORS.default,
     changed: int = CHANGED.default,
     seed: int = SEED.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Dataset:
     """A judged data set from a corpus alone: queries are passages of its documents, which are what is to be found.
 
@@ -49,7 +58,7 @@ def containing_passages(
     on the seed, its id and text only, but for the words that replace others; fewer queries are some of those of more.
 
     Returns a Dataset: the corpus with the distractors after it, ids "<document>~<number>"; queries "<document>?"; the
-    split "test". Raises ParamError, or DataError where no document has `shortest` words.
+    split "test". Raises ParamError, DataError where no document has `shortest` words, and Cancelled.
     """
     count, distractors, seed = COUNT.check(count), DISTRACTORS.check(distractors), SEED.check(seed)
     shortest, longest, changed = SHORTEST.check(shortest), LONGEST.check(longest), CHANGED.check(changed)
@@ -57,7 +66,8 @@ def containing_passages(
         raise ParamError(f"longest must be a whole number in [{shortest}, ∞), shortest being {shortest}; got {longest}")
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
-    words = [[(m.start(), m.end()) for m in WORD.finditer(text)] for text in corpus.texts]
+    watch = partial(_watched, progress=progress, stop=stop)
+    words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
     able = [row for row, places in enumerate(words) if len(places) >= shortest]
     if not able:
         raise DataError(
@@ -68,9 +78,9 @@ def containing_passages(
     taken = set(corpus.ids)
     spans, made, owners = [], [], []
     missing: list[str] = []
-    for row in chosen:
+    for row in watch(chosen, "choosing passages"):
         name, text, places = corpus.ids[row], corpus.texts[row], words[row]
-        rng = Random(f"{seed} {name}")
+        rng = Random(f"{seed} {name}".encode(errors="surrogatepass"))
         length = rng.randint(shortest, min(longest, len(places)))
         start = rng.randint(0, len(places) - length)
         span = places[start : start + length]
@@ -90,7 +100,7 @@ def containing_passages(
         (*corpus.titles, *(title for _, title in owners)),
         f"{corpus.name}: containing passage",
     )
-    found = containing(whole.texts, spans)
+    found = containing(watch(whole.texts, "looking for passages"), spans)
     grades = {query: {whole.ids[row]: 1 for row in rows} for query, rows in zip(ids, found, strict=True)}
     several = [query for query, docs in grades.items() if len(docs) > 1]
     short = [corpus.ids[row] for row in range(len(corpus)) if len(words[row]) < shortest]
@@ -118,6 +128,14 @@ def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
         among = min((holders[word] for word in span.split()), key=len, default=set())
         found.append(sorted(row for row in among if span in plain[row]))
     return found
+
+
+def _watched(items: Sequence[Any], label: str, progress: Progress | None, stop: Stop | None) -> Iterator[Any]:
+    """The items, of which progress and stop hear now and then."""
+    for at, item in enumerate(items):
+        if at % LOOK == 0:
+            tick(progress, stop, at, len(items), label)
+        yield item
 
 
 def _plain(text: str) -> str:

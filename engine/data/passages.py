@@ -30,6 +30,10 @@ OVERLAP = Real(
 )
 
 SEPARATOR = "#"
+NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+"""A part's number as `part_id` writes it; no document has as many parts as would need more digits."""
+LONG = 80
+"""So many characters of a wrong id are quoted."""
 
 
 def part_id(document: str, number: int) -> str:
@@ -44,8 +48,9 @@ def part_id(document: str, number: int) -> str:
 def split_id(part: str) -> tuple[str, int]:
     """The document and the number that `part_id` made an id of. Raises DataError for an id that it cannot have made."""
     document, separator, number = part.rpartition(SEPARATOR)
-    if not separator or not (number.isascii() and number.isdigit()) or str(int(number)) != number:
-        raise DataError(f"a part's id must be its document's, {SEPARATOR!r} and its number, as in 'id#3'; got {part!r}")
+    if not separator or not NUMBER.fullmatch(number):
+        got = part if len(part) <= LONG else f"{part[:LONG]}…"
+        raise DataError(f"a part's id must be its document's, {SEPARATOR!r} and its number, as in 'id#3'; got {got!r}")
     return document, int(number)
 
 

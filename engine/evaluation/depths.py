@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from engine.decoder import DEPTH, Decoder
+from engine.decoder import DEPTH, SET_SIZE, Decoder
 from engine.errors import ParamError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.pairing import shared
@@ -38,8 +38,12 @@ def rerank_depths(
     reranked, from k on; in place of those beyond the corpus, the whole of it once; options: as `sweep` takes them.
     Raises ParamError or DataError before the first.
     """
-    decoders = [decoders] if isinstance(decoders, Decoder) else list(decoders)
-    for decoder in decoders:
+    k = SET_SIZE.check(k)
+    if isinstance(decoders, Decoder):
+        decoders = [decoders]
+    elif not isinstance(decoders, Iterable):
+        raise ParamError(f"decoders must be a list of engine.Decoder; got {decoders!r}")
+    for decoder in (decoders := list(decoders)):
         if not isinstance(decoder, Decoder):
             raise ParamError(f"decoders must be a list of engine.Decoder; got {decoder!r} among them")
         if decoder.rerank is None:
@@ -47,7 +51,7 @@ def rerank_depths(
                 f"decoders must have a rerank stage, engine.Decoder(rerank=…), for the depth to matter; "
                 f"{decoder.label} has none"
             )
-    if isinstance(depths, int | str) or not len(depths):
+    if isinstance(depths, str) or not isinstance(depths, Iterable) or not (depths := list(depths)):
         raise ParamError(f"depths must be a list of whole numbers in [{k}, ∞); got {depths!r}")
     wanted = sorted({min(DEPTH.check(depth) or len(space), len(space)) for depth in depths})
     if wanted[0] < min(k, len(space)):

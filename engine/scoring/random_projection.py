@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.errors import DataError
 from engine.matrix import steady_products
 from engine.params import Choice, Whole, declare
-from engine.solvers.bag_of_words import boolean, counted, filled, rarity, saturated
+from engine.solvers.bag_of_words import boolean, counted, filled, rarity, saturated, words_of
 from engine.solvers.lexical import K1, B
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
@@ -86,7 +86,7 @@ class RandomProjection(Scorer):
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
-        index, (_, columns) = self._index(space), _words(space)
+        index, (_, columns) = self._index(space), words_of(space)
         counts, _ = counted(queries.texts, columns)
         asked = boolean(counts) if self.weighting == "boolean" else counts
         points = self._projected(asked, np.float64).to(space.device)
@@ -98,7 +98,7 @@ class RandomProjection(Scorer):
                 f"dimension (k) must be at most {MOST_BYTES // (4 * len(space)):,} for {len(space):,} documents: the "
                 f"projections would take {size / 2**30:.0f} GiB; got {self.dimension:,}"
             )
-        counts, _ = _words(space)
+        counts, _ = words_of(space)
         return space.derived(
             ("random_projection", self), lambda: self._projected(self._weights(counts)).to(space.device)
         )
@@ -131,7 +131,3 @@ class RandomProjection(Scorer):
         if self.matrix == "gaussian":
             return draw.standard_normal(shape)
         return draw.integers(0, 2, shape, dtype=np.int8) * 2.0 - 1.0
-
-
-def _words(space: Space) -> tuple[csr_array, dict[str, int]]:
-    return space.derived("counts of words", lambda: counted(space.corpus.passages))

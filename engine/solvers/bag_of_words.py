@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
 
+from engine.errors import Cancelled
+from engine.progress import watcher
 from engine.solvers.lexical import terms
+from engine.space import Space
+
+KEPT = "counts of words"
+LOOK = 1024
+"""So many texts lie between two looks at whether to stop."""
 
 
 def counted(
@@ -17,14 +25,46 @@ def counted(
     """(n, v) float64 how often each text, or list of words, has each word, and the words' columns.
 
     known: the columns of the words that count; else all do, in alphabetical order, so that the order of the texts does
-    not show.
+    not show. Of many texts it tells whoever watches (`engine.progress.watched`), and ends with Cancelled.
     """
-    found = [Counter(terms(text) if isinstance(text, str) else text) for text in texts]
-    columns = {word: i for i, word in enumerate(sorted(set().union(*found)))} if known is None else known
-    rows = [sorted((columns[word], count) for word, count in one.items() if word in columns) for one in found]
-    starts = np.cumsum([0, *map(len, rows)])
-    flat = np.array([pair for row in rows for pair in row], dtype=np.int64).reshape(-1, 2)
-    return sparse.csr_array((flat[:, 1].astype(float), flat[:, 0], starts), (len(rows), len(columns))), columns
+    progress, stop = watcher()
+    columns: dict[str, int] = {} if known is None else known
+    # Numbers only, in arrays: a tuple an entry would take twenty times what the matrix does.
+    places, counts, starts = array("i"), array("d"), array("q", [0])
+    for at, text in enumerate(texts):
+        if at and at % LOOK == 0:
+            if stop is not None and stop.is_set():
+                raise Cancelled("counting words was stopped")
+            if progress is not None:
+                progress(at, len(texts), "counting words")
+        for word, count in Counter(terms(text) if isinstance(text, str) else text).items():
+            place = columns.setdefault(word, len(columns)) if known is None else columns.get(word)
+            if place is not None:
+                places.append(place)
+                counts.append(count)
+        starts.append(len(places))
+    indices = np.frombuffer(places, np.intc) if places else np.empty(0, np.intc)
+    if known is None:
+        order = sorted(columns)
+        moved = np.empty(len(order), np.intc)
+        moved[[columns[word] for word in order]] = np.arange(len(order))
+        indices, columns = moved[indices], {word: place for place, word in enumerate(order)}
+    else:
+        indices = indices.copy()
+    data = np.array(counts)
+    rows = sparse.csr_array((data, indices, np.array(starts)), (len(starts) - 1, len(columns)))
+    rows.sort_indices()
+    return rows, columns
+
+
+def words_of(space: Space) -> tuple[sparse.csr_array, dict[str, int]]:
+    """`counted` of a space's documents, titles included; counted once and kept with the space."""
+    return space.derived(KEPT, lambda: counted(space.corpus.passages))
+
+
+def has_words(space: Space) -> bool:
+    """Whether `words_of` has only to be looked up."""
+    return space.has_derived(KEPT)
 
 
 def lengths_of(counts: sparse.csr_array) -> np.ndarray:

@@ -65,7 +65,7 @@ def recall_dimension(margin: float, error: float, documents: int, rank: int) -> 
     Arguments as in `recall_error_bound`; error: in (0, 1). Raises ParamError.
     """
     margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
-    return math.ceil(2 / rate(margin) * math.log(4 * _rivals(documents, rank) / error))
+    return math.ceil(_finite(2 * _nats(error, _rivals(documents, rank)), rate(margin), margin))
 
 
 def simple_dimension(margin: float, error: float) -> int:
@@ -74,7 +74,7 @@ def simple_dimension(margin: float, error: float) -> int:
     margin: in (0, 1]; error: in (0, 1). Raises ParamError.
     """
     margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
-    return math.floor(12 / margin**2 * math.log(4 / error)) + 1
+    return math.floor(_finite(12 * _nats(error), margin**2, margin)) + 1
 
 
 def boolean_margin(query_words: int, document_words: int) -> float:
@@ -91,7 +91,7 @@ def boolean_dimension(query_words: int, document_words: int, error: float) -> in
     Arguments as in `boolean_margin`; error: of each pair, in (0, 1). Raises ParamError.
     """
     words = QUERY_WORDS.check(query_words) * DOCUMENT_WORDS.check(document_words)
-    return math.ceil(24 * words * math.log(4 / inside("error (β)", error)))
+    return math.ceil(24 * words * _nats(inside("error (β)", error)))
 
 
 def _rivals(documents: int, rank: int) -> int:
@@ -100,6 +100,21 @@ def _rivals(documents: int, rank: int) -> int:
     if rank > documents:
         raise ParamError(f"rank (r₀) must be a whole number in [1, {documents}], the number of documents; got {rank!r}")
     return documents - rank + 1
+
+
+def _nats(error: float, rivals: int = 1) -> float:
+    """ln(4 · rivals/β); of two logarithms, because a quotient by a tiny β has no double."""
+    return math.log(4 * rivals) - math.log(error)
+
+
+def _finite(needed: float, rate: float, margin: float) -> float:
+    """needed/rate; a margin whose square is too small for a double asks for more dimensions than can be written."""
+    found = needed / rate if rate > 0 else math.inf
+    if found == math.inf:
+        raise ParamError(
+            f"margin (ε) must be a number in [1e-150, 1]: below, the dimension it needs has no double; got {margin!r}"
+        )
+    return found
 
 
 def inside(name: str, value: Any, closed: bool = False) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from engine.candidates import exactly
-from engine.errors import DataError, ParamError
+from engine.errors import Cancelled, DataError, ParamError
 from engine.params import Whole
+from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.theory.represented import BINS, VECTORS, against_best, represented
+from engine.theory.represented import BINS, BLOCK, VECTORS, against_best, represented
 from engine.theory.words import length_bins
 from engine.values import Corpus
 
@@ -78,13 +80,16 @@ def margins(
     *,
     ranks: Sequence[int] = RANKS,
     bins: int = BINS.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Margins:
     """Margins of each query's best document over the others, in bins of documents of like length.
 
     space: a corpus, or a Space for vectors="dense"; queries: engine.Queries or plain text, Embeddings with their texts;
     vectors: "bm25", "boolean" or "dense"; ranks: which margins, the smallest being 1; bins: of like size. In every bin
     the best document is the bin's. Pairs that score alike have no order to keep: they are counted and left out, as are
-    documents repeated word for word. Raises ParamError or DataError.
+    documents repeated word for word. progress(done, total, label) counts blocks of queries. Raises ParamError,
+    DataError and Cancelled.
     """
     if isinstance(ranks, int) or not len(ranks):
         raise ParamError(f"ranks must be a list of whole numbers in [1, ∞); got {ranks!r}")
@@ -92,9 +97,13 @@ def margins(
     data = represented(space, queries, vectors)
     rows: list[LengthMargins] = []
     smallest, pairs, tied, repeated, unanswered = np.inf, 0, 0, 0, 0
-    for part in length_bins(data.lengths, bins):
+    parts = length_bins(data.lengths, bins)
+    blocks, done = len(parts) * math.ceil(data.queries.shape[0] / BLOCK), 0
+    for part in parts:
         found: list[np.ndarray] = []
         for _, best, _, block in against_best(data.documents[part], data.queries):
+            if stop is not None and stop.is_set():
+                raise Cancelled("the measurement was stopped")
             there = best >= 0
             unanswered += int((~there).sum())
             pairs += int(there.sum()) * (len(part) - 1)
@@ -104,6 +113,9 @@ def margins(
             ordered = np.sort(np.where(block > 0, block, np.nan), axis=1)
             smallest = np.fmin(smallest, np.nanmin(ordered, initial=np.inf))
             found.append(ordered[:, [min(rank, len(part)) - 1 for rank in wanted]])
+            done += 1
+            if progress is not None:
+                progress(done, blocks, "margins")
         columns = np.concatenate(found)
         ends = int(data.lengths[part].min()), int(data.lengths[part].max())
         for rank, column in zip(wanted, columns.T, strict=True):

@@ -29,6 +29,8 @@ REDUCTION = Choice(
 )
 DRAWS = Whole(default=5, low=1, symbol="draws", name="draws", help="How many projections are drawn.")
 TARGET = Real(default=0.9, low=0.0, high=1.0, symbol="target", name="target", help="The recall to reach.")
+HELD_NUMBERS = 1 << 21
+"""How many entries of A, or of a projection of the documents, are held at a time."""
 DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -110,13 +112,20 @@ def recall_dimensions(
             if progress:
                 progress(at * draws + done + 1, len(parts) * draws, "projecting")
         share = kept / max(1, draws * len(asked))
-        short = np.flatnonzero(share < target)
-        first = short[-1] + 1 if len(short) else 0
-        found = ks[first] if first < len(ks) and len(asked) else None
         ends = int(data.lengths[part].min()), int(data.lengths[part].max())
         recall = dict(zip(ks, share.tolist(), strict=True)) if len(asked) else {}
-        rows.append(LengthDimension(*ends, len(part), len(asked), recall, found))
+        rows.append(LengthDimension(*ends, len(part), len(asked), recall, reached(recall, target)))
     return tuple(rows)
+
+
+def reached(recall: Mapping[int, float], target: float) -> int | None:
+    """The smallest k of `recall`, k → share, from which on all reach the target, in [0, 1]; None where none does."""
+    target, found = TARGET.check(target), None
+    for k in sorted(recall, reverse=True):
+        if recall[k] < target:
+            break
+        found = k
+    return found
 
 
 def _kept(
@@ -133,17 +142,22 @@ def _kept(
     score = np.zeros(below.shape)
     found = np.empty(len(ks))
     rows = np.arange(len(best))
+    width = max(1, HELD_NUMBERS // max(documents.shape))
+    if sparse.issparse(documents) and reduction != "truncated":
+        queries, documents = queries.astype(np.float32), documents.astype(np.float32)
     for at, (start, stop) in enumerate(zip([0, *ks], ks, strict=False)):
-        size = (documents.shape[1], stop - start)
-        if reduction == "truncated":
-            q, d = queries[:, start:stop], documents[:, start:stop]
-        else:
-            if reduction == "gaussian":
-                drawn = rng.standard_normal(size, dtype=np.float32)
+        for first in range(start, stop, width):
+            last = min(first + width, stop)
+            size = (documents.shape[1], last - first)
+            if reduction == "truncated":
+                q, d = queries[:, first:last], documents[:, first:last]
             else:
-                drawn = rng.integers(0, 2, size, dtype=np.int8).astype(np.float32) * 2 - 1
-            q, d = (x.astype(np.float32) @ drawn if sparse.issparse(x) else x @ drawn for x in (queries, documents))
-        score += q @ d.T
+                if reduction == "gaussian":
+                    drawn = rng.standard_normal(size, dtype=np.float32)
+                else:
+                    drawn = rng.integers(0, 2, size, dtype=np.int8).astype(np.float32) * 2 - 1
+                q, d = queries @ drawn, documents @ drawn
+            score += q @ d.T
         ahead = (below & (score >= score[rows, best][:, None])).sum(axis=1)
         found[at] = (ahead < rank).sum()
     return found

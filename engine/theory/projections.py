@@ -187,13 +187,16 @@ def _sampled(data: Represented, edges: np.ndarray, pairs: int, rng: np.random.Ge
     """At most so many of each bin's triples, any as likely as another."""
     kept: list[np.ndarray] = []
     for which, best, _, block in against_best(data.documents, data.queries):
-        query, second = np.nonzero(block > 0)
-        margin = np.minimum(block[query, second], 1)
-        kind = np.digitize(1 / rate(margin), edges) - 1
-        key = rng.random(len(query))
-        inside = kind < len(edges) - 1
-        table = np.stack([key, kind.clip(0), query + which.start, best[query], second, margin])[:, inside]
-        kept = [_lowest(np.concatenate([*kept, table], axis=1), pairs)]
+        # A query at a time, and of it only what may be kept: a block's pairs are as many as 64 corpora.
+        for query, first, row in zip(range(which.start, which.stop), best.tolist(), block, strict=True):
+            second = np.flatnonzero(row > 0)
+            key = rng.random(len(second))
+            kind = np.digitize(1 / rate(row[second]), edges) - 1
+            fits = kind < len(edges) - 1
+            key, kind, second = key[fits], kind[fits].clip(0), second[fits]
+            own = np.full((2, len(second)), [[query], [first]])
+            table = np.stack([key, kind, *own, second, row[second]])
+            kept = [_lowest(np.concatenate([*kept, table], axis=1), pairs)]
     table = kept[0]
     query, first, second = table[2:5].astype(np.int64)
     return _Triples(query, first, second, table[5], table[1].astype(np.int64))

@@ -55,7 +55,7 @@ def represented(space: Space | Corpus, queries: Any, vectors: str) -> Represente
         lengths = np.array([len(terms(text)) for text in corpus.passages])
         points = query_batch(space, queries).vectors
         return Represented(space.vectors.double().cpu().numpy(), points.double().cpu().numpy(), lengths)
-    found = bags(corpus, texts_of(queries), vectors)
+    found = bags(space, texts_of(queries), vectors)
     return Represented(found.documents, found.queries, found.lengths)
 
 
@@ -97,6 +97,8 @@ def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.nda
         length = np.sqrt(squares(block))[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
             found = (top[:, None] - scores) / (length * np.sqrt(apart))
+        # Rounding must not make a margin that no bound takes.
+        np.minimum(found, 1, out=found)
         found[np.abs(found) <= SAME] = 0
         none = (top <= 0) & (scores.min(axis=1) == top)
         found[none] = np.nan

@@ -140,7 +140,7 @@ def segments(
     """
     passage_words, rivals = PASSAGE.check(passage_words), RIVALS.check(rivals)
     corpus = space.corpus if isinstance(space, Space) else space
-    documents, asked, columns = tf_idf(corpus, texts_of(queries))
+    documents, asked, columns = tf_idf(space, texts_of(queries))
 
     def best_passage(row: int, q: np.ndarray) -> np.ndarray:
         words = terms(corpus.passages[row])

@@ -11,7 +11,8 @@ from scipy import sparse
 from engine.errors import DataError
 from engine.params import Choice
 from engine.solvers import lexical
-from engine.solvers.bag_of_words import boolean, counted, filled, lengths_of, rarity, saturated
+from engine.solvers.bag_of_words import boolean, counted, filled, lengths_of, rarity, saturated, words_of
+from engine.space import Space
 from engine.values import Corpus, Queries
 
 WEIGHTING = Choice(
@@ -35,19 +36,23 @@ class Bags:
     lengths: np.ndarray
 
 
-def bags(corpus: Corpus, queries: Queries | Sequence[str], weighting: str = WEIGHTING.default) -> Bags:
-    """A corpus and queries as bags of words, titles included (§2.1.2, §2.1.3). Raises ParamError or DataError."""
+def bags(space: Space | Corpus, queries: Queries | Sequence[str], weighting: str = WEIGHTING.default) -> Bags:
+    """A corpus, or a space's, and queries as bags of words, titles included (§2.1.2, §2.1.3). A space keeps its counts.
+
+    Raises ParamError or DataError.
+    """
     weighting = WEIGHTING.check(weighting)
-    counts, once, _ = tf_idf(corpus, queries)
+    counts, once, _ = tf_idf(space, queries)
     if weighting == "boolean":
         return Bags(boolean(counts), boolean(once), lengths_of(counts))
     return Bags(saturated(counts, K1, B), once, lengths_of(counts))
 
 
 def tf_idf(
-    corpus: Corpus, queries: Queries | Sequence[str]
+    space: Space | Corpus, queries: Queries | Sequence[str]
 ) -> tuple[sparse.csr_array, sparse.csr_array, dict[str, int]]:
     """How often documents have each word, (n, v); the idf of each query's, (B, v); and the words' columns."""
+    corpus = space.corpus if isinstance(space, Space) else space
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
     if not len(corpus):
@@ -55,7 +60,7 @@ def tf_idf(
     named = queries if isinstance(queries, Queries) else Queries.of(queries)
     if not len(named):
         raise DataError("queries must hold at least one query; got none")
-    counts, columns = counted(corpus.passages)
+    counts, columns = words_of(space) if isinstance(space, Space) else counted(corpus.passages)
     asked, _ = counted(named.texts, columns)
     return counts, filled(asked, rarity(counts)[asked.indices]), columns
 

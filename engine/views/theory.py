@@ -15,7 +15,7 @@ from engine.errors import ParamError
 from engine.params import Whole
 from engine.space import Space
 from engine.stages import Selector, methods
-from engine.theory import Witness, counterexample, kept_from, sufficient_dimension, witness
+from engine.theory import Witness, counterexample, kept_from, simple_dimension, sufficient_dimension, witness
 from engine.theory.by_length import Margins
 from engine.theory.projections import PairErrors
 from engine.values import Ranking, showable
@@ -155,7 +155,7 @@ def _spread(answer: Ranking, count: int) -> tuple[float, ...]:
 @dataclass(frozen=True)
 class Bounded:
     """Pairs of like margin at one error: the k that was enough (None: no k that was tried), the bound's, how many times
-    that is, and whether the first k that was tried was enough already."""
+    that is, and whether the first k that was tried was enough already; simple: what Corollary 1 asks."""
 
     least: float
     most: float
@@ -164,6 +164,7 @@ class Bounded:
     guaranteed: int
     times: float | None
     at_once: bool
+    simple: int
 
 
 def against_bound(found: PairErrors, error: float) -> tuple[Bounded, ...]:
@@ -173,18 +174,22 @@ def against_bound(found: PairErrors, error: float) -> tuple[Bounded, ...]:
     for own, k in zip(found.bins, kept_from(found, error), strict=True):
         bound = sufficient_dimension(own.least, error)
         times = None if k is None else bound / k
-        rows.append(Bounded(own.least, own.most, own.pairs, k, bound, times, k == first))
+        rows.append(
+            Bounded(own.least, own.most, own.pairs, k, bound, times, k == first, simple_dimension(own.least, error))
+        )
     return tuple(rows)
 
 
 @dataclass(frozen=True)
 class Needed:
     """share: of the queries; margin: what their best documents have over the nearest rival, the one
-    of the smallest margin, at least; dimension: what the bound asks to keep that order."""
+    of the smallest margin, at least; dimension: what the bound asks to keep that order; simple: what Corollary 1
+    asks."""
 
     share: float
     margin: float
     dimension: int
+    simple: int
 
 
 def needed(found: Margins, error: float) -> tuple[Needed, ...]:
@@ -200,4 +205,7 @@ def needed(found: Margins, error: float) -> tuple[Needed, ...]:
     if not len(values):
         return ()
     margins = [float(np.quantile(values, 1 - share, method="lower")) for share in SHARES]
-    return tuple(Needed(s, m, sufficient_dimension(min(m, 1.0), error)) for s, m in zip(SHARES, margins, strict=True))
+    return tuple(
+        Needed(s, m, sufficient_dimension(m, error), simple_dimension(m, error))
+        for s, m in zip(SHARES, margins, strict=True)
+    )

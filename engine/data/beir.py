@@ -1,0 +1,58 @@
+"""A data set as a BEIR folder: what every command and the dashboard read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DataError
+from engine.values import Dataset
+
+SEPARATORS = "\t\n\r"
+
+
+def write_beir(dataset: Dataset, folder: str | Path) -> Path:
+    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv; returns the folder, made where there is none.
+
+    Aspects, vectors and notices are not written. Raises DataError for a folder that holds something, one that cannot
+    be written, and for judged ids that a table of columns cannot hold.
+    """
+    target = Path(folder)
+    rows = {
+        split: [(query, doc, grade) for query, docs in qrels.grades.items() for doc, grade in docs.items()]
+        for split, qrels in dataset.qrels.items()
+    }
+    for name in (name for table in rows.values() for query, doc, _ in table for name in (query, doc)):
+        if not name.strip() or any(mark in name for mark in SEPARATORS) or not _written(name):
+            raise DataError(f"the id {name!r} cannot stand in a table of columns (qrels/*.tsv); give it another one")
+    corpus, queries = dataset.corpus, dataset.queries
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise DataError(f"{target} must be a new or an empty folder; it holds something already")
+        (target / "qrels").mkdir(parents=True, exist_ok=True)
+        documents = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
+        _lines(target / "corpus.jsonl", ({"_id": i, "title": title, "text": text} for i, title, text in documents))
+        asked = zip(queries.ids, queries.texts, strict=True)
+        _lines(target / "queries.jsonl", ({"_id": i, "text": text} for i, text in asked))
+        for split, table in rows.items():
+            body = "".join(f"{query}\t{doc}\t{grade}\n" for query, doc, grade in table)
+            (target / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{body}", "utf-8", newline="\n")
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}") from None
+    return target
+
+
+def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        # Escaped, because JSON may hold lone surrogates and UTF-8 may not.
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _written(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
