@@ -50,14 +50,8 @@ class Request:
         """Names what this finds on a corpus."""
         judged = [loaded.dataset.qrels[split].digest for split in (self.learn, self.report) if split]
         said = [values_of(value) for value in (self.stream, self.plan, self.preset)]
-        told = [
-            json.dumps(said),
-            self.learn,
-            self.report or "",
-            str(self.k),
-            str(self.words),
-            *(d.label for d in self.decoders),
-        ]
+        plain = json.dumps([*said, self.learn, self.report, self.k, self.words])
+        told = [plain, *(decoder.label for decoder in self.decoders)]
         return digest_of([loaded.space.corpus.digest, loaded.space.embeddings.digest, *judged, *told])
 
     def forecast(self, loaded: Loaded) -> Forecast:
@@ -84,8 +78,11 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a simulation found; loaded: the corpus that it is of, with its documents cut where that was asked for; probes, qrels: the queries that are followed, and what is right for them; seconds: it
-    took, None where it went on from a stop; forecast: of it."""
+    """What a simulation found.
+
+    loaded: the corpus that it is of, with its documents cut where that was asked for; probes, qrels: the queries that
+    are followed, and what is right for them; seconds: it took, None where it went on from a stop; forecast: of it.
+    """
 
     request: Request
     key: str
