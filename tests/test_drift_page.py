@@ -337,6 +337,15 @@ def test_full_information_cannot_become_feedback():
     assert "there is no log of votes to list" in texts(app)
 
 
+def test_documents_can_be_cut_to_few_words():
+    app = simulated(**{f"{PREFIX}.words": 3})
+    (found,) = app.session_state["drift.outcomes"].values()
+    assert all(len(text.split()) <= 3 for text in found.loaded.space.corpus.passages)
+    assert not [b for b in app.button if b.key == "drift.use"], "it is another corpus"
+    for view in VIEWS:
+        looking_at(app, view)
+
+
 def test_a_damaged_log_says_so():
     loaded = loaded_()
     vote(loaded)

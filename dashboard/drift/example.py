@@ -42,7 +42,7 @@ def story(loaded: Loaded) -> Story | None:
         "answers instead of a person."
     )
     if job is not None and job.result is not None:
-        return played(job.result, loaded, note)
+        return played(job.result, note)
     st.text(note)
     if job is None:
         st.button("Run the example", type="primary", key="drift.example.start", on_click=_begin, args=(loaded, asked))

@@ -12,6 +12,7 @@ from dashboard.drift.request import Request
 from dashboard.explore import setting
 from dashboard.explore.question import first_split, most_asked
 from dashboard.state import Loaded
+from engine.data.degrade import WORDS
 from engine.decoder import SET_SIZE, Decoder
 from engine.learning.orag.presets import NOTES, PRESETS, Preset
 from engine.learning.simulation import Plan
@@ -60,20 +61,22 @@ def ask(loaded: Loaded) -> Request:
     for place, name in zip(places, ("flips", "adversary", "popularity"), strict=False):
         with place:
             liars[name] = _one(stream, name)
-    with places[3]:
-        checkpoints = _one(plan, "checkpoints")
+    words = None
+    if splits:
+        with places[3]:
+            words = control(WORDS, f"{PREFIX}.words")
     preset = _preset()
     with st.expander("What is measured"):
-        rest = {p.name: p for p in plan if p.name not in ("checkpoints", *(["held_out"] if report else []))}
-        more = _several(list(rest.values()))
+        more = _several([param for param in plan if not (report and param.name == "held_out")])
     return Request(
         learn=learn,
         report=report,
         stream=Stream(order=order, rounds=rounds, **liars),
-        plan=Plan(checkpoints=checkpoints, **more),
+        plan=Plan(**more),
         preset=preset,
         decoders=decoders(),
         k=min(st.session_state.get(setting.K_KEY, SET_SIZE.default), most_asked(loaded)),
+        words=words,
     )
 
 

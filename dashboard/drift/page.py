@@ -64,7 +64,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     story = SOURCES[source or first](loaded)
     if story is None:
         return
-    _standing(story)
+    _standing(story, loaded)
     _looked_at(story, asked)
 
 
@@ -76,7 +76,7 @@ def _said(loaded: Loaded) -> bool:
         return True
 
 
-def _standing(story: Story) -> None:
+def _standing(story: Story, loaded: Loaded) -> None:
     """The health light, the hub alarm, what drift amounts to, and the way from a simulation to Explore."""
     drift = story.drift(story.last)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -85,7 +85,8 @@ def _standing(story: Story) -> None:
         if drift is not None:
             _lights(drift)
             st.text(story.said(drift.step))
-        if story.session is not None and not story.live:
+        # Documents that were cut for a simulation are another corpus.
+        if story.session is not None and not story.live and story.space.corpus == loaded.space.corpus:
             files.replace(story.loaded, story.session, "use", told.ask, _to_yours)
     told.wrong()
     if drift is not None:

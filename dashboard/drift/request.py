@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from dashboard.jobs import Job
 from dashboard.state import Loaded
 from dashboard.tradeoff.cells import vectors_of
 from engine.data import cache
+from engine.data.degrade import shortened
 from engine.decoder import Decoder
 from engine.learning.forecast import Forecast, forecast
 from engine.learning.orag.presets import Preset
@@ -33,7 +34,8 @@ PROBES = 200
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """learn: the split that is learned from, "" for documents that ask for themselves; report: the split that is only
-    measured, None for a share of the first; the rest as `simulate` takes it."""
+    measured, None for a share of the first; words: to which documents are cut first, None for whole ones; the rest as
+    `simulate` takes it."""
 
     learn: str
     report: str | None
@@ -42,12 +44,14 @@ class Request:
     preset: Preset = field(default_factory=Preset)
     decoders: tuple[Decoder, ...]
     k: int
+    words: int | None = None
 
     def digest(self, loaded: Loaded) -> str:
         """Names what this finds on a corpus."""
         judged = [loaded.dataset.qrels[split].digest for split in (self.learn, self.report) if split]
         said = [values_of(value) for value in (self.stream, self.plan, self.preset)]
-        told = [json.dumps(said), self.learn, self.report or "", str(self.k), *(d.label for d in self.decoders)]
+        plain = json.dumps([*said, self.learn, self.report, self.k, self.words])
+        told = [plain, *(decoder.label for decoder in self.decoders)]
         return digest_of([loaded.space.corpus.digest, loaded.space.embeddings.digest, *judged, *told])
 
     def forecast(self, loaded: Loaded) -> Forecast:
@@ -74,11 +78,15 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a simulation found; probes, qrels: the queries that are followed, and what is right for them; seconds: it
-    took, None where it went on from a stop; forecast: of it."""
+    """What a simulation found.
+
+    loaded: the corpus that it is of, with its documents cut where that was asked for; probes, qrels: the queries that
+    are followed, and what is right for them; seconds: it took, None where it went on from a stop; forecast: of it.
+    """
 
     request: Request
     key: str
+    loaded: Loaded
     found: Simulated
     probes: Embeddings
     qrels: Qrels
@@ -88,12 +96,13 @@ class Outcome:
 
 def run(request: Request, loaded: Loaded, job: Job) -> Outcome:
     """Simulate; the checkpoints on the way go to job.partial, and a file goes on from where it was stopped."""
-    queries, qrels, held_out = _task(request, loaded, job)
     key, seen = request.digest(loaded), []
+    whole, loaded = loaded, _cut(loaded, request.words, job)
+    queries, qrels, held_out = _task(request, loaded, job)
     file = cache.section(SECTION) / f"{key[:32]}.npz"
     fresh, started = not file.exists(), time.monotonic()
 
-    def told(checkpoint: Any) -> None:
+    def noted(checkpoint: Any) -> None:
         seen.append(checkpoint)
         job.partial = list(seen)
 
@@ -111,18 +120,29 @@ def run(request: Request, loaded: Loaded, job: Job) -> Outcome:
             file=file,
             progress=job.report,
             stop=job.stop,
-            seen=told,
+            seen=noted,
         )
     seconds = time.monotonic() - started
     file.unlink(missing_ok=True)
     followed, right = probes(loaded, request.learn, _embedder(loaded, job), queries)
-    return Outcome(request, key, found, followed, right, seconds if fresh else None, request.forecast(loaded))
+    told = request.forecast(whole)
+    return Outcome(request, key, loaded, found, followed, right, seconds if fresh else None, told)
 
 
 def kept(request: Request, loaded: Loaded) -> Path | None:
     """The file of this simulation where it was stopped once; None where it would begin anew."""
     file = cache.section(SECTION) / f"{request.digest(loaded)[:32]}.npz"
     return file if file.exists() else None
+
+
+def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
+    """The corpus with documents of so few words, embedded anew."""
+    if words is None:
+        return loaded
+    ref, corpus = loaded.space.embeddings.encoder, shortened(loaded.dataset.corpus, words)
+    made = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
+    space = engine.Space(corpus, made, loaded.space.device)
+    return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)
 
 
 def _task(request: Request, loaded: Loaded, job: Job) -> tuple[Embeddings, Qrels, Qrels | None]:

@@ -56,7 +56,7 @@ def story(loaded: Loaded) -> Story | None:
     if last is None:
         _teach()
         return None
-    return played(last, loaded)
+    return played(last)
 
 
 def _teach() -> None:

@@ -116,7 +116,7 @@ class States(Sequence[tuple[int, np.ndarray]]):
         return step, self._story.vectors(step)
 
 
-def played(outcome: Outcome, loaded: Loaded, note: str = "") -> Story:
+def played(outcome: Outcome, note: str = "") -> Story:
     """A simulation as a story."""
     found, request = outcome.found, outcome.request
     kept = {snapshot.step: snapshot for snapshot in found.snapshots}
@@ -124,7 +124,7 @@ def played(outcome: Outcome, loaded: Loaded, note: str = "") -> Story:
     replayable = found.plan.learner == "feedback" and found.begun.preset.mode == "chosen"
     return Story(
         outcome.key,
-        loaded,
+        outcome.loaded,
         tuple(kept),
         ROUNDS,
         lambda step: kept[step].vectors(first),
