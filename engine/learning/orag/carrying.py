@@ -9,9 +9,10 @@ import numpy as np
 
 from engine.learning.orag.beginning import begin, body_of_beginning, changes, refuse_other_vectors
 from engine.learning.orag.documents import drift_near
+from engine.learning.orag.folding import recorded
 from engine.learning.orag.journal import Changed, Record
 from engine.learning.orag.lines import body_of, record_of, unpacked
-from engine.learning.orag.session import Session, recorded
+from engine.learning.orag.session import Session
 from engine.space import Space
 from engine.values import Notice
 

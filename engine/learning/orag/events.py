@@ -46,7 +46,7 @@ class Query:
         return hash(self.digest)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Event:
     """One piece of feedback; equal by its id.
 

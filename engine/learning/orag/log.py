@@ -25,11 +25,12 @@ from engine.learning.orag.beginning import begin, body_of_beginning, everyone, r
 from engine.learning.orag.carrying import carried
 from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event
+from engine.learning.orag.folding import feed, recorded, redo, reset, restore, snapshot, undo
 from engine.learning.orag.journal import Record
 from engine.learning.orag.lines import START, body_of, opened, record_of, sealed
 from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import Preset, preset_of
-from engine.learning.orag.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
+from engine.learning.orag.session import Session, session
 from engine.space import Space
 from engine.values import Notice
 
