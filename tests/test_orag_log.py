@@ -295,6 +295,18 @@ def test_two_in_one_process_lose_nothing(tmp_path, space):
     assert shared.session.round == 72 and same(orag.load(path, space)[0], shared.session)
 
 
+def test_a_step_goes_on_from_what_is_there(tmp_path, space):
+    log = filled(tmp_path / "log.jsonl", space)
+    raw, before = (tmp_path / "log.jsonl").read_bytes(), log.session
+    for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
+        with pytest.raises(ParamError, match="step must go on"):
+            log.write(step)
+    assert log.session is before and (tmp_path / "log.jsonl").read_bytes() == raw
+    hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
+    assert hops.round == before.round + 3 and same(orag.load(tmp_path / "log.jsonl", space)[0], hops)
+    assert log.write(lambda now: now) is hops
+
+
 def test_a_file_put_in_its_place_is_read_anew(tmp_path, space):
     log = filled(tmp_path / "log.jsonl", space)
     orag.save(orag.at(log.session, 5), tmp_path / "other.jsonl").replace(tmp_path / "log.jsonl")

@@ -28,7 +28,9 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
     return carried(body_of_beginning(session), bodies, space)
 
 
-def carried(beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space) -> tuple[Session, Any]:
+def carried(
+    beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
+) -> tuple[Session, tuple[Notice, ...]]:
     """The same from the lines of a log: its first, and the others."""
     refuse_other_vectors(beginning, space)
     found = changes(beginning["documents"], space)

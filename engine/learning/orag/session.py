@@ -75,11 +75,13 @@ class Session:
         moved = self.state.moved()
         if moved is None:
             rows = self.state.now.astype(self.origin.dtype)
+            moved = slice(None)
         else:
             rows = self.origin.copy()
             for row in moved:
                 rows[row] = self.row(row)
-        if rows.tobytes() == self.origin.tobytes():
+        bits = f"i{rows.itemsize}"
+        if np.array_equal(rows[moved].view(bits), self.origin[moved].view(bits)):
             return self.origin
         rows.flags.writeable = False
         return rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.learning.orag.events import Event
+from engine.learning.orag.events import FEW, Event
 from engine.learning.orag.guards import factor, held, moved
 from engine.learning.orag.journal import Changed, Journal, Record
 from engine.learning.orag.origin import Origin
@@ -22,8 +22,6 @@ from engine.learning.orag.tree import Tree
 
 DECAY, BETAS, TINY = 0.01, (0.9, 0.999), 1e-8
 """AdamW's defaults in PyTorch."""
-FEW = 32
-"""Up to so many documents of an event move one by one."""
 BLOCK = 1 << 15
 """So many numbers are worked on at a time (256 KiB)."""
 
