@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.errors import Cancelled
 from engine.learning.drift import Drift, Origin, drift, origin, smoothed
-from engine.learning.orag.session import Session, at
+from engine.learning.orag import Session, at
 from engine.learning.streams import right_rows
 from engine.params import Whole
 from engine.progress import Progress, Stop

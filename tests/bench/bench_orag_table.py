@@ -327,7 +327,7 @@ def main() -> None:
     parts += ["## More exposure", of_exposure(sets, given, spaces, kept)]
     parts += [
         "## Documents cut to their first words, default rule, Recall@10",
-        of_descriptions(sets, given, spaces, kept),
+        of_descriptions(sets, given, kept),
     ]
     parts += [f"## Regret on {sets[0].name}, in nats a round", of_regret(sets[0], given, spaces[sets[0].name], kept)]
     parts = ["## What of the paper's claims holds here", claims(sets, kept), *parts]
