@@ -14,7 +14,7 @@ ASKED, RIGHT = queries_near(SPACE)
 HOWS = ({}, {"preset": "careful", "schedule": "sqrt"}, {"mode": "full"}, {"preset": "paper", "batch": 3}, {"batch": 2})
 DEEDS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from("ostrf"), st.integers(0, 14)),
+        st.tuples(st.sampled_from("ostrfttr"), st.integers(0, 2)),
         st.tuples(st.sampled_from(["undo", "redo"]), st.integers(0, 40)),
         st.tuples(st.sampled_from(["reset", "snapshot"]), st.none()),
         st.tuples(st.just("restore"), st.floats(0, 1)),
