@@ -6,9 +6,15 @@ import torch
 from orag_kit import gradient, queries_near, random_space
 
 from engine import orag
+from engine.learning.orag import states
 from engine.learning.orag.events import Event
 
-ROUNDS, N, D = 24, 10, 6
+ROUNDS, N, D = 24, 40, 6
+
+
+@pytest.fixture(autouse=True)
+def blocks_are_small(monkeypatch):
+    monkeypatch.setattr(states, "BLOCK", 3 * D)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +48,13 @@ def test_adamw_is_pytorchs(space, mode, batch, schedule):
         theta.grad = torch.tensor(np.mean(parts[at : at + batch], axis=0))
         optimiser.step()
     assert np.allclose(after.exact, theta.detach().numpy(), rtol=0, atol=1e-12)
+
+
+def test_a_round_of_full_feedback_is_the_gradient_times_the_rate(space):
+    free = {"cap": None, "trust": None, "ball": False, "temperature": 0.3}
+    after = fed(orag.session(space, mode="full", **free))
+    theta = space.vectors.numpy().astype(float) - 0.02 * np.sum(gradients(after), axis=0)
+    assert np.allclose(after.exact, theta, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ("full", "chosen"))
