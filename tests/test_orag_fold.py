@@ -118,7 +118,9 @@ def test_two_futures_of_one_session_do_not_meet(lives):
 
 def test_nothing_that_is_handed_out_can_be_written_to(lives):
     _, after = lives
-    for array in (after.exact, after.vectors, after.origin, after.events[0].query.vector):
+    row = after.events[0].item
+    away = orag.change(after, went=[row]).available
+    for array in (after.exact, after.vectors, after.origin, after.row(row), after.events[0].query.vector, away):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     after.embeddings().vectors[0] = 7
