@@ -18,6 +18,7 @@ from dashboard.state import Loaded, Source
 from engine import orag
 from engine.errors import DataError
 from engine.values import Dataset
+from engine.views import before_after
 
 N, D = 40, 16
 HOSTILE = (
@@ -330,3 +331,26 @@ def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
     assert "A new log has begun" in texts(app) and "cannot be used" not in texts(app)
     press(app, "vote.up")
     assert live.count(loaded) == 1 and "learned from 1 piece" in texts(app)
+
+
+def test_before_and_after_name_what_changed_and_nothing_else():
+    loaded, query = corpus(), torch.from_numpy(vectors()[7])
+    top = engine.Decoder(engine.make("top_k"))
+    asked = engine.Embeddings(query.unsqueeze(0), ("q",))
+    first = engine.decode(top, loaded.space, asked, k=10)
+    second, third = first.index[0, 1].item(), first.index[0, 2].item()
+    lead = float(first.gain[0, 1] - first.gain[0, 2])
+    steps = int(lead / orag.PRESETS[live.PRESET].rate) + 1
+    for i in range(steps):
+        live.add(loaded, thumb(row=second, person=f"p{i}"))
+    now = live.adapted(loaded)
+    ranking = engine.decode(top, now.space, asked, k=10)
+    found = before_after(loaded.space, now.space, query, {"top_k": (first, ranking)})
+    assert found[0].row == second and found[0].ranks["top_k"][0] == 2 and found[0].ranks["top_k"][1] != 2
+    exact = now.space.vectors[second].double() @ query.double()
+    assert found[0].after == pytest.approx(exact.item(), abs=1e-12) and found[0].after < found[0].before
+    assert third in [one.row for one in found] and all(one.before == one.after for one in found[1:])
+    order, then = ranking.index[0].tolist(), first.index[0].tolist()
+    still = [row for row in order if row in then and order.index(row) == then.index(row)]
+    assert len(still) >= 1 and not {one.row for one in found} & (set(still) - {second})
+    assert before_after(loaded.space, loaded.space, query, {"top_k": (first, first)}) == ()
