@@ -46,12 +46,14 @@ def timeline_lines(drifts: Sequence[Any]) -> Iterator[str]:
 
 def drift_lines(found: Any, space: Any) -> Iterator[str]:
     """What drift amounts to, and the documents that moved most."""
+    from engine.cli import _one_line
     from engine.views.drift import conclusions
 
     yield ""
     yield from conclusions(found)
     if found.movers:
-        yield "Moved most: " + ", ".join(f"{space.corpus.ids[row]} {far:.3f}" for row, far in found.movers)
+        named = (f"{_one_line(space.corpus.ids[row], 40)} {far:.3f}" for row, far in found.movers)
+        yield "Moved most: " + ", ".join(named)
 
 
 def regret_lines(found: Any) -> Iterator[str]:

@@ -205,8 +205,12 @@ def test_another_corpus_or_encoder_is_refused(tmp_path, space):
     nearly = engine.Space(corpus, replace(embeddings, vectors=embeddings.vectors * 1.0000001), "cpu")
     assert "last digits" in str(orag.log(path, nearly).notices[0])
     shuffled = space_of(space.vectors.numpy()[::-1].copy(), corpus.texts[::-1], ids=corpus.ids[::-1])
-    turned, said = orag.load(path, shuffled)
-    assert said == () and turned.exact[::-1].tobytes() == orag.load(path, space)[0].exact.tobytes()
+    for how in ({}, {"mode": "full"}):
+        straight = filled(tmp_path / f"{len(how)}.jsonl", space, **how).session
+        turned, said = orag.load(tmp_path / f"{len(how)}.jsonl", shuffled)
+        assert said == () and np.allclose(turned.exact[::-1], straight.exact, rtol=0, atol=1e-15)
+        back, said = orag.load(orag.save(turned, tmp_path / "turned.jsonl"), space)
+        assert said == () and np.allclose(back.exact, straight.exact, rtol=0, atol=1e-15)
     orag.save(orag.session(own), tmp_path / "own.jsonl")
     with pytest.raises(DataError, match="other vectors of the same documents"):
         orag.log(tmp_path / "own.jsonl", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
@@ -289,6 +293,18 @@ def test_two_in_one_process_lose_nothing(tmp_path, space):
     for thread in threads:
         thread.join()
     assert shared.session.round == 72 and same(orag.load(path, space)[0], shared.session)
+
+
+def test_a_step_goes_on_from_what_is_there(tmp_path, space):
+    log = filled(tmp_path / "log.jsonl", space)
+    raw, before = (tmp_path / "log.jsonl").read_bytes(), log.session
+    for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
+        with pytest.raises(ParamError, match="step must go on"):
+            log.write(step)
+    assert log.session is before and (tmp_path / "log.jsonl").read_bytes() == raw
+    hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
+    assert hops.round == before.round + 3 and same(orag.load(tmp_path / "log.jsonl", space)[0], hops)
+    assert log.write(lambda now: now) is hops
 
 
 def test_a_file_put_in_its_place_is_read_anew(tmp_path, space):

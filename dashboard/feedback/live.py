@@ -22,9 +22,10 @@ from dashboard.jobs import Job
 from dashboard.state import Loaded
 from engine import orag
 from engine.data.cache import explained
+from engine.learning.orag.folding import recorded
 from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import preset_of
-from engine.learning.orag.session import begun, recorded
+from engine.learning.orag.session import begun
 from engine.values import Embeddings, Notice
 
 PRESET = "careful"

@@ -10,7 +10,7 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled
 from engine.learning.checkpoints import Checkpoint, Part, adapted, cells
 from engine.learning.drift import Drift, Origin, drift, origin, smoothed
-from engine.learning.orag.session import Session, at
+from engine.learning.orag import Session, at
 from engine.learning.streams import head_rows, right_counts, right_rows
 from engine.params import Whole
 from engine.progress import Progress, Stop

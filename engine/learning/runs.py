@@ -1,25 +1,19 @@
-"""Rounds of a simulated session, folded in place: what nobody else looks at need not be copied at every step.
+"""Rounds of a simulated session: the session's own draws and folds, without its log.
 
 A run's documents are, bit by bit, those of a session that was fed the same events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from engine.learning.orag.events import Event, Query
-from engine.learning.orag.feedback import full_information, outcome
-from engine.learning.orag.guards import factor, moved
+from engine.learning.orag import Event, Preset, Query, Session, ask, full_information, outcome
 from engine.learning.orag.origin import Origin
-from engine.learning.orag.policy import FLOOR, ask
-from engine.learning.orag.presets import Preset
-from engine.learning.orag.session import Session
-from engine.learning.orag.states import Whole, _Work
+from engine.learning.orag.policy import FLOOR
+from engine.learning.orag.states import Rows, Whole
 from engine.learning.streams import Arrivals
 
 NOBODY = -1
@@ -59,54 +53,72 @@ class Trail:
 
 
 class Moving:
-    """Θ_t of a session's rule, written in place; stands where a session has its state."""
+    """Θ_t of a session's rule, one event after the other, without a log. state: as a session has it."""
 
-    def __init__(self, start: Origin, preset: Preset, found: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        start: Origin,
+        preset: Preset,
+        asked: Callable[[int], Query],
+        found: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """asked: the query of a round; found: what `arrays` gave."""
         self._start, self._preset = start, preset
-        self._work = None
-        if preset.by_rows:
-            self.now = start.exact.copy() if found is None else found["now"].copy()
-            return
-        whole = Whole.of(start)
+        self.state: Rows | Whole = (Rows if preset.by_rows else Whole).of(start)
         if found is not None:
-            more = {name: found[name] for name in ("first", "second", "gathered") if name in found}
-            whole = Whole(found["now"], steps=int(found["steps"]), batch=int(found["batch"]), **more)
-        self._work = _Work(whole, start, preset)
+            self.state = _rows(start, found) if preset.by_rows else _whole(found, asked)
 
     def take(self, event: Event) -> None:
         """Fold one event more."""
-        if self._work is not None:
-            self._work.take(event)
-            return
-        rate, preset = self._preset.step(event.round), self._preset
-        for row, coefficient in zip(event.items, event.coefficients, strict=True):
-            k = factor(coefficient, rate, preset.cap)
-            self.now[row] = moved(
-                self.now[row], self._start.exact[row], event.query.exact, k, preset.trust, preset.ball
-            )
+        if isinstance(self.state, Rows):
+            self.state = self.state.fed(self._start, self._preset, event)
+        else:
+            self.state = self.state.folded(self._start, self._preset, (event,))
 
-    @property
-    def rows(self) -> np.ndarray:
-        """(n, d) float64 Θ_t, not to be written to."""
-        return self.now if self._work is None else self._work.now
-
-    @contextmanager
-    def matrix(self, origin: Origin) -> Iterator[np.ndarray]:
-        """As a session's state has it."""
-        yield self.rows
-
-    def row(self, origin: Origin, at: int) -> np.ndarray:
-        """(d,) float64 of one document."""
-        return self.rows[at]
+    def vectors(self) -> np.ndarray:
+        """(n, d) float64 Θ_t."""
+        with self.state.matrix(self._start) as matrix:
+            return matrix.copy()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All it takes to go on from here."""
-        if self._work is None:
-            return {"now": self.now}
-        work = self._work
-        found = {"now": work.now, "steps": np.array(work.steps), "batch": np.array(work.batch)}
-        more = {"first": work.first, "second": work.second, "gathered": work.gathered}
-        return found | {name: array for name, array in more.items() if array is not None}
+        state = self.state
+        if isinstance(state, Rows):
+            rows = state.moved()
+            moved = [state.row(self._start, row) for row in rows]
+            return {
+                "rows": np.array(rows, np.int64),
+                "moved": np.array(moved).reshape(len(rows), self._start.dimension),
+            }
+        found = {"now": state.now, "steps": np.array(state.steps)}
+        found |= {name: array for name in ("first", "second") if (array := getattr(state, name)) is not None}
+        if state.gathered:
+            found["rounds"] = np.array([event.round for event in state.gathered])
+            found["items"] = np.array([event.items for event in state.gathered])
+            found["coefficients"] = np.array([event.coefficients for event in state.gathered])
+        return found
+
+
+def _rows(start: Origin, found: Mapping[str, np.ndarray]) -> Rows:
+    changed = Rows.of(start).changed
+    for row, vector in zip(found["rows"].tolist(), found["moved"], strict=True):
+        changed = changed.set(row, vector)
+    return Rows(changed)
+
+
+def _whole(found: Mapping[str, np.ndarray], asked: Callable[[int], Query]) -> Whole:
+    gathered = tuple(
+        # Of feedback that waits for its step, only what it moves and by how much matters any more.
+        Event(number, "sampled", asked(number), tuple(items.tolist()), coefficients, int(items[0]), True)
+        for number, items, coefficients in zip(
+            *(found.get(name, ()) for name in ("rounds", "items", "coefficients")), strict=True
+        )
+    )
+    state = Whole(found["now"], found.get("first"), found.get("second"), int(found["steps"]), gathered)
+    for array in (state.now, state.first, state.second):
+        if array is not None:
+            array.flags.writeable = False
+    return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +165,15 @@ class Run:
         self._truth, self._sizes = whole_truth, sizes
         # The whole truth moves all documents.
         told = replace(begun.preset, mode="full")
-        self.state = Moving(begun.start, told if whole_truth else begun.preset, found and found["run"])
-        self._live = replace(begun, state=self.state)
-        self._oracle: Session | None = None
+        self._begun, self._told = begun, replace(begun, preset=told)
+
+        def asked(number: int) -> Query:
+            return queries[int(arrivals.queries[number - 1])]
+
+        self.moving = Moving(begun.start, told if whole_truth else begun.preset, asked, found and found["run"])
         self.shadow: Moving | None = None
         if shadow and not whole_truth:
-            self.shadow = Moving(begun.start, told, found and found["oracle"])
-            self._oracle = replace(begun, preset=told, state=self.shadow)
+            self.shadow = Moving(begun.start, told, asked, found and found["oracle"])
 
     def round(self, t: int, trail: Trail) -> None:
         """The round number t, from 1 on; what happens goes into the trail."""
@@ -167,7 +181,7 @@ class Run:
         which = int(self._arrivals.queries[at])
         query, right = self._queries[which], self._right[which]
         trail.query[at] = which
-        live: Any = replace(self._live, round=at)
+        live = replace(self._told if self._truth else self._begun, round=at, state=self.moving.state)
         if self._truth:
             event = full_information(live, query, right)
             p = _of(event, right)
@@ -180,9 +194,9 @@ class Run:
             trail.item[at], trail.propensity[at] = draw.item, draw.propensity
             trail.good[at], trail.right[at] = good, truth
         trail.chance[at], trail.loss[at] = p.sum(), _loss(p)
-        self.state.take(event)
-        if self._oracle is not None and self.shadow is not None:
-            told = full_information(replace(self._oracle, round=at), query, right)
+        self.moving.take(event)
+        if self.shadow is not None:
+            told = full_information(replace(self._told, round=at, state=self.shadow.state), query, right)
             trail.oracle[at] = _loss(_of(told, right))
             self.shadow.take(told)
         elif self._truth:
@@ -190,7 +204,7 @@ class Run:
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """All it takes to go on from here."""
-        return {"run": self.state.arrays()} | ({"oracle": self.shadow.arrays()} if self.shadow else {})
+        return {"run": self.moving.arrays()} | ({"oracle": self.shadow.arrays()} if self.shadow else {})
 
 
 def events(begun: Session, queries: Sequence[Query], right: Sequence[np.ndarray], trail: Trail, sizes: bool) -> list:

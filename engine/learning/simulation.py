@@ -19,10 +19,9 @@ from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
 from engine.errors import Cancelled, ParamError
 from engine.learning.checkpoints import HELD_OUT, STREAM, Checkpoint, Part, adapted, cells, sampled
 from engine.learning.drift import drift, origin, smoothed
-from engine.learning.orag.events import Event, Query
-from engine.learning.orag.presets import Preset, preset_of
-from engine.learning.orag.session import Session, replay
-from engine.learning.orag.session import session as begin
+from engine.learning.orag import Event, Preset, Query, Session, replay
+from engine.learning.orag import session as begin
+from engine.learning.orag.presets import preset_of
 from engine.learning.regret import Bounds, Hindsight, Rounds, bounds, doubts, hindsight
 from engine.learning.runs import Run, Snapshot, Trail, events
 from engine.learning.saving import Kept
@@ -224,7 +223,7 @@ def simulate(
             kept.save(t, history, run.arrays())
             raise Cancelled(f"the simulation was stopped after {t:,} of {length:,} rounds{kept.told}")
         if t in steps and t not in history.steps:
-            now = run.state.rows.astype(begun.origin.dtype)
+            now = run.moving.vectors().astype(begun.origin.dtype)
             success = smoothed(trail.good[:t]) if plan.learner == "feedback" else None
             reached = cells(task.parts, decoders, space, adapted(space, now), k)
             moved = drift(here, now, t, success=success, ball=begun.preset.ball)
@@ -242,7 +241,7 @@ def simulate(
         rounds = Rounds(points, tuple(task.right[q] for q in every), times.astype(float), begun.temperature)
         best = hindsight(begun.start.exact, rounds, progress=progress, stop=stop)
     return Simulated(
-        begun, stream, plan, task.asked, task.right, history.checkpoints, trail, run.state.rows.copy(),
+        begun, stream, plan, task.asked, task.right, history.checkpoints, trail, run.moving.vectors(),
         history.snapshots, task.left_out, best,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 from engine.decoder import Decoder, decode, query_batch
 from engine.learning.checkpoints import ALL, HELD_OUT, MEASURED, Checkpoint, adapted, called
 from engine.learning.drift import DEPTH, MEASURES, Drift, Measure, Origin, answers, drift, origin, shared
-from engine.learning.orag.session import Session
+from engine.learning.orag import Session
 from engine.learning.simulation import Simulated
 from engine.learning.streams import right_rows
 from engine.space import Space

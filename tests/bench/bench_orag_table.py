@@ -46,6 +46,9 @@ OTHERS: dict[str, dict] = {
     "default, no guards": {"preset": "default", **OFF},
 }
 FLIPS = (0.0, 0.1, 0.2)
+FINISHED: dict[str, list[dict]] = {}
+KEPT: list[Path] = []
+"""What is finished, and the file that keeps it, so that a bench that was stopped goes on."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +139,23 @@ def run(one: Judged, rule: dict, flips: float, seed: int, rounds: int | None, sp
 
 
 def many(one: Judged, rule: dict, flips: float, seeds: int, rounds: int | None, space: engine.Space, **plan) -> list:
-    started = time.perf_counter()
-    found = [run(one, rule, flips, seed, rounds, space, **plan) for seed in range(seeds)]
-    seconds = time.perf_counter() - started
-    print(one.name, rule, flips, plan, said(found, "held-out all ndcg"), f"{seconds:.0f} s", flush=True)
-    return found
+    key = json.dumps([one.name, rule, flips, seeds, rounds, space.corpus.name, plan])
+    if key not in FINISHED:
+        started = time.perf_counter()
+        FINISHED[key] = [run(one, rule, flips, seed, rounds, space, **plan) for seed in range(seeds)]
+        seconds = time.perf_counter() - started
+        print(
+            space.corpus.name,
+            rule,
+            flips,
+            plan,
+            said(FINISHED[key], "held-out all ndcg"),
+            f"{seconds:.0f} s",
+            flush=True,
+        )
+        if KEPT:
+            KEPT[0].write_text(json.dumps(FINISHED))
+    return FINISHED[key]
 
 
 def said(found: list[dict], what: str) -> str:
@@ -302,7 +317,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3500)
     parser.add_argument("--out", type=Path, default=ROOT / "assets" / "results" / "orag.md")
+    parser.add_argument("--keep", type=Path, help="a file for what is finished; the same command goes on from it")
     given = parser.parse_args()
+    if given.keep:
+        KEPT.append(given.keep)
+        FINISHED.update(json.loads(given.keep.read_text()) if given.keep.exists() else {})
     torch.set_num_threads(1)
     started = time.perf_counter()
     sets = judged(given.data)
@@ -327,7 +346,7 @@ def main() -> None:
     parts += ["## More exposure", of_exposure(sets, given, spaces, kept)]
     parts += [
         "## Documents cut to their first words, default rule, Recall@10",
-        of_descriptions(sets, given, spaces, kept),
+        of_descriptions(sets, given, kept),
     ]
     parts += [f"## Regret on {sets[0].name}, in nats a round", of_regret(sets[0], given, spaces[sets[0].name], kept)]
     parts = ["## What of the paper's claims holds here", claims(sets, kept), *parts]

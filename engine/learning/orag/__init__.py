@@ -13,23 +13,13 @@ from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event, Query
 from engine.learning.orag.export import export, upsert
 from engine.learning.orag.feedback import full_information, outcome, right_one, thumb
+from engine.learning.orag.folding import at, feed, redo, replay, reset, restore, snapshot, undo
 from engine.learning.orag.hops import Planner, multi_hop
 from engine.learning.orag.log import Log, load, log, place, save
 from engine.learning.orag.policy import Draw, ask, probabilities
 from engine.learning.orag.presets import NOTES, PRESETS, Preset
 from engine.learning.orag.rerankers import Reranker, by_scorer, cosine, oracle
-from engine.learning.orag.session import (
-    Session,
-    at,
-    feed,
-    redo,
-    replay,
-    reset,
-    restore,
-    session,
-    snapshot,
-    undo,
-)
+from engine.learning.orag.session import Session, session
 from engine.learning.orag.temperature import by_perplexity, perplexity
 
 __all__ = [

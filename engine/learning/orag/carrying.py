@@ -9,9 +9,10 @@ import numpy as np
 
 from engine.learning.orag.beginning import begin, body_of_beginning, changes, refuse_other_vectors
 from engine.learning.orag.documents import drift_near
+from engine.learning.orag.folding import recorded
 from engine.learning.orag.journal import Changed, Record
 from engine.learning.orag.lines import body_of, record_of, unpacked
-from engine.learning.orag.session import Session, recorded
+from engine.learning.orag.session import Session
 from engine.space import Space
 from engine.values import Notice
 
@@ -27,7 +28,9 @@ def carry(session: Session, space: Space) -> tuple[Session, tuple[Notice, ...]]:
     return carried(body_of_beginning(session), bodies, space)
 
 
-def carried(beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space) -> tuple[Session, Any]:
+def carried(
+    beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
+) -> tuple[Session, tuple[Notice, ...]]:
     """The same from the lines of a log: its first, and the others."""
     refuse_other_vectors(beginning, space)
     found = changes(beginning["documents"], space)

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from engine.errors import ParamError
+from engine.learning.orag.folding import recorded
 from engine.learning.orag.journal import Changed
-from engine.learning.orag.session import Session, recorded
+from engine.learning.orag.session import Session
 
 NEIGHBOURS = 5
 """A newcomer starts where so many of its nearest have drifted to, on average."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from struct import pack
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,9 @@ Kind = Literal["sampled", "thumb", "right_one", "full"]
 KINDS: tuple[Kind, ...] = ("sampled", "thumb", "right_one", "full")
 VOTES: tuple[Kind, ...] = ("thumb", "right_one")
 """What a person says once about a query: said again, the newer counts in the older's place."""
+
+FEW = 32
+"""Up to so many numbers are handled one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class Query:
         return hash(self.digest)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Event:
     """One piece of feedback; equal by its id.
 
@@ -78,16 +82,18 @@ class Event:
             object.__setattr__(self, "id", self._digest())
 
     def _digest(self) -> str:
-        items, coefficients = self.items, self.coefficients
-        h = blake2b(digest_size=8)
-        if type(items) is not tuple or type(coefficients) is not tuple:
-            h.update(np.asarray(items, dtype="<i8").tobytes() + np.asarray(coefficients, dtype="<f8").tobytes())
-            items = coefficients = ()
-        said = (
-            self.round, self.kind, self.query.digest, items, coefficients, self.item, self.good, self.propensity,
-            self.mode, self.shown, self.person, self.writer,
-        )  # fmt: skip
-        h.update(repr(said).encode("utf-8", "surrogatepass"))
+        # The sign of a chance tells one that is unknown.
+        chance = -1.0 if self.propensity is None else self.propensity
+        counts = len(self.items), len(self.shown)
+        words = f"{self.kind}\n{self.query.digest}\n{self.mode}\n{self.writer}\n{self.person!r}\n{counts}"
+        h = blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8)
+        h.update(pack("<qq?d", self.round, self.item, self.good, chance))
+        if counts[0] <= FEW:
+            h.update(pack(f"<{counts[0]}q{counts[0]}d", *self.items, *self.coefficients))
+        else:
+            h.update(np.asarray(self.items, dtype="<i8").tobytes())
+            h.update(np.asarray(self.coefficients, dtype="<f8").tobytes())
+        h.update(pack(f"<{counts[1]}q", *self.shown))
         return h.hexdigest()
 
     @property

@@ -8,9 +8,10 @@ from typing import Any
 from engine.errors import ParamError
 from engine.learning.orag.events import Event, Query
 from engine.learning.orag.feedback import outcome
+from engine.learning.orag.folding import feed
 from engine.learning.orag.policy import ask
 from engine.learning.orag.rerankers import Reranker
-from engine.learning.orag.session import Session, feed
+from engine.learning.orag.session import Session
 
 Planner = Callable[[Any], Sequence[Any]]
 """From a question to its sub-questions, in order; each as `Session.ask_of` takes it."""

@@ -151,15 +151,16 @@ class Journal:
             elif self.counts(record, length):
                 yield record
 
-    def moving(self, length: int) -> Iterator[Record]:
-        """What moves any row, or takes it away, in order."""
-        start = self.reset_before(length)
-        for at, record in enumerate(self.records[:length]):
+    def moving(self, stop: int, start: int, length: int) -> Iterator[Record]:
+        """What moves any row, or takes it away, among the records from start to stop, in order."""
+        reset = self.reset_before(length)
+        for at in range(start, stop):
+            record = self.records[at]
             if isinstance(record, Event):
                 if self.counts(record, length):
                     yield record
             elif isinstance(record, Changed):
-                yield record if at >= start else Changed(record.came, record.went)
+                yield record if at >= reset else Changed(record.came, record.went)
 
     def names(self, length: int) -> dict[str, int]:
         """How many records there were when each name was given, the oldest name first; the newest use of it holds."""

@@ -74,7 +74,7 @@ def body_of(record: Record, corpus: Corpus) -> dict[str, Any]:
 
     match record:
         case Event():
-            everyone = len(record.items) == len(ids)
+            everyone = len(record.items) == len(ids) and tuple(record.items) == tuple(range(len(ids)))
             wide = not isinstance(record.coefficients, tuple)
             return {
                 "op": "feed",

@@ -20,16 +20,17 @@ from typing import Any
 
 from engine.data.cache import explained, write
 from engine.decoder import QueryLike
-from engine.errors import DataError
+from engine.errors import DataError, ParamError
 from engine.learning.orag.beginning import begin, body_of_beginning, everyone, refuse_other_corpus
 from engine.learning.orag.carrying import carried
 from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event
+from engine.learning.orag.folding import feed, recorded, redo, reset, restore, snapshot, undo
 from engine.learning.orag.journal import Record
 from engine.learning.orag.lines import START, body_of, opened, record_of, sealed
 from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import Preset, preset_of
-from engine.learning.orag.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
+from engine.learning.orag.session import Session, session
 from engine.space import Space
 from engine.values import Notice
 
@@ -70,13 +71,14 @@ class Log:
     def write(self, step: Step) -> Session:
         """The session after a step, whose records are on the disk when this returns.
 
-        step: from a session to one that follows it; it may be called on a later session than one has seen. Raises
-        FrontierError where the file cannot be written: then nothing has happened.
+        step: from a session to one that goes on from it; it is called on what is in the file by then, which may be more
+        than one has seen. Raises FrontierError where the file cannot be written: then nothing has happened.
         """
         with self._alone():
             self._read()
             before = self._session
             after = step(before)
+            _refuse_other_past(before, after)
             records = after.journal.records[before.position : after.position]
             if records:
                 self._append(records)
@@ -279,6 +281,13 @@ def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[st
         bodies.append(found[0])
         seal, done = found[1], done + len(part) + 1
     return bodies, start + done, seal, b""
+
+
+def _refuse_other_past(before: Session, after: Session) -> None:
+    last = slice(max(before.position - 1, 0), before.position)
+    same = after.journal.records[last] == before.journal.records[last]
+    if after.start is not before.start or after.position < before.position or not same:
+        raise ParamError("step must go on from the session that it is given; got one with another past")
 
 
 def _begun(path: Path, body: dict[str, Any], space: Space, writer: str) -> tuple[Session, tuple[Notice, ...], Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +13,16 @@ import torch
 from engine.decoder import QueryLike, query_batch
 from engine.errors import DataError, ParamError
 from engine.learning.orag.events import Event, Query
-from engine.learning.orag.journal import Changed, Journal, Marked, Record, Undone
+from engine.learning.orag.journal import Journal, Record
 from engine.learning.orag.origin import Origin
 from engine.learning.orag.presets import Preset, preset_of
 from engine.learning.orag.states import Rows, Whole
 from engine.learning.orag.temperature import SAMPLE, by_perplexity
 from engine.space import Space
 from engine.values import Embeddings, digest_of
+
+BLOCK = 4096
+"""So many documents are scored at a time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +31,7 @@ class Session:
 
     preset: how it learns; temperature: τ; position: how many records it has folded, feedback and what was undone;
     round: how many of them were feedback; available: (n,) bool, None where all documents are; writer: tells apart
-    those who write to one log.
+    those who write to one log; kept: earlier states by position, to fold on from.
     """
 
     start: Origin
@@ -39,7 +42,8 @@ class Session:
     round: int
     state: Rows | Whole
     available: np.ndarray | None = None
-    writer: str = field(default="")
+    writer: str = ""
+    kept: tuple[tuple[int, Whole], ...] = ()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -71,11 +75,13 @@ class Session:
         moved = self.state.moved()
         if moved is None:
             rows = self.state.now.astype(self.origin.dtype)
+            moved = slice(None)
         else:
             rows = self.origin.copy()
             for row in moved:
                 rows[row] = self.row(row)
-        if rows.tobytes() == self.origin.tobytes():
+        bits = f"i{rows.itemsize}"
+        if np.array_equal(rows[moved].view(bits), self.origin[moved].view(bits)):
             return self.origin
         rows.flags.writeable = False
         return rows
@@ -223,153 +229,9 @@ def _temperature(start: Origin, queries: QueryLike | None, target: float) -> flo
         return 1.0
     else:
         asked = start.vectors[rows]
-    scores = asked.astype(np.float64) @ start.vectors.astype(np.float64).T
+    blocks = (start.vectors[at : at + BLOCK].astype(np.float64) for at in range(0, len(start), BLOCK))
+    scores = np.concatenate([asked.astype(np.float64) @ block.T for block in blocks], axis=1)
     if queries is None:
         # A document is its own best answer, which no question has.
         scores[np.arange(len(rows)), rows] = -np.inf
     return by_perplexity(scores, target)
-
-
-def feed(session: Session, event: Event) -> Session:
-    """The session after one piece of feedback; feedback that it knows already, by its id, changes nothing."""
-    at = session.position
-    if session.journal.position(event.id, at) is not None:
-        return session
-    if session.available is not None and not session.available[list(event.items)].all():
-        raise ParamError("event must move documents that are available; one it moves has gone since")
-    journal = session.journal.extended(at, (event,))
-    state = session.state
-    if isinstance(state, Whole):
-        replacing = len(journal.rivals(event, at + 1)) > 1
-        state = (
-            _refolded(session, journal, at + 1) if replacing else state.folded(session.start, session.preset, (event,))
-        )
-    elif len(rivals := journal.rivals(event, at + 1)) > 1:
-        state = state.refolded(session.start, session.preset, journal, at + 1, _items(rivals))
-    else:
-        state = state.fed(session.start, session.preset, event)
-    return Session(
-        session.start, session.preset, session.temperature, journal, at + 1, session.round + 1, state,
-        session.available, session.writer,
-    )  # fmt: skip
-
-
-def undo(session: Session, event_id: str) -> Session:
-    """The session as if an event had not been: the fold without it, bit by bit. What is undone already stays so.
-
-    Raises ParamError where there is no such event.
-    """
-    counts = not session.journal.undone(session.event(event_id).id, session.position)
-    return recorded(session, Undone((event_id,))) if counts else session
-
-
-def redo(session: Session, event_id: str) -> Session:
-    """The session with an undone event back in its place. Raises ParamError where there is no such event."""
-    counts = not session.journal.undone(session.event(event_id).id, session.position)
-    return session if counts else recorded(session, Undone(back=(event_id,)))
-
-
-def reset(session: Session) -> Session:
-    """The session with nothing that happened: Θ₁, bit by bit. Single events can be brought back with `redo`."""
-    return recorded(session, Undone(tuple(event.id for event in session.events), whole=True))
-
-
-def replay(session: Session, events: Iterable[Event]) -> Session:
-    """The session after many pieces of feedback: the same as feeding them one by one, and faster."""
-    known, new = set(), []
-    for event in events:
-        if event.id not in known and session.journal.position(event.id, session.position) is None:
-            known.add(event.id)
-            new.append(event)
-    return recorded(session, *new)
-
-
-def snapshot(session: Session, name: str) -> Session:
-    """The session with a name for this moment, which `at` and `restore` take; used again, it names the newer one.
-
-    Raises ParamError for a name that is no text.
-    """
-    if not isinstance(name, str) or not name.strip():
-        raise ParamError(f"name must be some text; got {name!r}")
-    return recorded(session, Marked(name))
-
-
-def at(session: Session, t: int | str) -> Session:
-    """The session as it was after its first t records, 0 ≤ t ≤ position, or at the snapshot of that name.
-
-    Raises ParamError.
-    """
-    begin = begun(session.start, session.preset, session.temperature, session.writer)
-    return recorded(replace(begin, journal=session.journal), *session.journal.records[: _position(session, t)])
-
-
-def restore(session: Session, t: int | str) -> Session:
-    """The session with the feedback that counted at t, or at the snapshot of that name, and no other.
-
-    What is left out can be brought back with `redo`. Documents that came or went since stay as they are. Raises
-    ParamError.
-    """
-    then = _position(session, t)
-    ids = [event.id for event in session.history]
-    was = {i for i in ids if session.journal.position(i, then) is not None and not session.journal.undone(i, then)}
-    now = {i for i in ids if not session.journal.undone(i, session.position)}
-    undone, back = (tuple(i for i in ids if i in some) for some in (now - was, was - now))
-    return recorded(session, Undone(undone, back)) if undone or back else session
-
-
-def _position(session: Session, t: int | str) -> int:
-    if isinstance(t, str):
-        if t not in session.snapshots:
-            there = ", ".join(map(repr, session.snapshots)) or "none"
-            raise ParamError(f"snapshot must be one that was taken ({there}); got {t!r}")
-        return session.snapshots[t]
-    if isinstance(t, bool) or not hasattr(t, "__index__") or not 0 <= t <= session.position:
-        raise ParamError(f"t must be a whole number in [0, {session.position}] or the name of a snapshot; got {t!r}")
-    return int(t)
-
-
-def recorded(session: Session, *records: Record) -> Session:
-    """The session after several records at once; each is taken as it stands."""
-    if not records:
-        return session
-    begin, end = session.position, session.position + len(records)
-    shared = session.journal.records[begin:end]
-    same = len(shared) == len(records) and all(a is b for a, b in zip(shared, records, strict=True))
-    journal = session.journal if same else session.journal.extended(begin, records)
-    rounds = sum(isinstance(record, Event) for record in records)
-    available = session.available
-    for record in records:
-        if isinstance(record, Changed):
-            available = np.ones(len(session), dtype=bool) if available is None else available.copy()
-            available[list(record.came)], available[list(record.went)] = True, False
-    after = replace(session, journal=journal, position=end, round=session.round + rounds, available=available)
-    return replace(after, state=_after(session, journal, end, records))
-
-
-def _after(session: Session, journal: Journal, end: int, records: Sequence[Record]) -> Rows | Whole:
-    if isinstance(session.state, Whole):
-        plain = not any(isinstance(r, Undone) or (isinstance(r, Event) and r.vote is not None) for r in records)
-        ahead = [r for r in records if isinstance(r, Event | Changed)]
-        return session.state.folded(session.start, session.preset, ahead) if plain else _refolded(session, journal, end)
-    touched: set[int] = set()
-    for record in records:
-        match record:
-            case Event():
-                touched.update(_items(journal.rivals(record, end)))
-            case Changed():
-                touched.update(record.drift)
-            case Undone(whole=True):
-                touched.update(journal.rows(end))
-            case Undone():
-                for event in (*record.ids, *record.back):
-                    known = journal.records[journal.position(event, end)]
-                    touched.update(_items(journal.rivals(known, end)))
-    return session.state.refolded(session.start, session.preset, journal, end, sorted(touched))
-
-
-def _refolded(session: Session, journal: Journal, length: int) -> Whole:
-    return Whole.of(session.start).folded(session.start, session.preset, journal.moving(length))
-
-
-def _items(events: Iterable[Event]) -> list[int]:
-    return sorted({row for event in events for row in event.items})

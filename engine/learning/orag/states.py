@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.learning.orag.events import Event
+from engine.learning.orag.events import FEW, Event
 from engine.learning.orag.guards import factor, held, moved
 from engine.learning.orag.journal import Changed, Journal, Record
 from engine.learning.orag.origin import Origin
@@ -22,6 +22,8 @@ from engine.learning.orag.tree import Tree
 
 DECAY, BETAS, TINY = 0.01, (0.9, 0.999), 1e-8
 """AdamW's defaults in PyTorch."""
+BLOCK = 1 << 15
+"""So many numbers are worked on at a time (256 KiB)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +90,14 @@ def _after(now: np.ndarray, first: np.ndarray, row: int, preset: Preset, record:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """Θ_t as a matrix, (n, d) float64. first, second: AdamW's moments; steps: how many were made; gathered: the sum of
-    the gradients of an unfinished batch, and of which batch; away: (n,) bool, the documents not available."""
+    """Θ_t as a matrix, (n, d) float64. first, second: AdamW's moments; steps: how many were made; gathered: the
+    feedback of an unfinished batch; away: (n,) bool, the documents that are not available."""
 
     now: np.ndarray
     first: np.ndarray | None = None
     second: np.ndarray | None = None
     steps: int = 0
-    gathered: np.ndarray | None = None
-    batch: int = -1
+    gathered: tuple[Event, ...] = ()
     away: np.ndarray | None = None
 
     @staticmethod
@@ -125,18 +126,16 @@ class Whole:
 
 
 class _Work:
-    """A Whole while it is folded: its arrays are its own, written in place."""
+    """A Whole while it is folded: what it writes to is its own."""
 
     def __init__(self, start: Whole, origin: Origin, preset: Preset) -> None:
-        self.now, self.steps, self.batch = start.now.copy(), start.steps, start.batch
-        self.first, self.second, self.gathered, self.away = (
-            None if a is None else a.copy() for a in (start.first, start.second, start.gathered, start.away)
-        )
+        self.now, self.first, self.second, self.away = start.now, start.first, start.second, start.away
+        self.steps, self.gathered = start.steps, list(start.gathered)
         self.origin, self.preset = origin, preset
 
     def take(self, record: Record) -> None:
         if isinstance(record, Changed):
-            self.away = np.zeros(len(self.now), dtype=bool) if self.away is None else self.away
+            self.away = np.zeros(len(self.now), dtype=bool) if self.away is None else self.away.copy()
             self.away[list(record.came)], self.away[list(record.went)] = False, True
             for row, drift in record.drift.items():
                 self._move(row, drift, 1.0)
@@ -145,7 +144,14 @@ class _Work:
         else:
             self._gather(record)
 
+    def _own(self) -> None:
+        if not self.now.flags.writeable:
+            self.now, self.first, self.second = (
+                None if array is None else array.copy() for array in (self.now, self.first, self.second)
+            )
+
     def _move(self, row: int, query: np.ndarray, k: float) -> None:
+        self._own()
         preset = self.preset
         self.now[row] = moved(self.now[row], self.origin.exact[row], query, k, preset.trust, preset.ball)
 
@@ -156,60 +162,83 @@ class _Work:
     def _plain(self, record: Event) -> None:
         preset, query = self.preset, record.query.exact
         k = self._factors(record, preset.step(record.round))
-        if len(record.items) <= 32:
+        if len(record.items) <= FEW:
             for row, own in zip(record.items, k.tolist(), strict=True):
                 self._move(row, query, own)
             return
-        everyone = len(record.items) == len(self.now)
-        rows = slice(None) if everyone and k.all() else np.asarray(record.items)[k != 0]
-        new = self.now[rows] + np.outer(k[k != 0], query)
-        held(new, self.origin.exact[rows], preset.trust, preset.ball)
+        self._own()
+        items = np.asarray(record.items)
+        if len(items) < len(self.now):
+            some = items[k != 0]
+            self._settle(some, self.now[some] + np.outer(k[k != 0], query))
+            return
+        k = k[np.argsort(items)]
+        still = np.flatnonzero(k == 0)
+        before = self.now[still]
+        for rows in self._blocks():
+            block = self.now[rows]
+            block += np.outer(k[rows], query)
+            held(block, self.origin.exact[rows], preset.trust, preset.ball)
+        self.now[still] = before
+
+    def _settle(self, rows: np.ndarray, new: np.ndarray) -> None:
+        held(new, self.origin.exact[rows], self.preset.trust, self.preset.ball)
         self.now[rows] = new
+
+    def _blocks(self) -> Iterator[slice]:
+        """Rows that fit a cache together."""
+        size = max(1, BLOCK // self.now.shape[1])
+        return (slice(at, at + size) for at in range(0, len(self.now), size))
 
     def _gather(self, record: Event) -> None:
         batch = (record.round - 1) // self.preset.batch
-        if self.gathered is not None and batch != self.batch:
+        if self.gathered and batch != self._batch:
             self._step()
-        if self.gathered is None:
-            self.gathered = np.zeros_like(self.now)
-        self.batch = batch
-        if self.preset.optimizer == "sgd":
-            # The cap is one event's: it binds before the batch is summed. The sign makes it a gradient again.
-            k = -self._factors(record, self.preset.step(batch + 1))
-        else:
-            k = np.asarray(record.coefficients, dtype=np.float64)
-        # No row occurs twice in an event.
-        self.gathered[np.asarray(record.items)] += np.outer(k, record.query.exact)
+        self.gathered.append(record)
         if record.round % self.preset.batch == 0:
             self._step()
 
+    @property
+    def _batch(self) -> int:
+        return (self.gathered[0].round - 1) // self.preset.batch
+
     def _step(self) -> None:
-        preset = self.preset
-        gradient, self.gathered = self.gathered / preset.batch, None
+        preset, rate = self.preset, self.preset.step(self._batch + 1)
+        gathered, self.gathered = self.gathered, []
+        factors = np.zeros((len(self.now), len(gathered)))
+        for at, event in enumerate(gathered):
+            # The cap is one event's: it binds before the batch is summed.
+            k = self._factors(event, rate) if preset.optimizer == "sgd" else np.asarray(event.coefficients)
+            factors[np.asarray(event.items), at] = k / preset.batch
+        queries = np.stack([event.query.exact for event in gathered])
         self.steps += 1
+        self._own()
         if preset.optimizer == "sgd":
-            rows = np.flatnonzero(gradient.any(axis=1))
-            new = self.now[rows] - gradient[rows]
-            held(new, self.origin.exact[rows], preset.trust, preset.ball)
-            self.now[rows] = new
-            return
-        rate = preset.step(self.batch + 1)
-        if rate == 0:
-            return
+            rows = np.flatnonzero(factors.any(axis=1))
+            self._settle(rows, self.now[rows] + factors[rows] @ queries)
+        elif rate > 0:
+            self._adam(rate, factors, queries)
+
+    def _adam(self, rate: float, factors: np.ndarray, queries: np.ndarray) -> None:
+        """A step along the gradient factors · queries."""
         if self.first is None:
             self.first, self.second = np.zeros_like(self.now), np.zeros_like(self.now)
-        a, b = BETAS
-        self.first += (1 - a) * (gradient - self.first)
-        self.second += (1 - b) * (gradient * gradient - self.second)
-        here = slice(None) if self.away is None else ~self.away
-        size = np.sqrt(self.second[here] / (1 - b**self.steps)) + TINY
-        new = self.now[here] * (1 - rate * DECAY)
-        new -= rate / (1 - a**self.steps) * self.first[here] / size
-        held(new, self.origin.exact[here], preset.trust, preset.ball)
-        self.now[here] = new
+        (a, b), preset = BETAS, self.preset
+        for rows in self._blocks():
+            gradient = factors[rows] @ queries
+            first, second = self.first[rows], self.second[rows]
+            first += (1 - a) * (gradient - first)
+            second += (1 - b) * (gradient * gradient - second)
+            new = self.now[rows] * (1 - rate * DECAY)
+            new -= rate / (1 - a**self.steps) * first / (np.sqrt(second / (1 - b**self.steps)) + TINY)
+            held(new, self.origin.exact[rows], preset.trust, preset.ball)
+            if self.away is not None:
+                away = self.away[rows]
+                new[away] = self.now[rows][away]
+            self.now[rows] = new
 
     def frozen(self) -> Whole:
-        for array in (self.now, self.first, self.second, self.gathered, self.away):
+        for array in (self.now, self.first, self.second, self.away):
             if array is not None:
                 array.flags.writeable = False
-        return Whole(self.now, self.first, self.second, self.steps, self.gathered, self.batch, self.away)
+        return Whole(self.now, self.first, self.second, self.steps, tuple(self.gathered), self.away)

@@ -9,7 +9,6 @@ import numpy as np
 
 SAMPLE = 64
 """So many queries decide."""
-STEPS = 40
 
 
 def softmax(z: np.ndarray) -> np.ndarray:
@@ -22,28 +21,38 @@ def softmax(z: np.ndarray) -> np.ndarray:
 
 def perplexity(scores: np.ndarray, temperature: float) -> np.ndarray:
     """(B,) exponentials of the entropies of softmax(scores / τ): among how many documents each query decides."""
-    p = softmax(scores / temperature)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(p > 0, p * np.log(p), 0.0)
-    return np.exp(-terms.sum(axis=-1))
+    return np.exp([_entropy(row - row.max(), temperature) for row in np.atleast_2d(scores)])
 
 
 def by_perplexity(scores: np.ndarray, target: float) -> float:
     """The τ at which the median perplexity of the queries is `target`; scores: (B, n) float64, −∞ for documents out.
 
-    A corpus too small for the target gets half its size. Bisection in log τ.
+    A corpus too small for the target gets half its size. By bracketing in log τ, in which the median only rises.
     """
     finite = np.isfinite(scores)
     target = min(target, (int(finite.sum(axis=-1).min()) + 1) / 2)
-    best = scores.max(axis=-1)
-    spread = float(np.median(best - np.where(finite, scores, np.inf).min(axis=-1)))
+    below = [row[there] - row.max() for row, there in zip(scores, finite, strict=True)]
+    spread = -float(np.median([row.min() for row in below]))
     if spread <= 0:
         return 1.0
+
+    def excess(log: float) -> float:
+        return float(np.median([_entropy(row, np.exp(log)) for row in below])) - np.log(target)
+
+    from scipy.optimize import brentq
+
+    # Where every document but the best has no chance, and where all have nearly the same.
     low, high = np.log(1e-6 * spread), np.log(1e3 * spread)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        if np.median(perplexity(scores, float(np.exp(middle)))) < target:
-            low = middle
-        else:
-            high = middle
-    return float(np.exp((low + high) / 2))
+    if excess(low) >= 0:
+        return float(np.exp(low))
+    return float(np.exp(brentq(excess, low, high, xtol=1e-10, rtol=1e-12)))
+
+
+def _entropy(below: np.ndarray, temperature: float) -> float:
+    """Of softmax(below / τ), in nats; below: (n,) scores less the largest."""
+    z = below / temperature
+    weights = np.exp(z)
+    total = weights.sum()
+    # Σ p (log Σ e^z − z), without the 0 · ∞ of documents that are out.
+    z[weights == 0] = 0.0
+    return float(np.log(total) - weights @ z / total)

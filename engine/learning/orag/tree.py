@@ -47,10 +47,10 @@ class Tree:
 
 
 def _with(node: tuple[Any, ...] | None, shift: int, row: int, value: Any) -> tuple[Any, ...]:
-    node = node or _EMPTY
+    new = list(node or _EMPTY)
     at = (row >> shift) & (WIDTH - 1)
-    child = value if shift == 0 else _with(node[at], shift - BITS, row, value)
-    return (*node[:at], child, *node[at + 1 :])
+    new[at] = value if shift == 0 else _with(new[at], shift - BITS, row, value)
+    return tuple(new)
 
 
 def _changes(mine: Any, theirs: Any, shift: int, start: int) -> Iterator[tuple[int, Any]]:
