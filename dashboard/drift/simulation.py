@@ -13,6 +13,7 @@ from dashboard.drift.request import Outcome, Request, kept, run
 from dashboard.drift.story import Story, played
 from dashboard.explore import setting
 from dashboard.jobs import Job
+from dashboard.parts import POLL
 from dashboard.state import Loaded
 from engine.errors import FrontierError
 from engine.progress import spoken
@@ -20,6 +21,8 @@ from engine.values import showable
 
 PURPOSE = "drift.simulation"
 STARTED, OUTCOMES, PACE = "drift.started", "drift.outcomes", "drift.pace"
+WRITING = 5.0
+"""Seconds that a stopped simulation is given to end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,9 @@ def story(loaded: Loaded) -> Story | None:
         job = None
     last = outcomes.get(_corpus(loaded))
     with st.expander("Simulation", expanded=last is None and not going, icon=":material/science:"):
-        _form(loaded)
+        waiting = jobs.busy(PURPOSE) is not None
+        # A form that cannot be started yet finds out when it can.
+        st.fragment(_form, run_every=POLL if waiting else None)(loaded, waiting)
     if job is not None and started is not None and going:
         progress.running(job, "simulation", started.request)
         return None
@@ -67,8 +72,9 @@ def _teach() -> None:
     )
 
 
-@st.fragment
-def _form(loaded: Loaded) -> None:
+def _form(loaded: Loaded, waiting: bool) -> None:
+    if waiting and jobs.busy(PURPOSE) is None:
+        st.rerun()
     request = form.ask(loaded)
     what, start = st.columns([5, 1], vertical_alignment="center")
     problem, on = False, False
@@ -137,6 +143,11 @@ def _job(loaded: Loaded) -> tuple[Job | None, Started | None]:
 
 
 def _start(loaded: Loaded, request: Request) -> None:
+    before = jobs.mine().get(PURPOSE)
+    if before is not None:
+        # It may still be writing the file from which this one goes on.
+        before.cancel()
+        before.join(WRITING)
     st.session_state[STARTED] = Started(request, _corpus(loaded))
     jobs.start(PURPOSE, "simulating feedback", partial(run, request, loaded))
 
