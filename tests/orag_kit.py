@@ -52,8 +52,9 @@ def made(session: orag.Session, kind: str, query: np.ndarray, right: int, rng: n
             draw = orag.ask(session, query, k=3)
             return orag.outcome(session, draw, draw.item == right)
         case "t":
-            person = ("ana", "ben", None)[rng.integers(3)]
-            return orag.thumb(session, query, int(rng.integers(len(session))), bool(rng.integers(2)), person=person)
+            # Few documents, so that people vote on one again.
+            person, item = ("ana", "ben", None)[rng.integers(3)], (right + int(rng.integers(2))) % len(session)
+            return orag.thumb(session, query, item, bool(rng.integers(2)), person=person)
         case "r":
             shown = list(dict.fromkeys([right, *rng.integers(len(session), size=4).tolist()]))
             return orag.right_one(session, query, shown, right, person=("ana", None)[rng.integers(2)])

@@ -129,6 +129,9 @@ def test_the_temperature_gives_the_perplexity(space):
 
     p = np.exp(scores[0] / 0.3) / np.exp(scores[0] / 0.3).sum()
     assert math.isclose(orag.perplexity(scores, 0.3)[0], math.exp(-(p * np.log(p)).sum()))
+    without = np.where(np.arange(60) % 2, -np.inf, scores[0])
+    assert math.isclose(orag.perplexity(without, 0.3)[0], orag.perplexity(scores[0, ::2], 0.3)[0])
+    assert 0 < orag.by_perplexity(np.where(np.arange(60) % 2, -np.inf, scores), 8) < np.inf
     small = random_space(5, 4)
     assert orag.session(small).temperature > 0 and orag.session(random_space(1, 4)).temperature == 1.0
     same = np.ones((3, 10))

@@ -118,7 +118,9 @@ def test_two_futures_of_one_session_do_not_meet(lives):
 
 def test_nothing_that_is_handed_out_can_be_written_to(lives):
     _, after = lives
-    for array in (after.exact, after.vectors, after.origin, after.events[0].query.vector):
+    row = after.events[0].item
+    away = orag.change(after, went=[row]).available
+    for array in (after.exact, after.vectors, after.origin, after.row(row), after.events[0].query.vector, away):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     after.embeddings().vectors[0] = 7
@@ -224,6 +226,7 @@ def test_people_vote_once_and_a_newer_vote_counts(space):
     assert same(second, orag.replay(start, [new]))
     assert same(orag.undo(second, new.id), first), "the older vote is back"
     assert same(orag.undo(second, old.id), second)
+    assert same(orag.at(second, 1), first), "then it was not replaced yet"
     assert same(orag.feed(second, new), second) and orag.feed(second, new) is second
 
     both = orag.feed(first, thumb(first, 4, True, "ben"))
@@ -237,6 +240,7 @@ def test_people_vote_once_and_a_newer_vote_counts(space):
 
     click = orag.feed(start, orag.right_one(start, query, [1, 2, 3], 2, person="ana"))
     again = orag.feed(click, orag.right_one(click, query, [5, 6, 2], 5, person="ana"))
+    assert same(again, orag.replay(click, again.events[1:]))
     assert same(again, orag.replay(start, again.events[1:])) and same(orag.undo(again, again.events[1].id), click)
 
 

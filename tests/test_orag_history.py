@@ -14,12 +14,13 @@ ASKED, RIGHT = queries_near(SPACE)
 HOWS = ({}, {"preset": "careful", "schedule": "sqrt"}, {"mode": "full"}, {"preset": "paper", "batch": 3}, {"batch": 2})
 DEEDS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from("ostrf"), st.integers(0, 14)),
+        st.tuples(st.sampled_from("ostrfttr"), st.integers(0, 2)),
         st.tuples(st.sampled_from(["undo", "redo"]), st.integers(0, 40)),
         st.tuples(st.sampled_from(["reset", "snapshot"]), st.none()),
         st.tuples(st.just("restore"), st.floats(0, 1)),
     ),
-    max_size=30,
+    min_size=20,
+    max_size=40,
 )
 
 
@@ -51,7 +52,7 @@ def states_are_kept_often(monkeypatch):
 
 
 @pytest.mark.parametrize("how", HOWS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(deeds=DEEDS, seed=st.integers(0, 99))
 def test_any_history(how, deeds, seed):
     start = session = orag.session(SPACE, **how, temperature=0.2)

@@ -101,6 +101,9 @@ def test_questions_are_words_vectors_or_embeddings(space):
     assert session.ask_of(one).text == "some words" and session.ask_of(one) != session.ask_of(one.vectors[0].numpy())
     with pytest.raises(DataError, match="one question; got 2"):
         session.ask_of(engine.Embeddings(space.vectors[:2], ("a", "b")))
+    for nothing in (["some", "words"], None, {}):
+        with pytest.raises(DataError, match="query must be"):
+            session.ask_of(nothing)
     with pytest.raises(DataError, match="dimension 12"):
         session.ask_of(orag.Query(np.ones(3, np.float32)))
 

@@ -153,9 +153,9 @@ def _report(rows: list[dict[str, float]]) -> list[str]:
         "`python tests/bench/bench_orag.py --out assets/results`",
         "",
         f"Made-up unit vectors, d = {DIMENSION}, preset default, {EVENTS:,} outcomes of 300 questions; one thread on "
-        f"{os.cpu_count()} cores, of which others used some; torch {torch.__version__}, NumPy {np.__version__}. "
-        "Medians unless said otherwise. Asked for: a chosen-mode event at most 20 µs beyond score and disk, whatever "
-        "the number of documents; a replay of 3,000 at most 50 ms; an undo at most 1 ms.",
+        f"{os.cpu_count()} cores, load average {os.getloadavg()[1]:.1f}; torch {torch.__version__}, "
+        f"NumPy {np.__version__}. Medians unless said otherwise. Asked for: a chosen-mode event at most 20 µs beyond "
+        "score and disk, whatever the number of documents; a replay of 3,000 at most 50 ms; an undo at most 1 ms.",
         "",
         "| | " + " | ".join(f"{found['size']:,} documents" for found in rows) + " |",
         "| --- |" + " ---: |" * len(rows),

@@ -32,6 +32,7 @@ def carried(
     beginning: Mapping[str, Any], bodies: Sequence[Mapping[str, Any]], space: Space
 ) -> tuple[Session, tuple[Notice, ...]]:
     """The same from the lines of a log: its first, and the others."""
+    start = begin(beginning, space)
     refuse_other_vectors(beginning, space)
     found = changes(beginning["documents"], space)
     gone = {*found.other, *found.gone}
@@ -43,7 +44,7 @@ def carried(
             lost.append(body["id"])
         else:
             kept.append(record_of(_thinned(body, order, gone, lost), space.corpus, space.vectors.shape[1], ()))
-    session = recorded(begin(beginning, space), *kept)
+    session = recorded(start, *kept)
     session = _greeted(session, (*found.other, *found.new))
     said = (
         ("documents with another text, about which feedback no longer counts", found.other),

@@ -31,17 +31,20 @@ def diff(a: Session, b: Session) -> Diff:
     """What lies between two sessions over the same vectors. Raises ParamError for others."""
     if a.space.embeddings != b.space.embeddings:
         raise ParamError("both sessions must have begun with the same embeddings")
-    moved = np.linalg.norm(b.exact - a.exact, axis=1)
-    rows = np.flatnonzero((a.exact != b.exact).any(axis=1))
-    rows = rows[np.lexsort((rows, -moved[rows]))]
+    known = a.state.moved(), b.state.moved()
+    rows = np.arange(len(a)) if None in known else np.unique(np.array([*known[0], *known[1]], dtype=np.int64))
+    gone = [float(np.linalg.norm(b.row(row) - a.row(row))) for row in rows.tolist()]
+    moved = np.array(gone, dtype=np.float64)
+    order = np.lexsort((rows, -moved))[: np.count_nonzero(moved)]
+    rows, moved = rows[order], moved[order]
     mine, other = ([e for e in s.events if s.status(e.id) == "counts"] for s in (a, b))
-    known, new = {e.id for e in mine}, {e.id for e in other}
+    before, now = {e.id for e in mine}, {e.id for e in other}
     had, has = (np.ones(len(s), bool) if s.available is None else s.available for s in (a, b))
     return Diff(
         tuple(rows.tolist()),
-        moved[rows],
-        tuple(e for e in other if e.id not in known),
-        tuple(e for e in mine if e.id not in new),
+        moved,
+        tuple(e for e in other if e.id not in before),
+        tuple(e for e in mine if e.id not in now),
         tuple(np.flatnonzero(has & ~had).tolist()),
         tuple(np.flatnonzero(had & ~has).tolist()),
     )

@@ -64,9 +64,9 @@ def thumb(
     """A thumb on a document of a list: up moves it by +η towards the query, down by −η away.
 
     A list is not a draw, so nothing is divided by a chance. propensity: the chance with which the document was shown,
-    only where it was drawn (`ask`): then it counts as an outcome does. person: whose; shown: the list, for the log.
-    One vote per (query, item, person): a newer one counts in its place, and undoing that brings the older back; people
-    who are not named are taken for different ones. Raises ParamError or DataError.
+    only where it was drawn (`ask`): then it counts as an outcome that moves the chosen document alone. person: whose;
+    shown: the list, for the log. One vote per (query, item, person): a newer one counts in its place, and undoing that
+    brings the older back; people who are not named are taken for different ones. Raises ParamError or DataError.
     """
     row, asked = session.row_of(item), session.ask_of(query)
     if not isinstance(up, bool | np.bool_):

@@ -129,6 +129,7 @@ def recorded(session: Session, *records: Record) -> Session:
             case Changed():
                 available = np.ones(len(session), dtype=bool) if available is None else available.copy()
                 available[list(record.came)], available[list(record.went)] = True, False
+                available.flags.writeable = False
             case Undone() if unknown := [i for i in (*record.ids, *record.back) if journal.position(i, end) is None]:
                 raise DataError(f"feedback is undone that was never given ({unknown[0]!r})")
     kept: tuple[tuple[int, Whole], ...] = ()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +334,8 @@ def _carried_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
         return ()
     except DataError:
         found, notices = load(path, space, carry=True)
-    aside = path.with_name(f"{path.stem}.{bodies[0]['embeddings'][:8]}{path.suffix}")
+    named = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in count(1))
+    aside = next(file for file in named if not file.exists())
     write(aside, path.read_bytes())
     save(found, path)
     return (*notices, Notice(f"log was kept as {aside.name}", 1))

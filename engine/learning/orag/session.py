@@ -19,7 +19,7 @@ from engine.learning.orag.presets import Preset, preset_of
 from engine.learning.orag.states import Rows, Whole
 from engine.learning.orag.temperature import SAMPLE, by_perplexity
 from engine.space import Space
-from engine.values import Embeddings, digest_of
+from engine.values import Embeddings, Queries, digest_of
 
 BLOCK = 4096
 """So many documents are scored at a time."""
@@ -87,8 +87,10 @@ class Session:
         return rows
 
     def row(self, item: int) -> np.ndarray:
-        """(d,) float64 of one document; not to be written to."""
-        return self.state.row(self.start, item)
+        """(d,) float64 Θ_t of one document, read-only."""
+        found = self.state.row(self.start, item).view()
+        found.flags.writeable = False
+        return found
 
     def embeddings(self) -> Embeddings:
         """The adapted documents as embeddings like any other, for `engine.Space(corpus, …)`; named by their digest."""
@@ -129,7 +131,7 @@ class Session:
         return self.journal.records[at]
 
     def status(self, event_id: str) -> str:
-        """ "counts", "undone" or "replaced" (by a newer vote of the same person)."""
+        """Whether an event "counts", is "undone", or "replaced" by a newer vote of the same person."""
         event = self.event(event_id)
         if self.journal.undone(event.id, self.position):
             return "undone"
@@ -144,8 +146,9 @@ class Session:
 
     def scores(self, query: Any) -> np.ndarray:
         """(n,) float64 inner products of the documents as they are now with a query."""
+        asked = self.ask_of(query).exact
         with self.state.matrix(self.start) as matrix:
-            return matrix @ self.ask_of(query).exact
+            return matrix @ asked
 
     def rows_of(self, items: Iterable[int | str]) -> tuple[int, ...]:
         """Documents, by row or id, as rows. Raises ParamError for one that there is not."""
@@ -165,7 +168,7 @@ class Session:
         return row
 
     def ask_of(self, query: Any) -> Query:
-        """A question: text (embedded as the corpus was), a (d,) vector, Embeddings of one row, or a Query.
+        """A question: text (embedded as the corpus was), a (d,) vector, Queries or Embeddings of one, or a Query.
 
         Raises DataError, naming what is wrong.
         """
@@ -175,8 +178,11 @@ class Session:
                     f"query must have the corpus's dimension {self.start.dimension}; got {query.vector.shape}"
                 )
             return query
-        if not isinstance(query, str | Embeddings):
-            vector = np.array(query, dtype=self.origin.dtype)
+        if not isinstance(query, str | Embeddings | Queries):
+            try:
+                vector = np.array(query, dtype=self.origin.dtype)
+            except (TypeError, ValueError):
+                raise DataError(f"query must be text, a vector or Embeddings; got {type(query).__name__}") from None
             if vector.shape != (self.start.dimension,) or not np.isfinite(vector).all():
                 raise DataError(
                     f"query must be {self.start.dimension} finite numbers, as the corpus's vectors are; got shape "
