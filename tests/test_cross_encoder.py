@@ -1,6 +1,7 @@
 """cross_encoder: a tiny model made here against sentence-transformers itself; only the pool is read."""
 
 import json
+import os
 import threading
 
 import pytest
@@ -194,3 +195,18 @@ def test_the_page_has_a_field_for_it(tiny):
     ]:
         app.text_input(key="here.cross_encoder.model").set_value(typed).run()
         assert not app.exception and [text.value for text in app.text] == [shown, shown]
+
+
+@pytest.mark.skipif("FRONTIER_CROSS_ENCODER" not in os.environ, reason="FRONTIER_CROSS_ENCODER names no model folder")
+def test_a_trained_model_puts_the_answer_first():
+    texts = {
+        "cats": "Cats sleep for most of the day.",
+        "paris": "Paris is the capital of France.",
+        "sort": "numpy.sort returns a sorted copy of an array.",
+    }
+    corpus = engine.Corpus(tuple(texts), tuple(texts.values()))
+    space = engine.Space(corpus, engine.embed(corpus))
+    stage = engine.make("cross_encoder", model=os.environ["FRONTIER_CROSS_ENCODER"])
+    decoder = engine.Decoder(engine.make("top_k"), rerank=stage, depth=3)
+    found = engine.decode(decoder, space, ["what is the capital of France?", "how do I sort an array?"], k=1)
+    assert [corpus.ids[row] for row in found.index[:, 0]] == ["paris", "sort"]
