@@ -58,7 +58,7 @@ def _start(story: Story, split: str, missing: Sequence[int], of: Hashable, job: 
         st.text(showable(job.error))
     try:
         for decoder in story.decoders:
-            setting.usable(decoder)
+            setting.usable(decoder, story.space)
     except FrontierError as error:
         st.error("These decoders cannot be measured.", icon=":material/error:")
         st.text(showable(str(error)))

@@ -81,7 +81,7 @@ def _form(loaded: Loaded, waiting: bool) -> None:
     with what:
         try:
             for decoder in request.decoders:
-                setting.usable(decoder)
+                setting.usable(decoder, loaded.space)
             told = _foretold(loaded, request)
             on = kept(request, loaded) is not None
             st.text(told + (" It was stopped once, and goes on from there." if on else ""))

@@ -31,7 +31,7 @@ def show(story: Story, asked: Asked | None) -> None:
     query = query_of(story.loaded, asked)
     for decoder in form.decoders():
         try:
-            setting.usable(decoder)
+            setting.usable(decoder, story.space)
             with st.spinner(f"Decoding with {setting.title(decoder)}"):
                 then, now = (_found(story, decoder, query, asked, at) for at in (0, step))
         except FrontierError as error:
