@@ -9,7 +9,8 @@ from test_pages import screen, table, texts  # noqa: F401
 
 import engine
 from dashboard import state
-from dashboard.drift import example, files
+from dashboard.drift import arrows, example, files
+from dashboard.drift import moments as drift_moments
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
 from dashboard.feedback import live
@@ -237,6 +238,7 @@ def test_feedback_is_listed_undone_and_brought_back():
     ids = [loaded.space.corpus.ids[row] for row in reversed(rows)]
     assert columns(app, "Document") == [ids] and columns(app, "Said") == [["thumb down"] * 3]
     before = live.session(loaded)
+    assert "The last, somebody else's: thumb down" in texts(app), "ana's, who is not at this page"
     app.button(key="drift.undo").click().run()
     ended(app, "drift.history")
     now = live.session(loaded)
@@ -269,6 +271,18 @@ def test_moments_are_named_compared_and_gone_back_to():
     now = live.session(loaded)
     assert np.array_equal(now.exact, first.exact) and "The documents are the same at both" in texts(app)
     assert not app.exception
+
+
+def test_what_takes_long_is_a_job_s(monkeypatch):
+    monkeypatch.setattr(arrows, "DIRECT", -1)
+    monkeypatch.setattr(drift_moments, "DIRECT", -1)
+    app, _, rows = voted(2)
+    looking_at(app, "Map")
+    ended(app, "drift.arrows")
+    assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
+    looking_at(app, "Named moments")
+    ended(app, "drift.between")
+    assert "Feedback that counts in the second only: 2;" in texts(app) and not app.exception
 
 
 def test_decoders_are_measured_along_the_log():

@@ -11,9 +11,10 @@ from dashboard import jobs
 from dashboard.charts.drift_map import arrows_figure
 from dashboard.charts.map import map_backdrop
 from dashboard.components.live_plot import Backdrop, Picked, plot
-from dashboard.drift.story import States, Story, remembered, step_key, step_of
+from dashboard.drift.story import DIRECT, States, Story, remembered, step_key, step_of, worked
 from dashboard.explore.map_view import WAYS, layout_of, name_of
 from dashboard.explore.question import Asked
+from dashboard.jobs import Job
 from dashboard.state import Loaded
 from engine import maps
 from engine.values import showable
@@ -25,6 +26,8 @@ PLAYING, TURNED, FRESH = "drift.map.playing", "drift.map.turned", "drift.map.fre
 PACE = "1s"
 """Between two steps while it plays."""
 MOST = 100
+PATHS, MOST_PATHS = "drift.paths", 6
+"""Where a session keeps arrows, and how many."""
 TEXT_HEIGHT = 320
 
 
@@ -44,7 +47,10 @@ def _drawn(story: Story, asked: Asked | None) -> None:
         made = layout_of(story.loaded, way)
         if made is None:
             return
-        found, times = _paths(story, made[0], bool(st.session_state.get(LONGER, True)))
+        ready = _paths(story, made[0], bool(st.session_state.get(LONGER, True)))
+        if ready is None:
+            return
+        found, times = ready
         drawn = _chart(story, asked, made[0], found, step)
         st.caption(_said(made[0], found, times))
     with right:
@@ -108,11 +114,28 @@ def _next(story: Story) -> None:
     st.session_state[own] = later[0]
 
 
-def _paths(story: Story, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float]:
-    """The arrows, and how many times as long they are."""
-    key = ("arrows", story.key, layout.digest)
-    found = remembered(key, lambda: trajectories(layout, story.space, States(story), MOST), "drift.paths", 6)
+def _paths(story: Story, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
+    """The arrows, and how many times as long they are; None while a job finds them."""
+    key, states = ("arrows", story.key, layout.digest), States(story)
+
+    def work(job: Job) -> Trajectories:
+        return trajectories(layout, story.space, states, MOST, progress=job.report, stop=job.stop)
+
+    if key in st.session_state.get(PATHS, ()) or _effort(story) <= DIRECT:
+        found = remembered(key, lambda: trajectories(layout, story.space, states, MOST), PATHS, MOST_PATHS)
+    else:
+        found = worked(key, "drift.arrows", "following documents on the map", work, PATHS, MOST_PATHS)
+    if found is None:
+        return None
     return found.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (found, 1.0)
+
+
+def _effort(story: Story) -> int:
+    """About how many numbers the arrows go over: all are compared, which is quick; those that moved are added up."""
+    first = story.space.matrix.host.numpy()
+    count, width = first.shape
+    moved = int((story.vectors(story.last) != first).any(1).sum())
+    return len(story.steps) * width * (count // 16 + moved)
 
 
 def _chart(story: Story, asked: Asked | None, layout: maps.Layout, found: Trajectories, step: int) -> Picked:

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.drift import movers, told
 from dashboard.drift.layout import pair
 from dashboard.drift.people import split_of
-from dashboard.drift.story import Story, remembered
+from dashboard.drift.story import DIRECT, Story, remembered, worked
 from dashboard.feedback import live
 from engine import orag
 from engine.values import showable
@@ -15,6 +15,8 @@ from engine.views.drift import Between, between, conclusions
 
 START, NOW = "the start", "now"
 NAME = "drift.snapshot.name"
+EFFORT = 20
+"""So many times a comparison goes over all documents, about: it looks for neighbours and answers in both."""
 
 
 def show(story: Story) -> None:
@@ -60,7 +62,13 @@ def _take(story: Story) -> None:
 def _compared(story: Story, one: int, other: int) -> None:
     session = story.session
     key = ("between", session.digest, one, other, story.probes is not None)
-    found, votes = remembered(key, lambda: _between(story, one, other))
+    if story.space.vectors.numel() <= DIRECT // EFFORT:
+        ready = remembered(key, lambda: _between(story, one, other))
+    else:
+        ready = worked(key, "drift.between", "comparing two moments", lambda job: _between(story, one, other))
+    if ready is None:
+        return
+    found, votes = ready
     if found.same:
         st.text("The documents are the same at both, bit by bit.")
         return

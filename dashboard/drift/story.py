@@ -13,6 +13,8 @@ import streamlit as st
 
 from dashboard import jobs
 from dashboard.drift.request import Outcome
+from dashboard.jobs import Job
+from dashboard.parts import watch
 from dashboard.state import Loaded
 from engine import orag
 from engine.decoder import Decoder
@@ -21,12 +23,16 @@ from engine.learning.drift import Drift, Origin, origin
 from engine.learning.simulation import Simulated
 from engine.learning.streams import right_rows
 from engine.space import Space
-from engine.values import Embeddings, Qrels
+from engine.values import Embeddings, Qrels, showable
 
 T = TypeVar("T")
 MEMORY = "drift.memory"
 REMEMBERED, SPACES = 24, 4
 """So much of what views work out is remembered in a session, and so many spaces, which are as large as a corpus."""
+QUICK = 0.3
+"""So many seconds a page waits for a job that may end at once."""
+DIRECT = 32_000_000
+"""Work over more numbers than this, about half a second of it, is a job's."""
 RECORDS, ROUNDS = "records", "rounds"
 HELP = {
     RECORDS: "A record of the log is a vote, an undo, or the name of a moment.",
@@ -152,6 +158,50 @@ def remembered(key: Hashable, make: Callable[[], T], where: str = MEMORY, most: 
     while len(memory) > most:
         memory.popitem(last=False)
     return memory[key]
+
+
+def worked(
+    key: Hashable,
+    purpose: str,
+    title: str,
+    work: Callable[[Job], T],
+    where: str = MEMORY,
+    most: int = REMEMBERED,
+) -> T | None:
+    """As `remembered`, made by a job; until it has ended how far it is, or why it is not at work, and None.
+
+    key: names all that it depends on; purpose: of the job; title: what it does.
+    """
+    memory: OrderedDict[Hashable, Any] = st.session_state.setdefault(where, OrderedDict())
+    if key in memory:
+        return remembered(key, lambda: memory[key], where, most)
+    job, own = jobs.mine().get(purpose), f"{purpose}.of"
+    if job is not None and st.session_state.get(own) != key:
+        job.cancel()
+        job = None
+    if job is None:
+        if other := jobs.busy(purpose):
+            st.text(f"What is worked out appears here when this has ended: {other.title}")
+            return None
+        st.session_state[own] = key
+        job = jobs.start(purpose, title, work)
+        job.join(QUICK)
+    if job.result is not None:
+        return remembered(key, lambda: job.result, where, most)
+    if job.running:
+        watch(job, f"{purpose}.cancel")
+        return None
+    if job.error:
+        st.error("This could not be worked out.", icon=":material/error:")
+        st.text(showable(job.error))
+    else:
+        st.info("Stopped.", icon=":material/pause:")
+    st.button("Try again" if job.error else "Go on", key=f"{purpose}.on", on_click=_again, args=(jobs.mine(), purpose))
+    return None
+
+
+def _again(mine: dict[str, Job], purpose: str) -> None:
+    mine.pop(purpose, None)
 
 
 def step_of(story: Story) -> int:

@@ -20,7 +20,7 @@ from engine.views.drift import Entry, feedback
 
 WRONG, CONFIRM = "drift.wrong", "drift.confirm"
 """Where a session keeps why the last step was not taken, and what it is asked to confirm."""
-LISTED, MOST_ROWS = 200, 12
+LISTED, MOST_ROWS, MOST_SHOWN = 200, 12, 60
 UNDO, REDO = ":material/undo:", ":material/redo:"
 DONE = {"counts": "", "undone": "undone", "replaced": "replaced by a newer vote"}
 
@@ -43,9 +43,10 @@ def show(story: Story) -> None:
 
 
 def _steps(story: Story, entries: Sequence[Entry]) -> None:
-    """Undo of the last one, and reset."""
+    """Undo of the last one, this person's own before another's, and reset."""
     loaded = story.loaded
-    last = next((entry for entry in entries if entry.status == "counts"), None)
+    me = live.person()
+    last = last_of(entries, me)
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
@@ -58,9 +59,18 @@ def _steps(story: Story, entries: Sequence[Entry]) -> None:
         )
         ask("reset", "Reset", "Take all feedback back? Single pieces can be brought back below.", not counting,
             lambda: live.reset(loaded))  # fmt: skip
+        if last is not None:
+            whose = "Your last" if last.person == me else "The last, somebody else's"
+            st.text(f"{whose}: {last.said}, {last.document[:MOST_SHOWN]}")
         why = story.session.preset
         st.text(f"Learns by the preset {why.name}: η = {why.rate:g}, cap {why.cap}, ρ {why.trust}.")
     wrong()
+
+
+def last_of(entries: Sequence[Entry], person: str) -> Entry | None:
+    """The newest entry of a person that counts, else anybody's; entries: newest first."""
+    counting = [entry for entry in entries if entry.status == "counts"]
+    return next((entry for entry in counting if entry.person == person), next(iter(counting), None))
 
 
 def wrong() -> None:

@@ -40,6 +40,9 @@ MOST_ADAPTED = 4
 Made = orag.Event | Callable[[orag.Session], orag.Event]
 
 _LOCK = threading.RLock()
+"""Held to look something up or to keep it, never while it is worked out."""
+_OPENING: dict[str, threading.Lock] = {}
+"""One for each log, held while it is opened and replayed."""
 _LOGS: OrderedDict[str, orag.Log] = OrderedDict()
 _BLANK: OrderedDict[str, orag.Session] = OrderedDict()
 _PREPARED: set[str] = set()
@@ -127,10 +130,19 @@ def adapted(loaded: Loaded) -> Loaded:
     key = (own.digest, now.embeddings().digest)
     if key[0] == key[1]:
         return first
+    if (found := _kept_adapted(key, first)) is not None:
+        return found
+    space = engine.Space(first.space.corpus, now.embeddings(), first.space.device)
+    with _LOCK:
+        if _kept_adapted(key, first) is None:  # nobody else was quicker
+            _ADAPTED[key] = replace(first, space=space, embedded=first)
+        return _used(_ADAPTED, key, MOST_ADAPTED)
+
+
+def _kept_adapted(key: tuple[str, str], first: Loaded) -> Loaded | None:
     with _LOCK:
         if key not in _ADAPTED or _ADAPTED[key].embedded is not first:  # the corpus was loaded anew
-            space = engine.Space(first.space.corpus, now.embeddings(), first.space.device)
-            _ADAPTED[key] = replace(first, space=space, embedded=first)
+            return None
         return _used(_ADAPTED, key, MOST_ADAPTED)
 
 
@@ -173,18 +185,21 @@ def settings(loaded: Loaded, preset: str | orag.Preset = PRESET, **overrides: An
 
     preset, overrides: as `orag.session` takes them. The log is written anew, whole or not at all. Raises FrontierError.
     """
-    log = _begun(loaded)
-    with _LOCK, locked(log.path):
-        # What others have added since, and nobody can add more until this is written.
-        now, _ = orag.load(log.path, log.session.space)
-        how = preset_of(preset, overrides)
-        if how == now.preset:
-            return log.session
-        temperature = how.temperature
-        if temperature is None:
+    log, how, fresh = _begun(loaded), preset_of(preset, overrides), None
+    while True:
+        with locked(log.path):
+            # What others have added since, and nobody can add more until this is written.
+            now, _ = orag.load(log.path, log.session.space)
+            if how == now.preset:
+                break
             same = now.preset.temperature is None and how.perplexity == now.preset.perplexity
-            temperature = now.temperature if same else _fresh(loaded, how).temperature
-        orag.save(recorded(begun(now.start, how, temperature), *now.records), log.path)
+            temperature = how.temperature
+            if temperature is None:
+                temperature = now.temperature if same else fresh
+            if temperature is not None:
+                orag.save(recorded(begun(now.start, how, temperature), *now.records), log.path)
+                break
+        fresh = _fresh(loaded, how).temperature  # may embed queries: nobody waits for it
     return log.refresh()
 
 
@@ -193,17 +208,19 @@ def carry(loaded: Loaded) -> tuple[Notice, ...]:
 
     The old log stays beside the new one. Raises DataError where the encoder is another.
     """
-    with _LOCK:
-        _LOGS.pop(_key(loaded), None)
-        log = _LOGS[_key(loaded)] = orag.log(path(loaded), origin(loaded).space, carry=True)
+    key = _key(loaded)
+    with _opening(key):
+        _forget(key)
+        log = _keep(key, orag.log(path(loaded), origin(loaded).space, carry=True))
         return log.notices
 
 
 def begin_anew(loaded: Loaded) -> Path:
     """Begin another log for this state of the corpus; returns where the one that cannot be used is left."""
-    with _LOCK:
+    blank, key = _blank(loaded), _key(loaded)
+    with _opening(key):
         old = path(loaded)
-        _LOGS.pop(_key(loaded), None)
+        _forget(key)
         first = orag.place(origin(loaded).space)
         if old != first:
             aside = old.with_name(f"{old.name}.{uuid.uuid4().hex[:6]}.aside")
@@ -211,7 +228,7 @@ def begin_anew(loaded: Loaded) -> Path:
                 old.rename(aside)
             old = aside
         digest = origin(loaded).space.corpus.digest
-        orag.save(_blank(loaded), first.with_name(f"{first.stem}-{digest[:8]}{first.suffix}"))
+        orag.save(blank, first.with_name(f"{first.stem}-{digest[:8]}{first.suffix}"))
         return old
 
 
@@ -230,14 +247,37 @@ def _used(table: OrderedDict, key: Any, most: int) -> Any:
 def _opened(loaded: Loaded) -> orag.Log | None:
     """The log of a corpus, None where none was begun."""
     space, key = origin(loaded).space, _key(loaded)
+    if not path(loaded).is_file():
+        # Somebody deleted it: what it held is no longer said of this corpus.
+        _forget(key)
+        return None
+    if (found := _kept(key, space)) is not None:
+        return found
+    with _opening(key):
+        return _kept(key, space) or _keep(key, orag.log(path(loaded), space))
+
+
+def _opening(key: str) -> threading.Lock:
     with _LOCK:
-        if not path(loaded).is_file():
-            # Somebody deleted it: what it held is no longer said of this corpus.
-            _LOGS.pop(key, None)
-            return None
+        return _OPENING.setdefault(key, threading.Lock())
+
+
+def _kept(key: str, space: engine.Space) -> orag.Log | None:
+    with _LOCK:
         if key not in _LOGS or _LOGS[key].session.space is not space:
-            _LOGS[key] = orag.log(path(loaded), space)
+            return None
         return _used(_LOGS, key, state.MOST_LOADED)
+
+
+def _keep(key: str, log: orag.Log) -> orag.Log:
+    with _LOCK:
+        _LOGS[key] = log
+        return _used(_LOGS, key, state.MOST_LOADED)
+
+
+def _forget(key: str) -> None:
+    with _LOCK:
+        _LOGS.pop(key, None)
 
 
 def _begun(loaded: Loaded) -> orag.Log:

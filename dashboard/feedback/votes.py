@@ -131,14 +131,25 @@ def vote(loaded: Loaded, asked: Asked, row: int, kind: str, shown: Sequence[int]
         return orag.thumb(now, query, row, up=kind == UP, person=me, shown=shown)
 
     try:
-        if before := given(loaded, asked).get((row, kind)):
-            live.undo(loaded, before)
+        if (row, kind) in given(loaded, asked):
+            _take_back_all(loaded, asked, row, kind)
         else:
             live.add(loaded, made)
     except FrontierError as error:
         st.session_state[WRONG] = str(error)
     live.turn()
     st.session_state[STALE] = True
+
+
+def _take_back_all(loaded: Loaded, asked: Asked, row: int, kind: str) -> None:
+    """Undo this person's thumbs on a document for a question, or the choices of it as the right one.
+
+    Undoing the newest thumb brings back the one that it had replaced, which is taken back too: none of them counts.
+    """
+    same = (RIGHT,) if kind == RIGHT else (UP, DOWN)
+    while left := [id_ for (item, of), id_ in given(loaded, asked).items() if item == row and of in same]:
+        for event_id in left:
+            live.undo(loaded, event_id)
 
 
 def take_back(loaded: Loaded, event_id: str) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.errors import DataError
-from engine.learning.drift import movement
+from engine.errors import Cancelled, DataError
 from engine.maps import Layout, layout, place, positions
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -53,7 +52,13 @@ class Trajectories:
 
 
 def trajectories(
-    found: Layout, start: Space, states: Sequence[tuple[int, np.ndarray]], most: int = 100
+    found: Layout,
+    start: Space,
+    states: Sequence[tuple[int, np.ndarray]],
+    most: int = 100,
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Trajectories:
     """The documents that moved most, on the map of the start, at several steps.
 
@@ -61,38 +66,46 @@ def trajectories(
     documents. What all moved together is taken off first, as it changes no ranking. On a map by PCA a document is
     projected. On a map of neighbours it moves as a mean of the mapped documents does, in which the near ones weigh most
     (a Gaussian, its width the start's distance to the third nearest): a small move is a small arrow, and none where
-    nothing moved. Raises DataError.
+    nothing moved. Raises DataError, Cancelled.
     """
-    first = start.matrix.host.double().numpy()
+    origin = start.matrix.host.numpy()
     if not states:
-        raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {first.shape}")
-    last = _rows_of(first, states[-1][1])
-    distance = movement(first, last)[0]
+        raise DataError(f"states must hold at least one (step, vectors), the vectors of shape {origin.shape}")
+    moved, gone = _moved(origin, states[-1][1])
     # What is bit by bit where it was has no arrow, though the others left it behind.
-    distance[(last == first).all(1)] = 0.0
+    distance = np.zeros(len(origin))
+    distance[moved] = np.linalg.norm(gone - gone.sum(0) / len(origin), axis=1)
     order = np.lexsort((np.arange(len(distance)), -distance))
     rows = order[: min(most, int((distance > 0).sum()))]
+    first = origin[rows].astype(np.float64)
     begin = positions(found, start, rows.tolist())
     paths, seen = [], []
     for step, vectors in states:  # one at a time: they may be made as they are asked for
-        now = _rows_of(first, vectors)
-        still = (now[rows] == first[rows]).all(1)
-        paths.append(np.where(still[:, None], first[rows], now[rows] - (now - first).mean(0)))
+        if stop is not None and stop.is_set():
+            raise Cancelled(f"stopped after {len(seen)} of {len(states)} steps of the arrows")
+        common = _moved(origin, vectors)[1].sum(0) / len(origin)
+        now = vectors[rows].astype(np.float64)
+        still = (now == first).all(1)
+        paths.append(np.where(still[:, None], first, now - common))
         seen.append(int(step))
+        if progress is not None:
+            progress(len(seen), len(states), "following documents")
     steps = tuple(seen)
     if not len(rows):
         points = np.empty((len(steps) + 1, 0, 2), np.float32)
     else:
-        points = np.stack([begin, *_placed(found, start, rows, first[rows], paths, begin)])
+        points = np.stack([begin, *_placed(found, start, rows, first, paths, begin)])
     if steps[0] == 0:
         return Trajectories(rows, steps, points[1:], distance[rows])
     return Trajectories(rows, (0, *steps), points, distance[rows])
 
 
-def _rows_of(first: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    if vectors.shape != first.shape:
-        raise DataError(f"states must hold (step, vectors), the vectors of shape {first.shape}; got {vectors.shape}")
-    return vectors.astype(np.float64)
+def _moved(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) the rows that are not bit by bit where they were, and (m, d) by how much, in float64."""
+    if vectors.shape != origin.shape:
+        raise DataError(f"states must hold (step, vectors), the vectors of shape {origin.shape}; got {vectors.shape}")
+    rows = np.flatnonzero((vectors != origin).any(1))
+    return rows, vectors[rows].astype(np.float64) - origin[rows].astype(np.float64)
 
 
 def _placed(
