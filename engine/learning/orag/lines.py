@@ -32,6 +32,11 @@ def sealed(body: Mapping[str, Any], before: str) -> tuple[str, str]:
     return f'{_HEAD}{seal}",{text}\n', seal
 
 
+def head(seal: str) -> bytes:
+    """What a line of that seal begins with."""
+    return f'{_HEAD}{seal}",'.encode()
+
+
 def opened(line: str, before: str) -> tuple[dict[str, Any], str] | None:
     """What a line without its line break holds, and its seal; None where it is not as it was written."""
     seal, text = line[len(_HEAD) : _CUT], line[_CUT + 2 :]

@@ -28,7 +28,7 @@ from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event
 from engine.learning.orag.folding import feed, recorded, redo, reset, restore, snapshot, undo
 from engine.learning.orag.journal import Record
-from engine.learning.orag.lines import START, body_of, opened, record_of, sealed
+from engine.learning.orag.lines import START, body_of, head, opened, record_of, sealed
 from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import Preset, preset_of
 from engine.learning.orag.session import Session, session
@@ -52,7 +52,7 @@ class Log:
         self._writer = secrets.token_hex(4) if writer is None else writer
         self._mutex = threading.Lock()
         self._file: tuple[int, int] | None = None
-        self._size, self._seal, self._lines = 0, START, 0
+        self._size, self._seal, self._lines, self._last = 0, START, 0, 0
         with self._alone():
             self._read()
 
@@ -63,7 +63,7 @@ class Log:
 
     def refresh(self) -> Session:
         """The session after all that is in the file by now."""
-        if self._state() == (self._file, self._size):
+        if self._state() == (self._file, self._size) and self._stands():
             return self._session
         with self._alone():
             self._read()
@@ -131,17 +131,31 @@ class Log:
             return None, 0
         return (found.st_dev, found.st_ino), found.st_size
 
+    def _stands(self) -> bool:
+        """Whether the last line known is still where it was; its seal speaks for all lines before it.
+
+        A file put in this one's place may have its number and its size.
+        """
+        known = head(self._seal)
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._last)
+                return file.read(len(known)) == known
+        except OSError:
+            return False
+
     def _read(self) -> None:
         """Fold what is in the file and not yet in the session; a torn end is set aside. Under the lock."""
         file, size = self._state()
-        if (file, size) == (self._file, self._size):
+        stands = file is not None and file == self._file and size >= self._size and self._stands()
+        if stands and size == self._size:
             return
         if file is None:
             raise DataError(f"{self.path} does not exist; begin a log with engine.orag.log(path, space)")
-        # Another file of that name, or a shorter one, is read from its beginning.
-        fresh = file != self._file or size < self._size
+        # Another file of that name is read from its beginning.
+        fresh = not stands
         start, seal, lines = (0, START, 0) if fresh else (self._size, self._seal, self._lines)
-        bodies, end, seal, torn = _bodies(self.path, start, seal, lines)
+        bodies, last, end, seal, torn = _bodies(self.path, start, seal, lines)
         total, said = lines + len(bodies), ()
         if fresh:
             session, said, everyone_ = _begun(self.path, bodies[0], self._space, self._writer)
@@ -152,6 +166,7 @@ class Log:
         if torn:
             said = (*said, _set_aside(self.path, end, torn))
         self._file, self._size, self._seal, self._lines = file, end, seal, total
+        self._last = last if total > lines or fresh else self._last
         self._session, self._everyone, self.notices = session, everyone_, (*self.notices, *said)
 
     def _append(self, records: Sequence[Record]) -> None:
@@ -176,6 +191,7 @@ class Log:
             finally:
                 os.close(handle)
         self._size, self._seal, self._lines = self._size + len(raw), seal, self._lines + len(records)
+        self._last = self._size - len(text[-1])
 
 
 def log(
@@ -229,7 +245,7 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
     carry: over a corpus that has changed since, what still holds. Raises DataError as `log`.
     """
     path = Path(path)
-    bodies, _, _, torn = _bodies(path, 0, START, 0)
+    bodies, _, _, _, torn = _bodies(path, 0, START, 0)
     said = (_torn(),) if torn else ()
     if carry:
         try:
@@ -253,8 +269,8 @@ def place(space: Space) -> Path:
     return folder / "feedback" / f"{name}-{vectors[:8]}.jsonl"
 
 
-def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[str, Any]], int, str, bytes]:
-    """What the lines from byte `start` on hold, where the good ones end, the last seal, and a torn end, if any."""
+def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[str, Any]], int, int, str, bytes]:
+    """What the lines from byte `start` on hold, where the last of them begins and ends, its seal, and a torn end."""
     try:
         with open(path, "rb") as file:
             file.seek(start)
@@ -263,7 +279,7 @@ def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[st
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     parts = raw.split(b"\n")
     bodies: list[dict[str, Any]] = []
-    done = 0
+    done = last = 0
     for at, part in enumerate(parts):
         whole = at < len(parts) - 1
         found = opened(part.decode("ascii", "replace"), seal) if whole else None
@@ -278,10 +294,10 @@ def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[st
                     "Copy the file back from a backup, or keep those lines only: "
                     f"head -n {lines + at} {path.name} > kept.jsonl"
                 )
-            return bodies, start + done, seal, rest
+            return bodies, start + last, start + done, seal, rest
         bodies.append(found[0])
-        seal, done = found[1], done + len(part) + 1
-    return bodies, start + done, seal, b""
+        seal, last, done = found[1], done, done + len(part) + 1
+    return bodies, start + last, start + done, seal, b""
 
 
 def _refuse_other_past(before: Session, after: Session) -> None:
@@ -328,7 +344,7 @@ def _set_aside(path: Path, size: int, torn: bytes) -> Notice:
 
 def _carried_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
     """Where the corpus has changed, replace the log by what still holds, and keep the old one beside it."""
-    bodies, _, _, _ = _bodies(path, 0, START, 0)
+    bodies, *_ = _bodies(path, 0, START, 0)
     try:
         refuse_other_corpus(bodies[0], space)
         return ()
