@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from dashboard.state import Loaded
 from engine import orag
 from engine.data import cache
 from engine.errors import DataError
+from engine.learning.orag.aside import kept_beside
 from engine.learning.orag.locking import locked
 from engine.values import showable
 
@@ -101,7 +101,6 @@ def put(loaded: Loaded, session: orag.Session) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
             if path.exists():
-                aside = path.with_name(f"{path.stem}.{uuid.uuid4().hex[:6]}.aside")
-                aside.write_bytes(path.read_bytes())
+                aside = kept_beside(path, ".aside")
             orag.save(session, path)
     return aside

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from engine.data.cache import explained, write
 from engine.decoder import QueryLike
 from engine.errors import DataError, ParamError
+from engine.learning.orag.aside import folder_flushed, kept_beside
 from engine.learning.orag.beginning import begin, body_of_beginning, everyone, refuse_other_corpus
 from engine.learning.orag.carrying import carried
 from engine.learning.orag.documents import change
@@ -33,7 +33,7 @@ from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import Preset, preset_of
 from engine.learning.orag.session import Session, session
 from engine.space import Space
-from engine.values import Notice
+from engine.values import Notice, digest_of
 
 Step = Callable[[Session], Session]
 
@@ -265,7 +265,11 @@ def place(space: Space) -> Path:
     folder = Path(given).expanduser().absolute() if given else user_data_path("frontier", appauthor=False)
     encoder = space.embeddings.encoder
     vectors = encoder.digest if encoder else space.embeddings.digest
-    name = re.sub(r"[^a-z0-9]+", "-", space.corpus.name.lower()).strip("-")[:40] or "corpus"
+    given_name = space.corpus.name
+    name = re.sub(r"[^a-z0-9]+", "-", given_name.lower()).strip("-")[:40] or "corpus"
+    if name != given_name:
+        # What a file name cannot hold still tells corpora apart.
+        name = f"{name}-{digest_of([given_name])[:8]}"
     return folder / "feedback" / f"{name}-{vectors[:8]}.jsonl"
 
 
@@ -287,8 +291,8 @@ def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[st
             rest = raw[done:]
             if lines + at == 0:
                 raise DataError(f"{path} is no log of feedback, or its first line is damaged")
-            # A writer that was killed leaves one unfinished line and nothing after it.
-            if rest and b"\n" in rest.rstrip(b"\n"):
+            # A writer that was killed leaves one line without its end and nothing after it.
+            if whole:
                 raise DataError(
                     f"{path} line {lines + at + 1} is not as it was written; the {lines + at} before it are whole. "
                     "Copy the file back from a backup, or keep those lines only: "
@@ -336,6 +340,9 @@ def _set_aside(path: Path, size: int, torn: bytes) -> Notice:
     with explained(path):
         with open(aside, "ab") as file:
             file.write(json.dumps({"at": size, "torn": torn.decode("latin-1")}).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        folder_flushed(path.parent)
         with open(path, "rb+") as file:
             file.truncate(size)
             os.fsync(file.fileno())
@@ -350,8 +357,7 @@ def _carried_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
         return ()
     except DataError:
         found, notices = load(path, space, carry=True)
-    named = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in count(1))
-    aside = next(file for file in named if not file.exists())
-    write(aside, path.read_bytes())
+    with explained(path):
+        aside = kept_beside(path, path.suffix)
     save(found, path)
     return (*notices, Notice(f"log was kept as {aside.name}", 1))
