@@ -20,7 +20,7 @@ from typing import Any
 
 from engine.data.cache import explained, write
 from engine.decoder import QueryLike
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
 from engine.learning.orag.aside import folder_flushed, kept_beside
 from engine.learning.orag.beginning import begin, body_of_beginning, everyone, refuse_other_corpus
 from engine.learning.orag.carrying import carried
@@ -162,7 +162,7 @@ class Log:
             bodies, lines = bodies[1:], 1
         else:
             session, everyone_ = self._session, self._everyone
-        session = recorded(session, *_records(self.path, bodies, self._space, everyone_, lines))
+        session = _with(self.path, session, bodies, self._space, everyone_, lines)
         if torn:
             said = (*said, _set_aside(self.path, end, torn))
         self._file, self._size, self._seal, self._lines = file, end, seal, total
@@ -254,7 +254,7 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
             raise DataError(f"{path}: {error}") from None
         return found, (*said, *more)
     begun, more, rows = _begun(path, bodies[0], space, "")
-    return recorded(begun, *_records(path, bodies[1:], space, rows, 1)), (*said, *more)
+    return _with(path, begun, bodies[1:], space, rows, 1), (*said, *more)
 
 
 def place(space: Space) -> Path:
@@ -315,19 +315,30 @@ def _begun(path: Path, body: dict[str, Any], space: Space, writer: str) -> tuple
     try:
         begun = begin(body, space, writer)
         return begun, refuse_other_corpus(body, space), everyone(body, space)
-    except DataError as error:
+    except FrontierError as error:
         raise DataError(f"{path}: {error}") from None
 
 
-def _records(path: Path, bodies: Sequence[dict[str, Any]], space: Space, rows: Any, before: int) -> list[Record]:
-    """The records of lines; before: how many lines stand before them."""
-    records = []
+def _with(
+    path: Path, session: Session, bodies: Sequence[dict[str, Any]], space: Space, rows: Any, before: int
+) -> Session:
+    """The session after the records of lines; before: how many lines stand before them."""
+    records: list[Record] = []
+    known = {event.id for event in session.history} if bodies else set()
     for number, body in enumerate(bodies, before + 1):
         try:
-            records.append(record_of(body, space.corpus, space.vectors.shape[1], rows))
+            record = record_of(body, space.corpus, space.vectors.shape[1], rows)
+            if isinstance(record, Event):
+                if record.id in known:
+                    raise DataError(f"feedback that is there already ({record.id!r})")
+                known.add(record.id)
         except DataError as error:
             raise DataError(f"{path} line {number}: {error}") from None
-    return records
+        records.append(record)
+    try:
+        return recorded(session, *records)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _torn() -> Notice:
