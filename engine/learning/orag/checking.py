@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DataError, ParamError
-from engine.learning.orag.events import FEW, SAYS, Event
+from engine.learning.orag.events import SAYS, Event
 from engine.learning.orag.presets import LEAST_TEMPERATURE, MODES
 
 LATEST = 1e11
@@ -34,10 +34,8 @@ def refuse_odd(event: Event) -> None:
         _that(text is None or isinstance(text, str), name, "text or none", text)
     _that(isinstance(event.writer, str), "writer", "text", event.writer)
     _that(isinstance(event.id, str) and event.id != "", "id", "text", event.id)
-    if len(event.coefficients) <= FEW:
-        finite = all(map(_real, event.coefficients))
-    else:
-        finite = bool(np.isfinite(np.asarray(event.coefficients, dtype=np.float64)).all())
+    wide = isinstance(event.coefficients, np.ndarray)
+    finite = np.isfinite(event.coefficients).all() if wide else all(map(_real, event.coefficients))
     _that(finite, "coefficients", "finite numbers", event.coefficients)
     _that(event.item in event.items, "item", "one of the documents that it moves", event.item)
 

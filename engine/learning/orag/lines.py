@@ -153,6 +153,8 @@ def _event(body: Mapping[str, Any], everyone: Sequence[int], dimension: int, row
     if len(coefficients) != len(items) or len(set(items)) != len(items):
         raise DataError(f"feedback with {len(coefficients)} coefficients for {len(set(items))} documents")
     (item,) = rows([body["item"]])
+    if not body["id"]:
+        raise DataError(f"id must be text; got {body['id']!r}")
     event = Event(
         body["round"], body["kind"], query, items, coefficients, item, body["good"], body["propensity"], body["mode"],
         rows(body["shown"]), body["person"], body["writer"], body["time"], body["id"],

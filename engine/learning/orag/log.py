@@ -24,6 +24,7 @@ from engine.errors import DataError, FrontierError, ParamError
 from engine.learning.orag.aside import folder_flushed, kept_beside
 from engine.learning.orag.beginning import begin, body_of_beginning, everyone, refuse_other_corpus
 from engine.learning.orag.carrying import carried
+from engine.learning.orag.checking import NONSENSE
 from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event
 from engine.learning.orag.folding import feed, recorded, redo, reset, restore, snapshot, undo
@@ -324,12 +325,12 @@ def _with(
 ) -> Session:
     """The session after the records of lines; before: how many lines stand before them."""
     records: list[Record] = []
-    known = {event.id for event in session.history} if bodies else set()
+    known: set[str] = set()
     for number, body in enumerate(bodies, before + 1):
         try:
             record = record_of(body, space.corpus, space.vectors.shape[1], rows)
             if isinstance(record, Event):
-                if record.id in known:
+                if record.id in known or session.journal.position(record.id, session.position) is not None:
                     raise DataError(f"feedback that is there already ({record.id!r})")
                 known.add(record.id)
         except DataError as error:
@@ -366,7 +367,7 @@ def _carried_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
     try:
         refuse_other_corpus(bodies[0], space)
         return ()
-    except DataError:
+    except NONSENSE:
         found, notices = load(path, space, carry=True)
     with explained(path):
         aside = kept_beside(path, path.suffix)
