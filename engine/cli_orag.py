@@ -119,6 +119,7 @@ def simulate(
     from engine.data.degrade import shortened
     from engine.decoder import SET_SIZE
     from engine.learning import orag as core
+    from engine.learning.orag.export import SUFFIXES
     from engine.learning.orag.presets import preset_of
     from engine.learning.simulation import Plan
     from engine.learning.simulation import simulate as run
@@ -129,6 +130,8 @@ def simulate(
     words = _given(given, "corpus").get("words")
     decoders = [engine.Decoder(engine.make(name, **fixed)) for name, fixed in map(setting, selectors)]
     size = SET_SIZE.parse(k)
+    if target is not None and Path(target).suffix.lower() not in SUFFIXES:
+        raise click.UsageError(f"--export must end in {', '.join(SUFFIXES)}; got {target!r}")
     if log is not None and Path(log).exists():
         raise click.UsageError(f"{log} exists; a simulation's log needs a file of its own")
     if (log or target) and (preset_of(preset, overrides).mode != "chosen" or plan.learner != "feedback"):
@@ -189,7 +192,8 @@ def replay(log: str, to: str | None, target: str | None, as_json: bool, **where:
     started = time.perf_counter()
     session = _read(log, space)
     if to is not None:
-        session = core.at(session, int(to) if to.isdigit() else to)
+        # A snapshot may have a number for a name.
+        session = core.at(session, int(to) if to not in session.snapshots and _number(to) else to)
     moved = len(core.diff(core.at(session, 0), session).rows)
     seconds = time.perf_counter() - started
     if target is not None:
@@ -341,6 +345,10 @@ def _read(log: str, space: Any) -> Any:
     for notice in notices:
         click.echo(f"note: {notice}", err=True)
     return session
+
+
+def _number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def _say(told: dict[str, Any]) -> None:

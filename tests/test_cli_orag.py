@@ -212,3 +212,24 @@ def test_a_log_that_is_there_is_not_written_over(log):
     assert "t must be a whole number in [0, 40]" in run("replay", log, "--to", "41", fails=True)
     assert "snapshot must be one that was taken" in run("replay", log, "--to", "then", fails=True)
     assert Path(log).read_bytes() == before
+
+
+def test_a_file_that_cannot_be_exported_is_refused_before_the_run(tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("it began to work")
+
+    monkeypatch.setattr(engine, "load_dataset", never)
+    for name in ("out.csv", "out"):
+        said = run("simulate", *SHORT, "--export", str(tmp_path / name), fails=True)
+        assert "--export must end in .npy, .npz, .parquet" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_snapshots_name_may_look_like_a_number(own):
+    space = engine.Space(engine.load_dataset(run.corpus).corpus, engine.embed(engine.load_dataset(run.corpus).corpus))
+    opened = orag.log(own, space)
+    for name in ("3", "²"):
+        opened.snapshot(name)
+        assert json.loads(run("replay", own, "--to", name, "--json"))["records"] == opened.session.position
+    assert json.loads(run("replay", own, "--to", "4", "--json"))["records"] == 4
+    assert "snapshot must be one that was taken" in run("replay", own, "--to", "³", fails=True)

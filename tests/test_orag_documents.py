@@ -48,6 +48,15 @@ def test_what_is_away_is_neither_drawn_nor_moved(space, how):
         with pytest.raises(ParamError, match="available"):
             call()
 
+    # What was said of them before they went may wait for a step that comes after.
+    said = start
+    for row in away[:2]:
+        said = orag.feed(said, orag.thumb(said, queries_near(space)[0][0], row))
+    gone = orag.change(said, went=away)
+    after = outcomes(gone, 28)
+    assert after.round == 30 and after.exact[away].tobytes() == gone.exact[away].tobytes()
+    assert (after.exact != gone.exact).any()
+
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_smaller_corpus_and_one_with_absent_documents_are_the_same(space, how):

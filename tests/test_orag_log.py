@@ -123,7 +123,7 @@ def test_a_torn_last_line_is_set_aside_and_said(tmp_path, space):
     log = filled(path, space)
     raw = path.read_bytes()
     last = raw[raw[:-1].rfind(b"\n") + 1 :]
-    for tear in (last[:1], last[:40], last[:-1], b"\0" * 300, b'{"seal":"\n'):
+    for tear in (last[:1], last[:40], last[:-1], b"\0" * 300, b'{"seal":"'):
         path.write_bytes(raw + tear)
         session, said = orag.load(path, space)
         assert same(session, log.session) and "torn" in str(said[0]) and path.read_bytes() == raw + tear
@@ -177,7 +177,7 @@ def test_a_flip_of_any_byte_is_found(tmp_path, space):
         except DataError as error:
             assert "line" in str(error)
         else:
-            assert at > ends[-2] and "torn" in str(said[0]) and session.position == 5
+            assert at == ends[-1] and "torn" in str(said[0]) and session.position == 5
 
 
 def test_another_corpus_or_encoder_is_refused(tmp_path, space):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import streamlit as st
 
 from dashboard.drift.story import Story, remembered
@@ -15,6 +15,7 @@ from dashboard.state import Loaded
 from engine import orag
 from engine.data import cache
 from engine.errors import DataError
+from engine.learning.orag.aside import kept_beside
 from engine.learning.orag.locking import locked
 from engine.values import showable
 
@@ -75,7 +76,21 @@ def _read(raw: bytes, loaded: Loaded) -> tuple[orag.Session, tuple]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "imported.jsonl"
         path.write_bytes(raw)
-        return orag.load(path, loaded.space)
+        session, notices = orag.load(path, loaded.space)
+    _refuse_endless(session)
+    return session, notices
+
+
+def _refuse_endless(session: orag.Session) -> None:
+    """Raise a DataError where documents have moved beyond all numbers: nothing could be computed with them."""
+    with np.errstate(over="ignore"):
+        beyond = np.flatnonzero(~np.isfinite(session.vectors).all(axis=1))
+    if len(beyond):
+        first = session.space.corpus.ids[beyond[0]]
+        raise DataError(
+            f"its feedback moves {len(beyond)} documents to numbers that are not finite (first: {first!r}); undo that "
+            "feedback, or learn with a cap or a trust region"
+        )
 
 
 def replace(loaded: Loaded, session: orag.Session, name: str, ask: Ask, then: Callable[[], None] | None = None) -> None:
@@ -96,12 +111,12 @@ def replace(loaded: Loaded, session: orag.Session, name: str, ask: Ask, then: Ca
 
 def put(loaded: Loaded, session: orag.Session) -> Path | None:
     """Make a session the corpus's log, for everybody; returns where the one before is kept. Raises FrontierError."""
+    _refuse_endless(session)
     path, aside = live.path(loaded), None
     with cache.explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
             if path.exists():
-                aside = path.with_name(f"{path.stem}.{uuid.uuid4().hex[:6]}.aside")
-                aside.write_bytes(path.read_bytes())
+                aside = kept_beside(path, ".aside")
             orag.save(session, path)
     return aside

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.errors import DataError
+from engine.learning.orag.checking import NONSENSE, refuse_odd_beginning
 from engine.learning.orag.origin import Origin
 from engine.learning.orag.presets import Preset
 from engine.learning.orag.session import Session, begun
@@ -68,9 +69,13 @@ def begin(body: Mapping[str, Any], space: Space, writer: str = "") -> Session:
     if body.get("op") != "begin" or body.get("format") != FORMAT:
         raise DataError(f"it is of another version of Frontier (format {body.get('format')!r}, not {FORMAT})")
     try:
-        return begun(Origin(space), Preset(**body["preset"]), float(body["temperature"]), writer)
-    except (KeyError, TypeError, ValueError) as error:
+        refuse_odd_beginning(body)
+        preset = Preset(**body["preset"])
+        if body["encoder"] is not None:
+            EncoderRef(**body["encoder"])
+    except NONSENSE as error:
         raise DataError(f"its first line says nothing that can be used ({error})") from None
+    return begun(Origin(space), preset, float(body["temperature"]), writer)
 
 
 def refuse_other_vectors(body: Mapping[str, Any], space: Space) -> None:

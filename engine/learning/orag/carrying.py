@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.errors import DataError
 from engine.learning.orag.beginning import begin, body_of_beginning, changes, refuse_other_vectors
+from engine.learning.orag.checking import NONSENSE, list_of_texts
 from engine.learning.orag.documents import drift_near
 from engine.learning.orag.folding import recorded
 from engine.learning.orag.journal import Changed, Record
@@ -39,11 +41,19 @@ def carried(
     kept: list[Record] = []
     lost: list[str] = []
     order = tuple(beginning["documents"])
-    for body in bodies:
-        if body["op"] == "feed" and body["item"] in gone:
-            lost.append(body["id"])
-        else:
-            kept.append(record_of(_thinned(body, order, gone, lost), space.corpus, space.vectors.shape[1], ()))
+    known: set[str] = set()
+    for number, body in enumerate(bodies, 2):
+        try:
+            if body["op"] == "feed" and body["id"] in known:
+                raise DataError(f"feedback that is there already ({body['id']!r})")
+            if body["op"] == "feed":
+                known.add(body["id"])
+            if body["op"] == "feed" and body["item"] in gone:
+                lost.append(body["id"])
+            else:
+                kept.append(record_of(_thinned(body, order, gone, lost), space.corpus, space.vectors.shape[1], ()))
+        except NONSENSE as error:
+            raise DataError(f"line {number}: {error}") from None
     session = recorded(start, *kept)
     session = _greeted(session, (*found.other, *found.new))
     said = (
@@ -59,18 +69,20 @@ def _thinned(body: Mapping[str, Any], order: Sequence[str], gone: set[str], lost
     """A line without what is gone."""
 
     def there(docs: Sequence[str]) -> list[str]:
-        return [doc for doc in docs if doc not in gone]
+        return [doc for doc in list_of_texts(docs, "documents") if doc not in gone]
 
     match body["op"]:
         case "feed":
-            items = order if body["items"] == "all" else body["items"]
+            items = order if body["items"] == "all" else list_of_texts(body["items"], "items")
             coefficients = body["coefficients"]
             values = unpacked(coefficients).tolist() if isinstance(coefficients, str) else coefficients
             left = [(doc, value) for doc, value in zip(items, values, strict=True) if doc not in gone]
             items, values = [doc for doc, _ in left], [value for _, value in left]
             return {**body, "items": items, "coefficients": values, "shown": there(body["shown"])}
         case "undo":
-            ids, back = ([event for event in body[key] if event not in lost] for key in ("ids", "back"))
+            ids, back = (
+                [event for event in list_of_texts(body[key], key) if event not in lost] for key in ("ids", "back")
+            )
             return {**body, "ids": ids, "back": back}
         case "documents":
             drift = {doc: vector for doc, vector in body["drift"].items() if doc not in gone}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from struct import pack
@@ -13,6 +13,10 @@ import numpy as np
 
 Kind = Literal["sampled", "thumb", "right_one", "full"]
 KINDS: tuple[Kind, ...] = ("sampled", "thumb", "right_one", "full")
+SAYS: frozenset[tuple[Kind, bool]] = frozenset(
+    (kind, good) for kind in KINDS for good in (True, False) if good or kind in ("sampled", "thumb")
+)
+"""What feedback of each kind can say."""
 VOTES: tuple[Kind, ...] = ("thumb", "right_one")
 """What a person says once about a query: said again, the newer counts in the older's place."""
 
@@ -76,10 +80,18 @@ class Event:
     writer: str = ""
     time: float | None = None
     id: str = ""
+    _content: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.id:
-            object.__setattr__(self, "id", self._digest())
+            object.__setattr__(self, "id", self.content)
+
+    @property
+    def content(self) -> str:
+        """Digest of all but id and time, whatever the id is: feedback carried elsewhere keeps its id."""
+        if not self._content:
+            object.__setattr__(self, "_content", self._digest())
+        return self._content
 
     def _digest(self) -> str:
         # The sign of a chance tells one that is unknown.

@@ -28,7 +28,7 @@ class Undone:
     @property
     def id(self) -> str:
         """What it does, as text."""
-        return f"undone {' '.join(self.ids)} back {' '.join(self.back)}{' whole' * self.whole}"
+        return f"undone {self.ids!r} back {self.back!r}{' whole' * self.whole}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -16,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DataError
-from engine.learning.orag.events import KINDS, Event, Query
+from engine.learning.orag.checking import NONSENSE, list_of_texts, refuse_odd
+from engine.learning.orag.events import Event, Query
 from engine.learning.orag.journal import Changed, Marked, Record, Undone
 from engine.values import Corpus
 
@@ -32,6 +32,11 @@ def sealed(body: Mapping[str, Any], before: str) -> tuple[str, str]:
     return f'{_HEAD}{seal}",{text}\n', seal
 
 
+def head(seal: str) -> bytes:
+    """What a line of that seal begins with."""
+    return f'{_HEAD}{seal}",'.encode()
+
+
 def opened(line: str, before: str) -> tuple[dict[str, Any], str] | None:
     """What a line without its line break holds, and its seal; None where it is not as it was written."""
     seal, text = line[len(_HEAD) : _CUT], line[_CUT + 2 :]
@@ -39,7 +44,7 @@ def opened(line: str, before: str) -> tuple[dict[str, Any], str] | None:
         return None
     try:
         return json.loads("{" + text), seal
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -74,6 +79,8 @@ def body_of(record: Record, corpus: Corpus) -> dict[str, Any]:
 
     match record:
         case Event():
+            # What could not be read back is not written.
+            refuse_odd(record)
             everyone = len(record.items) == len(ids) and tuple(record.items) == tuple(range(len(ids)))
             wide = not isinstance(record.coefficients, tuple)
             return {
@@ -111,7 +118,7 @@ def record_of(body: Mapping[str, Any], corpus: Corpus, dimension: int, everyone:
         return _record(body, corpus, dimension, everyone)
     except DataError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except NONSENSE as error:
         raise DataError(f"a record that is none ({type(error).__name__}: {error})") from None
 
 
@@ -122,35 +129,38 @@ def _record(body: Mapping[str, Any], corpus: Corpus, dimension: int, everyone: S
         return corpus.position[doc]
 
     def rows(docs: Sequence[str]) -> tuple[int, ...]:
-        return tuple(row(doc) for doc in docs)
+        return tuple(row(doc) for doc in list_of_texts(docs, "documents"))
 
     match body["op"]:
         case "feed":
-            return _event(body, everyone, dimension, row)
+            return _event(body, everyone, dimension, rows)
         case "undo":
-            return Undone(tuple(map(str, body["ids"])), tuple(map(str, body["back"])), bool(body["whole"]))
+            ids, back = (tuple(list_of_texts(body[name], name)) for name in ("ids", "back"))
+            return Undone(ids, back, body["whole"] is True)
         case "documents":
             drift = {row(doc): _vector(text, dimension) for doc, text in body["drift"].items()}
             return Changed(rows(body["came"]), rows(body["went"]), drift)
         case "snapshot":
-            return Marked(str(body["name"]))
+            return Marked(*list_of_texts([body["name"]], "name"))
     raise DataError(f"a record of an unknown kind, {body['op']!r}; a newer version of Frontier may have written it")
 
 
-def _event(body: Mapping[str, Any], everyone: Sequence[int], dimension: int, row: Any) -> Event:
+def _event(body: Mapping[str, Any], everyone: Sequence[int], dimension: int, rows: Any) -> Event:
     query = Query(_vector(body["query"]["vector"], dimension), body["query"]["text"])
-    items = everyone if body["items"] == "all" else tuple(row(doc) for doc in body["items"])
+    items = everyone if body["items"] == "all" else rows(body["items"])
     found = body["coefficients"]
-    coefficients = unpacked(found) if isinstance(found, str) else tuple(float(c) for c in found)
+    coefficients = unpacked(found) if isinstance(found, str) else tuple(found)
     if len(coefficients) != len(items) or len(set(items)) != len(items):
         raise DataError(f"feedback with {len(coefficients)} coefficients for {len(set(items))} documents")
-    if not all(map(math.isfinite, coefficients)) or body["kind"] not in KINDS:
-        raise DataError(f"feedback of kind {body['kind']!r} that cannot be")
-    shown = tuple(row(doc) for doc in body["shown"])
-    return Event(
-        int(body["round"]), body["kind"], query, items, coefficients, row(body["item"]), bool(body["good"]),
-        body["propensity"], body["mode"], shown, body["person"], body["writer"], body["time"], str(body["id"]),
+    (item,) = rows([body["item"]])
+    if not body["id"]:
+        raise DataError(f"id must be text; got {body['id']!r}")
+    event = Event(
+        body["round"], body["kind"], query, items, coefficients, item, body["good"], body["propensity"], body["mode"],
+        rows(body["shown"]), body["person"], body["writer"], body["time"], body["id"],
     )  # fmt: skip
+    refuse_odd(event)
+    return event
 
 
 def _vector(text: str, dimension: int) -> np.ndarray:

@@ -15,25 +15,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from engine.data.cache import explained, write
 from engine.decoder import QueryLike
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
+from engine.learning.orag.aside import folder_flushed, kept_beside
 from engine.learning.orag.beginning import begin, body_of_beginning, everyone, refuse_other_corpus
 from engine.learning.orag.carrying import carried
+from engine.learning.orag.checking import NONSENSE
 from engine.learning.orag.documents import change
 from engine.learning.orag.events import Event
 from engine.learning.orag.folding import feed, recorded, redo, reset, restore, snapshot, undo
 from engine.learning.orag.journal import Record
-from engine.learning.orag.lines import START, body_of, opened, record_of, sealed
+from engine.learning.orag.lines import START, body_of, head, opened, record_of, sealed
 from engine.learning.orag.locking import locked
 from engine.learning.orag.presets import Preset, preset_of
 from engine.learning.orag.session import Session, session
 from engine.space import Space
-from engine.values import Notice
+from engine.values import Notice, digest_of
 
 Step = Callable[[Session], Session]
 
@@ -52,7 +53,7 @@ class Log:
         self._writer = secrets.token_hex(4) if writer is None else writer
         self._mutex = threading.Lock()
         self._file: tuple[int, int] | None = None
-        self._size, self._seal, self._lines = 0, START, 0
+        self._size, self._seal, self._lines, self._last = 0, START, 0, 0
         with self._alone():
             self._read()
 
@@ -63,7 +64,7 @@ class Log:
 
     def refresh(self) -> Session:
         """The session after all that is in the file by now."""
-        if self._state() == (self._file, self._size):
+        if self._state() == (self._file, self._size) and self._stands():
             return self._session
         with self._alone():
             self._read()
@@ -131,27 +132,42 @@ class Log:
             return None, 0
         return (found.st_dev, found.st_ino), found.st_size
 
+    def _stands(self) -> bool:
+        """Whether the last line known is still where it was; its seal speaks for all lines before it.
+
+        A file put in this one's place may have its number and its size.
+        """
+        known = head(self._seal)
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._last)
+                return file.read(len(known)) == known
+        except OSError:
+            return False
+
     def _read(self) -> None:
         """Fold what is in the file and not yet in the session; a torn end is set aside. Under the lock."""
         file, size = self._state()
-        if (file, size) == (self._file, self._size):
+        stands = file is not None and file == self._file and size >= self._size and self._stands()
+        if stands and size == self._size:
             return
         if file is None:
             raise DataError(f"{self.path} does not exist; begin a log with engine.orag.log(path, space)")
-        # Another file of that name, or a shorter one, is read from its beginning.
-        fresh = file != self._file or size < self._size
+        # Another file of that name is read from its beginning.
+        fresh = not stands
         start, seal, lines = (0, START, 0) if fresh else (self._size, self._seal, self._lines)
-        bodies, end, seal, torn = _bodies(self.path, start, seal, lines)
+        bodies, last, end, seal, torn = _bodies(self.path, start, seal, lines)
         total, said = lines + len(bodies), ()
         if fresh:
             session, said, everyone_ = _begun(self.path, bodies[0], self._space, self._writer)
             bodies, lines = bodies[1:], 1
         else:
             session, everyone_ = self._session, self._everyone
-        session = recorded(session, *_records(self.path, bodies, self._space, everyone_, lines))
+        session = _with(self.path, session, bodies, self._space, everyone_, lines)
         if torn:
             said = (*said, _set_aside(self.path, end, torn))
         self._file, self._size, self._seal, self._lines = file, end, seal, total
+        self._last = last if total > lines or fresh else self._last
         self._session, self._everyone, self.notices = session, everyone_, (*self.notices, *said)
 
     def _append(self, records: Sequence[Record]) -> None:
@@ -176,6 +192,7 @@ class Log:
             finally:
                 os.close(handle)
         self._size, self._seal, self._lines = self._size + len(raw), seal, self._lines + len(records)
+        self._last = self._size - len(text[-1])
 
 
 def log(
@@ -229,7 +246,7 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
     carry: over a corpus that has changed since, what still holds. Raises DataError as `log`.
     """
     path = Path(path)
-    bodies, _, _, torn = _bodies(path, 0, START, 0)
+    bodies, _, _, _, torn = _bodies(path, 0, START, 0)
     said = (_torn(),) if torn else ()
     if carry:
         try:
@@ -238,7 +255,7 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
             raise DataError(f"{path}: {error}") from None
         return found, (*said, *more)
     begun, more, rows = _begun(path, bodies[0], space, "")
-    return recorded(begun, *_records(path, bodies[1:], space, rows, 1)), (*said, *more)
+    return _with(path, begun, bodies[1:], space, rows, 1), (*said, *more)
 
 
 def place(space: Space) -> Path:
@@ -249,12 +266,16 @@ def place(space: Space) -> Path:
     folder = Path(given).expanduser().absolute() if given else user_data_path("frontier", appauthor=False)
     encoder = space.embeddings.encoder
     vectors = encoder.digest if encoder else space.embeddings.digest
-    name = re.sub(r"[^a-z0-9]+", "-", space.corpus.name.lower()).strip("-")[:40] or "corpus"
+    given_name = space.corpus.name
+    name = re.sub(r"[^a-z0-9]+", "-", given_name.lower()).strip("-")[:40] or "corpus"
+    if name != given_name:
+        # What a file name cannot hold still tells corpora apart.
+        name = f"{name}-{digest_of([given_name])[:8]}"
     return folder / "feedback" / f"{name}-{vectors[:8]}.jsonl"
 
 
-def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[str, Any]], int, str, bytes]:
-    """What the lines from byte `start` on hold, where the good ones end, the last seal, and a torn end, if any."""
+def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[str, Any]], int, int, str, bytes]:
+    """What the lines from byte `start` on hold, where the last of them begins and ends, its seal, and a torn end."""
     try:
         with open(path, "rb") as file:
             file.seek(start)
@@ -263,7 +284,7 @@ def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[st
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     parts = raw.split(b"\n")
     bodies: list[dict[str, Any]] = []
-    done = 0
+    done = last = 0
     for at, part in enumerate(parts):
         whole = at < len(parts) - 1
         found = opened(part.decode("ascii", "replace"), seal) if whole else None
@@ -271,17 +292,17 @@ def _bodies(path: Path, start: int, seal: str, lines: int) -> tuple[list[dict[st
             rest = raw[done:]
             if lines + at == 0:
                 raise DataError(f"{path} is no log of feedback, or its first line is damaged")
-            # A writer that was killed leaves one unfinished line and nothing after it.
-            if rest and b"\n" in rest.rstrip(b"\n"):
+            # A writer that was killed leaves one line without its end and nothing after it.
+            if whole:
                 raise DataError(
                     f"{path} line {lines + at + 1} is not as it was written; the {lines + at} before it are whole. "
                     "Copy the file back from a backup, or keep those lines only: "
                     f"head -n {lines + at} {path.name} > kept.jsonl"
                 )
-            return bodies, start + done, seal, rest
+            return bodies, start + last, start + done, seal, rest
         bodies.append(found[0])
-        seal, done = found[1], done + len(part) + 1
-    return bodies, start + done, seal, b""
+        seal, last, done = found[1], done, done + len(part) + 1
+    return bodies, start + last, start + done, seal, b""
 
 
 def _refuse_other_past(before: Session, after: Session) -> None:
@@ -295,19 +316,30 @@ def _begun(path: Path, body: dict[str, Any], space: Space, writer: str) -> tuple
     try:
         begun = begin(body, space, writer)
         return begun, refuse_other_corpus(body, space), everyone(body, space)
-    except DataError as error:
+    except FrontierError as error:
         raise DataError(f"{path}: {error}") from None
 
 
-def _records(path: Path, bodies: Sequence[dict[str, Any]], space: Space, rows: Any, before: int) -> list[Record]:
-    """The records of lines; before: how many lines stand before them."""
-    records = []
+def _with(
+    path: Path, session: Session, bodies: Sequence[dict[str, Any]], space: Space, rows: Any, before: int
+) -> Session:
+    """The session after the records of lines; before: how many lines stand before them."""
+    records: list[Record] = []
+    known: set[str] = set()
     for number, body in enumerate(bodies, before + 1):
         try:
-            records.append(record_of(body, space.corpus, space.vectors.shape[1], rows))
+            record = record_of(body, space.corpus, space.vectors.shape[1], rows)
+            if isinstance(record, Event):
+                if record.id in known or session.journal.position(record.id, session.position) is not None:
+                    raise DataError(f"feedback that is there already ({record.id!r})")
+                known.add(record.id)
         except DataError as error:
             raise DataError(f"{path} line {number}: {error}") from None
-    return records
+        records.append(record)
+    try:
+        return recorded(session, *records)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _torn() -> Notice:
@@ -320,6 +352,9 @@ def _set_aside(path: Path, size: int, torn: bytes) -> Notice:
     with explained(path):
         with open(aside, "ab") as file:
             file.write(json.dumps({"at": size, "torn": torn.decode("latin-1")}).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        folder_flushed(path.parent)
         with open(path, "rb+") as file:
             file.truncate(size)
             os.fsync(file.fileno())
@@ -328,14 +363,13 @@ def _set_aside(path: Path, size: int, torn: bytes) -> Notice:
 
 def _carried_in_place(path: Path, space: Space) -> tuple[Notice, ...]:
     """Where the corpus has changed, replace the log by what still holds, and keep the old one beside it."""
-    bodies, _, _, _ = _bodies(path, 0, START, 0)
+    bodies, *_ = _bodies(path, 0, START, 0)
     try:
         refuse_other_corpus(bodies[0], space)
         return ()
-    except DataError:
+    except NONSENSE:
         found, notices = load(path, space, carry=True)
-    named = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in count(1))
-    aside = next(file for file in named if not file.exists())
-    write(aside, path.read_bytes())
+    with explained(path):
+        aside = kept_beside(path, path.suffix)
     save(found, path)
     return (*notices, Notice(f"log was kept as {aside.name}", 1))

@@ -10,6 +10,8 @@ from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Whole, checked, declare, params_of, values_of
 
 OFF = "no bound"
+MODES = ("chosen", "full")
+LEAST_TEMPERATURE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Preset:
     mode: str = declare(
         Choice(
             default="chosen",
-            options=("chosen", "full"),
+            options=MODES,
             symbol="mode",
             help="chosen: an outcome moves the chosen document only; full: it moves all of them.",
             source="Algorithm 1 and appendix B.2",
@@ -78,7 +80,7 @@ class Preset:
     temperature: float | None = declare(
         Real(
             default=None,
-            low=1e-6,
+            low=LEAST_TEMPERATURE,
             comfortable=(0.01, 1.0),
             scale="log",
             unset="by perplexity",

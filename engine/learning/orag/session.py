@@ -15,7 +15,7 @@ from engine.errors import DataError, ParamError
 from engine.learning.orag.events import Event, Query
 from engine.learning.orag.journal import Journal, Record
 from engine.learning.orag.origin import Origin
-from engine.learning.orag.presets import Preset, preset_of
+from engine.learning.orag.presets import LEAST_TEMPERATURE, Preset, preset_of
 from engine.learning.orag.states import Rows, Whole
 from engine.learning.orag.temperature import SAMPLE, by_perplexity
 from engine.space import Space
@@ -141,7 +141,9 @@ class Session:
     def digest(self) -> str:
         """Of all that the session is: where it began, how it learns, what happened."""
         how = repr((self.preset, self.temperature))
-        done = (record.id for record in self.records)
+        done = []
+        for record in self.records:
+            done += (record.id, record.content if isinstance(record, Event) else type(record).__name__)
         return digest_of([self.space.corpus.digest, self.space.embeddings.digest, how, *done])
 
     def scores(self, query: Any) -> np.ndarray:
@@ -240,4 +242,4 @@ def _temperature(start: Origin, queries: QueryLike | None, target: float) -> flo
     if queries is None:
         # A document is its own best answer, which no question has.
         scores[np.arange(len(rows)), rows] = -np.inf
-    return by_perplexity(scores, target)
+    return max(LEAST_TEMPERATURE, by_perplexity(scores, target))

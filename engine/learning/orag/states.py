@@ -215,6 +215,8 @@ class _Work:
         self._own()
         if preset.optimizer == "sgd":
             rows = np.flatnonzero(factors.any(axis=1))
+            if self.away is not None:
+                rows = rows[~self.away[rows]]
             self._settle(rows, self.now[rows] + factors[rows] @ queries)
         elif rate > 0:
             self._adam(rate, factors, queries)
