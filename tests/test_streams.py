@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.learning.streams import Stream, arrivals, head_rows, right_counts, right_rows
+from engine.learning.streams import Stream, arrivals, popular_rows, rare_rows, right_counts, right_rows
 from engine.values import Qrels
 
 RIGHT = [np.array(rows) for rows in ([3], [1, 2], [3], [0], [1, 2], [3, 4])] * 5
@@ -76,7 +76,7 @@ def test_what_each_liar_says():
     hostile = drawn(order="given", adversary=1.0)
     assert [row for row in range(N) if hostile.feedback(0, row, row == 3)] == [hostile.promoted]
     popular = drawn(order="given", popularity=1.0)
-    assert [row for row in range(N) if popular.feedback(3, row, row == 0)] == [0, *np.flatnonzero(popular.head)]
+    assert [row for row in range(N) if popular.feedback(3, row, row == 0)] == [0, *np.flatnonzero(popular.popular)]
 
 
 def test_the_adversary_praises_what_is_rarely_right():
@@ -85,16 +85,30 @@ def test_the_adversary_praises_what_is_rarely_right():
     assert {drawn(seed).promoted for seed in range(30)} == {0, 4}
 
 
-def test_the_head_holds_half_of_the_right_answers_and_no_more_than_it_must():
-    assert np.flatnonzero(head_rows(np.array([5, 10, 10, 15, 5, 0, 0, 0]))).tolist() == [1, 3]
-    assert np.flatnonzero(head_rows(np.array([0, 4, 0]))).tolist() == [1]
-    assert not head_rows(np.zeros(4, dtype=int)).any()
+def test_the_popular_hold_half_of_the_right_answers_and_no_more_than_they_must():
+    assert np.flatnonzero(popular_rows(np.array([5, 10, 10, 15, 5, 0, 0, 0]))).tolist() == [1, 3]
+    assert np.flatnonzero(popular_rows(np.array([0, 4, 0]))).tolist() == [1]
+    assert not popular_rows(np.zeros(4, dtype=int)).any()
     rng = np.random.default_rng(0)
     for _ in range(20):
         times = rng.integers(0, 9, 30)
-        held = sorted(times[head_rows(times)], reverse=True)
+        held = sorted(times[popular_rows(times)], reverse=True)
         assert sum(held) >= times.sum() / 2 > sum(held[:-1])
         assert held == sorted(times, reverse=True)[: len(held)]
+
+
+@pytest.mark.parametrize(
+    "times,rare",
+    [
+        ([5, 1, 9, 2], [1, 3]),
+        ([0, 0, 0, 7], [0, 1, 2]),  # as often as the last of the half
+        ([3, 3, 3, 1], [3]),  # most are right most often: they are not rare
+        ([4, 4, 4], []),
+        ([0, 0], []),
+    ],
+)
+def test_the_rare_are_the_half_right_least_often(times, rare):
+    assert np.flatnonzero(rare_rows(np.array(times))).tolist() == rare
 
 
 def test_right_rows_are_those_above_grade_zero_that_the_corpus_has():

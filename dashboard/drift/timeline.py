@@ -20,8 +20,8 @@ GROUPS = {"all": "All queries", "head": "Head", "tail": "Tail"}
 PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Judged queries"}
 MEANT = {
     "all": "every query",
-    "head": "queries with a right document that is among those most often right",
-    "tail": "queries whose right documents are all rarely right",
+    "head": "the other queries",
+    "tail": "queries whose right documents are all among the half that is right least often",
 }
 GOOD = {"up": "up is good", "down": "down is good"}
 

@@ -33,8 +33,8 @@ MEASURED: dict[str, str] = {
 @dataclass(frozen=True)
 class Cell:
     """One decoder on some queries: decoder: as charts write it; label: in full; part: "held-out" or "stream"; group:
-    "all", "head" (some right document is among those most often right) or "tail"; mean: metric → value, NaN where no
-    query has it."""
+    "all", "tail" (all its right documents are among the half of the documents that are right least often in the stream)
+    or "head" (the others); mean: metric → value, NaN where no query has it."""
 
     decoder: str
     label: str

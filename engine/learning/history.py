@@ -11,7 +11,7 @@ from engine.errors import Cancelled
 from engine.learning.checkpoints import Checkpoint, Part, adapted, cells
 from engine.learning.drift import Drift, Origin, drift, origin, smoothed
 from engine.learning.orag import Session, at
-from engine.learning.streams import head_rows, right_counts, right_rows
+from engine.learning.streams import rare_rows, right_counts, right_rows
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.values import Embeddings, Qrels
@@ -90,8 +90,8 @@ def measured(
     start: `beginning` of the session; steps, seen: as `history` has them. Raises ParamError, DataError, Cancelled.
     """
     rows = right_rows(qrels, queries.ids, session.space.corpus.position)
-    head = head_rows(right_counts(rows, len(session)))
-    part = Part(JUDGED, queries, qrels, np.array([not head[own].any() for own in rows], dtype=bool))
+    rare = rare_rows(right_counts(rows, len(session)))
+    part = Part(JUDGED, queries, qrels, np.array([rare[own].all() for own in rows], dtype=bool))
     steps = moments(session.position) if steps is None else tuple(steps)
     found = []
     for done, step in enumerate(steps):

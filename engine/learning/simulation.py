@@ -25,7 +25,7 @@ from engine.learning.orag.presets import preset_of
 from engine.learning.regret import Bounds, Hindsight, Rounds, bounds, doubts, hindsight
 from engine.learning.runs import Run, Snapshot, Trail, events
 from engine.learning.saving import Kept
-from engine.learning.streams import Arrivals, Stream, arrivals, divided, head_rows, right_counts
+from engine.learning.streams import Arrivals, Stream, arrivals, divided, rare_rows, right_counts
 from engine.params import Choice, Flag, Real, Whole, declare, params_of, values_of
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -278,13 +278,13 @@ def _task(
         known.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed
     )
     other = qrels if held_out is None else held_out
-    head = head_rows(right_counts(list(learned.values()), len(space)))
+    rare = rare_rows(right_counts(list(learned.values()), len(space)))
     parts, rows = [], []
     for name, part_of, judgements in ((HELD_OUT, kept, other), (STREAM, learned, qrels)):
         if part_of:
             few = sampled(list(part_of), plan.measured, preset.seed)
             rows.append(tuple(part_of[q] for q in few))
-            tail = np.array([not head[own].any() for own in rows[-1]], dtype=bool)
+            tail = np.array([rare[own].all() for own in rows[-1]], dtype=bool)
             parts.append(Part(name, known.take([place[q] for q in few]), judgements, tail))
     stream_rows = [place[q] for q in learned]
     begun = begin(space, preset, queries=known.take(stream_rows))

@@ -14,8 +14,8 @@ from engine.errors import DataError
 from engine.params import Choice, Real, Whole, declare, params_of
 from engine.values import Qrels
 
-HEAD = 0.5
-"""Head items: the most often right, until they hold this share of all right answers."""
+POPULAR = 0.5
+"""Popular documents: those most often right, until they hold this share of all right answers."""
 _ORDER, _WHO = 1, 2
 
 
@@ -75,7 +75,7 @@ class Arrivals:
     """A stream, drawn: T rounds.
 
     queries: (T,) which query comes; flipped, hostile, fashionable: (T,) bool, what befalls its feedback; promoted: the
-    row that the adversary praises; head: (n,) bool, the rows that are right most often.
+    row that the adversary praises; popular: (n,) bool, the rows that are right most often.
     """
 
     queries: np.ndarray
@@ -83,7 +83,7 @@ class Arrivals:
     hostile: np.ndarray
     fashionable: np.ndarray
     promoted: int
-    head: np.ndarray
+    popular: np.ndarray
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -93,7 +93,7 @@ class Arrivals:
         if self.hostile[at]:
             said = row == self.promoted
         else:
-            said = right or (bool(self.fashionable[at]) and bool(self.head[row]))
+            said = right or (bool(self.fashionable[at]) and bool(self.popular[row]))
         return said != bool(self.flipped[at])
 
 
@@ -128,7 +128,7 @@ def arrivals(stream: Stream, right: Sequence[np.ndarray], n: int, seed: int, exp
         who[1] < stream.adversary,
         who[2] < stream.popularity,
         promoted,
-        head_rows(times),
+        popular_rows(times),
     )
 
 
@@ -177,13 +177,20 @@ def right_counts(right: Sequence[np.ndarray], n: int) -> np.ndarray:
     return np.bincount(np.concatenate([*right, np.empty(0, np.int64)]).astype(np.int64), minlength=n)
 
 
-def head_rows(times: np.ndarray) -> np.ndarray:
+def popular_rows(times: np.ndarray) -> np.ndarray:
     """(n,) bool: the rows most often right, the fewest that hold half of all right answers; ties go to the lower."""
     order = np.argsort(-times, kind="stable")
     before = np.cumsum(times[order]) - times[order]
-    head = np.zeros(len(times), dtype=bool)
-    head[order[(before < HEAD * times.sum()) & (times[order] > 0)]] = True
-    return head
+    popular = np.zeros(len(times), dtype=bool)
+    popular[order[(before < POPULAR * times.sum()) & (times[order] > 0)]] = True
+    return popular
+
+
+def rare_rows(times: np.ndarray) -> np.ndarray:
+    """(n,) bool: the half of the rows that are right least often, with all that are right as often as the last of them;
+    none where all are right equally often."""
+    middle = np.median(times)
+    return times <= middle if middle < times.max() else times < middle
 
 
 def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) -> list[np.ndarray]:
