@@ -285,7 +285,7 @@ def claims(sets: list[Judged], kept: dict) -> str:
         there = names if among is None else among
         count = sum(sure(kept[name, rule, how]) for name in there)
         values = [mean(kept[name, rule, how], "held-out all ndcg") for name in there]
-        return f"{count} of {len(there)} sets, {min(values):+.1f} to {max(values):+.1f} points"
+        return f"{count} of {len(there)} sets, {min(values):+.2f} to {max(values):+.2f} points"
 
     fall = [kept["regret", "default", part] for part in (0.25, 0.5, 1.0)]
     all_, one_ = (np.mean([mean(kept[n, rule, 0.0], "held-out all ndcg") for n in names])
