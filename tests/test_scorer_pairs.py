@@ -23,6 +23,13 @@ def made(scorer, given):
     return engine.make(scorer, **given.get(scorer, {}))
 
 
+def behind(selector, scorer, depth=None):
+    """A decoder of the two; what reads pools only reads a small one, not the corpus."""
+    if scorer.for_pools:
+        return engine.Decoder(selector, rerank=scorer, depth=depth or 8)
+    return engine.Decoder(selector, scorer, depth=depth)
+
+
 @pytest.fixture(scope="module")
 def asked(demo):
     dataset, _ = demo
@@ -34,7 +41,7 @@ def asked(demo):
 def test_every_pair_answers(demo, asked, given, scorer, selector):
     _, space = demo
     for depth in (None, 20):
-        decoder = engine.Decoder(engine.make(selector), made(scorer, given), depth=depth)
+        decoder = behind(engine.make(selector), made(scorer, given), depth)
         answer = engine.decode(decoder, space, asked, k=4)
         assert answer.index.shape == (3, 4) and torch.isfinite(answer.gain).all()
         for found in answer.index.tolist():
@@ -107,7 +114,7 @@ def judged(demo, asked):
 def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, given, tmp_path, monkeypatch):
     _, space = demo
     qrels = judged(demo, asked)
-    decoders = [engine.Decoder(engine.make("top_k"), made(name, given)) for name in SCORERS]
+    decoders = [behind(engine.make("top_k"), made(name, given)) for name in SCORERS]
     here = digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3))
     store = tmp_path / "kept.db"
     assert digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3, workers=2, store=store)) == here
@@ -171,7 +178,7 @@ def test_what_takes_long_to_derive_keeps_nobody_else_waiting(demo):
 def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, given, scorer):
     _, space = demo
     other = engine.Embeddings(asked.vectors, asked.ids, asked.encoder, tuple(t + " transpose" for t in asked.texts))
-    qrels, decoder = judged(demo, asked), engine.Decoder(engine.make("top_k"), made(scorer, given))
+    qrels, decoder = judged(demo, asked), behind(engine.make("top_k"), made(scorer, given))
     one, two = (next(iter(engine.sweep([decoder], space, q, qrels, k=3))) for q in (asked, other))
     assert one.key != two.key and "texts" in one.provenance
     plain = [
