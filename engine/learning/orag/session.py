@@ -182,7 +182,8 @@ class Session:
             return query
         if not isinstance(query, str | Embeddings | Queries):
             try:
-                vector = np.array(query, dtype=self.origin.dtype)
+                given = query.detach().cpu().numpy() if isinstance(query, torch.Tensor) else query
+                vector = np.array(given, dtype=self.origin.dtype)
             except (TypeError, ValueError):
                 raise DataError(f"query must be text, a vector or Embeddings; got {type(query).__name__}") from None
             if vector.shape != (self.start.dimension,) or not np.isfinite(vector).all():
