@@ -179,13 +179,14 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
         named = queries if isinstance(queries, Queries) else Queries.of(queries)
         if not len(named):
             raise DataError("queries must hold at least one query; got none")
-        encoder = space.embeddings.encoder
+        encoder = space.encoder
         if encoder is None:
             raise DataError(
                 "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
                 "as engine.Embeddings, or embed the corpus with engine.embed"
             )
         queries = embed(named, encoder=encoder.name, dtype=encoder.dtype)
+    queries = space.fitted(queries)
     if queries.encoder and space.embeddings.encoder and queries.encoder.digest != space.embeddings.encoder.digest:
         raise DataError(
             f"queries were embedded by {_named(queries.encoder)}, the corpus by {_named(space.embeddings.encoder)}; "

@@ -6,14 +6,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from engine.errors import DataError
 from engine.matrix import Matrix
-from engine.values import Corpus, Embeddings
+from engine.values import Corpus, Embeddings, EncoderRef
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,18 @@ class QueryBatch:
         return QueryBatch(self.ids[start:stop], self.vectors[start:stop], texts)
 
 
+class Adapts(Protocol):
+    """What makes queries of an encoder fit a corpus whose vectors were trained further.
+
+    base: the encoder, None for vectors that were brought along. Called with queries that it embedded, which come back
+    adapted; with adapted ones, which come back as they are; with others it raises DataError.
+    """
+
+    base: EncoderRef | None
+
+    def __call__(self, queries: Embeddings) -> Embeddings: ...
+
+
 MOST_DERIVED = 8
 """A space keeps so many things that scorers derived from it, the one not used for longest goes first."""
 
@@ -41,10 +53,17 @@ class Space:
     """A corpus and its embeddings on one device.
 
     corpus, embeddings: with the same ids in the same order; device: a torch device or None for the GPU where there
-    is one. Raises DataError where ids differ, the corpus is empty or a vector is not finite.
+    is one; adapt: what queries pass through first, for trained embeddings. Raises DataError where ids differ, the
+    corpus is empty or a vector is not finite.
     """
 
-    def __init__(self, corpus: Corpus, embeddings: Embeddings, device: str | torch.device | None = None) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        embeddings: Embeddings,
+        device: str | torch.device | None = None,
+        adapt: Adapts | None = None,
+    ) -> None:
         if corpus.ids != embeddings.ids:
             raise DataError(
                 f"the embeddings are not of this corpus: {len(corpus)} documents, {len(embeddings)} vectors, "
@@ -52,6 +71,7 @@ class Space:
             )
         self.corpus = corpus
         self.embeddings = embeddings
+        self.adapt = adapt
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
         self._derived: OrderedDict[Hashable, Any] = OrderedDict()
@@ -59,7 +79,7 @@ class Space:
 
     def __reduce__(self) -> tuple:
         # What is derived is derived again, on whatever machine it goes to.
-        return Space, (self.corpus, self.embeddings, str(self.device))
+        return Space, (self.corpus, self.embeddings, str(self.device), self.adapt)
 
     def __len__(self) -> int:
         return len(self.corpus)
@@ -68,6 +88,15 @@ class Space:
     def vectors(self) -> Tensor:
         """(n, d) the documents' vectors."""
         return self.matrix.vectors
+
+    @property
+    def encoder(self) -> EncoderRef | None:
+        """What embeds the text of queries; None where vectors were brought along."""
+        return self.embeddings.encoder if self.adapt is None else self.adapt.base
+
+    def fitted(self, queries: Embeddings) -> Embeddings:
+        """The queries as this space searches for them: adapted, where its vectors were trained."""
+        return queries if self.adapt is None else self.adapt(queries)
 
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What a scorer makes of the corpus once, an index say; key: names it, with the parameters it depends on.

@@ -1,0 +1,1 @@
+"""Embeddings that learn: from judgements, and from feedback."""
