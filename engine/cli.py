@@ -387,4 +387,4 @@ if __name__ == "__main__":
 
     whole()
 else:
-    from engine import cli_evaluation  # noqa: F401  (its commands add themselves to the group)
+    from engine import cli_evaluation, cli_training  # noqa: F401  (their commands add themselves to the group)

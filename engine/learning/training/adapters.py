@@ -68,8 +68,10 @@ class CorpusAdapter(nn.Module):
 
 
 def _linear(into: int, out: int, generator: torch.Generator | None) -> nn.Linear:
-    """A linear layer with torch's usual start, drawn from a generator of its own."""
+    """A linear layer with torch's usual start, drawn from a generator of its own; without one, any numbers at all."""
     layer = nn.utils.skip_init(nn.Linear, into, out)
+    if generator is None:
+        return layer
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
     nn.init.uniform_(layer.bias, -1 / math.sqrt(into), 1 / math.sqrt(into), generator=generator)
     return layer

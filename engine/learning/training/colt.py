@@ -65,7 +65,7 @@ class Graphs(nn.Module):
         at = torch.stack([torch.cat([query, node]), torch.cat([node, query])])
         degree = torch.bincount(at[0], minlength=count).to(self.q.dtype)
         value = (degree[at[0]] * degree[at[1]]).rsqrt()
-        return torch.sparse_coo_tensor(at, value, (count, count)).coalesce()
+        return torch.sparse_coo_tensor(at, value, (count, count), check_invariants=True).coalesce()
 
     def mixed(self, graph: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and the other nodes after `depth` layers."""
@@ -137,4 +137,4 @@ def _means(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
     """(S, n) sparse M: the mean over each set's rows."""
     at = torch.tensor([(i, row) for i, members in enumerate(sets) for row in members]).T
     value = torch.tensor([1 / len(members) for members in sets for _ in members], dtype=rows.dtype)
-    return torch.sparse_coo_tensor(at, value, (len(sets), len(rows))).coalesce().to(rows.device)
+    return torch.sparse_coo_tensor(at, value, (len(sets), len(rows)), check_invariants=True).coalesce().to(rows.device)

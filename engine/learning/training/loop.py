@@ -124,13 +124,13 @@ def fit(
             losses = objective(batch)
             loss = losses.values.mean()
             if not bool(loss.isfinite()):
-                why = f"the loss was {float(loss)} in epoch {epoch}"
+                why = f"the loss was {float(loss.detach())} in epoch {epoch}"
                 break
             tally.add(losses, len(batch.document))
             optimizer.zero_grad()
             loss.backward()
             if not bool(nn.utils.clip_grad_norm_(model.parameters(), plan.clip).isfinite()):
-                why = f"the gradient was not finite in epoch {epoch}"
+                why = f"the gradient was no number in epoch {epoch}"
                 break
             optimizer.step()
         if why:

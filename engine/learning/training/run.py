@@ -93,16 +93,16 @@ def train(
         progress=progress,
         stop=stop,
     )
-    made_of_it = trained(recipe, space, recipe.watched(), run, facts)
+    result = trained(recipe, space, recipe.watched(), run, facts)
     if stop is not None and stop.is_set():
-        return made_of_it
+        return result
     try:
-        made_of_it = replace(made_of_it, decoder=_regridded(made_of_it, params, samples, progress, stop))
+        result = replace(result, decoder=_regridded(result, params, samples, progress, stop))
     except Cancelled:
-        return made_of_it
+        return result
     if path is not None:
-        made_of_it.save(path)
-    return made_of_it
+        result.save(path)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,26 +261,26 @@ def _resolved(
         raise ParamError("l1 (λ₁) and l2 (λ₂) are both 0: the minimiser need not be unique; one must be above 0")
     if {"l1", "l2"} & set(late):
         fixed = {name: getattr(recipe, name) for name in ("l1", "l2") if name not in late}
-        best = _best(grid("nnn", fill="strict", **fixed), space, samples, progress, stop)
+        best = best_on_dev(grid("nnn", fill="strict", **fixed), space, samples, progress, stop)
         recipe = replace(recipe, l1=best.select.l1, l2=best.select.l2)
     return recipe
 
 
 def _regridded(
-    made_of_it: Trained, given: Mapping[str, Any], samples: Samples, progress: Progress | None, stop: Stop | None
+    result: Trained, given: Mapping[str, Any], samples: Samples, progress: Progress | None, stop: Stop | None
 ) -> Decoder:
     """The decoder with the λ₁ and λ₂ that are best on dev for the trained embeddings."""
-    recipe = made_of_it.recipe
+    recipe = result.recipe
     if not isinstance(recipe, Nnn) or not recipe.regrid:
         return recipe.watched()
     trained_for = recipe.watched().select
     fixed = {name: 0.0 for name in ("l1", "l2") if getattr(recipe, name) == 0}
     how = {"solver": trained_for.solver, "iterations": trained_for.iterations}
     decoders = [recipe.watched(), *grid("nnn", fill="strict", **how, **fixed)]
-    return _best(list(dict.fromkeys(decoders)), made_of_it.space, samples, progress, stop)
+    return best_on_dev(list(dict.fromkeys(decoders)), result.space, samples, progress, stop)
 
 
-def _best(
+def best_on_dev(
     decoders: list[Decoder], space: Space, samples: Samples, progress: Progress | None, stop: Stop | None
 ) -> Decoder:
     """The decoder with the best Comp@5 on dev; of equals, the one with the best Recall@5, then the first."""
