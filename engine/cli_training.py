@@ -97,7 +97,8 @@ def _run(
         if not as_json:
             click.echo(
                 f"{before.queries:,} queries with {before.mean_relevant:.2f} relevant documents each"
-                + (f" ({before.left_out:,} with none are left out)" if before.left_out else "")
+                + (f", {before.left_out:,} with none left out" if before.left_out else "")
+                + (f", {before.repeated:,} with the text of one of {dev} left out" if before.repeated else "")
                 + f"; an epoch of {before.steps:,} steps takes about {spoken(before.seconds_an_epoch) or '0 s'}, "
                 f"{method} at most {spoken(before.seconds)}"
             )
@@ -133,6 +134,8 @@ def _run(
     click.echo()
     for sentence in found.table.sentences:
         click.echo(sentence)
+    if found.table.split == dev:
+        click.echo("The best epochs were chosen by these queries, so they look better on them than on others.")
     click.echo(f"\nwritten: {', '.join(str(Path(out) / f'{name}.safetensors') for name in found.stages)}")
 
 
@@ -144,7 +147,7 @@ def _line(stage: str, epoch: Any) -> str:
     parts += [f"dev Comp@3 {d.comp3:.4f}", f"Comp@5 {d.comp5:.4f} ± {d.comp5_se:.4f}", f"Recall@5 {d.recall5:.4f}"]
     if epoch.support is not None:
         parts += [f"{epoch.support:.1f} with a weight", f"empty {epoch.empty:.1%}", f"outside {epoch.outside:.1%}"]
-        parts += [f"content {epoch.satisfied:.1%}"]
+        parts += [f"without a loss {epoch.satisfied:.1%}"]
     return "  ".join([*parts, f"{epoch.seconds:.1f} s"])
 
 

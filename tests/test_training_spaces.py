@@ -134,17 +134,23 @@ def test_splits_that_share_queries_are_refused(data):
     both = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0": 1}})}
     with pytest.raises(DataError, match=r"'train' and 'dev' share 1 queries.*first: 'q0'"):
         engine.train("dense", space, queries, both, **QUICK)
-    texts = tuple(f"text {i}" for i in range(len(queries) - 1))
-    same = replace(queries, texts=(*texts, "  TEXT 0 "))
-    with pytest.raises(DataError, match=r"share 1 queries, by id or by text.*'q419'"):
-        engine.train("dense", space, same, qrels, **QUICK)
+
+
+def test_queries_with_the_text_of_one_of_dev_are_left_out_and_counted(data):
+    space, queries, qrels = data
+    texts = ["  TEXT 419 ", *(f"text {i}" for i in range(1, len(queries)))]
+    samples = gathered(space, replace(queries, texts=texts), qrels, "train", "dev", None, None)
+    assert (len(samples), samples.repeated, samples.left_out) == (319, 1, 0) and "q0" not in samples.train.ids
+    assert len(samples.dev) == 100
+    known = engine.preflight("dense", space, replace(queries, texts=texts), qrels, **QUICK)
+    assert (known.queries, known.repeated) == (319, 1)
 
 
 def test_data_that_do_not_fit_are_refused(data, demo):
     space, queries, qrels = data
     calls = [
         (("dense", space, queries, qrels), {"train": "nosuch"}, "no split 'nosuch'"),
-        (("dense", space, queries, qrels), {"dev": "train"}, "must be two splits"),
+        (("dense", space, queries, qrels), {"dev": "train"}, "splits must differ; got 'train', 'train'"),
         (("dense", space, queries, qrels["train"]), {}, "judgements by split"),
         (("dense", space, queries.take([0, 1]), qrels), {}, "none of the queries is judged by 'dev'"),
         (("dense", space, list(queries.ids), qrels), {}, "queries must be engine.Queries"),

@@ -15,7 +15,7 @@ from engine.learning.training import run
 from engine.learning.training.comparison import System, Table, compared
 from engine.learning.training.history import Epoch
 from engine.learning.training.recipes import Dense, Nnn, Recipe, made
-from engine.learning.training.samples import gathered
+from engine.learning.training.samples import apart, gathered, repeated
 from engine.learning.training.trained import Trained
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -60,15 +60,19 @@ def course(
 
     Three stages: inner products, or `start` in their place; the same again for as long, from there, which is the
     control; the method, from there too. For method "dense" there is the first alone. space: the encoder's own; test:
-    the split of the table; where there is none, dev; folder: for a checkpoint a stage, so that what was stopped goes
-    on; watch: gets a stage and every Epoch of it; the rest, and what is raised, as in `train`. Stopped in the middle of
-    a stage, it returns what there is.
+    the split of the table, dev where there is none; queries of train with the text of one of test are left out; folder:
+    for a checkpoint a stage, so that what was stopped goes on; watch: gets a stage and every Epoch of it; the rest, and
+    what is raised, as in `train`. Stopped in the middle of a stage, it returns what there is.
     """
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
     recipe = made(method, **params)
     if isinstance(queries, Queries) and space.encoder is not None:
         queries = embed(queries, encoder=space.encoder.name, dtype=space.encoder.dtype, progress=progress, stop=stop)
+    splits = apart(queries, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
+    again = {queries.ids[row] for row in repeated(queries, splits, train)}
+    kept = {query: grades for query, grades in qrels[train].grades.items() if query not in again}
+    qrels = {**qrels, train: Qrels(kept)}
     stages: dict[str, Trained] = {}
     origin = start
     for name, of, given in _plan(recipe, params, start is not None):

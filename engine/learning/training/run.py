@@ -60,8 +60,9 @@ def train(
     that are not given are first chosen on dev, by Comp@5 over the paper's grid, and again afterwards; a 0 that is given
     stays. checkpoint: a file that holds the run after every epoch: a run that was killed goes on from there, one that
     is over is read. watch: gets every Epoch; progress counts steps; stop: asked between steps, and what was best by
-    then is returned. Raises ParamError, and DataError where data do not fit, splits share queries, or the checkpoint is
-    another run's; Cancelled where it is stopped before the first step.
+    then is returned. A query of train that has the text of one of dev is left out. Raises ParamError, and DataError
+    where data do not fit, splits share queries, or the checkpoint is another run's; Cancelled where it is stopped
+    before the first step.
     """
     seed = SEED.check(seed)
     recipe = made(method, **params)
@@ -146,11 +147,13 @@ def prepared(recipe: Recipe, space: Space, samples: Samples, seed: int) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What training would take: queries to learn from, and those left out for want of a relevant document; relevant
-    documents a query; steps an epoch, and their seconds; seconds of a look at dev; seconds of all epochs."""
+    """What training would take: queries to learn from, those left out for want of a relevant document, and those whose
+    text dev has too; relevant documents a query; steps an epoch, and their seconds; seconds of a look at dev, and of
+    all epochs."""
 
     queries: int
     left_out: int
+    repeated: int
     mean_relevant: float
     steps: int
     seconds_an_epoch: float
@@ -193,7 +196,8 @@ def preflight(
     # The first step is slower than those that follow.
     pace = sum(took[1:] or took) / len(took[1:] or took)
     whole = recipe.epochs * (steps * pace + looked)
-    return Preflight(len(samples), samples.left_out, samples.mean_relevant, steps, steps * pace, looked, whole)
+    counts = (len(samples), samples.left_out, samples.repeated)
+    return Preflight(*counts, samples.mean_relevant, steps, steps * pace, looked, whole)
 
 
 def _check(space: Space) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -23,8 +24,8 @@ class Samples:
     """Queries to learn from and queries to choose by.
 
     train, dev: as the encoder embedded them; relevant: per query of train the rows of its relevant documents, rising;
-    qrels: judgements of dev; left_out: how many queries of train have no relevant document in the corpus; device: where
-    batches go.
+    qrels: judgements of dev; left_out: how many queries of train have no relevant document in the corpus; repeated: how
+    many were left out as dev has the same text; device: where batches go.
     """
 
     train: Embeddings
@@ -32,6 +33,7 @@ class Samples:
     relevant: tuple[tuple[int, ...], ...]
     qrels: Qrels
     left_out: int
+    repeated: int
     device: torch.device
 
     def __len__(self) -> int:
@@ -81,14 +83,14 @@ def gathered(
     stop: Stop | None,
 ) -> Samples:
     """The samples of two splits. Raises DataError: an unknown split, queries in both, none with a relevant document."""
-    splits = _splits(queries, qrels, train, dev)
-    _refuse_shared(queries, splits, train, dev)
+    splits = apart(queries, qrels, train, dev)
+    again = repeated(queries, splits, train)
     wanted = sorted({row for rows in splits.values() for row in rows})
     place = {row: i for i, row in enumerate(wanted)}
     vectors = _embedded(space, queries, wanted, progress, stop)
     position = space.corpus.position
     rows, relevant = [], []
-    for row in splits[train]:
+    for row in (row for row in splits[train] if row not in again):
         found = sorted(position[doc] for doc in qrels[train].relevant(queries.ids[row]) if doc in position)
         if found:
             rows.append(place[row])
@@ -103,45 +105,49 @@ def gathered(
         vectors.take([place[row] for row in known]),
         tuple(relevant),
         qrels[dev],
-        len(splits[train]) - len(rows),
+        len(splits[train]) - len(again) - len(rows),
+        len(again),
         space.device,
     )
 
 
-def _splits(queries: Queries | Embeddings, qrels: Mapping[str, Qrels], train: str, dev: str) -> dict[str, list[int]]:
-    """Split → the positions of the queries that it judges."""
+def apart(queries: Queries | Embeddings, qrels: Mapping[str, Qrels], *names: str) -> dict[str, list[int]]:
+    """Split → the positions of the queries that it judges. Raises DataError where one is not there, or two share some:
+    what was learnt by heart would look like what was understood."""
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(own, Qrels) for own in qrels.values()):
         raise DataError("qrels must be judgements by split, as dataset.qrels is: {'train': engine.Qrels, …}")
     found = {}
-    for split in (train, dev):
+    for split in names:
         if split not in qrels:
             raise DataError(f"no split {split!r}; there are {', '.join(map(repr, qrels)) or 'no judgements'}")
         found[split] = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
         if not found[split]:
             raise DataError(f"none of the queries is judged by {split!r}")
-    if train == dev:
-        raise DataError(f"train and dev must be two splits; both are {train!r}")
+    if len(set(names)) < len(names):
+        raise DataError(f"splits must differ; got {', '.join(map(repr, names))}")
+    for one, other in combinations(names, 2):
+        if both := [queries.ids[row] for row in sorted(set(found[one]) & set(found[other]))]:
+            few = ", ".join(map(repr, both[:5]))
+            raise DataError(
+                f"{one!r} and {other!r} share {len(both):,} queries (first: {few}), and what is learnt by heart would "
+                "count as understood: take them out of one of the two"
+            )
     return found
 
 
-def _refuse_shared(queries: Queries | Embeddings, splits: Mapping[str, Sequence[int]], train: str, dev: str) -> None:
-    """Raise a DataError where the splits share queries: what was learnt by heart would look like what was understood.
+def repeated(queries: Queries | Embeddings, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
+    """Positions in the split `train` of queries whose text, but for case and spaces, another split has too."""
+    if queries.texts is None:
+        return set()
+    plain = {name: {row: _plain(queries.texts[row]) for row in rows} for name, rows in splits.items()}
+    others = {text for name, own in plain.items() if name != train for text in own.values()}
+    return {row for row, text in plain[train].items() if text in others}
 
-    A query is the same if its id is, or its text.
-    """
-    mine, theirs = splits[train], splits[dev]
-    both = [queries.ids[row] for row in sorted(set(mine) & set(theirs))]
-    if not both and queries.texts is not None:
-        known = {" ".join(queries.texts[row].split()).casefold() for row in mine}
-        both = [queries.ids[row] for row in theirs if " ".join(queries.texts[row].split()).casefold() in known]
-    if both:
-        few = ", ".join(map(repr, both[:5]))
-        raise DataError(
-            f"{train!r} and {dev!r} share {len(both):,} queries, by id or by text (first: {few}), and what is "
-            "learnt by heart would count as understood: take them out of one of the two"
-        )
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _embedded(

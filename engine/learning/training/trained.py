@@ -85,7 +85,7 @@ def load_trained(path: str | Path, space: Space) -> Trained:
     refuse(path, found.facts, here, tuple(here))
     params = dict(found.facts["params"])
     recipe = made(params.pop("name"), **params)
-    decoder = from_json(found.extra["decoder"]) if over(found) else recipe.decoder()
+    decoder = from_json(found.extra["decoder"]) if over(found) else recipe.watched()
     return trained(recipe, space, decoder, found.run, found.facts)
 
 
