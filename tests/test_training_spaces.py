@@ -13,7 +13,7 @@ from engine.errors import DataError, ParamError
 from engine.learning.training.recipes import RECIPES, declared, made
 from engine.learning.training.run import prepared
 from engine.learning.training.samples import gathered
-from engine.values import Embeddings, EncoderRef, Qrels, Queries
+from engine.values import Corpus, Embeddings, EncoderRef, Qrels, Queries
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +231,40 @@ def test_progress_counts_steps_and_never_falls(data):
     engine.train("nnn", *data, progress=lambda *args: told.append(args), **{**NNN, "epochs": 2})
     steps = [(done, total) for done, total, label in told if label == "training"]
     assert steps[0] == (0, 20) and steps[-1] == (20, 20) and steps == sorted(steps) and len(steps) == 21
+
+
+def odd(kind):
+    space, queries, qrels = planted(n=24, d=8, train=48, dev=12)
+    rows = space.vectors.clone()
+    if kind == "double":
+        rows = rows.double()
+    elif kind == "uneven":
+        rows[0], rows[1], rows[2] = 0, 3 * rows[1], -rows[3]
+    elif kind == "twins":
+        rows[5] = rows[7] = rows[4]
+    else:
+        rows = rows[: int(kind)]
+    corpus = Corpus(space.corpus.ids[: len(rows)], space.corpus.texts[: len(rows)])
+    return engine.Space(corpus, Embeddings(rows, corpus.ids, ENCODER)), queries, qrels
+
+
+@pytest.mark.parametrize("kind", ["double", "uneven", "twins", "1", "2", "4"])
+@pytest.mark.parametrize(
+    "method, params",
+    [("nnn", {}), ("nnn", {"l2": 0.0}), ("nnn", {"loss": "eq6", "gradient": "unrolled"}), ("dense", {}), ("colt", {})],
+    ids=["exact", "no ridge", "unrolled", "dense", "colt"],
+)
+def test_odd_corpora_train(method, params, kind):
+    space, queries, qrels = odd(kind)
+    if kind.isdigit():
+        some = {0: "d0", 1: f"d{int(kind) - 1}"}
+        qrels = {s: Qrels({q: {some[i % 2]: 1} for i, q in enumerate(own.grades)}) for s, own in qrels.items()}
+    given = {"l1": 0.05, "l2": 0.05, "regrid": False, "hidden": 16} if method == "nnn" else {}
+    found = engine.train(method, space, queries, qrels, epochs=1, **{**given, **params})
+    rows = found.space.vectors
+    assert rows.dtype == space.vectors.dtype and rows.isfinite().all() and 0 <= found.history[1].loss < 10
+    assert rows.norm(dim=1).allclose(torch.ones(len(rows), dtype=rows.dtype), atol=1e-5)
+    assert "epochs done" in found.stopped
 
 
 def test_prepared_starts_from_the_identity_or_nearly(data):

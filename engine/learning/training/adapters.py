@@ -112,7 +112,7 @@ class Adapters(nn.Module):
         count = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
         stages = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(count))
         table = torch.empty_like(state["table"]) if "table" in state else None
-        made = Adapters(query, stages, table)
+        made = Adapters(query, stages, table).to(next(iter(state.values())).dtype)
         made.load_state_dict(state)
         return made.eval().requires_grad_(False)
 

@@ -163,6 +163,11 @@ class Nnn(Recipe):
     clip: float = declare(CLIP)
     hidden: int = declare(HIDDEN)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.l1 == self.l2 == 0:
+            raise ParamError("l1 (λ₁) and l2 (λ₂) are both 0: the minimiser need not be unique; one must be above 0")
+
     def decoder(self) -> Decoder:
         return Decoder(make("nnn", l1=self.l1, l2=self.l2))
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from engine.decoder import Decoder
-from engine.errors import Cancelled, DataError, ParamError
+from engine.errors import Cancelled, DataError
 from engine.evaluation.points import from_json
 from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
@@ -98,7 +98,7 @@ def train(
     if stop is not None and stop.is_set():
         return result
     try:
-        result = replace(result, decoder=_regridded(result, params, samples, progress, stop))
+        result = replace(result, decoder=_regridded(result, samples, progress, stop))
     except Cancelled:
         return result
     if path is not None:
@@ -261,8 +261,6 @@ def _resolved(
         recipe = replace(recipe, query_rate=SLOWER)
     if not isinstance(recipe, Nnn):
         return recipe
-    if recipe.l1 == recipe.l2 == 0:
-        raise ParamError("l1 (λ₁) and l2 (λ₂) are both 0: the minimiser need not be unique; one must be above 0")
     if {"l1", "l2"} & set(late):
         fixed = {name: getattr(recipe, name) for name in ("l1", "l2") if name not in late}
         best = best_on_dev(grid("nnn", fill="strict", **fixed), space, samples, progress, stop)
@@ -270,9 +268,7 @@ def _resolved(
     return recipe
 
 
-def _regridded(
-    result: Trained, given: Mapping[str, Any], samples: Samples, progress: Progress | None, stop: Stop | None
-) -> Decoder:
+def _regridded(result: Trained, samples: Samples, progress: Progress | None, stop: Stop | None) -> Decoder:
     """The decoder with the λ₁ and λ₂ that are best on dev for the trained embeddings."""
     recipe = result.recipe
     if not isinstance(recipe, Nnn) or not recipe.regrid:
