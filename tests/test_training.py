@@ -57,15 +57,16 @@ def test_global_randomness_is_neither_used_nor_touched(data, trained):
 def test_history_says_what_the_decoder_does(data):
     """With steps of size 0 an epoch sees the embeddings as they are: exact weights say what it must have counted."""
     space, queries, qrels = data
-    still = {**NNN, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
+    still = {**NNN, "l1": 0.65, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
     found = engine.train("nnn", space, queries, qrels, **still)
     asked = queries.take(range(320))
-    ranking = engine.decode(engine.Decoder(engine.make("nnn", l1=0.1, l2=0.1)), found.space, asked, 80)
+    ranking = engine.decode(engine.Decoder(engine.make("nnn", l1=0.65, l2=0.1)), found.space, asked, 80)
     sizes = ranking.returned.numpy()
     relevant = [{space.corpus.position[doc] for doc in qrels["train"].relevant(query)} for query in asked.ids]
     missed = sum(len(own - set(row.tolist())) for own, row in zip(relevant, ranking.index, strict=True))
     epoch = found.history[1]
     assert epoch.support == pytest.approx(sizes.mean()) and epoch.empty == pytest.approx((sizes == 0).mean())
+    assert (sizes == 0).sum() > 5 and (sizes == 1).sum() > 5 and (sizes > 1).sum() > 5
     assert epoch.outside == pytest.approx(missed / (3 * 320)) and 0 < epoch.outside < 1
     assert epoch.satisfied == 0 and epoch.loss > 0 and epoch.dev == found.history[0].dev
     assert found.run.best == -1, "no gain, so the start is the best"

@@ -1,6 +1,7 @@
 """A course: the method, its control, the table of both and what may be said of it; and the same from a shell."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,6 +115,11 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     shared = {**data[2], "test": data[2]["train"]}
     with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
         course("nnn", *data[:2], shared, **PARAMS)
+    texts = [f"text {q}" for q in data[1].ids]
+    texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
+    less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})
+    without = Qrels({q: g for q, g in data[2]["train"].grades.items() if q != "q0"})
+    assert less.last.facts["train"] == without.digest
     with pytest.raises(ParamError, match="space must be the encoder's own"):
         course("nnn", start.space, *data[1:], **PARAMS)
 

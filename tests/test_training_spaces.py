@@ -115,6 +115,9 @@ def test_what_was_trained_is_trained_on(data, dense, tmp_path):
     found = engine.train("nnn", dense.space, queries, qrels, checkpoint=path, **NNN)
     assert found.facts["parent"] == dense.digest and found.facts["embeddings"] == space.embeddings.digest
     assert len(found.space.adapt.adapters.corpus) == 2
+    mine, theirs = found.space.adapt.adapters, dense.space.adapt.adapters
+    assert not mine.query.outer.weight.equal(theirs.query.outer.weight)
+    assert mine.corpus[0].outer.weight.equal(theirs.corpus[0].outer.weight)
     assert dense.space.adapt.digest == before[0] and dense.space.embeddings.vectors.equal(before[1])
     at_start = engine.decode(found.recipe.decoder(), dense.space, queries.take(range(320, 420)), 5)
     comp = engine.measure(at_start, dense.space, queries.ids[320:], qrels["dev"], 5, ("comp",)).mean["comp"]

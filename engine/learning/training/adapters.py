@@ -197,11 +197,8 @@ class OverVectors(nn.Module):
     def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
         super().__init__()
         self.adapters, self.queries, self.rows = adapters, queries, rows
-        *before, last = adapters.corpus
         # Not as a module of its own: it is one of the adapters already.
-        object.__setattr__(self, "_last", last)
-        for stage in before:
-            stage.requires_grad_(False)
+        object.__setattr__(self, "_last", adapters.corpus[-1])
 
     def encode_query(self, at: Tensor) -> Tensor:
         return self.adapters.encode_query(self.queries[at])
