@@ -161,12 +161,14 @@ def test_another_version_does_not_go_on_but_reads(data, file, monkeypatch):
 
 
 def test_a_damaged_file_is_refused(data, file, tmp_path):
-    raw = bytearray(file.read_bytes())
-    raw[-8] ^= 1
     bad = tmp_path / "flipped.safetensors"
-    bad.write_bytes(raw)
-    with pytest.raises(DataError, match="damaged"):
-        engine.load_trained(bad, data[0])
+    weights, told = bytearray(file.read_bytes()), bytearray(file.read_bytes())
+    weights[-8] ^= 1
+    told[told.index(b'l1\\": 0.1') + 8] ^= 1
+    for raw in (weights, told):
+        bad.write_bytes(raw)
+        with pytest.raises(DataError, match="damaged"):
+            engine.load_trained(bad, data[0])
     for content in (b"", b"not a checkpoint", bytes(raw[:500])):
         bad.write_bytes(content)
         with pytest.raises(DataError, match="not a checkpoint of Frontier"):

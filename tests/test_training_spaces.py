@@ -73,7 +73,7 @@ def test_queries_of_another_encoder_are_refused(data, trained, dense):
     some, decoder = queries.take(range(3)), engine.Decoder(engine.make("top_k"))
     others = [replace(some, encoder=None), replace(some, encoder=EncoderRef("other", "2" * 64, "float32"))]
     for wrong in (*others, dense.queries(some)):
-        with pytest.raises(DataError, match="queries must be those of the encoder below"):
+        with pytest.raises(DataError, match="queries must be vectors of the encoder that the adapters take"):
             engine.decode(decoder, trained.space, wrong, 3)
     with pytest.raises(DataError, match="queries"):
         engine.train("nnn", data[0], dense.queries(queries), data[2], **NNN)

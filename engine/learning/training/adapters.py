@@ -150,7 +150,7 @@ class Adapted(ByDigest):
 
         Raises DataError for queries of another encoder or dimension.
         """
-        if queries.encoder == self.encoder:
+        if queries.encoder is not None and queries.encoder.digest == self.digest:
             return queries
         of_base(queries, self.base)
         query = self.adapters.query
@@ -169,7 +169,7 @@ def of_base(queries: Embeddings, base: EncoderRef | None) -> None:
     """Raise a DataError that names both encoders where `base` did not embed the queries."""
     if (queries.encoder and queries.encoder.digest) != (base and base.digest):
         raise DataError(
-            f"queries must be those of the encoder below the adapters, {_named(base)}; got those of "
+            f"queries must be vectors of the encoder that the adapters take, {_named(base)}; got those of "
             f"{_named(queries.encoder)}"
         )
 

@@ -6,7 +6,6 @@ is over, the best weights alone.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +20,11 @@ from engine.data.cache import write
 from engine.errors import DataError
 from engine.learning.training.history import Epoch
 from engine.learning.training.loop import Run
+from engine.values import digest_of
 
 FORMAT = "1"
 BEST, LAST, OPTIMIZER = "best.", "last.", "optimizer."
+SEAL = "seal"
 SAID = {
     "method": "method",
     "params": "parameters",
@@ -67,9 +68,9 @@ def save_run(path: Path, facts: Facts, run: Run, extra: Facts | None = None) -> 
         "best": run.best,
         "stopped": run.stopped,
         "extra": None if extra is None else dict(extra),
-        "content": _content(plain),
     }
     text = {name: json.dumps(value, ensure_ascii=False) for name, value in said.items()}
+    text[SEAL] = _seal(plain, text)
     # Weights may share memory (the last ones are often the best), which a file cannot.
     write(path, save({name: tensor.clone() for name, tensor in plain.items()}, text))
 
@@ -80,11 +81,12 @@ def read(path: Path) -> Checkpoint:
         with safe_open(path, "pt") as file:
             text = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        seal = text.pop(SEAL)
         said = {name: json.loads(value) for name, value in text.items()}
         if said["format"] != FORMAT:
             raise DataError(f"{path} is a checkpoint of format {said['format']}; this is format {FORMAT}: train anew")
-        if said["content"] != _content(tensors):
-            raise DataError(f"{path} is damaged: its weights are not those that were written; train anew")
+        if seal != _seal(tensors, text):
+            raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
         history = tuple(Epoch.from_json(epoch) for epoch in said["history"])
         parts = [_under(tensors, prefix) for prefix in (BEST, LAST, OPTIMIZER)]
         return Checkpoint(said["facts"], Run(history, said["best"], *parts, said["stopped"]), said["extra"] or {})
@@ -125,10 +127,10 @@ def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _content(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of the weights: a flipped bit must not decode as another model."""
-    h = hashlib.sha256()
+def _seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
+    """SHA-256 of everything: a flipped bit must not decode as another model."""
+    parts: list[str | bytes] = [part for name in sorted(text) for part in (name, text[name])]
     for name in sorted(tensors):
-        h.update(f"{name} {tuple(tensors[name].shape)} {tensors[name].dtype}\n".encode())
-        h.update(tensors[name].numpy().tobytes())
-    return h.hexdigest()
+        rows = tensors[name].numpy()
+        parts += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
+    return digest_of(parts)
