@@ -321,7 +321,7 @@ def _warm(chosen: Source, job: Job) -> None:
     import engine
     from engine.stages import methods
 
-    ref = load.result.space.embeddings.encoder
+    ref = load.result.space.encoder
     if ref is not None:
         engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
     for spec in methods("selector").values():

@@ -173,7 +173,7 @@ def decode(
             queries = dataset.queries.only(query_ids)
         how = {"encoder": encoder, "dtype": dtype, "device": device, "progress": meter}
         space = embedded(dataset, **how)
-        asked = queries if space.embeddings.encoder is None else engine.embed(queries, **how)
+        asked = queries if space.encoder is None else engine.embed(queries, **how)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, asked, k=size)
         seconds = time.perf_counter() - started
@@ -388,4 +388,4 @@ if __name__ == "__main__":
     whole()
 else:
     # Their commands add themselves to the group.
-    from engine import cli_evaluation, cli_orag, cli_passages, cli_search  # noqa: F401
+    from engine import cli_evaluation, cli_orag, cli_passages, cli_search, cli_training  # noqa: F401

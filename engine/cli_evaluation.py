@@ -37,7 +37,7 @@ def asked_of(space: Any, queries: Any, **how: Any) -> Any:
     """The queries as vectors."""
     import engine
 
-    if space.embeddings.encoder is None:
+    if space.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
     return engine.embed(queries, **how)
 

@@ -14,6 +14,7 @@ from engine.data.encoders import embed
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Whole, declare, params_of
+from engine.progress import Progress, Stop
 from engine.solvers.contest import ranked
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, Selector, make, spec_of
@@ -208,13 +209,9 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
         named = queries if isinstance(queries, Queries) else Queries.of(queries)
         if not len(named):
             raise DataError("queries must hold at least one query; got none")
-        encoder = space.embeddings.encoder
-        if encoder is None:
-            raise DataError(
-                "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
-                "as engine.Embeddings, or embed the corpus with engine.embed"
-            )
-        queries = embed(named, encoder=encoder.name, dtype=encoder.dtype)
+        queries = embed_queries(space, named)
+    else:
+        queries = space.fitted(queries)
     if queries.encoder and space.embeddings.encoder and queries.encoder.digest != space.embeddings.encoder.digest:
         raise DataError(
             f"queries were embedded by {_named(queries.encoder)}, the corpus by {_named(space.embeddings.encoder)}; "
@@ -226,6 +223,23 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
             f"queries must have the corpus's dimension; got {vectors.shape[1]}, the corpus has {space.vectors.shape[1]}"
         )
     return QueryBatch(queries.ids, vectors.to(space.device, space.vectors.dtype), queries.texts)
+
+
+def embed_queries(
+    space: Space, queries: Queries | Sequence[str], *, progress: Progress | None = None, stop: Stop | None = None
+) -> Embeddings:
+    """Queries as this space searches for them: by its encoder, and through what was trained on top of it.
+
+    progress, stop: as of `embed`. Raises DataError where the corpus came with its own vectors, and what `embed` raises.
+    """
+    encoder = space.encoder
+    if encoder is None:
+        raise DataError(
+            "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
+            "as engine.Embeddings, or embed the corpus with engine.embed"
+        )
+    tell = None if progress is None else (lambda done, total, label: progress(done, total, f"{label} queries"))
+    return space.fitted(embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=tell, stop=stop))
 
 
 def _decode_block(decoders: Sequence[Decoder], space: Space, block: QueryBatch, depth: int, k: int) -> list[Ranking]:

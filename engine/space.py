@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from scipy.sparse import issparse
@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.errors import DataError
 from engine.matrix import Matrix
 from engine.parts import Parts
-from engine.values import Corpus, Embeddings
+from engine.values import Corpus, Embeddings, EncoderRef
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,22 @@ class QueryBatch:
         return QueryBatch(self.ids[start:stop], self.vectors[start:stop], texts)
 
 
+class Adapts(Protocol):
+    """What makes queries of an encoder fit a corpus whose vectors were trained further.
+
+    base: the encoder, None for vectors that were brought along. Called with queries that it embedded, which come back
+    adapted; with adapted ones, which come back as they are; with others it raises DataError.
+    """
+
+    base: EncoderRef | None
+
+    def __call__(self, queries: Embeddings) -> Embeddings: ...
+
+    def passages(self, passages: Embeddings) -> Embeddings:
+        """Parts of documents that the encoder embedded, as the trained corpus has them; DataError where it cannot."""
+        ...
+
+
 MOST_DERIVED, MOST_BYTES = 8, 4 << 30
 """A space keeps so many things that scorers derived from it, in so many bytes; what was not used for longest goes."""
 
@@ -44,7 +60,8 @@ class Space:
 
     corpus, embeddings: with the same ids in the same order; device: a torch device or None for the GPU where there
     is one; parts: several vectors a document, ids "id#0", "id#1" …, for scorers that take them, where they are not to
-    be made of the texts. Raises DataError where ids differ, the corpus is empty or a vector is not finite.
+    be made of the texts; adapt: what queries pass through first, for trained embeddings. Raises DataError where ids
+    differ, the corpus is empty or a vector is not finite.
     """
 
     def __init__(
@@ -53,6 +70,7 @@ class Space:
         embeddings: Embeddings,
         device: str | torch.device | None = None,
         parts: Embeddings | None = None,
+        adapt: Adapts | None = None,
     ) -> None:
         if corpus.ids != embeddings.ids:
             raise DataError(
@@ -61,6 +79,7 @@ class Space:
             )
         self.corpus = corpus
         self.embeddings = embeddings
+        self.adapt = adapt
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), kept=True)
         self.parts = None if parts is None else self._parts(parts)
@@ -70,7 +89,7 @@ class Space:
 
     def __reduce__(self) -> tuple:
         # What is derived is derived again, on whatever machine it goes to.
-        return Space, (self.corpus, self.embeddings, str(self.device), self.given_parts)
+        return Space, (self.corpus, self.embeddings, str(self.device), self.given_parts, self.adapt)
 
     def _parts(self, given: Embeddings) -> Parts:
         if given.dimension != self.vectors.shape[1]:
@@ -85,6 +104,24 @@ class Space:
     def vectors(self) -> Tensor:
         """(n, d) the documents' vectors."""
         return self.matrix.vectors
+
+    @property
+    def encoder(self) -> EncoderRef | None:
+        """What embeds text before it is fitted; None where vectors were brought along."""
+        return self.embeddings.encoder if self.adapt is None else self.adapt.base
+
+    def fitted(self, queries: Embeddings) -> Embeddings:
+        """The queries as this space searches for them: adapted, where its vectors were trained."""
+        return queries if self.adapt is None else self.adapt(queries)
+
+    def with_documents(self, corpus: Corpus, embeddings: Embeddings) -> Space:
+        """Other documents, which the encoder embedded, searched as these. Raises DataError where that cannot be."""
+        fitted = embeddings if self.adapt is None else self.adapt.passages(embeddings)
+        return Space(corpus, fitted, self.device, adapt=self.adapt)
+
+    def with_embeddings(self, embeddings: Embeddings) -> Space:
+        """The corpus with other vectors, searched by the same queries. Raises DataError as the class."""
+        return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What a scorer makes of the corpus once, an index say; key: names it, with the parameters it depends on.

@@ -8,7 +8,7 @@ from test_feedback import corpus, explore, folder, home, press, thumb  # noqa: F
 
 from dashboard.drift import told
 from dashboard.feedback import live
-from engine import orag
+from engine import orag, space
 from engine.views.drift import feedback
 
 
@@ -99,7 +99,7 @@ def test_making_the_adapted_corpus_holds_nobody_up(monkeypatch):
     live.add(loaded, thumb(row=1))
     live.add(other, thumb(row=2))
     found = []
-    with held(monkeypatch, live.engine, "Space") as arrived:
+    with held(monkeypatch, space, "Space") as arrived:
         workers = [threading.Thread(target=lambda: found.append(live.adapted(loaded))) for _ in range(2)]
         for worker in workers:
             worker.start()

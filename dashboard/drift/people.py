@@ -188,9 +188,8 @@ def _work(
 
 def ready(loaded: Loaded, split: str, job: Job) -> tuple[Embeddings, Qrels]:
     """The queries that are followed, embedded where they were not, and what is right for them."""
-    ref = loaded.space.embeddings.encoder
-    how = {"progress": job.report, "stop": job.stop}
-    return probes(loaded, split, lambda queries: engine.embed(queries, encoder=ref.name, dtype=ref.dtype, **how))
+    embedded = partial(engine.embed_queries, loaded.space, progress=job.report, stop=job.stop)
+    return probes(loaded, split, embedded)
 
 
 @st.fragment(run_every=POLL)

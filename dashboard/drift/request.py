@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +140,9 @@ def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
     """The corpus with documents of so few words, embedded anew."""
     if words is None:
         return loaded
-    ref, corpus = loaded.space.embeddings.encoder, shortened(loaded.dataset.corpus, words)
+    ref, corpus = loaded.space.encoder, shortened(loaded.dataset.corpus, words)
     made = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
-    space = engine.Space(corpus, made, loaded.space.device)
+    space = loaded.space.with_documents(corpus, made)
     return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)
 
 
@@ -158,12 +159,7 @@ def _task(request: Request, loaded: Loaded, job: Job) -> tuple[Embeddings, Qrels
 
 
 def _embedder(loaded: Loaded, job: Job) -> Callable[[Any], Embeddings]:
-    def embedded(queries: Any) -> Embeddings:
-        ref = loaded.space.embeddings.encoder
-        tell = lambda done, total, label: job.report(done, total, f"{label} queries")  # noqa: E731
-        return engine.embed(queries, encoder=ref.name, dtype=ref.dtype, progress=tell, stop=job.stop)
-
-    return embedded
+    return partial(engine.embed_queries, loaded.space, progress=job.report, stop=job.stop)
 
 
 def probes(

@@ -207,7 +207,7 @@ def _embedded(loaded: Loaded, text: str) -> Tensor:
     key = (ref, text)
     if key not in memory:
         with st.spinner("Embedding the query (the first one loads the encoder)"):
-            memory[key] = engine.embed([text], encoder=ref.name, dtype=ref.dtype).vectors[0]
+            memory[key] = engine.embed_queries(loaded.space, [text]).vectors[0]
         while len(memory) > 200:
             memory.pop(next(iter(memory)))
     return memory[key]

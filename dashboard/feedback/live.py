@@ -132,7 +132,7 @@ def adapted(loaded: Loaded) -> Loaded:
         return first
     if (found := _kept_adapted(key, first)) is not None:
         return found
-    space = engine.Space(first.space.corpus, now.embeddings(), first.space.device)
+    space = first.space.with_embeddings(now.embeddings())
     with _LOCK:
         if _kept_adapted(key, first) is None:  # nobody else was quicker
             _ADAPTED[key] = replace(first, space=space, embedded=first)
@@ -313,9 +313,9 @@ def _fresh(loaded: Loaded, preset: str | orag.Preset) -> orag.Session:
 def _asked(loaded: Loaded) -> Embeddings | None:
     """Labelled queries to set the temperature by; None where there are none."""
     first = origin(loaded)
-    queries, ref = first.dataset.queries, first.space.embeddings.encoder
-    if not len(queries) or ref is None:
+    queries = first.dataset.queries
+    if not len(queries) or first.space.encoder is None:
         return None
     if first.queries is not None:
         return first.vectors_of(queries)
-    return engine.embed(queries.sample(SAMPLED), encoder=ref.name, dtype=ref.dtype)
+    return engine.embed_queries(first.space, queries.sample(SAMPLED))

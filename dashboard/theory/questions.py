@@ -49,12 +49,11 @@ class Choice:
 
     def vectors(self, queries: Queries, job: Job) -> Embeddings | None:
         """The queries' vectors by the corpus's encoder; None where it came with its own vectors."""
-        ref = self.loaded.space.embeddings.encoder
-        if ref is None:
+        space = self.loaded.space
+        if space.encoder is None:
             return None
         found = vectors_of(self.loaded, queries) if self.way == LABELLED else None
-        how = {"encoder": ref.name, "dtype": ref.dtype, "progress": job.report, "stop": job.stop}
-        return found or engine.embed(queries, **how)
+        return found or engine.embed_queries(space, queries, progress=job.report, stop=job.stop)
 
 
 def choose(loaded: Loaded) -> Choice:

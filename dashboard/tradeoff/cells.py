@@ -126,11 +126,12 @@ def vectors_of(loaded: Loaded, queries: Queries) -> Embeddings | None:
     """The queries' vectors, where they are in memory or on the disk; None where they have to be embedded."""
     if (there := loaded.vectors_of(queries)) is not None:
         return there
-    ref = loaded.space.embeddings.encoder
-    key = ref, queries.digest
+    space = loaded.space
+    key = space.embeddings.encoder, queries.digest
     with _MEMORY.lock:
         found = _MEMORY.vectors.get(key)
-    if found is None and (found := embedded(queries, ref.name, dtype=ref.dtype)) is not None:
+    if found is None and (there := embedded(queries, space.encoder.name, dtype=space.encoder.dtype)) is not None:
+        found = space.fitted(there)
         _remember(key, found)
     return found
 
@@ -211,13 +212,9 @@ def stop(sweep: Sweep, job: Job) -> None:
 
 def _work(job: Job, sweep: Sweep) -> tuple[Point, ...]:
     if sweep.vectors is None:
-        ref = sweep.loaded.space.embeddings.encoder
-
-        def tell(done: int, total: int, label: str) -> None:
-            job.report(done, total, f"{label}: labelled queries")
-
-        found = engine.embed(sweep.queries, ref.name, dtype=ref.dtype, progress=tell, stop=job.stop)
-        _remember((ref, sweep.queries.digest), found)
+        space = sweep.loaded.space
+        found = engine.embed_queries(space, sweep.queries, progress=job.report, stop=job.stop)
+        _remember((space.embeddings.encoder, sweep.queries.digest), found)
         sweep = replace(sweep, vectors=found)
 
     def report(done: int, total: int, label: str) -> None:

@@ -166,6 +166,4 @@ def _vectors(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:
     """The queries' vectors: those there are, or made now."""
     if (there := loaded.vectors_of(queries)) is not None:
         return there
-    encoder = loaded.space.embeddings.encoder
-    report = {"progress": lambda done, total, label: job.report(done, total, f"{label} queries"), "stop": job.stop}
-    return engine.embed(queries, encoder=encoder.name, dtype=encoder.dtype, **report)
+    return engine.embed_queries(loaded.space, queries, progress=job.report, stop=job.stop)

@@ -239,7 +239,7 @@ def measure(
         raise DataError(f"queries must be those of the ranking: {len(ids)} queries, {len(ranking)} rankings")
     if ranking.index.shape[1] < k:
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
-    points = queries.vectors if isinstance(queries, Embeddings) else None
+    points = space.fitted(queries).vectors if isinstance(queries, Embeddings) else None
     _refuse_needy(wanted, {"qrels": qrels, "aspects": aspects, "vectors": points})
     if "cos_sum" in wanted and points.shape[1] != space.vectors.shape[1]:
         raise DataError(f"the queries have {points.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}")

@@ -1,3 +1,3 @@
-"""What feedback and judgements teach: online updates of the documents' vectors."""
+"""Embeddings that learn: from judgements before, and from feedback in use."""
 
 from engine.learning import orag as orag

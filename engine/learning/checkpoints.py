@@ -128,7 +128,7 @@ def adapted(start: Space, vectors: np.ndarray) -> Space:
     rows = torch.from_numpy(np.array(vectors))
     if torch.equal(rows, own.vectors.cpu()):
         return start
-    return Space(start.corpus, Embeddings(rows, own.ids, own.encoder, own.texts), start.device)
+    return start.with_embeddings(Embeddings(rows, own.ids, own.encoder, own.texts))
 
 
 def _told(value: float) -> float | None:

@@ -82,7 +82,7 @@ class MaxSim(Scorer):
         return self.index(space)
 
     def _embedded(self, space: Space) -> Parts:
-        encoder = space.embeddings.encoder
+        encoder = space.encoder
         if encoder is None:
             raise DataError(
                 "max_sim embeds passages with the corpus's own encoder, and this corpus came with its own vectors; "
@@ -91,9 +91,11 @@ class MaxSim(Scorer):
         passages = cut(space.corpus, self.length, self.overlap)
         progress, stop = watcher()
         found = embed(passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
-        if found.encoder.digest != encoder.digest or found.dimension != space.embeddings.dimension:
+        if found.encoder.digest != encoder.digest:
             raise DataError(
                 f"max_sim needs the encoder that embedded the corpus, {encoder.name} (weights {encoder.digest[:8]}); "
                 f"what is called so now has other weights ({found.encoder.digest[:8]}): embed the corpus again"
             )
+        if space.adapt is not None:
+            found = space.adapt.passages(found)
         return Parts(found.vectors.to(space.device, space.vectors.dtype), passages.documents.to(space.device))

@@ -1,0 +1,184 @@
+"""Training from the command line: one command a method, its flags made from what the method declares."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.cli import DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
+from engine.cli_evaluation import asked_of
+from engine.errors import Cancelled
+from engine.progress import spoken
+
+PREFIX = "param__"
+
+
+@main.group()
+def train() -> None:
+    """Train embeddings for a decoder, and compare them with what they must be compared with."""
+
+
+class FromRecipe(click.Command):
+    """A command whose flags are made, when it is first needed, from what a method declares."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        from engine.learning.training.recipes import declared
+
+        flags = []
+        for p in declared(self.name):
+            text = f"{p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}"
+            flags.append(click.Option([p.flag, PREFIX + p.name], default=None, metavar="VALUE", help=text))
+        return [*super().get_params(ctx), *flags]
+
+
+def _command(method: str, about: str) -> None:
+    """Enter the command of a method."""
+
+    @train.command(name=method, cls=FromRecipe, help=about)
+    @click.option("--data", required=True, metavar="NAME|PATH", help="A BEIR folder with judged queries, or numpy-api.")
+    @QRELS
+    @click.option("--train", "learn", default="train", show_default=True, help="The split that is learnt from.")
+    @click.option("--dev", default="dev", show_default=True, help="The split that says which epoch was the best.")
+    @click.option("--test", default="test", show_default=True, help="The split of the table.")
+    @click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone.")
+    @click.option("--start", default=None, metavar="FILE", help="A checkpoint to begin with, in place of a dense one.")
+    @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same weights.")
+    @ENCODER
+    @DTYPE
+    @DEVICE
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object, at the end.")
+    def run(**given: Any) -> None:
+        texts = {k.removeprefix(PREFIX): v for k, v in given.items() if k.startswith(PREFIX) and v is not None}
+        _run(method, texts, **{k: v for k, v in given.items() if not k.startswith(PREFIX)})
+
+
+def _run(
+    method: str,
+    texts: dict[str, str],
+    data: str,
+    qrels: str,
+    learn: str,
+    dev: str,
+    test: str,
+    out: str,
+    start: str | None,
+    seed: int,
+    encoder: str,
+    dtype: str,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    import engine
+    from engine.learning.training.course import course
+    from engine.learning.training.recipes import declared
+    from engine.params import parsed
+
+    use_threads()
+    params = parsed(declared(method), texts, f"training {method}")
+    how = {"encoder": encoder, "dtype": dtype, "device": device}
+    with Meter() as meter:
+        dataset = engine.load_dataset(data, qrels=qrels, progress=meter)
+        if missing := [s for s in (learn, dev) if s not in dataset.qrels]:
+            raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
+        space = embedded(dataset, progress=meter, **how)
+        wanted = {q for split in {learn, dev, test} & dataset.qrels.keys() for q in dataset.qrels[split].grades}
+        queries = asked_of(space, dataset.queries.only(wanted), progress=meter, **how)
+        splits = {"train": learn, "dev": dev}
+        begun = None if start is None else engine.load_trained(start, space)
+        before = engine.preflight(
+            method, space if begun is None else begun.space, queries, dataset.qrels, **splits, **params
+        )
+        meter.clear()
+        if not as_json:
+            click.echo(
+                f"{before.queries:,} queries with {before.mean_relevant:.2f} relevant documents each"
+                + (f", {before.left_out:,} with none left out" if before.left_out else "")
+                + (f", {before.repeated:,} with the text of one of {dev} left out" if before.repeated else "")
+                + f"; an epoch of {before.steps:,} steps takes about {spoken(before.seconds_an_epoch) or '0 s'}, "
+                f"{method} at most {spoken(before.seconds)}"
+            )
+        stop = threading.Event()
+        # The step that is under way is finished first; a second Ctrl-C ends the program as usual.
+        usual = signal.signal(signal.SIGINT, lambda *_: (stop.set(), signal.signal(signal.SIGINT, usual)))
+
+        def seen(stage: str, epoch: Any) -> None:
+            meter.clear()
+            if not as_json:
+                click.echo(_line(stage, epoch))
+
+        try:
+            found = course(
+                method, space, queries, dataset.qrels, **splits, test=test, start=begun, folder=out, seed=seed,
+                watch=seen, progress=meter, stop=stop, **params,
+            )  # fmt: skip
+        finally:
+            signal.signal(signal.SIGINT, usual)
+        meter.clear()
+        if found.table is None:
+            raise Cancelled(f"what was best so far is in {out}; the same command goes on from the last whole epoch")
+    if as_json:
+        click.echo(json.dumps(_plain(found, Path(out)), ensure_ascii=False))
+        return
+    for name, stage in found.stages.items():
+        click.echo(f"{name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
+    click.echo(f"\nOn {found.table.queries:,} queries of {found.table.split}, percent ± standard error:")
+    lines = [found.table.head, *found.table.rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(found.table.head))]
+    for name, *cells in lines:
+        click.echo("  ".join([name.ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells, widths[1:], strict=True))]))
+    click.echo()
+    for sentence in found.table.sentences:
+        click.echo(sentence)
+    if found.table.split == dev:
+        click.echo("The best epochs were chosen by these queries, so they look better on them than on others.")
+    click.echo(f"\nwritten: {', '.join(str(Path(out) / f'{name}.safetensors') for name in found.stages)}")
+
+
+def _line(stage: str, epoch: Any) -> str:
+    """An epoch as one line."""
+    d = epoch.dev
+    parts = [f"{stage} {'start' if epoch.epoch < 0 else f'epoch {epoch.epoch}'}".ljust(20)]
+    parts += [f"loss {epoch.loss:.4f}"] if epoch.loss is not None else []
+    parts += [f"dev Comp@3 {d.comp3:.4f}", f"Comp@5 {d.comp5:.4f} ± {d.comp5_se:.4f}", f"Recall@5 {d.recall5:.4f}"]
+    if epoch.support is not None:
+        parts += [f"{epoch.support:.1f} with a weight", f"empty {epoch.empty:.1%}", f"outside {epoch.outside:.1%}"]
+        parts += [f"without a loss {epoch.satisfied:.1%}"]
+    return "  ".join([*parts, f"{epoch.seconds:.1f} s"])
+
+
+def _plain(found: Any, out: Path) -> dict[str, Any]:
+    table = found.table
+    return {
+        "stages": {
+            name: {
+                "file": str(out / f"{name}.safetensors"),
+                "params": stage.recipe.as_json(),
+                "decoder": stage.decoder.label,
+                "best": stage.run.best,
+                "stopped": stage.stopped,
+                "history": [epoch.as_json() for epoch in stage.history],
+            }
+            for name, stage in found.stages.items()
+        },
+        "split": table.split,
+        "queries": table.queries,
+        "table": {
+            name: {f"{metric}@{k}": table.mean(name, metric, k)[0] for metric, k in own}
+            for name, own in table.values.items()
+        },
+        "told": list(table.sentences),
+    }
+
+
+# The methods' names and lines stand here, too, so that the command line starts without torch; a test compares them.
+for _method, _about in (
+    ("dense", "Inner products: a relevant document above the irrelevant ones."),
+    ("nnn", "Sets of weights: all relevant documents above all irrelevant ones, by a margin."),
+    ("colt", "Inner products of embeddings that graphs of queries, documents and scenes have mixed."),
+):
+    _command(_method, _about)

@@ -1,0 +1,100 @@
+"""What training yields: a space that decoders search like any other, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.decoder import Decoder, QueryLike, query_batch
+from engine.errors import DataError
+from engine.evaluation.points import as_json, from_json
+from engine.learning.training.adapters import Adapted, Adapters
+from engine.learning.training.checkpoints import over, read, refuse, save_run
+from engine.learning.training.history import Epoch
+from engine.learning.training.loop import Run
+from engine.learning.training.recipes import Recipe, made
+from engine.space import Space
+from engine.values import ByDigest, Embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(ByDigest):
+    """Trained embeddings.
+
+    space: the corpus with its trained embeddings; it adapts the queries of the encoder below by itself, so that every
+    decoder takes the same queries as before. recipe: with λ₁ and λ₂ as they were in training; decoder: what the
+    embeddings are for, with λ₁ and λ₂ as dev chose them afterwards; run: its history, and which epoch was the best;
+    facts: what was trained on what.
+    """
+
+    recipe: Recipe
+    space: Space
+    decoder: Decoder
+    run: Run
+    facts: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Of the weights and of what they adapt."""
+        return self.space.adapt.digest
+
+    @property
+    def history(self) -> tuple[Epoch, ...]:
+        """An Epoch each, before the first one too."""
+        return self.run.history
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch whose weights these are."""
+        return self.history[self.run.best + 1]
+
+    @property
+    def stopped(self) -> str:
+        """Why training ended; "" where the file holds a run that is not over."""
+        return self.run.stopped
+
+    def queries(self, queries: QueryLike) -> Embeddings:
+        """Queries as the trained space searches for them. Raises DataError for those of another encoder."""
+        batch = query_batch(self.space, queries)
+        return Embeddings(batch.vectors.cpu(), batch.ids, self.space.embeddings.encoder, batch.texts)
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
+        save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), {"decoder": as_json(self.decoder)})
+
+
+def load_trained(path: str | Path, space: Space) -> Trained:
+    """The best that a checkpoint holds, whether or not its run is over.
+
+    space: the corpus as the encoder embedded it, on whatever device. Raises DataError, naming what differs, where the
+    checkpoint is of another encoder, corpus or embeddings, or damaged.
+    """
+    if not isinstance(space, Space) or space.adapt is not None:
+        raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")
+    path = Path(path)
+    found = read(path)
+    base = space.encoder
+    here = {
+        "weights": base.digest if base else "",
+        "corpus": space.corpus.digest,
+        "embeddings": space.embeddings.digest,
+        "dimension": space.embeddings.dimension,
+    }
+    refuse(path, found.facts, here, tuple(here))
+    params = dict(found.facts["params"])
+    recipe = made(params.pop("name"), **params)
+    decoder = from_json(found.extra["decoder"]) if over(found) else recipe.watched()
+    return trained(recipe, space, decoder, found.run, found.facts)
+
+
+def trained(recipe: Recipe, space: Space, decoder: Decoder, run: Run, facts: Mapping[str, Any]) -> Trained:
+    """The best of a run; space: what it started from, the encoder's own or a trained one."""
+    adapters = Adapters.of(run.kept).to(space.device)
+    before = space.adapt
+    done = 0 if before is None else max(0, len(adapters.corpus) - 1)
+    rows = adapters.encode_corpus(space.vectors, done)
+    adapt = Adapted(adapters, space.encoder, space.embeddings.digest if before is None else before.corpus)
+    embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapt.encoder)
+    return Trained(recipe, Space(space.corpus, embeddings, space.device, adapt=adapt), decoder, run, facts)

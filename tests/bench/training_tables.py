@@ -1,0 +1,249 @@
+"""What training is worth on judged sets: every method from the same dense start, several seeds, beside the control."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+import engine
+from engine.evaluation.statistics import intervals
+from engine.evaluation.sweep import grid
+from engine.learning.training.comparison import REPORTED, System, compared
+from engine.learning.training.run import best_on_dev
+from engine.learning.training.samples import gathered
+from engine.learning.training.trained import Trained
+from engine.solvers.threads import limit_blas
+from engine.values import Embeddings
+
+SETS = {"toolbank-numpy": "qrels_resplit", "toollens": "qrels"}
+CONTROL = "dense-cont"
+EQ6 = {"loss": "eq6"}
+TRAINED: dict[str, tuple[str, dict[str, Any]]] = {
+    "NNN-Tr, implicit + ours": ("nnn", {}),
+    "NNN-Tr, implicit": ("nnn", EQ6),
+    "NNN-Tr, unrolled": ("nnn", {**EQ6, "gradient": "unrolled"}),
+    "L1-Tr": ("nnn", {"l2": 0.0}),
+    "L2-Tr": ("nnn", {"l1": 0.0}),
+}
+ORDER = (
+    "encoder", "dense", CONTROL, "MMR", "NNN-Fix", "L1-Fix", "L2-Fix", "dense-cont, NNN-Fix", "COLT",
+    "NNN-Tr, unrolled", "NNN-Tr, implicit", "NNN-Tr, implicit + ours", "L1-Tr", "L2-Tr",
+)  # fmt: skip
+FIXED = {"NNN-Fix": {}, "L1-Fix": {"l2": 0.0}, "L2-Fix": {"l1": 0.0}}
+MIXED = [{"depth": depth, "contrast": contrast} for depth in (1, 2, 3) for contrast in (0.01, 0.1, 1.0)]
+"""COLT's settings that dev chooses from; on toollens, where one takes minutes, with the middle contrast alone, at the
+first seed, for all seeds."""
+TOLD = (("comp", 5), ("comp", 3), ("recall", 5))
+PAPER = {"toolbank-numpy": (22.1, 35.3), "toollens": (80.3, 80.3)}
+"""Comp@5 of the control and of implicit + ours that were measured before, by a throw-away build."""
+
+
+class Work:
+    """One set: what is trained lies in a folder, and what was answered beside it."""
+
+    def __init__(self, name: str, given: argparse.Namespace, say: Callable[[str], None]) -> None:
+        self.name, self.say, self.folder = name, say, given.work / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.data = engine.load_dataset(str(given.data / name), qrels=SETS[name])
+        self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus))
+        self.queries = engine.embed(self.data.queries)
+        place = self.data.queries.position
+        self.test: Embeddings = self.queries.take([place[q] for q in self.data.judged("test").ids])
+
+    def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
+        space = self.space if start is None else start.space
+        path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
+        found = engine.train(method, space, self.queries, self.data.qrels, seed=seed, checkpoint=path, **params)
+        self.say(f"{self.name}, seed {seed}: {stage}: {found.stopped}, best epoch {found.run.best}")
+        return found
+
+    def best(self, space: engine.Space, decoders: list[engine.Decoder]) -> engine.Decoder:
+        samples = gathered(space, self.queries, self.data.qrels, "train", "dev", None, None)
+        return best_on_dev(decoders, space, samples, None, None)
+
+    def answers(self, seed: int, name: str, make: Callable[[], tuple[engine.Space, engine.Decoder, Any]]) -> dict:
+        """Per query what a system is worth; from the folder where it is there already."""
+        path = self.folder / f"answers-{seed}.json"
+        kept = json.loads(path.read_text()) if path.is_file() else {}
+        if name not in kept:
+            space, decoder, trained = make()
+            table = compared([System(name, space, decoder)], self.test, self.data.qrels["test"], "test")
+            values = {f"{m}@{k}": table.values[name][m, k].tolist() for m, k in REPORTED}
+            epochs = None if trained is None else [e.seconds for e in trained.history[1:]]
+            note = None if trained is None else {"best": trained.run.best, "stopped": trained.stopped}
+            kept[name] = {"values": values, "decoder": decoder.label, "epochs": epochs, "note": note}
+            path.write_text(json.dumps(kept))
+            self.say(f"{self.name}, seed {seed}: {name}: Comp@5 {100 * np.mean(values['comp@5']):.1f}")
+        return kept[name]
+
+    def systems(self, seed: int) -> Iterator[tuple[str, Callable[[], tuple[engine.Space, engine.Decoder, Any]]]]:
+        """Name → how it is made."""
+        plain = engine.Decoder(engine.make("top_k"))
+        start = self.train("dense", "dense", seed, None)
+        yield "encoder", lambda: (self.space, plain, None)
+        yield "dense", lambda: (start.space, plain, start)
+        control = self.train(CONTROL, "dense", seed, start, patience=None)
+        yield CONTROL, lambda: (control.space, plain, control)
+        yield "MMR", lambda: (start.space, self.best(start.space, grid("mmr", 11)), None)
+        for name, zero in FIXED.items():
+            own = grid("nnn", fill="strict", **zero)
+            yield name, lambda own=own: (start.space, self.best(start.space, own), None)
+        own = grid("nnn", fill="strict")
+        yield "dense-cont, NNN-Fix", lambda: (control.space, self.best(control.space, own), None)
+        for name, (method, params) in TRAINED.items():
+
+            def made(name=name, method=method, params=params):
+                found = self.train(name, method, seed, start, **params)
+                return found.space, found.decoder, found
+
+            yield name, made
+        yield "COLT", lambda: self._mixed(seed, start)
+
+    def _mixed(self, seed: int, start: Trained) -> tuple[engine.Space, engine.Decoder, Trained]:
+        chosen = self.folder / "colt.json"
+        settings = MIXED if self.name == "toolbank-numpy" else [s for s in MIXED if s["contrast"] == 0.1]
+        if self.name == "toollens" and chosen.is_file():
+            settings = [json.loads(chosen.read_text())]
+        found = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
+        best = max(range(len(found)), key=lambda i: found[i].best.dev.comp5)
+        chosen.write_text(json.dumps(settings[best]))
+        return found[best].space, found[best].decoder, found[best]
+
+
+def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+    """Set → seed → system → what each query got; whatever the folder has is not computed again."""
+    torch.set_num_threads(1)
+    limit_blas(1)
+    figures: dict[str, Any] = {}
+    for name in given.sets:
+        if not (given.data / name).is_dir():
+            say(f"{name} is not there")
+            continue
+        work = Work(name, given, say)
+        relevant = [len(work.data.qrels["test"].relevant(q)) for q in work.test.ids]
+        seeds = [{n: work.answers(seed, n, make) for n, make in work.systems(seed)} for seed in range(given.seeds)]
+        figures[name] = _summary(seeds, np.array(relevant))
+    return figures
+
+
+def _summary(seeds: list[dict[str, dict]], relevant: np.ndarray) -> dict[str, Any]:
+    """Means, errors and differences: the raw answers are too many to keep."""
+    found: dict[str, Any] = {"queries": len(relevant), "seeds": len(seeds), "systems": {}}
+    groups = sorted(set(relevant.tolist()))
+    found["groups"] = {str(g): int((relevant == g).sum()) for g in groups}
+    cube = {
+        name: {c: np.array([s[name]["values"][c] for s in seeds]) for c in (f"{m}@{k}" for m, k in REPORTED)}
+        for name in seeds[0]
+    }
+    for name, own in cube.items():
+        against = {}
+        for base in (CONTROL, "NNN-Fix", "dense-cont, NNN-Fix"):
+            for metric, k in TOLD:
+                gap = own[f"{metric}@{k}"] - cube[base][f"{metric}@{k}"]
+                ends = intervals(gap.mean(0)[:, None], 10_000, 0)
+                against[f"{base}, {metric}@{k}"] = {**_over(gap.mean(1)), "low": ends[0, 0], "high": ends[1, 0]}
+        times = [sum(s[name]["epochs"]) for s in seeds if s[name]["epochs"]]
+        found["systems"][name] = {
+            "means": {c: _over(values.mean(1)) for c, values in own.items()},
+            "by": {str(g): float(own["comp@5"][:, relevant == g].mean()) for g in groups},
+            "against": against,
+            "seconds": float(np.mean(times)) if times else None,
+            "epochs": [len(s[name]["epochs"] or []) for s in seeds],
+            "decoders": [s[name]["decoder"] for s in seeds],
+        }
+    return found
+
+
+def _over(values: np.ndarray) -> dict[str, float]:
+    """Mean and standard error over the seeds."""
+    spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    return {"mean": float(values.mean()), "se": spread}
+
+
+def tables(figures: dict[str, Any]) -> list[str]:
+    """The section as Markdown."""
+    lines = []
+    for name, own in figures.items():
+        lines += [f"### {name}", "", f"{own['queries']:,} test queries, {own['seeds']} seeds.", ""]
+        heads = [("Recall@3", "recall@3"), ("Recall@5", "recall@5"), ("Comp@3", "comp@3"), ("Comp@5", "comp@5")]
+        lines += [_line(["", *(h for h, _ in heads), "epochs", "training"]), _line(["---", *["---:"] * 6])]
+        systems = {n: own["systems"][n] for n in ORDER if n in own["systems"]}
+        for system, found in systems.items():
+            cells = [_percent(found["means"][c]) for _, c in heads]
+            epochs = ", ".join(map(str, found["epochs"])) if any(found["epochs"]) else ""
+            lines.append(_line([system, *cells, epochs, _minutes(found["seconds"])]))
+        for base in (CONTROL, "NNN-Fix"):
+            lines += ["", f"Comp@5 and Recall@5 less those of {base}, query by query:", ""]
+            lines += [
+                _line(["", "Comp@5", "95 % interval", "Recall@5", "95 % interval"]),
+                _line(["---", *["---:"] * 4]),
+            ]
+            for system, found in systems.items():
+                if system != base:
+                    told = [found["against"][f"{base}, {c}"] for c in ("comp@5", "recall@5")]
+                    parts = [part for gap in told for part in (_percent(gap, True), _interval(gap))]
+                    lines.append(_line([system, *parts]))
+        groups = own["groups"]
+        lines += ["", "Comp@5 by |S|, how many documents are relevant:", ""]
+        lines += [
+            _line(["", *(f"{g} ({count:,})" for g, count in groups.items())]),
+            _line(["---", *["---:"] * len(groups)]),
+        ]
+        lines += [_line([s, *(f"{100 * found['by'][g]:.1f}" for g in groups)]) for s, found in systems.items()]
+        lines += ["", *_verdict(name, systems), ""]
+    return [*lines, HOW, ""]
+
+
+def _verdict(name: str, systems: dict[str, Any]) -> list[str]:
+    """What can be said of training for the decoder, whichever way it came out."""
+    told = []
+    for system in TRAINED:
+        for base, what in (
+            (CONTROL, "the control"),
+            ("dense-cont, NNN-Fix", "the same decoder on the control's embeddings"),
+        ):
+            if system in systems and base in systems:
+                gap = systems[system]["against"][f"{base}, comp@5"]
+                sure = "more" if gap["low"] > 0 else "less" if gap["high"] < 0 else ""
+                size = f"{_percent(gap, True)} points, 95 % interval {_interval(gap)}"
+                verb = f"has {sure} Comp@5 than {what}" if sure else f"cannot be told from {what} in Comp@5"
+                told.append(f"- {system} {verb} ({size}).")
+    before = PAPER[name]
+    told.append(
+        f"- Expected were Comp@5 of {before[0]} for {CONTROL} and {before[1]} for training with our loss; measured: "
+        f"{_percent(systems[CONTROL]['means']['comp@5'])} and "
+        f"{_percent(systems['NNN-Tr, implicit + ours']['means']['comp@5'])}."
+    )
+    return told
+
+
+def _percent(value: dict[str, float], signed: bool = False) -> str:
+    return f"{100 * value['mean']:{'+' if signed else ''}.1f} ± {100 * value['se']:.1f}".replace("-", "−")
+
+
+def _interval(gap: dict[str, float]) -> str:
+    return f"{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}".replace("-", "−")
+
+
+def _minutes(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds / 60:.1f} min"
+
+
+def _line(cells: list[Any]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+HOW = (
+    "Percent, mean ± standard error over the seeds; each seed has its own dense start, from which everything below it "
+    "in the table begins, so that differences are paired. 95 % intervals: over the queries, of each query's mean over "
+    "the seeds. -Fix: λ₁, λ₂ chosen on dev (Comp@5, the paper's grid) for embeddings that were not trained for it; "
+    "-Tr: trained with that pair, and chosen again afterwards. L1-Tr and L2-Tr: implicit + ours at λ₂ = 0 and λ₁ = 0. "
+    "unrolled is decoded by FISTA, T = 50, all else exactly. MMR: 11 values, chosen on dev. dense-cont: dense again "
+    "for as long, from the same start. epochs: of each seed, early stopping included; training: its time a seed, on a "
+    "machine with other work, without the choice of λ₁ and λ₂."
+)

@@ -1,0 +1,177 @@
+"""Training on a planted set: it learns, repeats itself, says what happens, and ends when it should."""
+
+import pytest
+import torch
+from training_kit import NNN, QUICK, SMALL, comparable, once
+
+import engine
+from engine.errors import ParamError
+from engine.learning.training.history import Losses, measured
+from engine.learning.training.loop import Plan, fit
+from engine.learning.training.recipes import RECIPES, made
+from engine.learning.training.samples import gathered
+
+
+@pytest.fixture(scope="module")
+def data():
+    return once()
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    return engine.train("nnn", *data, **NNN)
+
+
+@pytest.fixture(scope="module")
+def dense(data):
+    return engine.train("dense", *data, **QUICK)
+
+
+def test_sums_of_turned_atoms_are_learnt(data):
+    """Queries that are sums of three documents, turned: an adapter can turn them back."""
+    found = engine.train("nnn", *data, **{**NNN, "epochs": 8})
+    before, after = found.history[0].dev, found.best.dev
+    assert before.comp5 < 0.1 and after.comp5 > before.comp5 + 0.35 and after.recall5 > before.recall5 + 0.3
+    plain = engine.train("dense", *data, **{**QUICK, "epochs": 8})
+    assert plain.best.dev.comp5 > plain.history[0].dev.comp5 + 0.1
+
+
+@pytest.mark.parametrize("method", list(RECIPES))
+def test_same_seed_same_history(method, data):
+    params = {"nnn": NNN, "dense": QUICK, "colt": {"epochs": 2, "batch": 64}}[method]
+    one, two, other = (engine.train(method, *data, seed=seed, **params) for seed in (1, 1, 2))
+    assert comparable(one.history) == comparable(two.history) and one.digest == two.digest
+    assert comparable(one.history) != comparable(other.history)
+
+
+def test_global_randomness_is_neither_used_nor_touched(data, trained):
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    again = engine.train("nnn", *data, **NNN)
+    assert torch.get_rng_state().equal(state) and again.digest == trained.digest
+
+
+# History
+
+
+def test_history_says_what_the_decoder_does(data):
+    """With steps of size 0 an epoch sees the embeddings as they are: exact weights say what it must have counted."""
+    space, queries, qrels = data
+    still = {**NNN, "l1": 0.65, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
+    found = engine.train("nnn", space, queries, qrels, **still)
+    asked = queries.take(range(320))
+    ranking = engine.decode(engine.Decoder(engine.make("nnn", l1=0.65, l2=0.1)), found.space, asked, 80)
+    sizes = ranking.returned.numpy()
+    relevant = [{space.corpus.position[doc] for doc in qrels["train"].relevant(query)} for query in asked.ids]
+    missed = sum(len(own - set(row.tolist())) for own, row in zip(relevant, ranking.index, strict=True))
+    epoch = found.history[1]
+    assert epoch.support == pytest.approx(sizes.mean()) and epoch.empty == pytest.approx((sizes == 0).mean())
+    assert (sizes == 0).sum() > 5 and (sizes == 1).sum() > 5 and (sizes > 1).sum() > 5
+    assert epoch.outside == pytest.approx(missed / (3 * 320)) and 0 < epoch.outside < 1
+    assert epoch.satisfied == 0 and epoch.loss > 0 and epoch.dev == found.history[0].dev
+    assert found.run.best == -1, "no gain, so the start is the best"
+
+
+def test_history_measures_dev_as_measure_does(data, trained):
+    _, queries, qrels = data
+    dev = queries.take(range(320, 420))
+    ranking = engine.decode(trained.recipe.decoder(), trained.space, dev, 5)
+    for k in (3, 5):
+        found = engine.measure(ranking, trained.space, dev, qrels["dev"], k, ("comp", "recall"))
+        for name in ("comp", "recall"):
+            column = found.values[name]
+            assert getattr(trained.best.dev, f"{name}{k}") == pytest.approx(column.mean())
+            assert getattr(trained.best.dev, f"{name}{k}_se") == pytest.approx(column.std(ddof=1) / 10)
+    assert [e.epoch for e in trained.history] == [-1, 0, 1, 2] and trained.history[0].loss is None
+    assert trained.best.dev.comp5 == max(e.dev.comp5 for e in trained.history)
+
+
+def test_patience_counts_epochs_without_a_strict_gain(data):
+    still = {**NNN, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 9, "patience": 2}
+    found = engine.train("nnn", *data, **still)
+    assert len(found.history) == 3 and found.stopped == "no gain in Comp@5 on dev for 2 epochs"
+
+
+def test_where_no_document_has_a_weight_it_stops(data):
+    found = engine.train("nnn", *data, **{**NNN, "l1": 2.0, "loss": "eq6"})
+    assert len(found.history) == 2 and found.history[1].empty == 1 and found.run.best == -1
+    assert "no document had a weight for any query" in found.stopped
+
+
+class Odd(torch.nn.Module):
+    """A module that encodes by position, as the loop takes any, with a loss that breaks at some step."""
+
+    def __init__(self, data, breaks, how):
+        super().__init__()
+        space, queries, _ = data
+        self.turn = torch.nn.Parameter(torch.eye(queries.dimension))
+        self.rows, self.asked, self.left, self.how = space.vectors, queries.vectors, breaks, how
+
+    def encode_query(self, at):
+        return self.asked[at] @ self.turn
+
+    def encode_corpus(self, at=None):
+        return self.rows if at is None else self.rows[at]
+
+    def result(self):
+        return self.state_dict()
+
+    def begin(self, generator):
+        pass
+
+    def __call__(self, batch):
+
+        self.left -= 1
+        good = self.turn.square().sum() + torch.zeros(len(batch))
+        # A loss that is no number; or a gradient that is none.
+        bad = good * torch.nan if self.how == "loss" else good + (self.turn - self.turn).square().sum().sqrt()
+        return Losses(bad if self.left == 0 else good)
+
+
+@pytest.mark.parametrize("how", ["loss", "gradient"])
+def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
+    space, queries, qrels = data
+    samples = gathered(space, queries, qrels, "train", "dev", None, None)
+    model = Odd(data, breaks=13, how=how)
+    dev = made("dense").decoder()
+
+    look = lambda: measured(model, dev, space.corpus, samples.dev, torch.arange(320, 420), samples.qrels)  # noqa: E731
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    run = fit(model, optimizer, model, samples, look, Plan(5, None, 32, 1.0, 0))
+    assert len(run.history) == 2 and f"the {how} was" in run.stopped and "epoch 1" in run.stopped
+    assert all(tensor.isfinite().all() for tensor in run.kept.values())
+
+
+def comp_on_dev(data, found, decoder):
+    _, queries, qrels = data
+    dev = queries.take(range(320, 420))
+    ranking = engine.decode(decoder, found, dev, 5)
+    return engine.measure(ranking, found, dev, qrels["dev"], 5, ("comp",)).mean["comp"]
+
+
+def test_penalties_are_chosen_on_dev_before_and_after(data, dense):
+    params = {k: v for k, v in NNN.items() if k not in ("l1", "l2", "regrid")}
+    own = (dense.space, *data[1:])
+    found = engine.train("nnn", *own, **{**params, "epochs": 2})
+    pairs = [engine.Decoder(engine.make("nnn", l1=a, l2=b)) for a in (0.03, 0.1, 0.3, 1.0) for b in (0.03, 0.3)]
+    assert comp_on_dev(data, dense.space, found.recipe.decoder()) >= max(
+        comp_on_dev(data, dense.space, p) for p in pairs
+    )
+    after = comp_on_dev(data, found.space, found.decoder)
+    assert after >= comp_on_dev(data, found.space, found.recipe.decoder()) == pytest.approx(found.best.dev.comp5)
+    assert after >= max(comp_on_dev(data, found.space, p) for p in pairs)
+
+
+@pytest.mark.parametrize("zero", ["l1", "l2"])
+def test_a_zero_that_is_given_stays(data, zero):
+    found = engine.train("nnn", *data, **{**QUICK, "epochs": 1, zero: 0.0})
+    other = {"l1": "l2", "l2": "l1"}[zero]
+    for values in (found.recipe, found.decoder.select):
+        assert getattr(values, zero) == 0 and getattr(values, other) > 0
+    with pytest.raises(ParamError, match="both 0"):
+        engine.train("nnn", *data, **{**QUICK, "l1": 0.0, "l2": 0})
+
+
+def test_the_query_adapter_learns_slowly_from_few_queries(data):
+    found = engine.train("dense", *data, **{**SMALL, "epochs": 1})
+    assert found.recipe.query_rate == 1e-4 and found.facts["params"]["query_rate"] == 1e-4

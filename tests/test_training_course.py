@@ -1,0 +1,188 @@
+"""A course: the method, its control, the table of both and what may be said of it; and the same from a shell."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from datafiles import beir
+from training_kit import NNN, QUICK, comparable, planted
+
+import engine
+from dashboard.serve import main
+from engine.cli_training import train as group
+from engine.errors import DataError, ParamError
+from engine.learning.training.comparison import System, compared
+from engine.learning.training.course import course
+from engine.learning.training.recipes import RECIPES, declared
+from engine.values import Qrels
+
+PARAMS = {k: v for k, v in NNN.items() if k not in ("l1", "l2", "regrid")} | {"epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def data():
+    space, queries, qrels = planted(n=40, d=8, train=160, dev=100)
+    grades = qrels["dev"].grades
+    halves = [dict(list(grades.items())[at::2]) for at in (0, 1)]
+    return space, queries, {**qrels, "dev": Qrels(halves[0]), "test": Qrels(halves[1])}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("course")
+
+
+@pytest.fixture(scope="module")
+def taken(data, folder):
+    seen = []
+    return course("nnn", *data, folder=folder, watch=lambda *args: seen.append(args), **PARAMS), seen
+
+
+def test_a_course_always_has_its_control(data, taken, folder):
+    found, seen = taken
+    assert list(found.stages) == ["dense", "dense-cont", "nnn"] and found.last is found.stages["nnn"]
+    start, control, last = found.stages.values()
+    assert control.facts["parent"] == last.facts["parent"] == start.digest
+    assert control.recipe.name == "dense" and control.recipe.epochs == last.recipe.epochs == 2
+    assert [name for name, epoch in seen if epoch.epoch == -1] == list(found.stages)
+    assert sorted(p.stem for p in folder.glob("*.safetensors")) == sorted(found.stages)
+    alone = engine.train("nnn", start.space, *data[1:], **PARAMS)
+    assert comparable(alone.history) == comparable(last.history)
+
+
+def test_its_table_is_what_measure_says(data, taken):
+    _, queries, qrels = data
+    found, _ = taken
+    table = found.table
+    assert list(table.values) == ["encoder", "dense", "dense, nnn", "dense-cont", "dense-cont, nnn", "nnn"]
+    assert table.split == "test" and table.queries == 50
+    asked = queries.take([i for i, q in enumerate(queries.ids) if q in qrels["test"].grades])
+    last = found.last
+    ranking = engine.decode(last.decoder, last.space, asked, 5)
+    for k in (3, 5):
+        means = engine.measure(ranking, last.space, asked, qrels["test"], k, ("comp", "recall")).mean
+        for metric, mean in means.items():
+            value, error = table.mean("nnn", metric, k)
+            assert value == pytest.approx(mean)
+            assert error == pytest.approx(table.values["nnn"][metric, k].std(ddof=1) / np.sqrt(50))
+    assert table.rows[-1][0] == "nnn" and table.rows[-1][4].startswith(f"{100 * table.mean('nnn', 'comp', 5)[0]:.1f} ±")
+    assert [row.baseline for row in table.told] == list(table.values)[:-1]
+    for row, said in zip(table.told, table.sentences, strict=True):
+        gap = table.values["nnn"]["comp", 5] - table.values[row.baseline]["comp", 5]
+        assert row.difference == pytest.approx(gap.mean()) and row.comparisons == 5
+        assert ("No difference" in said or "the same" in said) == (not row.told)
+
+
+def test_where_the_control_is_as_good_the_table_says_so(data):
+    space, queries, qrels = data
+    plain = engine.Decoder(engine.make("top_k"))
+    asked = queries.take(range(160, 260))
+    both = Qrels({**qrels["dev"].grades, **qrels["test"].grades})
+    table = compared([System("control", space, plain), System("method", space, plain)], asked, both)
+    assert table.sentences == ("method and control have the same Comp@5 on all 100 queries.",)
+    with pytest.raises(DataError, match="no query of 'none'"):
+        compared([System("one", space, plain)], asked, Qrels({}), "none")
+
+
+def test_a_course_goes_on_where_it_was(data, taken, folder, monkeypatch):
+    found, _ = taken
+    monkeypatch.setattr("engine.learning.training.run.fit", None)
+    again = course("nnn", *data, folder=folder, **PARAMS)
+    assert [t.digest for t in again.stages.values()] == [t.digest for t in found.stages.values()]
+    assert again.table.rows == found.table.rows
+
+
+def test_a_course_may_start_elsewhere_and_end_early(data, taken):
+    start = taken[0].stages["dense"]
+    found = course("colt", *data, start=start, epochs=1)
+    assert list(found.stages) == ["dense-cont", "colt"]
+    assert list(found.table.values) == ["encoder", "dense", "dense-cont", "colt"]
+    plain = course("dense", *data, **{**QUICK, "epochs": 1})
+    assert list(plain.stages) == ["dense"] and list(plain.table.values) == ["encoder", "dense"]
+
+    class AtOnce:
+        def __init__(self, times):
+            self.left = times
+
+        def is_set(self):
+            self.left -= 1
+            return self.left < 0
+
+    half = course("nnn", *data, stop=AtOnce(3), **PARAMS)
+    assert half.table is None and list(half.stages) == ["dense"] and "by hand" in half.last.stopped
+    shared = {**data[2], "test": data[2]["train"]}
+    with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
+        course("nnn", *data[:2], shared, **PARAMS)
+    texts = [f"text {q}" for q in data[1].ids]
+    texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
+    less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})
+    without = Qrels({q: g for q, g in data[2]["train"].grades.items() if q != "q0"})
+    assert less.last.facts["train"] == without.digest
+    with pytest.raises(ParamError, match="space must be the encoder's own"):
+        course("nnn", start.space, *data[1:], **PARAMS)
+
+
+# The command line
+
+
+@pytest.fixture(scope="module")
+def set_folder(tmp_path_factory):
+    """Texts about six things; a query names two of them."""
+    things = ["apple pie", "steam engine", "violin", "volcano", "tax return", "chess"]
+    corpus = [{"_id": f"d{i}", "text": f"All about the {thing}"} for i, thing in enumerate(things)]
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
+    queries = [{"_id": f"q{i}", "text": f"{things[a]} with {things[b]}"} for i, (a, b) in enumerate(pairs)]
+    lines = [f"q{i}\td{j}\t1\n" for i, pair in enumerate(pairs) for j in pair]
+    parts = {"train": lines[:32], "dev": lines[32:46], "test": lines[46:]}
+    files = {f"qrels__{split}": "".join(own) for split, own in parts.items()}
+    return beir(tmp_path_factory.mktemp("set"), corpus, queries, **files)
+
+
+SMALL = ("--hidden", "16", "--epochs", "1")
+
+
+def run(*args, fails=False):
+    result = CliRunner().invoke(main, list(args))
+    assert (result.exit_code != 0) == fails, result.output
+    return result.output
+
+
+def test_train_from_a_shell(set_folder, tmp_path, monkeypatch):
+    out = str(tmp_path / "out")
+    asked = ("train", "nnn", "--data", str(set_folder), "--out", out, *SMALL)
+    said = run(*asked)
+    assert "16 queries with 2.00 relevant documents each; an epoch of 1 steps" in said
+    assert all(word in said for word in ("dense-cont start", "nnn epoch 0", "Comp@5", "On 7 queries of test"))
+    assert "nnn and dense-cont" in said and "written: " in said
+    monkeypatch.setattr("engine.learning.training.run.fit", None)
+    again = json.loads(run(*asked, "--json"))
+    assert list(again["stages"]) == ["dense", "dense-cont", "nnn"] and again["queries"] == 7
+    assert set(again["table"]) >= {"encoder", "dense-cont", "nnn"}
+    assert len(again["stages"]["nnn"]["history"]) == 2 and again["stages"]["nnn"]["params"]["hidden"] == 16
+    refused = run(*asked[:-1], "2", fails=True)
+    assert "does not fit" in refused and "epochs" in refused
+
+
+def test_train_from_a_checkpoint_and_what_it_refuses(set_folder, tmp_path):
+    out = str(tmp_path / "out")
+    data = ("--data", str(set_folder), "--out", out)
+    run("train", "dense", *data, *SMALL)
+    said = run("train", "colt", *data, "--epochs", "1", "--start", f"{out}/dense.safetensors")
+    assert "dense-cont" in said and "colt" in said and "dense epoch" not in said
+    assert "no split 'valid'" in run("train", "dense", *data, "--dev", "valid", fails=True)
+    assert "tau (τ) must be" in run("train", "dense", *data, "--tau", "0", fails=True)
+    assert "no such option" in run("train", "dense", *data, "--l1", "0.1", fails=True).lower()
+    same = run("train", "dense", "--data", str(set_folder), "--out", f"{out}2", *SMALL, "--test", "nosuch")
+    assert "were chosen by these queries" in same
+
+
+def test_every_method_has_its_command_and_every_parameter_its_flag():
+    assert set(group.commands) == set(RECIPES)
+    for method, recipe in RECIPES.items():
+        command = group.commands[method]
+        assert command.help == recipe.__doc__
+        flags = {flag for option in command.get_params(command.make_context(method, ["--help"], resilient_parsing=True))
+                 for flag in option.opts}  # fmt: skip
+        assert {p.flag for p in declared(method)} <= flags

@@ -1,0 +1,182 @@
+"""Runs that are stopped, killed or over go on from their checkpoint, and no other's."""
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import ROOT
+from training_kit import ENCODER, NNN, QUICK, comparable, once
+
+import engine
+from engine.errors import Cancelled, DataError
+from engine.values import Qrels
+
+
+@pytest.fixture(scope="module")
+def data():
+    return once()
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    return engine.train("nnn", *data, **NNN)
+
+
+@pytest.fixture(scope="module")
+def dense(data):
+    return engine.train("dense", *data, **QUICK)
+
+
+class After:
+    """A stop that is set once it was asked so often."""
+
+    def __init__(self, times):
+        self.left = times
+
+    def is_set(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_path):
+    path = tmp_path / "run.safetensors"
+    steps = 10
+    half = engine.train("nnn", *data, checkpoint=path, stop=After(2 * steps + 4), **NNN)
+    assert half.stopped == "stopped by hand in epoch 2" and len(half.history) == 3
+    assert half.best.dev.comp5 == max(e.dev.comp5 for e in half.history)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == half.digest and read.space.embeddings == half.space.embeddings
+    assert comparable(read.history) == comparable(half.history) and read.stopped == ""
+    whole, again = engine.train("nnn", *data, **NNN), engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(again.history) == comparable(whole.history) and again.digest == whole.digest
+    assert again.history[:3] == half.history, "what was done is not done again"
+
+
+def test_stopped_before_the_first_step_it_raises(data):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        engine.train("nnn", *data, stop=stop, **{k: v for k, v in NNN.items() if k not in ("l1", "l2")})
+
+
+def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
+    path = tmp_path / "run.safetensors"
+    code = (
+        "import os, signal, sys, torch\n"
+        "torch.set_num_threads(1)\n"
+        "import engine\n"
+        "from training_kit import planted\n"
+        "def watch(epoch):\n"
+        "    if epoch.epoch == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"engine.train('nnn', *planted(), checkpoint={str(path)!r}, watch=watch, **{NNN!r})\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == -9, done.stderr
+    assert len(engine.load_trained(path, data[0]).history) == 3
+    found = engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(found.history) == comparable(trained.history) and found.digest == trained.digest
+
+
+def test_a_finished_run_is_read_and_not_trained_again(data, tmp_path, monkeypatch):
+    path = tmp_path / "run.safetensors"
+    params = {k: v for k, v in NNN.items() if k not in ("l1", "l2")} | {"regrid": True, "epochs": 1}
+    first = engine.train("nnn", *data, checkpoint=path, **params)
+    monkeypatch.setattr("engine.learning.training.run.fit", None)
+    monkeypatch.setattr("engine.learning.training.run.sweep", None)
+    again = engine.train("nnn", *data, checkpoint=path, **params)
+    assert again.digest == first.digest and again.decoder == first.decoder and again.recipe == first.recipe
+    assert again.stopped == "all 1 epochs done" and again.history == first.history
+    assert engine.load_trained(path, data[0]).decoder == first.decoder
+    copy = tmp_path / "copy.safetensors"
+    first.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == first.digest
+
+
+@pytest.fixture(scope="module")
+def file(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("checkpoint") / "run.safetensors"
+    engine.train("nnn", *data, checkpoint=path, **{**NNN, "epochs": 1})
+    return path
+
+
+def other_corpus(space):
+    corpus = replace(space.corpus, texts=("another text", *space.corpus.texts[1:]))
+    return engine.Space(corpus, space.embeddings)
+
+
+def other_vectors(space):
+    return engine.Space(space.corpus, replace(space.embeddings, vectors=space.embeddings.vectors.roll(1, 1)))
+
+
+def other_encoder(space):
+    return engine.Space(space.corpus, replace(space.embeddings, encoder=replace(ENCODER, digest="1" * 64)))
+
+
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        (other_corpus, "corpus "),
+        (other_vectors, "corpus embeddings "),
+        (other_encoder, "encoder weights 00000000 there and 11111111 here"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused_by_name(data, file, change, named):
+    with pytest.raises(DataError, match="does not fit.*" + named):
+        engine.load_trained(file, change(data[0]))
+
+
+def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
+    space, queries, qrels = data
+    params = {**NNN, "epochs": 1}
+    fewer = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in list(qrels["train"].grades)[1:]})}
+    less_dev = {**qrels, "dev": Qrels({q: qrels["dev"].grades[q] for q in list(qrels["dev"].grades)[1:]})}
+    moved = replace(queries, vectors=queries.vectors.roll(1, 1))
+    cases = [
+        ((space, queries, qrels), {**params, "seed": 3}, "seed 0 there and 3 here"),
+        ((space, queries, qrels), {**params, "gamma": 2.0}, "gamma is 1.5 there and 2.0 here"),
+        ((space, queries, qrels), {**params, "l1": 0.2}, "l1 is 0.1 there and 0.2 here"),
+        ((space, queries, fewer), params, "training queries .*training judgements"),
+        ((space, queries, less_dev), params, "dev queries .*dev judgements"),
+        ((space, moved, qrels), params, "training queries .*dev queries"),
+        ((other_vectors(space), queries, qrels), params, "corpus embeddings"),
+        ((dense.space, queries, qrels), params, "starting point"),
+    ]
+    for what, own, named in cases:
+        with pytest.raises(DataError, match="does not fit.*" + named):
+            engine.train("nnn", *what, checkpoint=file, **own)
+    with pytest.raises(DataError, match="method"):
+        engine.train("dense", *data, checkpoint=file, **QUICK)
+
+
+def test_another_version_does_not_go_on_but_reads(data, file, monkeypatch):
+    monkeypatch.setattr("engine.learning.training.run._versions", lambda: {"torch": "0"})
+    with pytest.raises(DataError, match="versions"):
+        engine.train("nnn", *data, checkpoint=file, **{**NNN, "epochs": 1})
+    assert len(engine.load_trained(file, data[0]).history) == 2
+
+
+def test_a_damaged_file_is_refused(data, file, tmp_path):
+    bad = tmp_path / "flipped.safetensors"
+    weights, told = bytearray(file.read_bytes()), bytearray(file.read_bytes())
+    weights[-8] ^= 1
+    told[told.index(b'l1\\": 0.1') + 8] ^= 1
+    for raw in (weights, told):
+        bad.write_bytes(raw)
+        with pytest.raises(DataError, match="damaged"):
+            engine.load_trained(bad, data[0])
+    for content in (b"", b"not a checkpoint", bytes(raw[:500])):
+        bad.write_bytes(content)
+        with pytest.raises(DataError, match="not a checkpoint of Frontier"):
+            engine.load_trained(bad, data[0])
+    with pytest.raises(DataError, match="not a checkpoint"):
+        engine.load_trained(tmp_path / "nowhere", data[0])
+    import safetensors.torch
+
+    safetensors.torch.save_file({"x": torch.zeros(2)}, bad)
+    with pytest.raises(DataError, match="not a checkpoint of Frontier"):
+        engine.load_trained(bad, data[0])

@@ -1,0 +1,47 @@
+"""A planted set to train on: queries are sums of three documents' vectors, turned."""
+
+from functools import cache
+
+import numpy as np
+import torch
+from instances import unit
+from scipy.linalg import expm
+
+from engine.space import Space
+from engine.values import Corpus, Embeddings, EncoderRef, Qrels
+
+ENCODER = EncoderRef("made-up", "0" * 64, "float32")
+SMALL = {"hidden": 48, "batch": 32}
+"""Adapters that a small set needs no longer for."""
+
+QUICK = {**SMALL, "query_rate": 3e-3, "epochs": 3}
+NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
+
+
+def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
+    """(space, queries, qrels): splits "train" and "dev"."""
+    rng = np.random.default_rng(seed)
+    rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
+    skew = rng.standard_normal((d, d))
+    rotation = expm(turn * (skew - skew.T) / np.sqrt(d))
+    count = train + dev
+    sets = np.stack([rng.permutation(n)[:3] for _ in range(count)])
+    queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((count, d))) @ rotation)
+    ids = tuple(f"q{i}" for i in range(count))
+    grades = {ids[i]: {f"d{j}": 1 for j in sets[i]} for i in range(count)}
+    splits = {"train": ids[:train], "dev": ids[train:]}
+    corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
+    space = Space(corpus, Embeddings(torch.from_numpy(rows).float(), corpus.ids, encoder))
+    asked = Embeddings(torch.from_numpy(queries).float(), ids, encoder)
+    return space, asked, {split: Qrels({i: grades[i] for i in own}) for split, own in splits.items()}
+
+
+@cache
+def once():
+    """The planted set that most tests share."""
+    return planted()
+
+
+def comparable(history):
+    """A history without the time it took."""
+    return [{k: v for k, v in epoch.as_json().items() if k != "seconds"} for epoch in history]
