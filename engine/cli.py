@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from engine.cli_encoding import ENCODER, ENCODING, Encoding, embedded
 from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, spoken
 
@@ -67,23 +68,6 @@ CORPUS = click.option(
     metavar="NAME|PATH",
     help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
 )
-ENCODER = click.option(
-    "--encoder",
-    default="bundled",
-    show_default=True,
-    metavar="NAME|PATH",
-    help="bundled, or a sentence-transformers model.",
-)
-DTYPE = click.option(
-    "--dtype",
-    type=click.Choice(["auto", "float32", "bfloat16"]),
-    default="auto",
-    show_default=True,
-    help="Arithmetic of the encoder; auto takes bfloat16 where it is fast and proves faithful.",
-)
-DEVICE = click.option(
-    "--device", default=None, metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."
-)
 QRELS = click.option(
     "--qrels",
     default="qrels",
@@ -96,10 +80,8 @@ QRELS = click.option(
 @main.command()
 @CORPUS
 @ENCODER
-@DTYPE
-@DEVICE
 @click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
-def embed(corpus: str, encoder: str, dtype: str, device: str | None, queries: bool) -> None:
+def embed(corpus: str, encoding: Encoding, queries: bool) -> None:
     """Embed a corpus into the cache; a run that was stopped goes on where it was."""
     import engine
 
@@ -108,7 +90,9 @@ def embed(corpus: str, encoder: str, dtype: str, device: str | None, queries: bo
         dataset = engine.load_dataset(corpus, progress=meter)
         _print_notices(dataset)
         for what in (dataset.corpus, *([dataset.queries] if queries and len(dataset.queries) else [])):
-            made = engine.embed(what, encoder=encoder, dtype=dtype, device=device, progress=meter)
+            made = engine.embed(
+                what, encoder=encoding.encoder, dtype=encoding.dtype, device=encoding.device, progress=meter
+            )
             meter.clear()
             ref = made.encoder
             click.echo(
@@ -124,9 +108,7 @@ def embed(corpus: str, encoder: str, dtype: str, device: str | None, queries: bo
 @click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
 @click.option("--split", default=None, help="All judged queries of a split; prints the means of the metrics.")
 @click.option("-k", "k", default="10", show_default=True, help="How many documents a query gets.")
-@ENCODER
-@DTYPE
-@DEVICE
+@ENCODING
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("--trace", "traced", is_flag=True, help="For every pick its relevance, and the nearest already chosen.")
 def decode(
@@ -136,9 +118,7 @@ def decode(
     query_ids: tuple[str, ...],
     split: str | None,
     k: str,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
     traced: bool,
     **given: str | None,
@@ -171,9 +151,8 @@ def decode(
                     f"no query {missing[0]!r} in this corpus; it has {len(dataset.queries):,} queries"
                 )
             queries = dataset.queries.only(query_ids)
-        how = {"encoder": encoder, "dtype": dtype, "device": device, "progress": meter}
-        space = embedded(dataset, **how)
-        asked = queries if space.encoder is None else engine.embed(queries, **how)
+        space = embedded(dataset, encoding, progress=meter)
+        asked = queries if space.encoder is None else engine.embed_queries(space, queries, progress=meter)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, asked, k=size)
         seconds = time.perf_counter() - started
@@ -220,13 +199,6 @@ def decode(
         f"{_counted(len(space), 'document', 'documents')}, {1000 * seconds:.1f} ms"
     )
     click.echo(f"{means}{left}")
-
-
-def embedded(dataset: Any, device: str | None, **how: Any) -> Any:
-    """The corpus with its embeddings, its own where it has some."""
-    import engine
-
-    return engine.Space(dataset.corpus, dataset.vectors or engine.embed(dataset.corpus, device=device, **how), device)
 
 
 class Meter:

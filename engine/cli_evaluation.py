@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from engine.cli import CORPUS, DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
+from engine.cli import CORPUS, QRELS, Meter, main, use_threads
+from engine.cli_encoding import ENCODING, Encoding, asked_of, embedded
 from engine.cli_kinds import aligned, by_kind, of_kinds, plain_strata
 from engine.errors import Cancelled
 
@@ -31,15 +32,6 @@ CLUSTER = click.option(
     help="A Dask scheduler, tcp://127.0.0.1:8786 say. It runs what its clients send it: only one that you trust.",
 )
 POINTS = click.option("--points", default=11, show_default=True, help="Values of each parameter that is swept.")
-
-
-def asked_of(space: Any, queries: Any, **how: Any) -> Any:
-    """The queries as vectors."""
-    import engine
-
-    if space.encoder is None:
-        raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
-    return engine.embed(queries, **how)
 
 
 def setting(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
@@ -88,9 +80,7 @@ def scorers(texts: tuple[str, ...], stage: str) -> list[Any]:
 @kept_in("sweep.db")
 @WORKERS
 @CLUSTER
-@ENCODER
-@DTYPE
-@DEVICE
+@ENCODING
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a cell.")
 def sweep(
     corpus: str,
@@ -106,9 +96,7 @@ def sweep(
     store: str,
     workers: int | None,
     cluster: str | None,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
 ) -> None:
     """Measure decoders over their parameters; what is finished is kept, and not computed again."""
@@ -126,12 +114,11 @@ def sweep(
     decoders = [replace(d, retrieve=r, rerank=again, depth=pool) for r, again in chains for d in settings]
     decoders = list(dict.fromkeys(decoders))
     sizes = sorted({SET_SIZE.parse(k) for k in ks})
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         asked = dataset.judged(split)
-        space = embedded(dataset, progress=meter, **how)
-        queries = asked_of(space, asked, progress=meter, **how)
+        space = embedded(dataset, encoding, progress=meter)
+        queries = asked_of(space, asked, progress=meter)
         names = metrics or available(dataset.qrels[split], dataset.aspects, queries)
         stop, total, done = threading.Event(), len(decoders) * len(sizes), 0
         found = run(
@@ -298,9 +285,7 @@ def _plain_table(table: Any) -> str:
 @WORKERS
 @CLUSTER
 @click.option("--export", "target", default=None, help="Print the chosen setting: python, json, command, langchain, …")
-@ENCODER
-@DTYPE
-@DEVICE
+@ENCODING
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def tune(
     corpus: str,
@@ -321,9 +306,7 @@ def tune(
     workers: int | None,
     cluster: str | None,
     target: str | None,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
 ) -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
@@ -340,7 +323,6 @@ def tune(
     name, fixed = setting(selector, "select") if selector is not None else setting(retrieve or "", "retrieve")
     given = {key: value for key, value in (("metric", metric), ("share", share)) if value is not None}
     aim = Objective(objective, **given)
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         splits = halved(dataset.qrels[dev], seed) if halve and dev in dataset.qrels else dataset.qrels
@@ -348,9 +330,9 @@ def tune(
         if missing := [s for s in ([dev] if halve else wanted_splits) if s not in dataset.qrels]:
             known = ", ".join(dataset.qrels) or "none"
             raise click.UsageError(f"no split {missing[0]!r}; there are {known} (--halve makes two of one)")
-        space = embedded(dataset, progress=meter, **how)
+        space = embedded(dataset, encoding, progress=meter)
         queries = dataset.queries.only({q for s in wanted_splits for q in splits[s].grades})
-        asked = asked_of(space, queries, progress=meter, **how)
+        asked = asked_of(space, queries, progress=meter)
         stop = threading.Event()
         try:
             tuned = run(
@@ -369,5 +351,5 @@ def tune(
     for sentence in tuned.sentences:
         click.echo(sentence)
     if target:
-        use = Use(k=tuned.k, corpus=corpus, encoder=encoder, documents=len(space))
+        use = Use(k=tuned.k, corpus=corpus, encoder=encoding.encoder, documents=len(space), trained=encoding.trained)
         click.echo("\n" + export(tuned.decoder, target, use).text)

@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
-from engine.cli import CORPUS, DEVICE, DTYPE, ENCODER, QRELS, Meter, _counted, _one_line, embedded, main, use_threads
-from engine.cli_evaluation import asked_of, setting
+from engine.cli import CORPUS, QRELS, Meter, _counted, _one_line, main, use_threads
+from engine.cli_encoding import ENCODING, Encoding, asked_of, embedded
+from engine.cli_evaluation import setting
 from engine.cli_orag_text import (
     checkpoint_lines,
     drift_lines,
@@ -71,7 +72,7 @@ def _given(given: dict[str, str | None], kind: str) -> dict[str, Any]:
 
 def of_a_log(command: Any) -> Any:
     """The argument and the options of a command on a log."""
-    for option in reversed((click.argument("log", metavar="LOG"), CORPUS, QRELS, ENCODER, DTYPE, DEVICE)):
+    for option in reversed((click.argument("log", metavar="LOG"), CORPUS, QRELS, ENCODING)):
         command = option(command)
     return command
 
@@ -93,9 +94,7 @@ SELECT = click.option(
 @click.option("--file", "file", default=None, metavar="FILE", help="Kept up to date; the same command goes on from it.")
 @click.option("--log", "log", default=None, metavar="FILE", help="Write the feedback as a log, for replay and report.")
 @click.option("--export", "target", default=None, metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
-@ENCODER
-@DTYPE
-@DEVICE
+@ENCODING
 @JSON
 def simulate(
     corpus: str,
@@ -108,9 +107,7 @@ def simulate(
     file: str | None,
     log: str | None,
     target: str | None,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
     **given: str | None,
 ) -> None:
@@ -137,7 +134,7 @@ def simulate(
     if (log or target) and (preset_of(preset, overrides).mode != "chosen" or plan.learner != "feedback"):
         raise click.UsageError("--log and --export need feedback that moves the chosen document: --mode chosen")
     with Meter() as meter, _stopping() as stop:
-        how = {"encoder": encoder, "dtype": dtype, "device": device, "progress": meter, "stop": stop}
+        report = {"progress": meter, "stop": stop}
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         if not dataset.qrels:
             raise click.UsageError(f"{corpus} has no judged queries, and a simulation learns from them")
@@ -146,9 +143,9 @@ def simulate(
             raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels)}")
         if words is not None:
             dataset = replace(dataset, corpus=shortened(dataset.corpus, words), vectors=None)
-        space = embedded(dataset, **how)
+        space = embedded(dataset, encoding, **report)
         names = {q for s in (stream_split, test) if s for q in dataset.qrels[s].grades}
-        queries = asked_of(space, dataset.queries.only(names), **how)
+        queries = asked_of(space, dataset.queries.only(names), **report)
         found = run(
             space, queries, dataset.qrels[stream_split], preset=preset, stream=stream, plan=plan,
             held_out=dataset.qrels[test] if test else None, decoders=decoders, k=size, file=file, progress=meter,
@@ -188,7 +185,7 @@ def replay(log: str, to: str | None, target: str | None, as_json: bool, **where:
     """Fold a log over the corpus again: the documents as feedback left them."""
     from engine.learning import orag as core
 
-    _, space, _ = _loaded(**where)
+    _, space = _loaded(**where)
     started = time.perf_counter()
     session = _read(log, space)
     if to is not None:
@@ -223,7 +220,7 @@ def undo(log: str, events: tuple[str, ...], last: int | None, as_json: bool, **w
         raise click.UsageError("give events by their id, or --last N")
     if not Path(log).is_file():
         raise click.UsageError(f"no such log: {log!r}")
-    _, space, _ = _loaded(**where)
+    _, space = _loaded(**where)
     opened = core.log(log, space)
     for notice in opened.notices:
         click.echo(f"note: {notice}", err=True)
@@ -277,15 +274,15 @@ def report(
 
     size = SET_SIZE.parse(k)
     decoders = [engine.Decoder(engine.make(name, **fixed)) for name, fixed in map(setting, selectors or ("top_k",))]
-    dataset, space, how = _loaded(**where)
+    dataset, space = _loaded(**where)
     session = _read(log, space)
     chosen = split or max(dataset.qrels, key=lambda s: len(dataset.qrels[s]), default=None)
     if chosen is not None and chosen not in dataset.qrels:
         raise click.UsageError(f"no split {chosen!r}; there are {', '.join(dataset.qrels) or 'none'}")
     probes = None
     with Meter() as meter:
-        if chosen is not None and space.embeddings.encoder is not None:
-            probes = asked_of(space, dataset.judged(chosen).sample(500), progress=meter, **how)
+        if chosen is not None and space.encoder is not None:
+            probes = asked_of(space, dataset.judged(chosen).sample(500), progress=meter)
         start = beginning(session, probes, dataset.qrels[chosen] if probes is not None else None)
         drifts = history(session, start, moments(session.position, points), progress=meter)
         meter.clear()
@@ -322,17 +319,14 @@ def report(
             click.echo(f"  {entry.id}  {entry.said}: {about}{status}")
 
 
-def _loaded(
-    corpus: str, qrels: str, encoder: str, dtype: str, device: str | None
-) -> tuple[Any, Any, dict[str, str | None]]:
-    """The data set, its space, and how texts are embedded."""
+def _loaded(corpus: str, qrels: str, encoding: Encoding) -> tuple[Any, Any]:
+    """The data set and its space."""
     import engine
 
     use_threads()
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
-        return dataset, embedded(dataset, progress=meter, **how), how
+        return dataset, embedded(dataset, encoding, progress=meter)
 
 
 def _read(log: str, space: Any) -> Any:

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from engine.cli import CORPUS, DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
-from engine.cli_evaluation import CLUSTER, WORKERS, asked_of, kept_in, named, plain_cell, scorers, setting
+from engine.cli import CORPUS, QRELS, Meter, main, use_threads
+from engine.cli_encoding import ENCODING, Encoding, asked_of, embedded
+from engine.cli_evaluation import CLUSTER, WORKERS, kept_in, named, plain_cell, scorers, setting
 from engine.cli_kinds import aligned
 from engine.errors import Cancelled
 
@@ -33,9 +34,7 @@ LINES = click.option("--json", "as_json", is_flag=True, help="One JSON object a 
 @kept_in("depths.db")
 @WORKERS
 @CLUSTER
-@ENCODER
-@DTYPE
-@DEVICE
+@ENCODING
 @LINES
 def depths(
     corpus: str,
@@ -50,9 +49,7 @@ def depths(
     store: str,
     workers: int | None,
     cluster: str | None,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
 ) -> None:
     """Measure rerankers by how many of the retrieved documents they get to see."""
@@ -67,13 +64,12 @@ def depths(
     chains = product(chosen, scorers(retrieves or ("dense",), "retrieve"), scorers(reranks, "rerank"))
     decoders = [engine.Decoder(select, first, again) for select, first, again in chains]
     wanted = [DEPTH.parse(depth) for depth in depths] or DEPTHS
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     cells: list[Any] = []
     with Meter() as meter:
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         asked = dataset.judged(split)
-        space = embedded(dataset, progress=meter, **how)
-        queries = asked_of(space, asked, progress=meter, **how)
+        space = embedded(dataset, encoding, progress=meter)
+        queries = asked_of(space, asked, progress=meter)
         stop = threading.Event()
         found = engine.rerank_depths(
             decoders, space, queries, dataset.qrels[split], depths=wanted, k=SET_SIZE.parse(k), metrics=metrics,
@@ -134,9 +130,7 @@ def _chain_of(decoder: Any) -> str:
 @click.option("--metric", "metrics", multiple=True, help="Default: mrr and ndcg.")
 @click.option("--share", default=None, metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the graph and of k-means.")
-@ENCODER
-@DTYPE
-@DEVICE
+@ENCODING
 @LINES
 def ann(
     corpus: str,
@@ -148,9 +142,7 @@ def ann(
     metrics: tuple[str, ...],
     share: str | None,
     seed: int,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
 ) -> None:
     """Measure approximate search against the exact one: quality, time and memory (extra `ann`)."""
@@ -165,14 +157,13 @@ def ann(
     chosen = scorers(retrieves or ("dense",), "retrieve")
     settings = partial(_indexes, indexes)
     settings(1)  # whatever is wrong with them is said before anything is embedded
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     rows: list[Any] = []
     stopped = False
     with Meter() as meter:
         dataset = engine.load_dataset(corpus, qrels=qrels, progress=meter)
         asked = dataset.judged(split)
-        space = embedded(dataset, progress=meter, **how)
-        queries = asked_of(space, asked, progress=meter, **how)
+        space = embedded(dataset, encoding, progress=meter)
+        queries = asked_of(space, asked, progress=meter)
         try:
             for scorer in chosen:
                 for row in engine.approximate(

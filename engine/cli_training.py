@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from engine.cli import DEVICE, DTYPE, ENCODER, QRELS, Meter, embedded, main, use_threads
-from engine.cli_evaluation import asked_of
+from engine.cli import QRELS, Meter, main, use_threads
+from engine.cli_encoding import ENCODER, Encoding, asked_of, embedded
 from engine.errors import Cancelled
 from engine.progress import spoken
 
@@ -49,8 +49,6 @@ def _command(method: str, about: str) -> None:
     @click.option("--start", default=None, metavar="FILE", help="A checkpoint to begin with, in place of a dense one.")
     @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same weights.")
     @ENCODER
-    @DTYPE
-    @DEVICE
     @click.option("--json", "as_json", is_flag=True, help="One JSON object, at the end.")
     def run(**given: Any) -> None:
         texts = {k.removeprefix(PREFIX): v for k, v in given.items() if k.startswith(PREFIX) and v is not None}
@@ -68,9 +66,7 @@ def _run(
     out: str,
     start: str | None,
     seed: int,
-    encoder: str,
-    dtype: str,
-    device: str | None,
+    encoding: Encoding,
     as_json: bool,
 ) -> None:
     import engine
@@ -80,14 +76,13 @@ def _run(
 
     use_threads()
     params = parsed(declared(method), texts, f"training {method}")
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:
         dataset = engine.load_dataset(data, qrels=qrels, progress=meter)
         if missing := [s for s in (learn, dev) if s not in dataset.qrels]:
             raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
-        space = embedded(dataset, progress=meter, **how)
+        space = embedded(dataset, encoding, progress=meter)
         wanted = {q for split in {learn, dev, test} & dataset.qrels.keys() for q in dataset.qrels[split].grades}
-        queries = asked_of(space, dataset.queries.only(wanted), progress=meter, **how)
+        queries = asked_of(space, dataset.queries.only(wanted), progress=meter)
         splits = {"train": learn, "dev": dev}
         begun = None if start is None else engine.load_trained(start, space)
         before = engine.preflight(

@@ -29,7 +29,7 @@ class Use:
 
     k: how many documents a query gets; corpus: as load_dataset takes it; encoder: as embed takes it, None where the
     corpus came with its vectors; query: a question; documents: how many the corpus has; collection, field: what the
-    store calls the documents, and their vectors.
+    store calls the documents, and their vectors; trained: a checkpoint whose embeddings are searched.
     """
 
     k: int = 10
@@ -39,10 +39,11 @@ class Use:
     documents: int | None = None
     collection: str = "documents"
     field: str = "embedding"
+    trained: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
-        for name in ("corpus", "encoder", "query", "collection", "field"):
+        for name in ("corpus", "encoder", "query", "collection", "field", "trained"):
             value = getattr(self, name)
             if value is not None:
                 # No snippet can hold a NUL or half a character.
@@ -131,6 +132,7 @@ def _python(decoder: Decoder, use: Use) -> str:
         "",
         f"dataset = engine.load_dataset({_literal(use.corpus)})",
         f"space = engine.Space(dataset.corpus, {vectors})",
+        *([] if use.trained is None else [f"space = engine.load_trained({_literal(use.trained)}, space).space"]),
         "decoder = engine.Decoder(",
         *(f"    {part}," for part in made),
         ")",
@@ -149,6 +151,7 @@ def _made(stage: Stage) -> str:
 def _json(decoder: Decoder, use: Use) -> str:
     """`points.from_json` reads what stands under "decoder"."""
     found = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
+    found |= {} if use.trained is None else {"trained": use.trained}
     return json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
@@ -157,6 +160,7 @@ def _command(decoder: Decoder, use: Use) -> str:
         raise _Cannot("the corpus came with its own vectors, and a command can only ask in words")
     words = ["frontier", "decode", "--corpus", use.corpus, "--query", use.query, "-k", SET_SIZE.text(use.k)]
     words += [] if use.encoder == Use().encoder else ["--encoder", use.encoder]
+    words += [] if use.trained is None else ["--trained", use.trained]
     for name, prefix in STAGES:
         if (stage := getattr(decoder, name)) is not None:
             words += [f"--{name}", stage.spec.name]

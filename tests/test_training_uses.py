@@ -1,0 +1,150 @@
+"""Trained embeddings are embeddings like any other: commands, exports, feedback, maps and passages work on them."""
+
+import json
+import shlex
+
+import pytest
+import torch
+from click.testing import CliRunner
+from datafiles import beir
+from training_kit import NNN, QUICK, once
+
+import engine
+from engine import orag
+from engine.cli import main
+from engine.data.encoders import embed
+from engine.errors import DataError
+from engine.evaluation.export import Use, export
+from engine.values import Queries
+
+
+@pytest.fixture(scope="module")
+def data():
+    return once()
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    return engine.train("nnn", *data, **NNN)
+
+
+THINGS = ["apple pie", "steam engine", "violin", "volcano", "tax return", "chess"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Queries whose right documents are about other things than they name, so that there is something to learn."""
+    corpus = [{"_id": f"d{i}", "text": f"All about the {thing}"} for i, thing in enumerate(THINGS)]
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
+    queries = [{"_id": f"q{i}", "text": f"{THINGS[a]} with {THINGS[b]}"} for i, (a, b) in enumerate(pairs)]
+    lines = [f"q{i}\td{(j + 1) % 6}\t1\n" for i, pair in enumerate(pairs) for j in pair]
+    parts = {"train": lines[:32], "dev": lines[32:46], "test": lines[46:]}
+    files = {f"qrels__{split}": "".join(own) for split, own in parts.items()}
+    return str(beir(tmp_path_factory.mktemp("set"), corpus, queries, **files))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(folder, tmp_path_factory):
+    """A checkpoint whose answers differ from those of the encoder's own embeddings."""
+    dataset = engine.load_dataset(folder)
+    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
+    path = tmp_path_factory.mktemp("trained") / "it's a file.safetensors"
+    fast = {"hidden": 16, "epochs": 8, "batch": 4, "query_rate": 0.03, "corpus_rate": 0.03, "patience": None}
+    found = engine.train("dense", space, dataset.queries, dataset.qrels, checkpoint=path, **fast)
+    assert found.run.best >= 0
+    return str(path)
+
+
+def run(*args):
+    done = CliRunner().invoke(main, list(args), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_commands_search_what_was_trained(folder, checkpoint, tmp_path):
+    asked = ("decode", "--corpus", folder, "--query", "a violin on a volcano", "-k", "3", "--json")
+    plain, other = (json.loads(run(*asked, *more)) for more in ((), ("--trained", checkpoint)))
+    gains = [[d["gain"] for d in found["results"][0]["documents"]] for found in (plain, other)]
+    assert gains[0] != gains[1]
+    trained = engine.load_trained(checkpoint, spaced(folder))
+    expected = engine.decode(engine.Decoder(engine.make("top_k")), trained.space, ["a violin on a volcano"], k=3)
+    assert gains[1] == pytest.approx(expected.gain[0].tolist(), abs=1e-6)
+    kept = ("--store", str(tmp_path / "sweep.db"))
+    cells = run("sweep", "--corpus", folder, "--split", "test", "--select", "top_k", "-k", "2", "--json", *kept,
+                "--trained", checkpoint)  # fmt: skip
+    assert len(cells.strip().splitlines()) == 1
+    simulated = run("orag", "simulate", "--corpus", folder, "--split", "train", "--rounds", "5", "--json",
+                    "--trained", checkpoint)  # fmt: skip
+    assert json.loads(simulated)
+
+
+def spaced(folder):
+    dataset = engine.load_dataset(folder)
+    return engine.Space(dataset.corpus, engine.embed(dataset.corpus))
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
+    path = tmp_path / "nothing.safetensors"
+    path.write_bytes(b"nothing")
+    done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(path)])
+    assert done.exit_code != 0 and "is not a checkpoint" in done.output
+
+
+def test_exports_name_the_checkpoint(folder, checkpoint, capsys):
+    decoder = engine.Decoder(engine.make("top_k"))
+    use = Use(corpus=folder, query="chess", k=2, trained=checkpoint)
+    scope = {}
+    exec(compile(export(decoder, "python", use).text, "snippet", "exec"), scope)
+    assert scope["space"].adapt is not None
+    printed = capsys.readouterr().out.strip()
+    words = shlex.split(export(decoder, "command", use).text)
+    again = json.loads(run(*words[1:], "--json"))
+    assert printed == str([d["id"] for d in again["results"][0]["documents"]])
+    assert json.loads(export(decoder, "json", use).text)["trained"] == checkpoint
+
+
+def test_feedback_moves_what_was_trained(data, trained):
+    """Trained documents learn on, asked by adapted queries; elsewhere they are another corpus's vectors."""
+    queries = data[1]
+    session = orag.session(trained.space)
+    asked = trained.queries(queries.take([0])).vectors[0].numpy()
+    after = orag.feed(session, orag.thumb(session, asked, "d3", up=False))
+    moved = trained.space.with_embeddings(after.embeddings())
+    top = engine.Decoder(engine.make("top_k"))
+    one, two = (engine.decode(top, where, queries.take([0]), k=80) for where in (trained.space, moved))
+    place = trained.space.corpus.position["d3"]
+    gain = [dict(zip(r.index[0].tolist(), r.gain[0].tolist(), strict=True))[place] for r in (one, two)]
+    assert gain[1] < gain[0] and moved.adapt is trained.space.adapt
+
+
+def test_passages_are_adapted_as_documents_are(folder, checkpoint):
+    """A document in one passage has, under max_sim, the score of its one vector."""
+    trained = engine.load_trained(checkpoint, spaced(folder))
+    rows = embed(trained.space.corpus)
+    fitted = trained.space.adapt.passages(rows)
+    assert torch.allclose(fitted.vectors, trained.space.vectors, atol=1e-5)
+    texts = Queries.of(["a game of chess", "taxes"])
+    scores = [
+        engine.decode(engine.Decoder(engine.make("top_k"), engine.make(name)), trained.space, texts, k=6)
+        for name in ("dense", "max_sim")
+    ]
+    assert torch.equal(scores[0].index, scores[1].index) and torch.allclose(scores[0].gain, scores[1].gain, atol=1e-5)
+    other = trained.space.with_documents(trained.space.corpus, rows)
+    assert torch.allclose(other.vectors, trained.space.vectors, atol=1e-5)
+
+
+def test_a_vector_a_document_has_no_passages(data):
+    mixed = engine.train("colt", *data, epochs=1, batch=64)
+    with pytest.raises(DataError, match="no way from text to one"):
+        mixed.space.adapt.passages(data[0].embeddings)
+    dense = engine.train("dense", *data, **{**QUICK, "epochs": 1})
+    with pytest.raises(DataError, match="passages must be vectors of the encoder"):
+        dense.space.adapt.passages(dense.space.embeddings)
+
+
+def test_embed_queries_adapts(folder, checkpoint):
+    space = engine.load_trained(checkpoint, spaced(folder)).space
+    found = engine.embed_queries(space, ["chess", "volcano"])
+    assert found.encoder == space.embeddings.encoder
+    assert torch.equal(found.vectors, space.adapt(embed(["chess", "volcano"])).vectors)
+    assert not torch.allclose(found.vectors, embed(["chess", "volcano"]).vectors, atol=1e-3)
