@@ -180,5 +180,10 @@ for _method, _about in (
     ("dense", "Inner products: a relevant document above the irrelevant ones."),
     ("nnn", "Sets of weights: all relevant documents above all irrelevant ones, by a margin."),
     ("colt", "Inner products of embeddings that graphs of queries, documents and scenes have mixed."),
+    (
+        "dual_encoder",
+        "One vector of k dimensions: a projection of the embeddings, learnt against sampled and hard negatives.",
+    ),
+    ("multi_vector", "Several vectors of k dimensions a document, the best of which counts; learnt as one is."),
 ):
     _command(_method, _about)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
@@ -22,14 +23,18 @@ from engine.learning.training.checkpoints import over, read, refuse, save_run
 from engine.learning.training.colt import Graphs, ListAndContrast
 from engine.learning.training.history import Dev, Epoch, measured
 from engine.learning.training.loop import Objective, Plan, fit, generator_of, groups
+from engine.learning.training.negatives import Negatives, SampledSoftmax, hardest
 from engine.learning.training.objectives import ElasticNets, InnerProducts
-from engine.learning.training.recipes import FEW, SLOWER, Colt, Dense, Nnn, Recipe, declared, made
+from engine.learning.training.projections import Projected, drawn
+from engine.learning.training.recipe import FEW, SLOWER, Recipe
+from engine.learning.training.recipes import Colt, Dense, Nnn, declared, made
+from engine.learning.training.recipes_projections import MultiVector, Projects
 from engine.learning.training.samples import Samples, gathered
 from engine.learning.training.trained import Trained, trained
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.values import Embeddings, Qrels, Queries
+from engine.values import Embeddings, Qrels, Queries, digest_of
 
 SEED = Whole(default=0, low=0, high=2**31 - 1, symbol="seed", name="seed", help="Same seed, same weights.")
 CHOOSING = "choosing λ₁ and λ₂"
@@ -54,8 +59,9 @@ def train(
 ) -> Trained:
     """Train embeddings for a decoder, by adapters over those that the space has; dev says which epoch was the best.
 
-    method: "dense", "nnn" or "colt"; space: the encoder's own, or one that was trained before, which is trained on (nnn
-    and colt are meant to start from a dense one, as in the paper); queries: at least those that the two splits judge,
+    method: a name of RECIPES, such as "dense", "nnn" or "colt"; space: the encoder's own, or one that was trained
+    before, which is trained on (nnn and colt are meant to start from a dense one, as in the paper), unless it was
+    projected to fewer dimensions; queries: at least those that the two splits judge,
     as the encoder below embeds them; qrels: judgements by split; params: as the method declares them. λ₁ and λ₂ of nnn
     that are not given are first chosen on dev, by Comp@5 over the paper's grid, and again afterwards; a 0 that is given
     stays. checkpoint: a file that holds the run after every epoch: a run that was killed goes on from there, one that
@@ -69,7 +75,7 @@ def train(
     _check(space)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
     path = None if checkpoint is None else Path(checkpoint)
-    facts = _facts(space, samples, qrels, train, dev, seed)
+    facts = _facts(recipe, space, samples, qrels, train, dev, seed)
     found = read(path) if path is not None and path.exists() else None
     if found is not None:
         recipe = _resolved_as(recipe, params, found.facts.get("params", {}))
@@ -80,7 +86,7 @@ def train(
     else:
         recipe = _resolved(recipe, params, space, samples, progress, stop)
         facts |= {"method": method, "params": recipe.as_json()}
-    job = prepared(recipe, space, samples, seed)
+    job = prepared(recipe, space, samples, seed, progress, stop)
     run = fit(
         job.model,
         job.optimizer,
@@ -117,8 +123,16 @@ class Job:
     plan: Plan
 
 
-def prepared(recipe: Recipe, space: Space, samples: Samples, seed: int) -> Job:
-    """Model, optimiser and objective of a recipe, the weights drawn from the seed."""
+def prepared(
+    recipe: Recipe,
+    space: Space,
+    samples: Samples,
+    seed: int,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Job:
+    """Model, optimiser and objective of a recipe, the weights drawn from the seed. Raises ParamError, DataError where
+    the recipe does not fit the data; Cancelled."""
     generator = generator_of(seed, -1)
     before = space.adapt.adapters if space.adapt is not None else Adapters()
     asked = torch.cat([samples.train.vectors, samples.dev.vectors]).to(space.device, space.vectors.dtype)
@@ -130,6 +144,9 @@ def prepared(recipe: Recipe, space: Space, samples: Samples, seed: int) -> Job:
         model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, query)
         objective: Objective = ListAndContrast(model, recipe)
         optimizer = torch.optim.Adam(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
+    elif isinstance(recipe, Projects):
+        model, objective = _projecting(recipe, space, samples, asked, generator, progress, stop)
+        optimizer = torch.optim.AdamW(groups((list(model.parameters()), recipe.rate)), weight_decay=recipe.weight_decay)
     else:
         d = space.vectors.shape[1]
         query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
@@ -141,8 +158,32 @@ def prepared(recipe: Recipe, space: Space, samples: Samples, seed: int) -> Job:
         objective = InnerProducts(model, recipe) if isinstance(recipe, Dense) else None
         objective = objective or ElasticNets(model, recipe, len(space))
     at = torch.arange(len(samples), len(asked), device=space.device)
-    dev = partial(measured, model, recipe.watched(), space.corpus, samples.dev, at, samples.qrels)
+    several = model.encode_parts if isinstance(recipe, MultiVector) else None
+    dev = partial(measured, model, recipe.watched(), space.corpus, samples.dev, at, samples.qrels, several)
     return Job(model, optimizer, objective, dev, Plan(recipe.epochs, recipe.patience, recipe.batch, recipe.clip, seed))
+
+
+def _projecting(
+    recipe: Projects,
+    space: Space,
+    samples: Samples,
+    asked: Tensor,
+    generator: torch.Generator,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> tuple[Projected, SampledSoftmax]:
+    """What learns projections of a space that stands as it is, adapters and all."""
+    before = copy.deepcopy(space.adapt.adapters) if space.adapt is not None else Adapters()
+    several = recipe.vectors if isinstance(recipe, MultiVector) else None
+    spread = recipe.spread if isinstance(recipe, MultiVector) else 0.0
+    heads = drawn(space.vectors, recipe.dimension, several, recipe.start, spread, generator)
+    pool = hardest(space, samples, recipe.pool, progress, stop) if recipe.hard else None
+    with torch.no_grad():
+        asked = before.encode_query(asked)
+    adapters = Adapters(before.query, tuple(before.corpus), before.table, heads).to(space.device, space.vectors.dtype)
+    model = Projected(adapters, asked, space.vectors)
+    negatives = Negatives(samples.relevant, len(space), pool, recipe.uniform, recipe.hard)
+    return model, SampledSoftmax(model, recipe, negatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +218,7 @@ def preflight(
     recipe = made(method, **params)
     _check(space)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
-    job = prepared(recipe, space, samples, SEED.default)
+    job = prepared(recipe, space, samples, SEED.default, progress, stop)
     job.objective.begin(generator_of(0, 0))
     order = torch.randperm(len(samples), generator=generator_of(0, 0))
     # What is compiled in a process's first call is no part of the time that a step takes.
@@ -205,12 +246,18 @@ def _check(space: Space) -> None:
         raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
     if space.adapt is not None and not isinstance(space.adapt, Adapted):
         raise DataError("space was trained by something else than engine.train, so it cannot be trained on")
+    if space.adapt is not None and (heads := space.adapt.adapters.heads) is not None:
+        raise DataError(
+            f"space was projected from {heads.takes} to {space.embeddings.dimension} dimensions, so it cannot be "
+            "trained on; train before projecting, or project anew from the space that it was made of"
+        )
 
 
 def _facts(
-    space: Space, samples: Samples, qrels: Mapping[str, Qrels], train: str, dev: str, seed: int
+    recipe: Recipe, space: Space, samples: Samples, qrels: Mapping[str, Qrels], train: str, dev: str, seed: int
 ) -> dict[str, Any]:
     """What a checkpoint says it is of."""
+    reads = isinstance(recipe, Projects) and recipe.hard and samples.train.texts is not None
     base, before = space.encoder, space.adapt
     return {
         "encoder": base.name if base else "",
@@ -225,6 +272,8 @@ def _facts(
         "seed": seed,
         "parent": "" if before is None else before.digest,
         "versions": _versions(),
+        # Vectors are known by their digest, which leaves the words out.
+        **({"texts": digest_of(samples.train.texts)} if reads else {}),
     }
 
 

@@ -14,6 +14,7 @@ from engine.learning.training.adapters import Adapted, Adapters
 from engine.learning.training.checkpoints import over, read, refuse, save_run
 from engine.learning.training.history import Epoch
 from engine.learning.training.loop import Run
+from engine.learning.training.projections import as_parts
 from engine.learning.training.recipes import Recipe, made
 from engine.space import Space
 from engine.values import ByDigest, Embeddings
@@ -93,8 +94,9 @@ def trained(recipe: Recipe, space: Space, decoder: Decoder, run: Run, facts: Map
     """The best of a run; space: what it started from, the encoder's own or a trained one."""
     adapters = Adapters.of(run.kept).to(space.device)
     before = space.adapt
-    done = 0 if before is None else max(0, len(adapters.corpus) - 1)
-    rows = adapters.encode_corpus(space.vectors, done)
+    done = 0 if before is None else min(len(before.adapters.corpus), len(adapters.corpus))
+    rows, many = adapters.encode_documents(space.vectors, done)
     adapt = Adapted(adapters, space.encoder, space.embeddings.digest if before is None else before.corpus)
     embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapt.encoder)
-    return Trained(recipe, Space(space.corpus, embeddings, space.device, adapt=adapt), decoder, run, facts)
+    parts = None if many is None else as_parts(many.cpu(), space.corpus.ids, adapt.encoder)
+    return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapt), decoder, run, facts)
