@@ -84,6 +84,8 @@ def single(parts: Tensor) -> Tensor:
     Of all unit vectors it has the largest mean inner product with them, so that what selectors take for the likeness of
     two documents is, but for its scale, the mean over the pairs of their vectors. Where the mean is 0, the first one.
     """
+    if parts.shape[1] == 1:
+        return parts[:, 0]
     total = parts.sum(1)
     gone = torch.linalg.vector_norm(total, dim=-1, keepdim=True) < LOST
     return functional.normalize(torch.where(gone, parts[:, 0], total), dim=-1)
