@@ -1,0 +1,281 @@
+"""DE-k and ME-k on judged sets, beside truncation and random projection at the same k, and beside training at full d.
+
+python tests/bench/bench_projections.py --data <folder of judged sets> [--sets NAME …]
+
+Writes assets/results/projections.md from the figures beside it, projections.json; a set that is not measured again
+stays as it was. --data: a folder that has toolbank-numpy, toollens and cranfield in BEIR layout; what is not there is
+left out. One thread.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.update({f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")})
+# The checkout is measured, whatever copy of the engine is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import argparse
+import datetime
+import json
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from bench_training import machine
+
+import engine
+from engine.evaluation.statistics import RESAMPLES, intervals
+from engine.learning.training.loop import generator_of
+from engine.learning.training.projections import drawn
+from engine.solvers.threads import limit_blas
+from engine.values import Embeddings
+
+SETS = {"toolbank-numpy": ("qrels_resplit", 3, 20), "cranfield": ("qrels_resplit", 3, 20), "toollens": ("qrels", 1, 5)}
+"""Folder of the judgements, seeds, epochs at most."""
+LONG = "cranfield"
+"""Where a quarter of the documents is longer than what the encoder reads, passages are measured too."""
+SIZES = (32, 64, 128)
+K = 10
+METRICS = ("recall", "ndcg")
+NEGATIVES = {
+    "8 uniform": {"uniform": 8, "hard": 0},
+    "4 uniform, 4 hard": {},
+    "8 hard": {"uniform": 0, "hard": 8},
+    "the batch's alone": {"uniform": 0, "hard": 0},
+    "4 uniform, 4 hard, without the batch's": {"in_batch": False},
+}
+COUNTS = (1, 2, 4, 8)
+LESS = ("less PCA", "less dense, then PCA")
+
+
+class Judged:
+    """One set, and what a system is worth on its test queries."""
+
+    def __init__(self, name: str, folder: Path, say) -> None:
+        qrels, self.seeds, self.epochs = SETS[name]
+        self.name, self.say = name, say
+        self.data = engine.load_dataset(str(folder / name), qrels=qrels)
+        self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus), "cpu")
+        self.queries = engine.embed(self.data.queries)
+        place = self.data.queries.position
+        self.test = self.queries.take([place[query] for query in self.data.judged("test").ids])
+        self.d = self.space.embeddings.dimension
+        self.seconds: dict[str, float] = {}
+
+    def train(self, method: str, seed: int, start: engine.Space | None = None, **params):
+        began = time.monotonic()
+        space = self.space if start is None else start
+        found = engine.train(method, space, self.queries, self.data.qrels, seed=seed, epochs=self.epochs, **params)
+        took = time.monotonic() - began
+        self.say(f"{self.name}, seed {seed}: {method} {params}: best {found.run.best}, {took:.0f} s")
+        return found
+
+    def worth(self, space, decoder) -> np.ndarray:
+        """(B, metrics) per test query."""
+        found = engine.decode(decoder, space, self.test, K)
+        values = engine.measure(found, space, self.test, self.data.qrels["test"], K, METRICS).values
+        return np.stack([values[metric] for metric in METRICS], axis=1)
+
+    def rows(self, seed: int) -> Iterator[tuple[str, int, int, np.ndarray]]:
+        """System, dimensions, vectors a document, worth."""
+        top = engine.make("top_k")
+        plain = engine.Decoder(top)
+        yield "encoder", self.d, 1, self.worth(self.space, plain)
+        dense = self.train("dense", seed)
+        yield "dense", self.d, 1, self.worth(dense.space, plain)
+        for k in SIZES:
+            cut = [engine.make("truncated", dimension=k, method=method) for method in ("first", "pca")]
+            first, pca = (engine.Decoder(top, scorer) for scorer in cut)
+            yield "first k", k, 1, self.worth(self.space, first)
+            yield "random projection", k, 1, self.worth(self.randomly(k, seed), plain)
+            yield "PCA", k, 1, self.worth(self.space, pca)
+            yield "dense, then PCA", k, 1, self.worth(dense.space, pca)
+            one = self.train("dual_encoder", seed, dimension=k)
+            yield "DE-k", k, 1, self.worth(one.space, one.decoder)
+            over = self.train("dual_encoder", seed, dense.space, dimension=k)
+            yield "DE-k over dense", k, 1, self.worth(over.space, over.decoder)
+            if k == 64:
+                if self.name == LONG:
+                    passages = engine.Decoder(top, engine.make("max_sim", length=100))
+                    many = engine.make("max_sim", length=100).index(self.space).per_document
+                    yield "encoder, passages", self.d, round(many, 2), self.worth(self.space, passages)
+                    yield "DE-k, passages", k, round(many, 2), self.worth(one.space, passages)
+                yield "4 uniform, 4 hard", 0, 0, self.worth(one.space, one.decoder)
+                for name, params in NEGATIVES.items():
+                    if params:
+                        other = self.train("dual_encoder", seed, dimension=k, **params)
+                        yield name, 0, 0, self.worth(other.space, other.decoder)
+                wide = self.train("dual_encoder", seed, dimension=4 * k)
+                yield "DE-k", 4 * k, 1, self.worth(wide.space, wide.decoder)
+            for m in COUNTS if k == 64 else (4,):
+                found = self.train("multi_vector", seed, dimension=k, vectors=m)
+                yield "ME-k", k, m, self.worth(found.space, found.decoder)
+
+    def randomly(self, k: int, seed: int) -> engine.Space:
+        """The corpus through k random directions; queries go through the same."""
+        head = drawn(self.space.vectors, k, None, "random", 0.0, generator_of(seed, -1)).query
+
+        class Through:
+            base = self.space.encoder
+
+            def __call__(self, queries: Embeddings) -> Embeddings:
+                with torch.no_grad():
+                    return Embeddings(head(queries.vectors), queries.ids, None, queries.texts)
+
+        with torch.no_grad():
+            rows = Embeddings(head(self.space.vectors), self.data.corpus.ids)
+        return engine.Space(self.data.corpus, rows, "cpu", adapt=Through())
+
+
+def measure(judged: Judged) -> dict:
+    """Means, and differences query by query, of each query's mean over the seeds."""
+    cube: dict[str, list[np.ndarray]] = {}
+    for seed in range(judged.seeds):
+        for name, k, m, worth in judged.rows(seed):
+            cube.setdefault(f"{name}|{k}|{m}", []).append(worth)
+    mean = {name: np.mean(values, axis=0) for name, values in cube.items()}
+    systems = {}
+    for name, own in mean.items():
+        label, k, m = name.split("|")
+        base = {"PCA": f"PCA|{k}|1", "dense": "dense, then PCA|" + k + "|1", "encoder": f"encoder|{judged.d}|1"}
+        base |= {"DE": f"DE-k|{k}|1", "same size": f"DE-k|{int(k) * int(float(m))}|1", "drawn": "4 uniform, 4 hard|0|0"}
+        against = {}
+        for what, other in base.items():
+            if other in mean and other != name:
+                gap = own - mean[other]
+                low, high = intervals(gap, RESAMPLES.default, 0)
+                against[what] = [[float(gap[:, i].mean()), float(low[i]), float(high[i])] for i in range(len(METRICS))]
+        systems[name] = {"label": label, "k": int(k), "m": float(m), "mean": own.mean(0).tolist(), "against": against}
+    counts = {split: len(own) for split, own in judged.data.qrels.items()}
+    return {
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "documents": len(judged.space),
+        "queries": [counts["train"], counts["dev"], len(judged.test)],
+        "d": judged.d,
+        "seeds": judged.seeds,
+        "epochs": judged.epochs,
+        "systems": systems,
+    }
+
+
+def report(figures: dict[str, dict]) -> str:
+    """The page as Markdown."""
+    lines = ["# Projections to fewer dimensions, learnt and not", "", HOW, ""]
+    for name, own in figures.items():
+        systems = own["systems"]
+        train, dev, test = own["queries"]
+        lines += [
+            f"## {name}",
+            "",
+            f"`python tests/bench/bench_projections.py --data <folder of judged sets> --sets {name}`",
+            "",
+            f"{own['machine']}; {own['date']}. {own['documents']:,} documents; {train:,} queries to learn from, "
+            f"{dev:,} of dev, {test:,} of test; {own['seeds']} seed{'s' * (own['seeds'] > 1)}, at most {own['epochs']} "
+            "epochs.",
+            "",
+            _line("", "k", "m", "Recall@10", "nDCG@10", *(f"{of}: Recall@10" for of in LESS), "less PCA: nDCG@10"),
+            _line("---", *["---:"] * 7),
+        ]
+        main = [s for s in systems.values() if s["k"] and (s["label"] != "ME-k" or s["m"] == 4)]
+        order = {label: i for i, label in enumerate(dict.fromkeys(s["label"] for s in main))}
+        for s in sorted(main, key=lambda s: (s["k"] == own["d"] and -1, s["k"], order[s["label"]])):
+            gaps = [_gap(s["against"], *which) for which in (("PCA", 0), ("dense", 0), ("PCA", 1))]
+            lines.append(_line(s["label"], s["k"], f"{s['m']:g}", *_means(s), *gaps))
+        lines += ["", "ME-64 by the number of vectors, beside DE-k:", ""]
+        lines += [
+            _line("m", "Recall@10", "nDCG@10", "Recall@10 less DE-64's", "Recall@10 less that of DE-k, k = 64m"),
+            _line(*["---:"] * 5),
+        ]
+        for m in COUNTS:
+            s = systems[f"ME-k|64|{m}"]
+            gaps = (_gap(s["against"], what, 0) if m > 1 else "" for what in ("DE", "same size"))
+            lines.append(_line(m, *_means(s), *gaps))
+        lines += ["", "DE-64 by its negatives:", ""]
+        lines += [
+            _line("negatives a query", "Recall@10", "nDCG@10", "Recall@10 less that of 4 and 4"),
+            _line("---", *["---:"] * 3),
+        ]
+        for label in NEGATIVES:
+            s = systems[f"{label}|0|0"]
+            lines.append(_line(label, *_means(s), _gap(s["against"], "drawn", 0)))
+        lines += ["", *_verdict(systems, own["d"]), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _verdict(systems: dict, d: int) -> list[str]:
+    """What can be told, whichever way it came out."""
+    told = []
+    for k in SIZES:
+        for label, m in (("DE-k", 1), ("ME-k", 4)):
+            s = systems[f"{label}|{k}|{m}"]
+            short = label.replace("k", str(k))
+            pairs = (("PCA", "PCA"), ("encoder", f"the encoder's {d}"), ("dense", "dense, then PCA"), ("DE", f"DE-{k}"))
+            parts = [_told(s["against"][what][0], of) for what, of in pairs if what in s["against"]]
+            told.append(f"- {short}, Recall@10: {'; '.join(parts)}.")
+    return told
+
+
+def _told(gap: list[float], of: str) -> str:
+    mean, low, high = gap
+    if low <= 0 <= high:
+        return f"no difference from {of} can be told"
+    return f"{'above' if mean > 0 else 'below'} {of} by {abs(100 * mean):.1f}"
+
+
+def _means(system: dict) -> list[str]:
+    return [f"{100 * value:.1f}" for value in system["mean"]]
+
+
+def _gap(against: dict, what: str, metric: int) -> str:
+    if what not in against:
+        return ""
+    mean, low, high = (100 * value for value in against[what][metric])
+    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})".replace("-", "−")
+
+
+def _line(*cells) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+HOW = (
+    "Percent on test queries, the mean over the seeds; “less”: differences query by query, with 95 % intervals over the "
+    "queries. first k, PCA: the encoder's vectors cut to k dimensions (`truncated`); random projection: the same "
+    "through k directions that are drawn. dense: adapters over all of the encoder's dimensions, trained on the same "
+    "queries; dense, then PCA: the same cut to k. DE-k: one learnt projection for queries and one for documents, from "
+    "the encoder's vectors, or over dense. ME-k: m learnt projections of a document's one vector, the best of which "
+    "counts. passages: `max_sim` over windows of 100 words, each projected by DE-k. All that is trained keeps the epoch "
+    "with the best Comp@5 on dev and stops after three without a gain."
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of judged sets")
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    out = Path(__file__).resolve().parents[2] / "assets" / "results"
+    parser.add_argument("--out", type=Path, default=out, metavar="DIR")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    limit_blas(1)
+    raw, started = given.out / "projections.json", time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"[{(time.monotonic() - started) / 60:5.1f} min] {what}", file=sys.stderr, flush=True)
+
+    for name in given.sets:
+        if not (given.data / name).is_dir():
+            say(f"{name} is not there")
+            continue
+        found = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
+        found[name] = measure(Judged(name, given.data, say))
+        found = {name: found[name] for name in SETS if name in found}
+        raw.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (given.out / "projections.md").write_text(report(found), encoding="utf-8")
+    say("done")
+
+
+if __name__ == "__main__":
+    main()
