@@ -241,13 +241,13 @@ def _line(*cells) -> str:
 
 
 HOW = (
-    "Percent on test queries, the mean over the seeds; “less”: differences query by query, with 95 % intervals over the "
-    "queries. first k, PCA: the encoder's vectors cut to k dimensions (`truncated`); random projection: the same "
+    "Percent on test queries, the mean over the seeds; “less”: differences query by query, with 95 % intervals over "
+    "the queries. first k, PCA: the encoder's vectors cut to k dimensions (`truncated`); random projection: the same "
     "through k directions that are drawn. dense: adapters over all of the encoder's dimensions, trained on the same "
     "queries; dense, then PCA: the same cut to k. DE-k: one learnt projection for queries and one for documents, from "
     "the encoder's vectors, or over dense. ME-k: m learnt projections of a document's one vector, the best of which "
-    "counts. passages: `max_sim` over windows of 100 words, each projected by DE-k. All that is trained keeps the epoch "
-    "with the best Comp@5 on dev and stops after three without a gain."
+    "counts. passages: `max_sim` over windows of 100 words, each projected by DE-k. All that is trained keeps the "
+    "epoch with the best Comp@5 on dev and stops after three without a gain."
 )
 
 
