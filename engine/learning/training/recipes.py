@@ -16,6 +16,8 @@ from engine.stages import make
 FEW = 2000
 """Under so many queries the query adapter learns more slowly."""
 SLOWER = 1e-4
+TUNED = 2e-5
+"""How a whole query encoder learns: NNN paper, B.5."""
 
 
 def _rate(default: float, symbol: str, help: str) -> Real:
@@ -45,7 +47,15 @@ TEMPERATURE = Real(
 )
 PENALTY = Real(default=0.1, low=0.0, comfortable=(0.001, 1.0), scale="log", symbol="λ", help="", source="eq. 1")
 CHOSEN = "if not given, what is best on dev before training."
-SLOW = f"Step size of the query adapter; if not given, {SLOWER:g} under {FEW:,} queries."
+SLOW = f"Step size of the query side; if not given, {SLOWER:g} under {FEW:,} queries, {TUNED:g} of an encoder."
+QUERY_SIDE = Choice(
+    default="adapter",
+    options=("adapter", "encoder"),
+    symbol="query side",
+    help="adapter: a small network over vectors. encoder: all weights of the query encoder, as in the paper, which "
+    "wants a GPU: one core takes about 1 s a step with the bundled encoder.",
+    source="B.5",
+)
 
 
 class Recipe:
@@ -55,6 +65,7 @@ class Recipe:
     title: ClassVar[str]
     source: ClassVar[str]
     clip: float = math.inf
+    query_side: str = QUERY_SIDE.default
     late: ClassVar[tuple[str, ...]] = ()
     """Parameters that depend on the data where they are not given."""
 
@@ -92,6 +103,7 @@ class Dense(Recipe):
         )
     )
     tau: float = declare(TEMPERATURE)
+    query_side: str = declare(QUERY_SIDE)
     query_rate: float = declare(_rate(3e-4, "η query", SLOW))
     corpus_rate: float = declare(_rate(1e-3, "η corpus", "Step size of the corpus adapter."))
     epochs: int = declare(EPOCHS)
@@ -154,6 +166,7 @@ class Nnn(Recipe):
             advanced=True,
         )
     )
+    query_side: str = declare(QUERY_SIDE)
     query_rate: float = declare(_rate(3e-4, "η query", SLOW))
     corpus_rate: float = declare(_rate(1e-3, "η corpus", "Step size of the corpus adapter."))
     epochs: int = declare(EPOCHS)

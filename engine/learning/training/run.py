@@ -20,16 +20,17 @@ from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
 from engine.learning.training.checkpoints import over, read, refuse, save_run
 from engine.learning.training.colt import Graphs, ListAndContrast
+from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
 from engine.learning.training.loop import Objective, Plan, fit, generator_of, groups
 from engine.learning.training.objectives import ElasticNets, InnerProducts
-from engine.learning.training.recipes import FEW, SLOWER, Colt, Dense, Nnn, Recipe, declared, made
+from engine.learning.training.recipes import FEW, SLOWER, TUNED, Colt, Dense, Nnn, Recipe, declared, made
 from engine.learning.training.samples import Samples, gathered
 from engine.learning.training.trained import Trained, trained
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.values import Embeddings, Qrels, Queries
+from engine.values import Embeddings, Qrels, Queries, digest_of
 
 SEED = Whole(default=0, low=0, high=2**31 - 1, symbol="seed", name="seed", help="Same seed, same weights.")
 CHOOSING = "choosing λ₁ and λ₂"
@@ -66,10 +67,13 @@ def train(
     """
     seed = SEED.check(seed)
     recipe = made(method, **params)
-    _check(space)
+    _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
     path = None if checkpoint is None else Path(checkpoint)
     facts = _facts(space, samples, qrels, train, dev, seed)
+    if reads_texts(recipe, space):
+        texts = (*samples.train.texts, *samples.dev.texts)
+        facts |= {"texts": digest_of(texts), "versions": facts["versions"] | readers()}
     found = read(path) if path is not None and path.exists() else None
     if found is not None:
         recipe = _resolved_as(recipe, params, found.facts.get("params", {}))
@@ -121,26 +125,32 @@ def prepared(recipe: Recipe, space: Space, samples: Samples, seed: int) -> Job:
     """Model, optimiser and objective of a recipe, the weights drawn from the seed."""
     generator = generator_of(seed, -1)
     before = space.adapt.adapters if space.adapt is not None else Adapters()
-    asked = torch.cat([samples.train.vectors, samples.dev.vectors]).to(space.device, space.vectors.dtype)
     if isinstance(recipe, Colt):
-        query = copy.deepcopy(before.query)
         with torch.no_grad():
-            asked = before.encode_query(asked)
+            asked = before.encode_query(below(space, samples, before))
         seen, unseen = asked[: len(samples)], asked[len(samples) :]
-        model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, query)
+        model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, like(before, copy.deepcopy(before.query)))
         objective: Objective = ListAndContrast(model, recipe)
         optimizer = torch.optim.Adam(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
     else:
         d = space.vectors.shape[1]
-        query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
-        corpus = (*copy.deepcopy(tuple(before.corpus)), CorpusAdapter(d, recipe.hidden, generator))
-        adapters = Adapters(query.requires_grad_(True), corpus, before.table).to(space.device, space.vectors.dtype)
-        model = OverVectors(adapters, asked, space.vectors)
-        rates = ((list(query.parameters()), recipe.query_rate), (list(corpus[-1].parameters()), recipe.corpus_rate))
+        stages = copy.deepcopy(tuple(before.corpus))
+        if recipe.query_side == "encoder":
+            model = learning(space, samples, before, (*stages, CorpusAdapter(d, recipe.hidden, generator)))
+            query = model.adapters.encoder
+        else:
+            query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
+            corpus = (*stages, CorpusAdapter(d, recipe.hidden, generator))
+            adapters = like(before, query.requires_grad_(True), corpus, before.table)
+            model = OverVectors(
+                adapters.to(space.device, space.vectors.dtype), below(space, samples, before), space.vectors
+            )
+        own = (list(query.parameters()), recipe.query_rate)
+        rates = (own, (list(model.adapters.corpus[-1].parameters()), recipe.corpus_rate))
         optimizer = torch.optim.AdamW(groups(*rates), weight_decay=recipe.weight_decay)
         objective = InnerProducts(model, recipe) if isinstance(recipe, Dense) else None
         objective = objective or ElasticNets(model, recipe, len(space))
-    at = torch.arange(len(samples), len(asked), device=space.device)
+    at = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
     dev = partial(measured, model, recipe.watched(), space.corpus, samples.dev, at, samples.qrels)
     return Job(model, optimizer, objective, dev, Plan(recipe.epochs, recipe.patience, recipe.batch, recipe.clip, seed))
 
@@ -175,7 +185,7 @@ def preflight(
 ) -> Preflight:
     """What `train` would take, by the time of the first steps; without the choice of λ₁ and λ₂. Raises as `train`."""
     recipe = made(method, **params)
-    _check(space)
+    _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
     job = prepared(recipe, space, samples, SEED.default)
     job.objective.begin(generator_of(0, 0))
@@ -200,11 +210,13 @@ def preflight(
     return Preflight(*counts, samples.mean_relevant, steps, steps * pace, looked, whole)
 
 
-def _check(space: Space) -> None:
+def _check(space: Space, recipe: Recipe, queries: Queries | Embeddings) -> None:
     if not isinstance(space, Space):
         raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
     if space.adapt is not None and not isinstance(space.adapt, Adapted):
         raise DataError("space was trained by something else than engine.train, so it cannot be trained on")
+    if reads_texts(recipe, space):
+        check_texts(space, queries)
 
 
 def _facts(
@@ -257,7 +269,9 @@ def _resolved(
     stop: Stop | None,
 ) -> Recipe:
     late = _late(recipe, given)
-    if "query_rate" in late and len(samples) < FEW:
+    if "query_rate" in late and recipe.query_side == "encoder":
+        recipe = replace(recipe, query_rate=TUNED)
+    elif "query_rate" in late and len(samples) < FEW:
         recipe = replace(recipe, query_rate=SLOWER)
     if not isinstance(recipe, Nnn):
         return recipe
