@@ -54,8 +54,8 @@ def test_the_loss_is_that_of_the_formula(vectors, in_batch):
     own = [0, 3, 1]
     found = objective(samples.batch(torch.tensor(own))).values.detach().numpy()
 
-    w, b = (p.detach().numpy() for p in model.adapters.heads.corpus.parameters())
-    a, c = (p.detach().numpy() for p in model.adapters.heads.query.parameters())
+    w, b = (p.detach().numpy() for p in model.heads.corpus.parameters())
+    a, c = (p.detach().numpy() for p in model.heads.query.parameters())
     rows, asked = model.rows.numpy(), model.queries.numpy()
     w, b = w.reshape(-1, *w.shape[-2:]), b.reshape(-1, b.shape[-1])
 
@@ -164,7 +164,7 @@ def test_words_that_are_not_known_are_refused_and_other_words_are_another_run(da
     own = {**PROJECTED, "epochs": 1}
     engine.train("dual_encoder", space, queries, qrels, checkpoint=path, **own)
     other = replace(queries, texts=[f"{text} !" for text in queries.texts])
-    with pytest.raises(DataError, match="does not fit: training queries' words"):
+    with pytest.raises(DataError, match="does not fit: texts of the queries"):
         engine.train("dual_encoder", space, other, qrels, checkpoint=path, **own)
     none = {**own, "hard": 0}
     one, two = (engine.train("dual_encoder", space, q, qrels, **none) for q in (bare, queries))

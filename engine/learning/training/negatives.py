@@ -6,16 +6,20 @@ documents of the batch's other queries.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from engine.errors import Cancelled, DataError
+from engine.learning.training.adapters import Adapters
+from engine.learning.training.encoder import below, like
 from engine.learning.training.history import Losses
 from engine.learning.training.losses import NEVER, info_nce
-from engine.learning.training.projections import Projected
-from engine.learning.training.recipes_projections import Projects
+from engine.learning.training.projections import Projected, drawn
+from engine.learning.training.recipe import Recipe
+from engine.learning.training.recipes_projections import MultiVector, Projects
 from engine.learning.training.samples import Batch, Samples
 from engine.progress import Progress, Stop
 from engine.space import QueryBatch, Space
@@ -131,3 +135,34 @@ def best(queries: Tensor, documents: Tensor) -> Tensor:
     if documents.ndim == 2:
         return queries @ documents.T
     return (queries @ documents.flatten(0, 1).T).view(len(queries), *documents.shape[:2]).amax(-1)
+
+
+def reads_words(recipe: Recipe, samples: Samples) -> bool:
+    """Whether what is learnt depends on the words of the queries, which their vectors' digest leaves out."""
+    return isinstance(recipe, Projects) and recipe.hard > 0 and samples.train.texts is not None
+
+
+def projecting(
+    recipe: Projects,
+    space: Space,
+    samples: Samples,
+    before: Adapters,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> tuple[Projected, SampledSoftmax]:
+    """What learns projections of a space that stands as it is; before: the adapters it has, whose parts are copied.
+
+    Raises ParamError for too many dimensions, and what `hardest` raises.
+    """
+    several, spread = (recipe.vectors, recipe.spread) if isinstance(recipe, MultiVector) else (None, 0.0)
+    heads = drawn(space.vectors, recipe.dimension, several, recipe.start, spread, generator)
+    pool = hardest(space, samples, recipe.pool, progress, stop) if recipe.hard else None
+    with torch.no_grad():
+        asked = before.encode_query(below(space, samples, before))
+    stages = copy.deepcopy(tuple(before.corpus))
+    adapters = like(before, copy.deepcopy(before.query), stages, before.table, heads)
+    model = Projected(adapters.to(space.device), asked, space.vectors)
+    return model, SampledSoftmax(
+        model, recipe, Negatives(samples.relevant, len(space), pool, recipe.uniform, recipe.hard)
+    )

@@ -125,24 +125,26 @@ def drawn(
 
 
 class Projected(nn.Module):
-    """`Learns` over frozen vectors: the heads learn, all that stands before them does not.
+    """`Learns` over frozen vectors: the heads of the adapters learn, all that stands before them does not.
 
     queries: (Q, d), rows: (n, d): as they come to the heads.
     """
 
     def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
         super().__init__()
-        self.adapters, self.queries, self.rows = adapters, queries, rows
+        self.heads, self.queries, self.rows = adapters.heads, queries, rows
+        # Not as a module of its own: of the adapters only the heads learn.
+        object.__setattr__(self, "_whole", adapters)
 
     def encode_query(self, at: Tensor) -> Tensor:
-        return self.adapters.heads.query(self.queries[at])
+        return self.heads.query(self.queries[at])
 
     def encode_parts(self, at: Tensor | None = None) -> Tensor:
         """(c, k) the documents at (c,) positions, or of all, or (c, m, k) where there are several vectors of each."""
-        return self.adapters.heads.corpus(self.rows if at is None else self.rows[at])
+        return self.heads.corpus(self.rows if at is None else self.rows[at])
 
     def encode_corpus(self, at: Tensor | None = None) -> Tensor:
-        return self.adapters.heads.documents(self.rows if at is None else self.rows[at])[0]
+        return self.heads.documents(self.rows if at is None else self.rows[at])[0]
 
     def result(self) -> dict[str, Tensor]:
-        return self.adapters.state_dict()
+        return self._whole.state_dict()

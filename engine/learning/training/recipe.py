@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 from engine.decoder import Decoder
 from engine.learning.training.losses import TAU
-from engine.params import Real, Whole, params_of, values_of
+from engine.params import Choice, Real, Whole, params_of, values_of
 from engine.stages import make
 
 FEW = 2000
 """Under so many queries the query adapter learns more slowly."""
 SLOWER = 1e-4
+TUNED = 2e-5
+"""How a whole query encoder learns: NNN paper, B.5."""
 
 
 def rate_of(default: float, symbol: str, help: str) -> Real:
@@ -41,7 +43,15 @@ HIDDEN = Whole(
 TEMPERATURE = Real(
     default=TAU, low=1e-3, high=100.0, comfortable=(0.01, 1.0), scale="log", symbol="τ", help="Softness of the loss."
 )
-SLOW = f"Step size of the query adapter; if not given, {SLOWER:g} under {FEW:,} queries."
+SLOW = f"Step size of the query side; if not given, {SLOWER:g} under {FEW:,} queries, {TUNED:g} of an encoder."
+QUERY_SIDE = Choice(
+    default="adapter",
+    options=("adapter", "encoder"),
+    symbol="query side",
+    help="adapter: a small network over vectors. encoder: all weights of the query encoder, as in the paper, which "
+    "wants a GPU: one core takes about 1 s a step with the bundled encoder.",
+    source="B.5",
+)
 
 
 class Recipe:
@@ -51,6 +61,7 @@ class Recipe:
     title: ClassVar[str]
     source: ClassVar[str]
     clip: float = math.inf
+    query_side: str = QUERY_SIDE.default
     late: ClassVar[tuple[str, ...]] = ()
     """Parameters that depend on the data where they are not given."""
 

@@ -16,6 +16,7 @@ from engine.learning.training.recipe import (
     EPOCHS,
     HIDDEN,
     PATIENCE,
+    QUERY_SIDE,
     SLOW,
     TEMPERATURE,
     Recipe,
@@ -46,6 +47,7 @@ class Dense(Recipe):
         )
     )
     tau: float = declare(TEMPERATURE)
+    query_side: str = declare(QUERY_SIDE)
     query_rate: float = declare(rate_of(3e-4, "η query", SLOW))
     corpus_rate: float = declare(rate_of(1e-3, "η corpus", "Step size of the corpus adapter."))
     epochs: int = declare(EPOCHS)
@@ -108,6 +110,7 @@ class Nnn(Recipe):
             advanced=True,
         )
     )
+    query_side: str = declare(QUERY_SIDE)
     query_rate: float = declare(rate_of(3e-4, "η query", SLOW))
     corpus_rate: float = declare(rate_of(1e-3, "η corpus", "Step size of the corpus adapter."))
     epochs: int = declare(EPOCHS)

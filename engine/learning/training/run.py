@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
@@ -21,12 +20,12 @@ from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
 from engine.learning.training.checkpoints import over, read, refuse, save_run
 from engine.learning.training.colt import Graphs, ListAndContrast
+from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
 from engine.learning.training.loop import Objective, Plan, fit, generator_of, groups
-from engine.learning.training.negatives import Negatives, SampledSoftmax, hardest
+from engine.learning.training.negatives import projecting, reads_words
 from engine.learning.training.objectives import ElasticNets, InnerProducts
-from engine.learning.training.projections import Projected, drawn
-from engine.learning.training.recipe import FEW, SLOWER, Recipe
+from engine.learning.training.recipe import FEW, SLOWER, TUNED, Recipe
 from engine.learning.training.recipes import Colt, Dense, Nnn, declared, made
 from engine.learning.training.recipes_projections import MultiVector, Projects
 from engine.learning.training.samples import Samples, gathered
@@ -61,21 +60,23 @@ def train(
 
     method: a name of RECIPES, such as "dense", "nnn" or "colt"; space: the encoder's own, or one that was trained
     before, which is trained on (nnn and colt are meant to start from a dense one, as in the paper), unless it was
-    projected to fewer dimensions; queries: at least those that the two splits judge,
-    as the encoder below embeds them; qrels: judgements by split; params: as the method declares them. λ₁ and λ₂ of nnn
-    that are not given are first chosen on dev, by Comp@5 over the paper's grid, and again afterwards; a 0 that is given
-    stays. checkpoint: a file that holds the run after every epoch: a run that was killed goes on from there, one that
-    is over is read. watch: gets every Epoch; progress counts steps; stop: asked between steps, and what was best by
-    then is returned. A query of train that has the text of one of dev is left out. Raises ParamError, and DataError
-    where data do not fit, splits share queries, or the checkpoint is another run's; Cancelled where it is stopped
-    before the first step.
+    projected to fewer dimensions; queries: at least those that the two splits judge, as the encoder below embeds them;
+    qrels: judgements by split; params: as the method declares them. λ₁ and λ₂ of nnn that are not given are first
+    chosen on dev, by Comp@5 over the paper's grid, and again afterwards; a 0 that is given stays. checkpoint: a file
+    that holds the run after every epoch: a run that was killed goes on from there, one that is over is read. watch:
+    gets every Epoch; progress counts steps; stop: asked between steps, and what was best by then is returned. A query
+    of train that has the text of one of dev is left out. Raises ParamError, and DataError where data do not fit, splits
+    share queries, or the checkpoint is another run's; Cancelled where it is stopped before the first step.
     """
     seed = SEED.check(seed)
     recipe = made(method, **params)
-    _check(space)
+    _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
     path = None if checkpoint is None else Path(checkpoint)
-    facts = _facts(recipe, space, samples, qrels, train, dev, seed)
+    facts = _facts(space, samples, qrels, train, dev, seed)
+    if (encoded := reads_texts(recipe, space)) or reads_words(recipe, samples):
+        texts = (*samples.train.texts, *samples.dev.texts)
+        facts |= {"texts": digest_of(texts), "versions": facts["versions"] | (readers() if encoded else {})}
     found = read(path) if path is not None and path.exists() else None
     if found is not None:
         recipe = _resolved_as(recipe, params, found.facts.get("params", {}))
@@ -135,55 +136,38 @@ def prepared(
     the recipe does not fit the data; Cancelled."""
     generator = generator_of(seed, -1)
     before = space.adapt.adapters if space.adapt is not None else Adapters()
-    asked = torch.cat([samples.train.vectors, samples.dev.vectors]).to(space.device, space.vectors.dtype)
     if isinstance(recipe, Colt):
-        query = copy.deepcopy(before.query)
         with torch.no_grad():
-            asked = before.encode_query(asked)
+            asked = before.encode_query(below(space, samples, before))
         seen, unseen = asked[: len(samples)], asked[len(samples) :]
-        model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, query)
+        model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, like(before, copy.deepcopy(before.query)))
         objective: Objective = ListAndContrast(model, recipe)
         optimizer = torch.optim.Adam(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
     elif isinstance(recipe, Projects):
-        model, objective = _projecting(recipe, space, samples, asked, generator, progress, stop)
+        model, objective = projecting(recipe, space, samples, before, generator, progress, stop)
         optimizer = torch.optim.AdamW(groups((list(model.parameters()), recipe.rate)), weight_decay=recipe.weight_decay)
     else:
         d = space.vectors.shape[1]
-        query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
-        corpus = (*copy.deepcopy(tuple(before.corpus)), CorpusAdapter(d, recipe.hidden, generator))
-        adapters = Adapters(query.requires_grad_(True), corpus, before.table).to(space.device, space.vectors.dtype)
-        model = OverVectors(adapters, asked, space.vectors)
-        rates = ((list(query.parameters()), recipe.query_rate), (list(corpus[-1].parameters()), recipe.corpus_rate))
+        stages = copy.deepcopy(tuple(before.corpus))
+        if recipe.query_side == "encoder":
+            model = learning(space, samples, before, (*stages, CorpusAdapter(d, recipe.hidden, generator)))
+            query = model.adapters.encoder
+        else:
+            query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
+            corpus = (*stages, CorpusAdapter(d, recipe.hidden, generator))
+            adapters = like(before, query.requires_grad_(True), corpus, before.table)
+            model = OverVectors(
+                adapters.to(space.device, space.vectors.dtype), below(space, samples, before), space.vectors
+            )
+        own = (list(query.parameters()), recipe.query_rate)
+        rates = (own, (list(model.adapters.corpus[-1].parameters()), recipe.corpus_rate))
         optimizer = torch.optim.AdamW(groups(*rates), weight_decay=recipe.weight_decay)
         objective = InnerProducts(model, recipe) if isinstance(recipe, Dense) else None
         objective = objective or ElasticNets(model, recipe, len(space))
-    at = torch.arange(len(samples), len(asked), device=space.device)
+    at = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
     several = model.encode_parts if isinstance(recipe, MultiVector) else None
     dev = partial(measured, model, recipe.watched(), space.corpus, samples.dev, at, samples.qrels, several)
     return Job(model, optimizer, objective, dev, Plan(recipe.epochs, recipe.patience, recipe.batch, recipe.clip, seed))
-
-
-def _projecting(
-    recipe: Projects,
-    space: Space,
-    samples: Samples,
-    asked: Tensor,
-    generator: torch.Generator,
-    progress: Progress | None,
-    stop: Stop | None,
-) -> tuple[Projected, SampledSoftmax]:
-    """What learns projections of a space that stands as it is, adapters and all."""
-    before = copy.deepcopy(space.adapt.adapters) if space.adapt is not None else Adapters()
-    several = recipe.vectors if isinstance(recipe, MultiVector) else None
-    spread = recipe.spread if isinstance(recipe, MultiVector) else 0.0
-    heads = drawn(space.vectors, recipe.dimension, several, recipe.start, spread, generator)
-    pool = hardest(space, samples, recipe.pool, progress, stop) if recipe.hard else None
-    with torch.no_grad():
-        asked = before.encode_query(asked)
-    adapters = Adapters(before.query, tuple(before.corpus), before.table, heads).to(space.device, space.vectors.dtype)
-    model = Projected(adapters, asked, space.vectors)
-    negatives = Negatives(samples.relevant, len(space), pool, recipe.uniform, recipe.hard)
-    return model, SampledSoftmax(model, recipe, negatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +200,7 @@ def preflight(
 ) -> Preflight:
     """What `train` would take, by the time of the first steps; without the choice of λ₁ and λ₂. Raises as `train`."""
     recipe = made(method, **params)
-    _check(space)
+    _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
     job = prepared(recipe, space, samples, SEED.default, progress, stop)
     job.objective.begin(generator_of(0, 0))
@@ -241,7 +225,7 @@ def preflight(
     return Preflight(*counts, samples.mean_relevant, steps, steps * pace, looked, whole)
 
 
-def _check(space: Space) -> None:
+def _check(space: Space, recipe: Recipe, queries: Queries | Embeddings) -> None:
     if not isinstance(space, Space):
         raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
     if space.adapt is not None and not isinstance(space.adapt, Adapted):
@@ -251,13 +235,14 @@ def _check(space: Space) -> None:
             f"space was projected from {heads.takes} to {space.embeddings.dimension} dimensions, so it cannot be "
             "trained on; train before projecting, or project anew from the space that it was made of"
         )
+    if reads_texts(recipe, space):
+        check_texts(space, queries)
 
 
 def _facts(
-    recipe: Recipe, space: Space, samples: Samples, qrels: Mapping[str, Qrels], train: str, dev: str, seed: int
+    space: Space, samples: Samples, qrels: Mapping[str, Qrels], train: str, dev: str, seed: int
 ) -> dict[str, Any]:
     """What a checkpoint says it is of."""
-    reads = isinstance(recipe, Projects) and recipe.hard and samples.train.texts is not None
     base, before = space.encoder, space.adapt
     return {
         "encoder": base.name if base else "",
@@ -272,8 +257,6 @@ def _facts(
         "seed": seed,
         "parent": "" if before is None else before.digest,
         "versions": _versions(),
-        # Vectors are known by their digest, which leaves the words out.
-        **({"texts": digest_of(samples.train.texts)} if reads else {}),
     }
 
 
@@ -306,7 +289,9 @@ def _resolved(
     stop: Stop | None,
 ) -> Recipe:
     late = _late(recipe, given)
-    if "query_rate" in late and len(samples) < FEW:
+    if "query_rate" in late and recipe.query_side == "encoder":
+        recipe = replace(recipe, query_rate=TUNED)
+    elif "query_rate" in late and len(samples) < FEW:
         recipe = replace(recipe, query_rate=SLOWER)
     if not isinstance(recipe, Nnn):
         return recipe
