@@ -124,7 +124,10 @@ class Space:
         return Space(corpus, fitted, self.device, parts, self.adapt)
 
     def with_embeddings(self, embeddings: Embeddings) -> Space:
-        """The corpus with other vectors, searched by the same queries. Raises DataError as the class."""
+        """The corpus with other vectors, searched by the same queries. Raises DataError as the class.
+
+        Several vectors a document that were given (`parts`) belong to the old ones, and are left behind.
+        """
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:

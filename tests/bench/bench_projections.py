@@ -1,10 +1,11 @@
 """DE-k and ME-k on judged sets, beside truncation and random projection at the same k, and beside training at full d.
 
-python tests/bench/bench_projections.py --data <folder of judged sets> [--sets NAME …]
+python tests/bench/bench_projections.py --data <folder of judged sets> [--sets NAME …] [--work FOLDER]
 
 Writes assets/results/projections.md from the figures beside it, projections.json; a set that is not measured again
 stays as it was. --data: a folder that has toolbank-numpy, toollens and cranfield in BEIR layout; what is not there is
-left out. One thread.
+left out. --work: what bench_training.py has trained there for as many epochs, dense, is read and not trained again.
+One thread.
 """
 
 import os
@@ -20,6 +21,7 @@ import datetime
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -32,11 +34,28 @@ from engine.learning.training.projections import drawn
 from engine.solvers.threads import limit_blas
 from engine.values import Embeddings
 
-SETS = {"toolbank-numpy": ("qrels_resplit", 3, 20), "cranfield": ("qrels_resplit", 3, 20), "toollens": ("qrels", 1, 5)}
-"""Folder of the judgements, seeds, epochs at most."""
+
+@dataclass(frozen=True)
+class Plan:
+    """A set's folder and judgements, seeds, epochs at most, dimensions, and whether m and negatives are varied."""
+
+    folder: str
+    qrels: str
+    seeds: int
+    epochs: int
+    sizes: tuple[int, ...] = (32, 64, 128)
+    varied: bool = True
+
+
+SETS = {
+    "toolbank-numpy": Plan("toolbank-numpy", "qrels_resplit", 3, 20),
+    "cranfield": Plan("cranfield", "qrels_resplit", 3, 20),
+    "toollens": Plan("toollens", "qrels", 1, 5),
+    "toollens-longer": Plan("toollens", "qrels", 1, 20, (64,), False),
+}
+READ = dict.fromkeys(SETS, "") | {"toollens-longer": " --work <what bench_training.py has trained>"}
 LONG = "cranfield"
 """Where a quarter of the documents is longer than what the encoder reads, passages are measured too."""
-SIZES = (32, 64, 128)
 K = 10
 METRICS = ("recall", "ndcg")
 NEGATIVES = {
@@ -53,23 +72,30 @@ LESS = ("less PCA", "less dense, then PCA")
 class Judged:
     """One set, and what a system is worth on its test queries."""
 
-    def __init__(self, name: str, folder: Path, say) -> None:
-        qrels, self.seeds, self.epochs = SETS[name]
-        self.name, self.say = name, say
-        self.data = engine.load_dataset(str(folder / name), qrels=qrels)
+    def __init__(self, name: str, folder: Path, work: Path | None, say) -> None:
+        self.name, self.plan, self.work, self.say = name, SETS[name], work, say
+        self.data = engine.load_dataset(str(folder / self.plan.folder), qrels=self.plan.qrels)
         self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus), "cpu")
         self.queries = engine.embed(self.data.queries)
         place = self.data.queries.position
         self.test = self.queries.take([place[query] for query in self.data.judged("test").ids])
         self.d = self.space.embeddings.dimension
-        self.seconds: dict[str, float] = {}
 
     def train(self, method: str, seed: int, start: engine.Space | None = None, **params):
         began = time.monotonic()
-        space = self.space if start is None else start
-        found = engine.train(method, space, self.queries, self.data.qrels, seed=seed, epochs=self.epochs, **params)
+        space, epochs = self.space if start is None else start, self.plan.epochs
+        found = engine.train(method, space, self.queries, self.data.qrels, seed=seed, epochs=epochs, **params)
         took = time.monotonic() - began
         self.say(f"{self.name}, seed {seed}: {method} {params}: best {found.run.best}, {took:.0f} s")
+        return found
+
+    def dense(self, seed: int):
+        path = None if self.work is None else self.work / self.plan.folder / f"dense-{seed}.safetensors"
+        if path is None or not path.is_file():
+            return self.train("dense", seed)
+        found = engine.load_trained(path, self.space)
+        if (found.facts["seed"], found.recipe.epochs) != (seed, self.plan.epochs):
+            raise SystemExit(f"{path} was trained with seed {found.facts['seed']} for {found.recipe.epochs} epochs")
         return found
 
     def worth(self, space, decoder) -> np.ndarray:
@@ -83,9 +109,9 @@ class Judged:
         top = engine.make("top_k")
         plain = engine.Decoder(top)
         yield "encoder", self.d, 1, self.worth(self.space, plain)
-        dense = self.train("dense", seed)
+        dense = self.dense(seed)
         yield "dense", self.d, 1, self.worth(dense.space, plain)
-        for k in SIZES:
+        for k in self.plan.sizes:
             cut = [engine.make("truncated", dimension=k, method=method) for method in ("first", "pca")]
             first, pca = (engine.Decoder(top, scorer) for scorer in cut)
             yield "first k", k, 1, self.worth(self.space, first)
@@ -96,7 +122,7 @@ class Judged:
             yield "DE-k", k, 1, self.worth(one.space, one.decoder)
             over = self.train("dual_encoder", seed, dense.space, dimension=k)
             yield "DE-k over dense", k, 1, self.worth(over.space, over.decoder)
-            if k == 64:
+            if k == 64 and self.plan.varied:
                 if self.name == LONG:
                     passages = engine.Decoder(top, engine.make("max_sim", length=100))
                     many = engine.make("max_sim", length=100).index(self.space).per_document
@@ -109,7 +135,7 @@ class Judged:
                         yield name, 0, 0, self.worth(other.space, other.decoder)
                 wide = self.train("dual_encoder", seed, dimension=4 * k)
                 yield "DE-k", 4 * k, 1, self.worth(wide.space, wide.decoder)
-            for m in COUNTS if k == 64 else (4,):
+            for m in COUNTS if k == 64 and self.plan.varied else (4,):
                 found = self.train("multi_vector", seed, dimension=k, vectors=m)
                 yield "ME-k", k, m, self.worth(found.space, found.decoder)
 
@@ -132,7 +158,7 @@ class Judged:
 def measure(judged: Judged) -> dict:
     """Means, and differences query by query, of each query's mean over the seeds."""
     cube: dict[str, list[np.ndarray]] = {}
-    for seed in range(judged.seeds):
+    for seed in range(judged.plan.seeds):
         for name, k, m, worth in judged.rows(seed):
             cube.setdefault(f"{name}|{k}|{m}", []).append(worth)
     mean = {name: np.mean(values, axis=0) for name, values in cube.items()}
@@ -155,8 +181,8 @@ def measure(judged: Judged) -> dict:
         "documents": len(judged.space),
         "queries": [counts["train"], counts["dev"], len(judged.test)],
         "d": judged.d,
-        "seeds": judged.seeds,
-        "epochs": judged.epochs,
+        "seeds": judged.plan.seeds,
+        "epochs": judged.plan.epochs,
         "systems": systems,
     }
 
@@ -170,7 +196,7 @@ def report(figures: dict[str, dict]) -> str:
         lines += [
             f"## {name}",
             "",
-            f"`python tests/bench/bench_projections.py --data <folder of judged sets> --sets {name}`",
+            f"`python tests/bench/bench_projections.py --data <folder of judged sets> --sets {name}{READ[name]}`",
             "",
             f"{own['machine']}; {own['date']}. {own['documents']:,} documents; {train:,} queries to learn from, "
             f"{dev:,} of dev, {test:,} of test; {own['seeds']} seed{'s' * (own['seeds'] > 1)}, at most {own['epochs']} "
@@ -184,31 +210,37 @@ def report(figures: dict[str, dict]) -> str:
         for s in sorted(main, key=lambda s: (s["k"] == own["d"] and -1, s["k"], order[s["label"]])):
             gaps = [_gap(s["against"], *which) for which in (("PCA", 0), ("dense", 0), ("PCA", 1))]
             lines.append(_line(s["label"], s["k"], f"{s['m']:g}", *_means(s), *gaps))
-        lines += ["", "ME-64 by the number of vectors, beside DE-k:", ""]
-        lines += [
-            _line("m", "Recall@10", "nDCG@10", "Recall@10 less DE-64's", "Recall@10 less that of DE-k, k = 64m"),
-            _line(*["---:"] * 5),
-        ]
-        for m in COUNTS:
-            s = systems[f"ME-k|64|{m}"]
-            gaps = (_gap(s["against"], what, 0) if m > 1 else "" for what in ("DE", "same size"))
-            lines.append(_line(m, *_means(s), *gaps))
-        lines += ["", "DE-64 by its negatives:", ""]
-        lines += [
-            _line("negatives a query", "Recall@10", "nDCG@10", "Recall@10 less that of 4 and 4"),
-            _line("---", *["---:"] * 3),
-        ]
-        for label in NEGATIVES:
-            s = systems[f"{label}|0|0"]
-            lines.append(_line(label, *_means(s), _gap(s["against"], "drawn", 0)))
-        lines += ["", *_verdict(systems, own["d"]), ""]
+        lines += _varied(systems) if SETS[name].varied else []
+        lines += ["", *_verdict(systems, own["d"], SETS[name].sizes), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _verdict(systems: dict, d: int) -> list[str]:
+def _varied(systems: dict) -> list[str]:
+    """By m, and by the negatives."""
+    lines = ["", "ME-64 by the number of vectors, beside DE-k:", ""]
+    lines += [
+        _line("m", "Recall@10", "nDCG@10", "Recall@10 less DE-64's", "Recall@10 less that of DE-k, k = 64m"),
+        _line(*["---:"] * 5),
+    ]
+    for m in COUNTS:
+        s = systems[f"ME-k|64|{m}"]
+        gaps = (_gap(s["against"], what, 0) if m > 1 else "" for what in ("DE", "same size"))
+        lines.append(_line(m, *_means(s), *gaps))
+    lines += ["", "DE-64 by its negatives:", ""]
+    lines += [
+        _line("negatives a query", "Recall@10", "nDCG@10", "Recall@10 less that of 4 and 4"),
+        _line("---", *["---:"] * 3),
+    ]
+    for label in NEGATIVES:
+        s = systems[f"{label}|0|0"]
+        lines.append(_line(label, *_means(s), _gap(s["against"], "drawn", 0)))
+    return lines
+
+
+def _verdict(systems: dict, d: int, sizes: tuple[int, ...]) -> list[str]:
     """What can be told, whichever way it came out."""
     told = []
-    for k in SIZES:
+    for k in sizes:
         for label, m in (("DE-k", 1), ("ME-k", 4)):
             s = systems[f"{label}|{k}|{m}"]
             short = label.replace("k", str(k))
@@ -247,7 +279,8 @@ HOW = (
     "queries; dense, then PCA: the same cut to k. DE-k: one learnt projection for queries and one for documents, from "
     "the encoder's vectors, or over dense. ME-k: m learnt projections of a document's one vector, the best of which "
     "counts. passages: `max_sim` over windows of 100 words, each projected by DE-k. All that is trained keeps the "
-    "epoch with the best Comp@5 on dev and stops after three without a gain."
+    "epoch with the best Comp@5 on dev and stops after three without a gain. toollens, 5 epochs: all that is trained "
+    "still gains then, dense most of all; toollens-longer: 20 epochs."
 )
 
 
@@ -255,6 +288,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of judged sets")
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="what bench_training.py has trained")
     out = Path(__file__).resolve().parents[2] / "assets" / "results"
     parser.add_argument("--out", type=Path, default=out, metavar="DIR")
     given = parser.parse_args()
@@ -266,11 +300,11 @@ def main() -> None:
         print(f"[{(time.monotonic() - started) / 60:5.1f} min] {what}", file=sys.stderr, flush=True)
 
     for name in given.sets:
-        if not (given.data / name).is_dir():
+        if not (given.data / SETS[name].folder).is_dir():
             say(f"{name} is not there")
             continue
         found = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
-        found[name] = measure(Judged(name, given.data, say))
+        found[name] = measure(Judged(name, given.data, given.work, say))
         found = {name: found[name] for name in SETS if name in found}
         raw.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         (given.out / "projections.md").write_text(report(found), encoding="utf-8")

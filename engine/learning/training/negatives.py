@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
 
 import torch
 from torch import Tensor
@@ -91,10 +93,14 @@ class Negatives:
         share = torch.rand(queries, self.uniform, generator=generator, dtype=torch.float64)
         # The r-th of the documents that are not relevant: every relevant one up to there moves it on by one.
         row = (share * left.unsqueeze(1)).long().minimum((left - 1).clamp_min(0).unsqueeze(1))
-        for number in range(max(map(len, self.relevant))):
-            place = torch.tensor([own[number] if number < len(own) else self.documents for own in self.relevant])
+        for place in self._places:
             row += row >= place.unsqueeze(1)
         return torch.where(left.unsqueeze(1) > 0, row, -1)
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, ...]:
+        """(Q,) the first relevant row of each query, the second …; beyond all rows where it has no more."""
+        return tuple(torch.tensor(own) for own in zip_longest(*self.relevant, fillvalue=self.documents))
 
     def _hard(self, generator: torch.Generator) -> Tensor:
         if self.pool is None:

@@ -3,7 +3,8 @@
 The paper fine-tunes an encoder, projects its [CLS] state for DE-k, and its first m token states for ME-k. Here the
 encoder is frozen and gives a document one vector, so ME-k takes m projections of that one: they need no text, every
 document has exactly m as in the paper, and m = 1 is DE-k. Passages' vectors, the other choice, are there without
-training m projections: `max_sim` over a DE-k space cuts the texts and projects each passage. Rows have length 1 as
+training m projections: `max_sim` over a DE-k space cuts the texts and projects each passage, which is worth more where
+documents are longer than what the encoder reads (measured: assets/results/projections.md). Rows have length 1 as
 everywhere, in place of the paper's layer normalisation. Queries have a projection of their own.
 """
 
