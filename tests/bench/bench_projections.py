@@ -279,8 +279,9 @@ HOW = (
     "queries; dense, then PCA: the same cut to k. DE-k: one learnt projection for queries and one for documents, from "
     "the encoder's vectors, or over dense. ME-k: m learnt projections of a document's one vector, the best of which "
     "counts. passages: `max_sim` over windows of 100 words, each projected by DE-k. All that is trained keeps the "
-    "epoch with the best Comp@5 on dev and stops after three without a gain. toollens, 5 epochs: all that is trained "
-    "still gains then, dense most of all; toollens-longer: 20 epochs."
+    "epoch with the best Comp@5 on dev and stops after three without a gain. toollens is stopped after 5 "
+    "epochs, when all that is trained still gains, dense most of all; toollens-longer after 20, when it still gains a "
+    "little. More training would say more of dense there."
 )
 
 
