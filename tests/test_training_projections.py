@@ -68,6 +68,18 @@ def test_few_documents_and_rows_of_zeros_have_a_direction():
         drawn(rows, 9, None, "pca", 0.1, generator_of(0, -1))
 
 
+def test_projections_start_near_the_axes_and_apart_by_the_spread():
+    rows = torch.from_numpy(random_rows(np.random.default_rng(0), 400, 60))
+    heads = drawn(rows, 40, 3, "pca", 0.2, generator_of(0, -1))
+    weight = heads.corpus.weight.detach()
+    assert weight[0].equal(heads.query.weight) and (weight[0] @ weight[0].T).allclose(torch.eye(40).double(), atol=1e-9)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        far = 0.2 if one == 0 else 0.2 * 2**0.5
+        assert float((weight[one] - weight[other]).norm(dim=1).mean()) == pytest.approx(far, rel=0.05)
+    few = drawn(rows[:5], 40, None, "pca", 0.0, generator_of(0, -1)).query.weight.detach().norm(dim=1)
+    assert few[:5].allclose(torch.ones(5).double()) and float(few[5:].max()) < 1e-5, "what has no axis says nothing"
+
+
 def test_the_one_vector_is_nearest_to_all():
     parts = torch.from_numpy(random_rows(np.random.default_rng(1), 20, 3)).view(5, 4, 3)
     found = single(parts)

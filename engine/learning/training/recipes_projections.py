@@ -122,7 +122,7 @@ class MultiVector(Projects):
             comfortable=(0.01, 1.0),
             scale="log",
             symbol="spread",
-            help="How unlike the m projections are at the start; at 0 they stay the same for ever.",
+            help="How unlike the m projections are at the start; at 0 only rounding tells them apart.",
             advanced=True,
         )
     )
