@@ -172,8 +172,16 @@ def measure(judged: Judged) -> dict:
             if other in mean and other != name:
                 gap = own - mean[other]
                 low, high = intervals(gap, RESAMPLES.default, 0)
-                against[what] = [[float(gap[:, i].mean()), float(low[i]), float(high[i])] for i in range(len(METRICS))]
-        systems[name] = {"label": label, "k": int(k), "m": float(m), "mean": own.mean(0).tolist(), "against": against}
+                against[what] = [
+                    [round(float(x), 6) for x in (gap[:, i].mean(), low[i], high[i])] for i in range(len(METRICS))
+                ]
+        systems[name] = {
+            "label": label,
+            "k": int(k),
+            "m": float(m),
+            "mean": own.mean(0).round(6).tolist(),
+            "against": against,
+        }
     counts = {split: len(own) for split, own in judged.data.qrels.items()}
     return {
         "machine": machine(),
@@ -307,7 +315,8 @@ def main() -> None:
         found = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
         found[name] = measure(Judged(name, given.data, given.work, say))
         found = {name: found[name] for name in SETS if name in found}
-        raw.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        lines = (f"{json.dumps(name)}: {json.dumps(own, ensure_ascii=False)}" for name, own in found.items())
+        raw.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
         (given.out / "projections.md").write_text(report(found), encoding="utf-8")
     say("done")
 
