@@ -41,6 +41,7 @@ _HOME = {
     "train": "engine.learning.training.run",
     "preflight": "engine.learning.training.run",
     "load_trained": "engine.learning.training.trained",
+    "train_cross_encoder": "engine.learning.training.cross_encoder",
     "witness": "engine.theory",
     "counterexample": "engine.theory",
     "outlook": "engine.theory",

@@ -26,11 +26,14 @@ def train() -> None:
 class FromRecipe(click.Command):
     """A command whose flags are made, when it is first needed, from what a method declares."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def declared(self) -> Any:
         from engine.learning.training.recipes import declared
 
+        return declared(self.name)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         flags = []
-        for p in declared(self.name):
+        for p in self.declared():
             text = f"{p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}"
             flags.append(click.Option([p.flag, PREFIX + p.name], default=None, metavar="VALUE", help=text))
         return [*super().get_params(ctx), *flags]
@@ -170,10 +173,86 @@ def _plain(found: Any, out: Path) -> dict[str, Any]:
     }
 
 
+class FromReranking(FromRecipe):
+    """The same of a cross-encoder."""
+
+    def declared(self) -> Any:
+        from engine.learning.training.cross_encoder import Reranking
+        from engine.params import params_of
+
+        return params_of(Reranking)
+
+
+@train.command(name="cross_encoder", cls=FromReranking)
+@click.option("--data", required=True, metavar="NAME|PATH", help="A BEIR folder with judged queries, or numpy-api.")
+@QRELS
+@click.option("--model", required=True, metavar="NAME|PATH", help="The cross-encoder to begin with.")
+@click.option("--train", "learn", default="train", show_default=True, help="The split that is learnt from.")
+@click.option("--dev", default="dev", show_default=True, help="The split that says which epoch was the best.")
+@click.option("--out", required=True, metavar="FOLDER", help="A new folder for the model and its history.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same weights.")
+@ENCODER
+@DTYPE
+@DEVICE
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, at the end.")
+def cross_encoder(
+    data: str, qrels: str, model: str, learn: str, dev: str, out: str, seed: int, device: str | None,
+    encoder: str, dtype: str, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
+    """A cross-encoder that reranks what a first stage retrieves; the encoder is for a dense one. Wants a GPU."""
+    import engine
+    from engine.learning.training.cross_encoder import SAID, Reranking
+    from engine.params import params_of, parsed
+
+    use_threads()
+    texts = {k.removeprefix(PREFIX): v for k, v in given.items() if v is not None}
+    params = parsed(params_of(Reranking), texts, "training a cross-encoder")
+    how = {"encoder": encoder, "dtype": dtype, "device": device}
+    with Meter() as meter:
+        dataset = engine.load_dataset(data, qrels=qrels, progress=meter)
+        if missing := [s for s in (learn, dev) if s not in dataset.qrels]:
+            raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
+        corpus, queries = dataset.corpus, dataset.queries
+        if params.get("retrieve") == "dense":
+            corpus = embedded(dataset, progress=meter, **how)
+            wanted = {query for split in (learn, dev) for query in dataset.qrels[split].grades}
+            queries = asked_of(corpus, queries.only(wanted), progress=meter, **how)
+        stop = threading.Event()
+        usual = signal.signal(signal.SIGINT, lambda *_: (stop.set(), signal.signal(signal.SIGINT, usual)))
+
+        def seen(look: Any) -> None:
+            meter.clear()
+            if not as_json:
+                click.echo(
+                    ("start" if look.epoch < 0 else f"epoch {look.epoch}").ljust(9)
+                    + ("" if look.loss is None else f"  loss {look.loss:.4f}")
+                    + f"  dev nDCG@10 {look.ndcg:.4f} ± {look.ndcg_se:.4f}  MRR@10 {look.mrr:.4f} ± {look.mrr_se:.4f}"
+                )
+
+        try:
+            found = engine.train_cross_encoder(
+                model, corpus, queries, dataset.qrels, out=out, train=learn, dev=dev, seed=seed, device=device,
+                watch=seen, progress=meter, stop=stop, **params,
+            )  # fmt: skip
+        finally:
+            signal.signal(signal.SIGINT, usual)
+    said = json.loads((found / SAID).read_text("utf-8"))
+    if as_json:
+        click.echo(json.dumps({"folder": str(found), **said}, ensure_ascii=False))
+        return
+    best = "the model as it was" if said["best"] < 0 else f"after epoch {said['best']}"
+    click.echo(f"{said['stopped']}; best: {best}; written: {found}, for the scorer cross_encoder(model={found})")
+
+
 # The methods' names and lines stand here, too, so that the command line starts without torch; a test compares them.
 for _method, _about in (
     ("dense", "Inner products: a relevant document above the irrelevant ones."),
     ("nnn", "Sets of weights: all relevant documents above all irrelevant ones, by a margin."),
     ("colt", "Inner products of embeddings that graphs of queries, documents and scenes have mixed."),
+    (
+        "dual_encoder",
+        "One vector of k dimensions: a projection of the embeddings, learnt against sampled and hard negatives.",
+    ),
+    ("multi_vector", "Several vectors of k dimensions a document, the best of which counts; learnt as one is."),
 ):
     _command(_method, _about)

@@ -50,6 +50,10 @@ class Adapts(Protocol):
         """Parts of documents that the encoder embedded, as the trained corpus has them; DataError where it cannot."""
         ...
 
+    def documents(self, documents: Embeddings) -> tuple[Embeddings, Embeddings | None]:
+        """The same of whole documents; and several vectors of each, ids as of `parts`, where the trained corpus has."""
+        ...
+
 
 MOST_DERIVED, MOST_BYTES = 8, 4 << 30
 """A space keeps so many things that scorers derived from it, in so many bytes; what was not used for longest goes."""
@@ -116,11 +120,14 @@ class Space:
 
     def with_documents(self, corpus: Corpus, embeddings: Embeddings) -> Space:
         """Other documents, which the encoder embedded, searched as these. Raises DataError where that cannot be."""
-        fitted = embeddings if self.adapt is None else self.adapt.passages(embeddings)
-        return Space(corpus, fitted, self.device, adapt=self.adapt)
+        fitted, parts = (embeddings, None) if self.adapt is None else self.adapt.documents(embeddings)
+        return Space(corpus, fitted, self.device, parts, self.adapt)
 
     def with_embeddings(self, embeddings: Embeddings) -> Space:
-        """The corpus with other vectors, searched by the same queries. Raises DataError as the class."""
+        """The corpus with other vectors, searched by the same queries. Raises DataError as the class.
+
+        Several vectors a document that were given (`parts`) belong to the old ones, and are left behind.
+        """
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_kit import ENCODER, NNN, QUICK, comparable, once, planted
+from training_kit import ENCODER, NNN, PROJECTED, QUICK, comparable, once, planted
 
 import engine
 from engine.errors import DataError, ParamError
@@ -169,7 +169,7 @@ def test_data_that_do_not_fit_are_refused(data, demo):
     text = Queries(queries.ids, queries.ids)
     with pytest.raises(DataError, match="no encoder"):
         engine.train("dense", planted(encoder=None)[0], text, qrels, **QUICK)
-    with pytest.raises(ParamError, match="method must be one of 'dense', 'nnn', 'colt'; got 'sparse'"):
+    with pytest.raises(ParamError, match=r"method must be one of 'dense', 'nnn', 'colt', .*; got 'sparse'"):
         engine.train("sparse", space, queries, qrels)
     with pytest.raises(ParamError, match="has no parameter temperature"):
         engine.train("dense", space, queries, qrels, temperature=1)
@@ -200,9 +200,16 @@ def test_values_outside_the_domain_are_refused(method, param):
 OTHER = {
     "negatives": "batch", "tau": 0.3, "query_rate": 1e-3, "corpus_rate": 1e-2, "epochs": 1, "patience": 1, "batch": 16,
     "weight_decay": 0.9, "clip": 1e-3, "hidden": 8, "l1": 0.02, "l2": 0.5, "gradient": "unrolled", "loss": "eq6",
-    "gamma": 3.0, "iterations": 3, "most": 1, "depth": 1, "contrast": 1.0, "listed": 4, "dropout": 0.7, "rate": 1e-2,
+    "gamma": 3.0, "iterations": 3, "most": 1, "depth": 1, "contrast": 1.0, "listed": 4, "dropout": 0.7, "rate": 1e-4,
+    "dimension": 4, "uniform": 1, "hard": 1, "pool": 1, "in_batch": False, "start": "random", "vectors": 2,
+    "spread": 0.5,
 }  # fmt: skip
-AMONG = {"patience": {"query_rate": 0.0, "corpus_rate": 0.0, "rate": 0.0}, "iterations": {"gradient": "unrolled"}}
+AMONG = {
+    "patience": {"query_rate": 0.0, "corpus_rate": 0.0, "rate": 0.0},
+    "iterations": {"gradient": "unrolled"},
+    # With all that a batch has, the whole of a tiny corpus is there in any case.
+    **{name: {"in_batch": False} for name in ("uniform", "hard", "pool")},
+}
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +219,9 @@ def tiny():
 
 @pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
 def test_every_parameter_has_an_effect(method, param, tiny):
-    if param.name == "regrid":
-        return  # test_penalties_are_chosen_on_dev_before_and_after
-    base = {"dense": QUICK, "nnn": NNN, "colt": {"batch": 24, "rate": 1e-3}}[method] | {"epochs": 2}
+    if param.name in ("regrid", "query_side"):
+        return  # test_penalties_are_chosen_on_dev_before_and_after; test_training_encoder.py
+    base = {"dense": QUICK, "nnn": NNN, "colt": {"batch": 24, "rate": 1e-3}}.get(method, PROJECTED) | {"epochs": 2}
     known = {p.name for p in declared(method)}
     base |= {k: v for k, v in AMONG.get(param.name, {}).items() if k in known}
     one = engine.train(method, *tiny, **base)
@@ -254,8 +261,16 @@ def odd(kind):
 @pytest.mark.parametrize("kind", ["double", "uneven", "twins", "1", "2", "4"])
 @pytest.mark.parametrize(
     "method, params",
-    [("nnn", {}), ("nnn", {"l2": 0.0}), ("nnn", {"loss": "eq6", "gradient": "unrolled"}), ("dense", {}), ("colt", {})],
-    ids=["exact", "no ridge", "unrolled", "dense", "colt"],
+    [
+        ("nnn", {}),
+        ("nnn", {"l2": 0.0}),
+        ("nnn", {"loss": "eq6", "gradient": "unrolled"}),
+        ("dense", {}),
+        ("colt", {}),
+        ("dual_encoder", {"dimension": 3}),
+        ("multi_vector", {"dimension": 3}),
+    ],
+    ids=["exact", "no ridge", "unrolled", "dense", "colt", "one projection", "several"],
 )
 def test_odd_corpora_train(method, params, kind):
     space, queries, qrels = odd(kind)

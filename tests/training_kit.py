@@ -15,11 +15,12 @@ SMALL = {"hidden": 48, "batch": 32}
 """Adapters that a small set needs no longer for."""
 
 QUICK = {**SMALL, "query_rate": 3e-3, "epochs": 3}
+PROJECTED = {"dimension": 6, "batch": 32, "rate": 1e-2, "epochs": 3}
 NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
 
 
 def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
-    """(space, queries, qrels): splits "train" and "dev"."""
+    """(space, queries, qrels): splits "train" and "dev". A query's text names what it needs, and two others."""
     rng = np.random.default_rng(seed)
     rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
     skew = rng.standard_normal((d, d))
@@ -32,7 +33,9 @@ def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     splits = {"train": ids[:train], "dev": ids[train:]}
     corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
     space = Space(corpus, Embeddings(torch.from_numpy(rows).float(), corpus.ids, encoder))
-    asked = Embeddings(torch.from_numpy(queries).float(), ids, encoder)
+    named = [[*own.tolist(), 7 * i % n, 11 * i % n] for i, own in enumerate(sets)]
+    texts = tuple(f"{i}: {', '.join(f'document {j}' for j in own)}" for i, own in zip(ids, named, strict=True))
+    asked = Embeddings(torch.from_numpy(queries).float(), ids, encoder, texts)
     return space, asked, {split: Qrels({i: grades[i] for i in own}) for split, own in splits.items()}
 
 

@@ -75,6 +75,12 @@ def load(name: str, device: str | None = None) -> Reranker:
         return _loaded[key]
 
 
+def unshared(name: str, device: str) -> Any:
+    """A CrossEncoder of one's own, to be changed. A model without a head of its own gets a new one, drawn from torch's
+    global generator. Raises as `load` does."""
+    return _model(name, _folder(name), device)
+
+
 def absent(name: str) -> bool:
     """Whether it would have to be downloaded. Raises FrontierError for what is neither a folder nor a name."""
     with _as_cross_encoder():

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engine.data.rerankers import absent, fingerprint, load
+from engine.data.rerankers import Reranker, absent, fingerprint, load
 from engine.errors import Cancelled
 from engine.params import Text, Whole, declare
 from engine.progress import watcher
@@ -61,9 +61,13 @@ class CrossEncoder(Scorer):
     def prepare(self, space: Space) -> None:
         load(self.model, str(space.device))
 
+    def reader(self, space: Space) -> Reranker:
+        """The loaded model."""
+        return load(self.model, str(space.device))
+
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows: no other document is read. Raises Cancelled where it is stopped."""
-        model = load(self.model, str(space.device))
+        model = self.reader(space)
         texts = space.corpus.passages
         chosen = [range(len(texts))] * len(queries) if rows is None else rows.tolist()
         total = sum(map(len, chosen))

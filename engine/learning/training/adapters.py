@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.errors import DataError
+from engine.learning.training.projections import Heads, as_parts
 from engine.values import ByDigest, Embeddings, EncoderRef, digest_of
 
 BLOCK_ROWS = 4096
@@ -80,30 +81,48 @@ def _linear(into: int, out: int, generator: torch.Generator | None) -> nn.Linear
 class Adapters(nn.Module):
     """All that was trained of an encoder: for queries one adapter or none, for documents one after the other.
 
-    table: (n, d) document vectors that were learnt themselves and stand in place of the encoder's, or None.
+    table: (n, d) document vectors that were learnt themselves and stand in place of the encoder's, or None; heads: what
+    projects both to fewer dimensions after all that, or None.
     """
 
     def __init__(
-        self, query: QueryAdapter | None = None, corpus: tuple[CorpusAdapter, ...] = (), table: Tensor | None = None
+        self,
+        query: QueryAdapter | None = None,
+        corpus: tuple[CorpusAdapter, ...] = (),
+        table: Tensor | None = None,
+        heads: Heads | None = None,
     ) -> None:
         super().__init__()
-        self.query, self.corpus = query, nn.ModuleList(corpus)
+        self.query, self.corpus, self.heads = query, nn.ModuleList(corpus), heads
         self.register_buffer("table", table)
 
+    @property
+    def takes(self) -> Tensor | None:
+        """A weight whose columns are the dimensions of the queries that are taken; None where any are."""
+        if self.query is not None:
+            return self.query.inner.weight
+        return None if self.heads is None else self.heads.query.weight
+
     def encode_query(self, vectors: Tensor) -> Tensor:
-        """(B, d) of the encoder's query vectors (B, d)."""
-        return vectors if self.query is None else self.query(vectors)
+        """(B, d) of the encoder's query vectors (B, d); (B, k) where they are projected."""
+        vectors = vectors if self.query is None else self.query(vectors)
+        return vectors if self.heads is None else self.heads.query(vectors)
+
+    def encode_corpus(self, vectors: Tensor, done: int = 0) -> Tensor:
+        """The first of what `encode_documents` gives."""
+        return self.encode_documents(vectors, done)[0]
 
     @torch.no_grad()
-    def encode_corpus(self, vectors: Tensor, done: int = 0) -> Tensor:
-        """(n, d) of the encoder's vectors of the whole corpus (n, d), or of what came out of the first `done` adapters.
+    def encode_documents(self, vectors: Tensor, done: int = 0) -> tuple[Tensor, Tensor | None]:
+        """(n, d) of the encoder's vectors of the whole corpus (n, d), or of what came out of the first `done` adapters;
+        (n, k) where they are projected, and then (n, m, k) too where every document has several vectors.
 
         In blocks, and so without gradients.
         """
         vectors = vectors if self.table is None or done else self.table
         for stage in self.corpus[done:]:
             vectors = torch.cat([stage(block) for block in vectors.split(BLOCK_ROWS)])
-        return vectors
+        return (vectors, None) if self.heads is None else self.heads.documents(vectors)
 
     @staticmethod
     def of(state: Mapping[str, Tensor]) -> Adapters:
@@ -112,7 +131,7 @@ class Adapters(nn.Module):
         count = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
         stages = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(count))
         table = torch.empty_like(state["table"]) if "table" in state else None
-        made = Adapters(query, stages, table).to(next(iter(state.values())).dtype)
+        made = Adapters(query, stages, table, Heads.of(state, "heads.")).to(next(iter(state.values())).dtype)
         made.load_state_dict(state)
         return made.eval().requires_grad_(False)
 
@@ -153,12 +172,12 @@ class Adapted(ByDigest):
         if queries.encoder is not None and queries.encoder.digest == self.digest:
             return queries
         of_base(queries, self.base)
-        query = self.adapters.query
-        if query is None:
+        weight = self.adapters.takes
+        if weight is None:
             return replace(queries, encoder=self.encoder)
-        weight = query.inner.weight
         if queries.dimension != weight.shape[1]:
             raise DataError(f"queries must have {weight.shape[1]} dimensions, as the adapter; got {queries.dimension}")
+        query = self.adapters.encode_query
         with torch.no_grad():
             blocks = queries.vectors.split(BLOCK_ROWS)
             rows = [query(block.to(weight.device, weight.dtype)).to(block.device, block.dtype) for block in blocks]
@@ -167,17 +186,27 @@ class Adapted(ByDigest):
     def passages(self, passages: Embeddings) -> Embeddings:
         """Parts of documents that the encoder below embedded, adapted as documents are.
 
-        Raises DataError for those of another encoder, and where document vectors were learnt themselves.
+        One vector a part, also where a document has several of its own. Raises DataError for those of another encoder,
+        and where document vectors were learnt themselves.
         """
-        of_base(passages, self.base, "passages")
+        return self.documents(passages, "passages")[0]
+
+    def documents(self, documents: Embeddings, name: str = "documents") -> tuple[Embeddings, Embeddings | None]:
+        """Documents that the encoder below embedded, adapted; and all vectors of each where they have several.
+
+        Raises DataError as `passages`.
+        """
+        of_base(documents, self.base, name)
         if self.adapters.table is not None:
             raise DataError(
                 "this training has learnt a vector a document, and no way from text to one: passages of documents "
                 "cannot be embedded for it; take a decoder that scores whole documents"
             )
-        weight = next((stage.inner.weight for stage in self.adapters.corpus), passages.vectors)
-        rows = self.adapters.encode_corpus(passages.vectors.to(weight.device, weight.dtype))
-        return replace(passages, vectors=rows.to(passages.vectors.device, passages.vectors.dtype), encoder=self.encoder)
+        given = documents.vectors
+        weight = next(self.adapters.parameters(), given)
+        rows, parts = self.adapters.encode_documents(given.to(weight.device, weight.dtype))
+        own = replace(documents, vectors=rows.to(given.device, given.dtype), encoder=self.encoder)
+        return own, None if parts is None else as_parts(parts.to(own.vectors), documents.ids, self.encoder)
 
 
 def of_base(given: Embeddings, base: EncoderRef | None, name: str = "queries") -> None:

@@ -33,6 +33,7 @@ SAID = {
     "embeddings": "corpus embeddings",
     "dimension": "dimension",
     "queries": "training queries",
+    "texts": "texts of the queries",
     "train": "training judgements",
     "dev_queries": "dev queries",
     "dev": "dev judgements",

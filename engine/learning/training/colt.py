@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.learning.training.adapters import Adapters, QueryAdapter
+from engine.learning.training.adapters import Adapters
 from engine.learning.training.history import Losses
 from engine.learning.training.recipes import Colt
 from engine.learning.training.samples import Batch, Samples
@@ -22,8 +22,8 @@ from engine.learning.training.samples import Batch, Samples
 class Graphs(nn.Module):
     """q (Q, d) of the training queries and t (n, d) of the documents, which learn, and the graphs between them.
 
-    unseen: (D, d) vectors of queries that are not trained on; encode_query numbers them after the others; adapter: what
-    all query vectors went through before, or None.
+    unseen: (D, d) vectors of queries that are not trained on; encode_query numbers them after the others; before: what
+    all query vectors went through, or None.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class Graphs(nn.Module):
         unseen: Tensor,
         rows: Tensor,
         depth: int,
-        adapter: QueryAdapter | None = None,
+        before: Adapters | None = None,
     ) -> None:
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
         self.unseen, self.depth = unseen, depth
         # Not as a module of its own: it does not learn here.
-        object.__setattr__(self, "_before", Adapters(adapter))
+        object.__setattr__(self, "_before", before or Adapters())
         sets = list(dict.fromkeys(samples.relevant))
         number = {members: i for i, members in enumerate(sets)}
         self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.decoder import Decoder, decode
 from engine.evaluation.metrics import measure
 from engine.learning.training.adapters import Encodes
+from engine.learning.training.projections import as_parts
 from engine.space import Space
 from engine.values import Corpus, Embeddings, Qrels
 
@@ -106,14 +107,24 @@ class Tally:
 
 
 @torch.no_grad()
-def measured(model: Encodes, decoder: Decoder, corpus: Corpus, queries: Embeddings, at: Tensor, qrels: Qrels) -> Dev:
+def measured(
+    model: Encodes,
+    decoder: Decoder,
+    corpus: Corpus,
+    queries: Embeddings,
+    at: Tensor,
+    qrels: Qrels,
+    several: Callable[[], Tensor] | None = None,
+) -> Dev:
     """How well a model's embeddings answer queries, as the decoder decodes them.
 
-    queries: their ids; at: (B,) their positions in the model.
+    queries: their ids; at: (B,) their positions in the model; several: gives (n, m, d) vectors of the documents where
+    the decoder scores more than one of each.
     """
     rows = model.encode_corpus()
     asked = torch.cat([model.encode_query(some) for some in at.split(4096)])
-    space = Space(corpus, Embeddings(rows, corpus.ids), rows.device)
+    parts = None if several is None else as_parts(several(), corpus.ids)
+    space = Space(corpus, Embeddings(rows, corpus.ids), rows.device, parts)
     found = decode(decoder, space, Embeddings(asked, queries.ids), max(SIZES))
     values = {}
     for k in SIZES:

@@ -2,77 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from engine.decoder import Decoder
 from engine.errors import ParamError
-from engine.learning.training.losses import GAMMA, TAU
-from engine.params import Choice, Flag, Param, Real, Whole, checked, declare, params_of, values_of
+from engine.learning.training.losses import GAMMA
+from engine.learning.training.recipe import (
+    BATCH,
+    CLIP,
+    DECAY,
+    EPOCHS,
+    HIDDEN,
+    PATIENCE,
+    QUERY_SIDE,
+    SLOW,
+    TEMPERATURE,
+    Recipe,
+    rate_of,
+)
+from engine.learning.training.recipes_projections import DualEncoder, MultiVector
+from engine.params import Choice, Flag, Param, Real, Whole, checked, declare, params_of
 from engine.stages import make
 
-FEW = 2000
-"""Under so many queries the query adapter learns more slowly."""
-SLOWER = 1e-4
-
-
-def _rate(default: float, symbol: str, help: str) -> Real:
-    return Real(default=default, low=0.0, high=1.0, comfortable=(1e-6, 1e-1), scale="log", symbol=symbol, help=help)
-
-
-EPOCHS = Whole(default=20, low=1, high=10_000, comfortable=(1, 50), symbol="epochs", help="Passes over the queries.")
-PATIENCE = Whole(
-    default=3,
-    low=1,
-    comfortable=(1, 20),
-    unset="never",
-    symbol="patience",
-    help="Stop after so many epochs without a gain in Comp@5 on dev.",
-    advanced=True,
-)
-BATCH = Whole(default=64, low=1, comfortable=(8, 512), symbol="B", help="Queries a step.", advanced=True)
-DECAY = Real(default=0.01, low=0.0, high=1.0, symbol="decay", help="AdamW's weight decay.", advanced=True)
-CLIP = Real(
-    default=1.0, low=1e-6, comfortable=(0.1, 10.0), symbol="clip", help="Longest gradient of a step.", advanced=True
-)
-HIDDEN = Whole(
-    default=768, low=1, high=65_536, comfortable=(64, 2048), symbol="h", help="Width of an adapter.", advanced=True
-)
-TEMPERATURE = Real(
-    default=TAU, low=1e-3, high=100.0, comfortable=(0.01, 1.0), scale="log", symbol="τ", help="Softness of the loss."
-)
 PENALTY = Real(default=0.1, low=0.0, comfortable=(0.001, 1.0), scale="log", symbol="λ", help="", source="eq. 1")
 CHOSEN = "if not given, what is best on dev before training."
-SLOW = f"Step size of the query adapter; if not given, {SLOWER:g} under {FEW:,} queries."
-
-
-class Recipe:
-    """A frozen dataclass of declared parameters, checked when it is made."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    source: ClassVar[str]
-    clip: float = math.inf
-    late: ClassVar[tuple[str, ...]] = ()
-    """Parameters that depend on the data where they are not given."""
-
-    def __post_init__(self) -> None:
-        for param in params_of(self):
-            object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
-
-    def as_json(self) -> dict[str, Any]:
-        """Method and parameters as plain values."""
-        return {"name": self.name, **values_of(self)}
-
-    def decoder(self) -> Decoder:
-        """What the embeddings are trained for."""
-        return Decoder(make("top_k"))
-
-    def watched(self) -> Decoder:
-        """What measures an epoch on dev."""
-        return self.decoder()
 
 
 @dataclass(frozen=True)
@@ -92,8 +47,9 @@ class Dense(Recipe):
         )
     )
     tau: float = declare(TEMPERATURE)
-    query_rate: float = declare(_rate(3e-4, "η query", SLOW))
-    corpus_rate: float = declare(_rate(1e-3, "η corpus", "Step size of the corpus adapter."))
+    query_side: str = declare(QUERY_SIDE)
+    query_rate: float = declare(rate_of(3e-4, "η query", SLOW))
+    corpus_rate: float = declare(rate_of(1e-3, "η corpus", "Step size of the corpus adapter."))
     epochs: int = declare(EPOCHS)
     patience: int | None = declare(PATIENCE)
     batch: int = declare(BATCH)
@@ -154,8 +110,9 @@ class Nnn(Recipe):
             advanced=True,
         )
     )
-    query_rate: float = declare(_rate(3e-4, "η query", SLOW))
-    corpus_rate: float = declare(_rate(1e-3, "η corpus", "Step size of the corpus adapter."))
+    query_side: str = declare(QUERY_SIDE)
+    query_rate: float = declare(rate_of(3e-4, "η query", SLOW))
+    corpus_rate: float = declare(rate_of(1e-3, "η corpus", "Step size of the corpus adapter."))
     epochs: int = declare(EPOCHS)
     patience: int | None = declare(PATIENCE)
     batch: int = declare(BATCH)
@@ -201,7 +158,7 @@ class Colt(Recipe):
     dropout: float = declare(
         Real(default=0.2, low=0.0, high=0.9, symbol="drop", help="Share of edges left out an epoch.", advanced=True)
     )
-    rate: float = declare(_rate(1e-3, "η", "Step size."))
+    rate: float = declare(rate_of(1e-3, "η", "Step size."))
     weight_decay: float = declare(
         Real(default=1e-7, low=0.0, high=1.0, comfortable=(0.0, 1e-3), symbol="L2", help="Weight of L2.", advanced=True)
     )
@@ -222,7 +179,7 @@ class Colt(Recipe):
     )
 
 
-RECIPES: Mapping[str, type[Recipe]] = {recipe.name: recipe for recipe in (Dense, Nnn, Colt)}
+RECIPES: Mapping[str, type[Recipe]] = {recipe.name: recipe for recipe in (Dense, Nnn, Colt, DualEncoder, MultiVector)}
 """Method → its parameters."""
 
 

@@ -20,16 +20,20 @@ from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
 from engine.learning.training.checkpoints import over, read, refuse, save_run
 from engine.learning.training.colt import Graphs, ListAndContrast
+from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
 from engine.learning.training.loop import Objective, Plan, fit, generator_of, groups
+from engine.learning.training.negatives import projecting, reads_words
 from engine.learning.training.objectives import ElasticNets, InnerProducts
-from engine.learning.training.recipes import FEW, SLOWER, Colt, Dense, Nnn, Recipe, declared, made
+from engine.learning.training.recipe import FEW, SLOWER, TUNED, Recipe
+from engine.learning.training.recipes import Colt, Dense, Nnn, declared, made
+from engine.learning.training.recipes_projections import MultiVector, Projects
 from engine.learning.training.samples import Samples, gathered
 from engine.learning.training.trained import Trained, trained
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.values import Embeddings, Qrels, Queries
+from engine.values import Embeddings, Qrels, Queries, digest_of
 
 SEED = Whole(default=0, low=0, high=2**31 - 1, symbol="seed", name="seed", help="Same seed, same weights.")
 CHOOSING = "choosing λ₁ and λ₂"
@@ -54,22 +58,25 @@ def train(
 ) -> Trained:
     """Train embeddings for a decoder, by adapters over those that the space has; dev says which epoch was the best.
 
-    method: "dense", "nnn" or "colt"; space: the encoder's own, or one that was trained before, which is trained on (nnn
-    and colt are meant to start from a dense one, as in the paper); queries: at least those that the two splits judge,
-    as the encoder below embeds them; qrels: judgements by split; params: as the method declares them. λ₁ and λ₂ of nnn
-    that are not given are first chosen on dev, by Comp@5 over the paper's grid, and again afterwards; a 0 that is given
-    stays. checkpoint: a file that holds the run after every epoch: a run that was killed goes on from there, one that
-    is over is read. watch: gets every Epoch; progress counts steps; stop: asked between steps, and what was best by
-    then is returned. A query of train that has the text of one of dev is left out. Raises ParamError, and DataError
-    where data do not fit, splits share queries, or the checkpoint is another run's; Cancelled where it is stopped
-    before the first step.
+    method: a name of RECIPES, such as "dense", "nnn" or "colt"; space: the encoder's own, or one that was trained
+    before, which is trained on (nnn and colt are meant to start from a dense one, as in the paper), unless it was
+    projected to fewer dimensions; queries: at least those that the two splits judge, as the encoder below embeds them;
+    qrels: judgements by split; params: as the method declares them. λ₁ and λ₂ of nnn that are not given are first
+    chosen on dev, by Comp@5 over the paper's grid, and again afterwards; a 0 that is given stays. checkpoint: a file
+    that holds the run after every epoch: a run that was killed goes on from there, one that is over is read. watch:
+    gets every Epoch; progress counts steps; stop: asked between steps, and what was best by then is returned. A query
+    of train that has the text of one of dev is left out. Raises ParamError, and DataError where data do not fit, splits
+    share queries, or the checkpoint is another run's; Cancelled where it is stopped before the first step.
     """
     seed = SEED.check(seed)
     recipe = made(method, **params)
-    _check(space)
+    _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
     path = None if checkpoint is None else Path(checkpoint)
     facts = _facts(space, samples, qrels, train, dev, seed)
+    if (encoded := reads_texts(recipe, space)) or reads_words(recipe, samples):
+        texts = (*samples.train.texts, *samples.dev.texts)
+        facts |= {"texts": digest_of(texts), "versions": facts["versions"] | (readers() if encoded else {})}
     found = read(path) if path is not None and path.exists() else None
     if found is not None:
         recipe = _resolved_as(recipe, params, found.facts.get("params", {}))
@@ -80,7 +87,7 @@ def train(
     else:
         recipe = _resolved(recipe, params, space, samples, progress, stop)
         facts |= {"method": method, "params": recipe.as_json()}
-    job = prepared(recipe, space, samples, seed)
+    job = prepared(recipe, space, samples, seed, progress, stop)
     run = fit(
         job.model,
         job.optimizer,
@@ -117,31 +124,49 @@ class Job:
     plan: Plan
 
 
-def prepared(recipe: Recipe, space: Space, samples: Samples, seed: int) -> Job:
-    """Model, optimiser and objective of a recipe, the weights drawn from the seed."""
+def prepared(
+    recipe: Recipe,
+    space: Space,
+    samples: Samples,
+    seed: int,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Job:
+    """Model, optimiser and objective of a recipe, the weights drawn from the seed. Raises ParamError, DataError where
+    the recipe does not fit the data; Cancelled."""
     generator = generator_of(seed, -1)
     before = space.adapt.adapters if space.adapt is not None else Adapters()
-    asked = torch.cat([samples.train.vectors, samples.dev.vectors]).to(space.device, space.vectors.dtype)
     if isinstance(recipe, Colt):
-        query = copy.deepcopy(before.query)
         with torch.no_grad():
-            asked = before.encode_query(asked)
+            asked = before.encode_query(below(space, samples, before))
         seen, unseen = asked[: len(samples)], asked[len(samples) :]
-        model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, query)
+        model = Graphs(samples, seen, unseen, space.vectors, recipe.depth, like(before, copy.deepcopy(before.query)))
         objective: Objective = ListAndContrast(model, recipe)
         optimizer = torch.optim.Adam(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
+    elif isinstance(recipe, Projects):
+        model, objective = projecting(recipe, space, samples, before, generator, progress, stop)
+        optimizer = torch.optim.AdamW(groups((list(model.parameters()), recipe.rate)), weight_decay=recipe.weight_decay)
     else:
         d = space.vectors.shape[1]
-        query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
-        corpus = (*copy.deepcopy(tuple(before.corpus)), CorpusAdapter(d, recipe.hidden, generator))
-        adapters = Adapters(query.requires_grad_(True), corpus, before.table).to(space.device, space.vectors.dtype)
-        model = OverVectors(adapters, asked, space.vectors)
-        rates = ((list(query.parameters()), recipe.query_rate), (list(corpus[-1].parameters()), recipe.corpus_rate))
+        stages = copy.deepcopy(tuple(before.corpus))
+        if recipe.query_side == "encoder":
+            model = learning(space, samples, before, (*stages, CorpusAdapter(d, recipe.hidden, generator)))
+            query = model.adapters.encoder
+        else:
+            query = copy.deepcopy(before.query) or QueryAdapter(d, recipe.hidden, generator)
+            corpus = (*stages, CorpusAdapter(d, recipe.hidden, generator))
+            adapters = like(before, query.requires_grad_(True), corpus, before.table)
+            model = OverVectors(
+                adapters.to(space.device, space.vectors.dtype), below(space, samples, before), space.vectors
+            )
+        own = (list(query.parameters()), recipe.query_rate)
+        rates = (own, (list(model.adapters.corpus[-1].parameters()), recipe.corpus_rate))
         optimizer = torch.optim.AdamW(groups(*rates), weight_decay=recipe.weight_decay)
         objective = InnerProducts(model, recipe) if isinstance(recipe, Dense) else None
         objective = objective or ElasticNets(model, recipe, len(space))
-    at = torch.arange(len(samples), len(asked), device=space.device)
-    dev = partial(measured, model, recipe.watched(), space.corpus, samples.dev, at, samples.qrels)
+    at = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
+    several = model.encode_parts if isinstance(recipe, MultiVector) else None
+    dev = partial(measured, model, recipe.watched(), space.corpus, samples.dev, at, samples.qrels, several)
     return Job(model, optimizer, objective, dev, Plan(recipe.epochs, recipe.patience, recipe.batch, recipe.clip, seed))
 
 
@@ -175,9 +200,9 @@ def preflight(
 ) -> Preflight:
     """What `train` would take, by the time of the first steps; without the choice of λ₁ and λ₂. Raises as `train`."""
     recipe = made(method, **params)
-    _check(space)
+    _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
-    job = prepared(recipe, space, samples, SEED.default)
+    job = prepared(recipe, space, samples, SEED.default, progress, stop)
     job.objective.begin(generator_of(0, 0))
     order = torch.randperm(len(samples), generator=generator_of(0, 0))
     # What is compiled in a process's first call is no part of the time that a step takes.
@@ -200,11 +225,18 @@ def preflight(
     return Preflight(*counts, samples.mean_relevant, steps, steps * pace, looked, whole)
 
 
-def _check(space: Space) -> None:
+def _check(space: Space, recipe: Recipe, queries: Queries | Embeddings) -> None:
     if not isinstance(space, Space):
         raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
     if space.adapt is not None and not isinstance(space.adapt, Adapted):
         raise DataError("space was trained by something else than engine.train, so it cannot be trained on")
+    if space.adapt is not None and (heads := space.adapt.adapters.heads) is not None:
+        raise DataError(
+            f"space was projected from {heads.takes} to {space.embeddings.dimension} dimensions, so it cannot be "
+            "trained on; train before projecting, or project anew from the space that it was made of"
+        )
+    if reads_texts(recipe, space):
+        check_texts(space, queries)
 
 
 def _facts(
@@ -257,7 +289,9 @@ def _resolved(
     stop: Stop | None,
 ) -> Recipe:
     late = _late(recipe, given)
-    if "query_rate" in late and len(samples) < FEW:
+    if "query_rate" in late and recipe.query_side == "encoder":
+        recipe = replace(recipe, query_rate=TUNED)
+    elif "query_rate" in late and len(samples) < FEW:
         recipe = replace(recipe, query_rate=SLOWER)
     if not isinstance(recipe, Nnn):
         return recipe

@@ -10,10 +10,12 @@ from typing import Any
 from engine.decoder import Decoder, QueryLike, query_batch
 from engine.errors import DataError
 from engine.evaluation.points import as_json, from_json
-from engine.learning.training.adapters import Adapted, Adapters
 from engine.learning.training.checkpoints import over, read, refuse, save_run
+from engine.learning.training.encoder import adapted
+from engine.learning.training.encoder import save as save_encoder
 from engine.learning.training.history import Epoch
 from engine.learning.training.loop import Run
+from engine.learning.training.projections import as_parts
 from engine.learning.training.recipes import Recipe, made
 from engine.space import Space
 from engine.values import ByDigest, Embeddings
@@ -64,6 +66,14 @@ class Trained(ByDigest):
         """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
         save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), {"decoder": as_json(self.decoder)})
 
+    def save_encoder(self, folder: str | Path) -> None:
+        """Write the query encoder that query_side='encoder' trained as a SentenceTransformer, for `embed` and others.
+
+        It embeds queries; the vectors of the documents that it was trained for are those of the space. Raises DataError
+        where there is no such encoder, or it is not all that queries go through, or the folder holds something.
+        """
+        save_encoder(self.space.adapt.adapters, folder)
+
 
 def load_trained(path: str | Path, space: Space) -> Trained:
     """The best that a checkpoint holds, whether or not its run is over.
@@ -91,10 +101,10 @@ def load_trained(path: str | Path, space: Space) -> Trained:
 
 def trained(recipe: Recipe, space: Space, decoder: Decoder, run: Run, facts: Mapping[str, Any]) -> Trained:
     """The best of a run; space: what it started from, the encoder's own or a trained one."""
-    adapters = Adapters.of(run.kept).to(space.device)
     before = space.adapt
-    done = 0 if before is None else max(0, len(adapters.corpus) - 1)
-    rows = adapters.encode_corpus(space.vectors, done)
-    adapt = Adapted(adapters, space.encoder, space.embeddings.digest if before is None else before.corpus)
+    adapt = adapted(run.kept, space, space.embeddings.digest if before is None else before.corpus)
+    done = 0 if before is None else min(len(before.adapters.corpus), len(adapt.adapters.corpus))
+    rows, many = adapt.adapters.encode_documents(space.vectors, done)
     embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapt.encoder)
-    return Trained(recipe, Space(space.corpus, embeddings, space.device, adapt=adapt), decoder, run, facts)
+    parts = None if many is None else as_parts(many.cpu(), space.corpus.ids, adapt.encoder)
+    return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapt), decoder, run, facts)
