@@ -192,12 +192,10 @@ class FromReranking(FromRecipe):
 @click.option("--out", required=True, metavar="FOLDER", help="A new folder for the model and its history.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same weights.")
 @ENCODER
-@DTYPE
-@DEVICE
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, at the end.")
 def cross_encoder(
-    data: str, qrels: str, model: str, learn: str, dev: str, out: str, seed: int, device: str | None,
-    encoder: str, dtype: str, as_json: bool, **given: Any,
+    data: str, qrels: str, model: str, learn: str, dev: str, out: str, seed: int, encoding: Encoding, as_json: bool,
+    **given: Any,
 ) -> None:  # fmt: skip
     """A cross-encoder that reranks what a first stage retrieves; the encoder is for a dense one. Wants a GPU."""
     import engine
@@ -207,16 +205,15 @@ def cross_encoder(
     use_threads()
     texts = {k.removeprefix(PREFIX): v for k, v in given.items() if v is not None}
     params = parsed(params_of(Reranking), texts, "training a cross-encoder")
-    how = {"encoder": encoder, "dtype": dtype, "device": device}
     with Meter() as meter:
         dataset = engine.load_dataset(data, qrels=qrels, progress=meter)
         if missing := [s for s in (learn, dev) if s not in dataset.qrels]:
             raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
         corpus, queries = dataset.corpus, dataset.queries
         if params.get("retrieve") == "dense":
-            corpus = embedded(dataset, progress=meter, **how)
+            corpus = embedded(dataset, encoding, progress=meter)
             wanted = {query for split in (learn, dev) for query in dataset.qrels[split].grades}
-            queries = asked_of(corpus, queries.only(wanted), progress=meter, **how)
+            queries = asked_of(corpus, queries.only(wanted), progress=meter)
         stop = threading.Event()
         usual = signal.signal(signal.SIGINT, lambda *_: (stop.set(), signal.signal(signal.SIGINT, usual)))
 
@@ -231,7 +228,8 @@ def cross_encoder(
 
         try:
             found = engine.train_cross_encoder(
-                model, corpus, queries, dataset.qrels, out=out, train=learn, dev=dev, seed=seed, device=device,
+                model, corpus, queries, dataset.qrels, out=out, train=learn, dev=dev, seed=seed,
+                device=encoding.device,
                 watch=seen, progress=meter, stop=stop, **params,
             )  # fmt: skip
         finally:
