@@ -49,7 +49,7 @@ QUERY_SIDE = Choice(
     options=("adapter", "encoder"),
     symbol="query side",
     help="adapter: a small network over vectors. encoder: all weights of the query encoder, as in the paper, which "
-    "wants a GPU: one core takes about 1 s a step with the bundled encoder.",
+    "wants a GPU: with the bundled encoder one core takes 1 to 6 s a step.",
     source="B.5",
 )
 
