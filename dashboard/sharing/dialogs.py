@@ -71,7 +71,7 @@ def export(loaded: Loaded, asked: Asked) -> None:
         "Decoder", names, len(names) - 1, format_func=lambda n: setting.title(decoders[n]), key="export.decoder"
     )
     source = loaded.source
-    encoder = None if loaded.space.embeddings.encoder is None else source.encoder
+    encoder = None if loaded.space.encoder is None else source.encoder
     use = Use(k=asked.k, corpus=source.path, encoder=encoder, query=asked.text, documents=len(loaded.space))
     snippets = exports(decoders[name], use)
     if loaded is not loaded.origin:

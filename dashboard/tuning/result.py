@@ -99,7 +99,7 @@ def _report(tuned: Tuned) -> None:
 
 def _use(loaded: Loaded, outcome: Outcome) -> None:
     """The chosen decoder for elsewhere, and the numbers as files."""
-    tuned, encoder = outcome.tuned, loaded.space.embeddings.encoder
+    tuned, encoder = outcome.tuned, loaded.space.encoder
     st.subheader("Use it", anchor=False)
     use = Use(k=tuned.k, corpus=loaded.source.path, encoder=encoder and encoder.name, documents=outcome.documents)
     snippets = {s.title: s for s in exports(tuned.decoder, use)}

@@ -12,7 +12,7 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.sweep import grid
 from engine.learning.training import run
-from engine.learning.training.checkpoints import read
+from engine.learning.training.checkpoints import over, read
 from engine.learning.training.comparison import System, Table, compared
 from engine.learning.training.history import Dev, Epoch
 from engine.learning.training.recipes import Dense, Nnn, Recipe, made
@@ -180,8 +180,19 @@ def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str,
 
     Raises DataError where a checkpoint is damaged.
     """
-    stages = [name for name, _, _ in _plan(made(method), {}, begun)]
-    return {name: read(path).run.history for name in stages if (path := checkpoint(folder, name)).exists()}
+    there = {name: checkpoint(folder, name) for name in planned(method, begun)}
+    return {name: read(path).run.history for name, path in there.items() if path.exists()}
+
+
+def finished(folder: str | Path, method: str) -> bool:
+    """Whether the last stage of a course's folder is over. Raises DataError where its checkpoint is damaged."""
+    last = checkpoint(folder, planned(method)[-1])
+    return last.exists() and over(read(last))
+
+
+def planned(method: str, begun: bool = False) -> list[str]:
+    """The names of a course's stages, in their order."""
+    return [name for name, _, _ in _plan(made(method), {}, begun)]
 
 
 def _ready(
