@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from engine.views.training import Band, Curves
 
-HEIGHT, OPACITY = 470, 0.15
+HEIGHT, OPACITY = 480, 0.15
 OWN = PALETTE[1]
 LINES = (PALETTE[0], PALETTE[4], PALETTE[3], PALETTE[5])
 SHARES = (PALETTE[2], PALETTE[3], PALETTE[5])
@@ -52,7 +52,7 @@ def training_figure(name: str, found: Curves, dark: bool) -> Figure:
         height=HEIGHT,
         showlegend=True,
         legend={"orientation": "h", "y": -0.14, "x": 0},
-        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        margin={"l": 10, "r": 10, "t": 44, "b": 10},
     )
 
 
@@ -63,6 +63,7 @@ def _band(figure: Figure, name: str, found: Curves, band: Band, column: int, dar
     figure.add_scatter(
         x=[*epochs, *reversed(epochs)],
         y=[*band.high, *reversed(band.low)],
+        mode="lines",
         fill="toself",
         fillcolor=faint(colour, OPACITY),
         line={"width": 0},

@@ -112,7 +112,7 @@ def use(loaded: Loaded, digest: str, stages: list[str]) -> None:
     with st.container(horizontal=True):
         for stage in stages:
             st.button(
-                stage,
+                f"Use {stage}",
                 key=f"train.use.{stage}",
                 type="primary" if stage == stages[-1] else "secondary",
                 on_click=_use,
