@@ -9,11 +9,12 @@ import torch
 from test_pages import screen, texts, widgets
 
 import engine
-from dashboard import state
+from dashboard import jobs, state
 from dashboard.explore.question import TYPED
 from dashboard.feedback import live
 from dashboard.state import Source
-from dashboard.training import kept
+from dashboard.training import kept, runs
+from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
 from engine.learning.training.recipes import RECIPES, declared
 
@@ -120,7 +121,7 @@ def test_an_unknown_checkpoint_is_an_error_with_a_way_out(source):
 
 
 def test_a_cancelled_training_keeps_its_best_and_goes_on(source):
-    app = page(source, **{f"train.{METHOD}.epochs": 15, "train.seed": 5})
+    app = page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5})
     app.button(key="train.start").click().run()
     job = app.session_state["jobs"]["train"]
     while job.running and not (job.partial and len(job.partial.histories.get("dense", ())) > 1):
@@ -155,7 +156,9 @@ def test_two_windows_share_a_training(source):
     second = screen("tune", source)
     assert second.segmented_control(key="tune.page").value == "Train"
     assert second.session_state["jobs"]["train"] is job and "train.cancel" in [b.key for b in second.button]
-    job.let_go()  # as when the first window is closed
+    mine = first.session_state["jobs"].started
+    jobs._cancel_all(mine)  # as when the first window is closed
+    mine.clear()
     assert not job.stop.is_set()
     second.button(key="train.cancel").click().run()
     finished(second)
@@ -204,9 +207,15 @@ def test_every_page_works_on_them(used, name):
 
 def test_thumbs_move_trained_embeddings_and_are_logged_apart(used, source):
     there = loaded(used)
-    row = engine.orag.Event.of if hasattr(engine.orag.Event, "of") else None
-    assert row is None or callable(row)
-    assert live.session(there).history == () and live.adapted(there) is there
+    asked = there.queries[0].numpy()
+    live.add(there, lambda now: engine.orag.thumb(now, asked, 3, up=False, person="ana"))
+    moved = live.adapted(there)
+    assert live.count(there) == 1 and live.count(loaded(source)) == 0
+    assert moved.training and moved.origin is there and moved.space.adapt is there.space.adapt
+    apart = (moved.space.vectors != there.space.vectors).any(1).nonzero().flatten().tolist()
+    assert apart == [3]
+    app = screen("explore", used, **{live.ON: True})
+    assert "learned from 1 piece of feedback" in texts(app) and not app.error
 
 
 def test_the_address_names_the_checkpoint_and_the_way_back_is_a_click(source, used):
@@ -214,7 +223,7 @@ def test_the_address_names_the_checkpoint_and_the_way_back_is_a_click(source, us
     assert state.named(state.addressed(used)) == replace(used, dtype=used.dtype)
     assert state.available(used) == used
     app = screen("tune", used, **QUICK)
-    assert "In use now" in texts(app) or "train.plain" in [b.key for b in app.button]
+    assert "In use now" in texts(app)
     app.button(key="train.plain").click().run()
     assert app.session_state["source"] == source and there.training
     app = screen("data", used)
@@ -228,3 +237,66 @@ def test_a_checkpoint_that_is_not_what_its_name_says_is_refused(used, source):
     job = state.loading(replace(source, trained=wrong))
     job.join(60)
     assert "holds others" in job.error
+
+
+def test_code_for_elsewhere_loads_the_checkpoint(used):
+    there = loaded(used)
+    use = Use(corpus=used.path, **kept.told(there), query="a violin")
+    decoder = engine.Decoder(engine.make("top_k"))
+    found = {snippet.target: snippet for snippet in exports(decoder, use)}
+    said = []
+    exec(found["python"].text, {"print": said.append})
+    ranking = engine.decode(decoder, there.space, ["a violin"], 10)
+    assert said == [[there.space.corpus.ids[row] for row in ranking.index[0].tolist()]]
+    assert not found["command"].possible and "trained" in found["qdrant"].text
+    assert json.loads(found["json"].text)["trained"] == str(kept.path_of(used.trained))
+    assert kept.told(there.plain) == {}
+
+
+def test_passages_stand_in_where_nothing_is_judged(home):
+    rows = [f"{i},{' '.join(f'{THINGS[i * k % 8]} {i * k % 37}' for k in range(1, 14))}" for i in range(40)]
+    file = home / "unlabelled.csv"
+    file.write_text("\n".join(["id,text", *rows]), encoding="utf-8")
+    source = Source(str(file), columns=("id", "text", None), dtype="float32")
+    app = page(source)
+    assert "Training needs judgements" in texts(app) and "train.start" not in [b.key for b in app.button]
+    app.toggle(key="train.passages").set_value(True).run()
+    assert not app.exception and "divided at random" in texts(app) and not app.button(key="train.start").disabled
+
+
+def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used):
+    app = screen("explore", source, link={"v": "1", **state.addressed(used), "k": "7"})
+    assert app.session_state["source"] == used and app.session_state["k"] == 7
+    assert "trained: " in texts(app) and not app.error
+
+
+def test_trained_and_plain_are_compared(source, used):
+    app = screen("data", used, **{"data.view": "Encoders"})
+    app.button(key="data.encoders.start").click().run()
+    finished(app, "encoders")
+    shown = next(t.value for t in app.dataframe if "Overlap" in t.value)
+    assert set(shown["Encoder"]) == set(state.variant_names(state.variants(loaded(used))))
+
+
+def test_the_cache_says_what_was_trained(used):
+    app = screen("data", used, **{"data.view": "Cache"})
+    rows = next(t.value for t in app.dataframe if "What" in t.value)
+    trained = list(rows["What"][rows["Section"] == "Trained embeddings"])
+    assert f"set0: {METHOD}, to be used" in trained and f"set0: training of {METHOD}" in trained
+
+
+def test_what_is_damaged_is_trained_anew(source):
+    app = page(source, **{"train.seed": 8})
+    app.button(key="train.start").click().run()
+    job = app.session_state["jobs"]["train"]
+    job.cancel()
+    finished(app)
+    digest = app.session_state["train.mine"]
+    for file in runs.folder(digest).glob("*.safetensors"):
+        file.write_bytes(b"no checkpoint")
+    (runs.folder(digest) / "dense.safetensors").write_bytes(b"no checkpoint")
+    other = page(source, **{"train.seed": 8})
+    other.button(key=f"train.open.{digest}").click().run()
+    assert "is not a checkpoint of Frontier" in texts(other) and "damaged" in texts(other)
+    other.button(key="train.anew").click().run()
+    assert table_there(finished(other))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engine.views.training import Band, Curves
 
 HEIGHT, OPACITY = 480, 0.15
+FEW = 8
 OWN = PALETTE[1]
 LINES = (PALETTE[0], PALETTE[4], PALETTE[3], PALETTE[5])
 SHARES = (PALETTE[2], PALETTE[3], PALETTE[5])
@@ -45,7 +46,8 @@ def training_figure(name: str, found: Curves, dark: bool) -> Figure:
             for style, (title, values) in zip(SHARES, found.shares.items(), strict=False):
                 _line(figure, found, values, title, style.colour(dark), style.symbol, True, at)
             figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", **at)
-    figure.update_xaxes(nticks=6, zeroline=False)
+    # Plotly would put ticks between few epochs.
+    figure.update_xaxes(nticks=6, dtick=1 if len(found.epochs) <= FEW else None, zeroline=False)
     for column in range(1, max(width, len(below)) + 1):
         figure.update_xaxes(title="epoch", title_standoff=4, row=2, col=column)
     return plain(figure).update_layout(

@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import jobs, state
 from dashboard.data import uploads
 from dashboard.parts import size
+from dashboard.training import runs
 from dashboard.training.kept import SECTION as TRAINED
 from engine.data import cache, inventory
 from engine.data.inventory import Item
@@ -165,8 +166,6 @@ def _kept(item: Item) -> bool:
     if item.section == uploads.SECTION:
         return _in_use(item)
     if item.section == TRAINED:
-        from dashboard.training import runs
-
         return runs.under_way(item.name) is not None
     at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
     return item.store and (item.fresh or bool(at_work))
@@ -200,6 +199,8 @@ def _what(item: Item) -> str:
         return f"{facts['name']}, {facts['texts']:,} {role}"
     if "name" in facts:
         return str(facts["name"])
+    if item.section == TRAINED and (said := runs.described(item.name)):
+        return said
     if "files" in facts:
         return str(facts["files"])
     return f"{len(item.files):,} files" + (" without a label" if item.section == "embeddings" else "")

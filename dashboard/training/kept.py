@@ -28,7 +28,7 @@ def keep(trained: Trained, stage: str, corpus: str) -> str:
     path = _path(name)
     if not path.exists():
         replace(trained, facts={**trained.facts, STAGE: stage}).save(path)
-    inventory.describe(SECTION, name, [path.name], {"name": f"{showable(corpus)}, {stage}: embeddings in use"})
+    inventory.describe(SECTION, name, [path.name], {"name": f"{showable(corpus)}: {stage}, to be used"})
     return name
 
 
@@ -46,6 +46,12 @@ def path_of(name: str) -> Path:
             "(Tune, Train), or open the link on the machine where they were trained"
         )
     return path
+
+
+def told(loaded: Loaded) -> dict[str, str]:
+    """What code that is to search a corpus must know of its trained embeddings, as a Use has it; {} for another."""
+    name, encoder = loaded.origin.source.trained, loaded.space.encoder
+    return {"trained": str(_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
 
 
 def over(base: Loaded, chosen: Source, path: Path) -> Loaded:

@@ -34,7 +34,8 @@ def show(loaded: Loaded) -> None:
             "Load the texts on the Data page and choose an encoder there, or train with engine.train, which takes the "
             "queries' vectors.",
         )
-    if not plain.dataset.qrels and not made:
+    dataset = plain.dataset
+    if not any(len(dataset.judged(split)) for split in dataset.qrels) and not made:
         more = (
             f"\n\n“{passages.NAME}” in the sidebar stand in for them: the embeddings then learn to find a text again "
             "by a part of it, which is less than to answer people's questions."
@@ -56,12 +57,12 @@ def show(loaded: Loaded) -> None:
         return _refused(showable(str(error)))
     _join(plain)
     _plan(plain, request, digest)
+    result.in_use(loaded)
     if made:
         passages.explain(plain)
     at = earlier.looked_at(plain)
     if at is None:
         _introduce()
-        result.in_use(loaded)
     else:
         _run(loaded, plain, at, stale=at != digest)
     earlier.show(plain)
@@ -256,6 +257,14 @@ def _running(job: Job, name: str) -> None:
         looking.show(job.partial, "train.now")
 
 
+def _is(plain: Loaded, request: Request, digest: str) -> bool:
+    """Whether a request still means this run: judgements may have changed, and passages be off."""
+    try:
+        return request.digest(plain) == digest
+    except FrontierError:
+        return False
+
+
 def _failed(plain: Loaded, request: Request, digest: str, why: str) -> None:
     st.error("Training ended early.", icon=":material/error:")
     st.text(showable(why))
@@ -264,7 +273,7 @@ def _failed(plain: Loaded, request: Request, digest: str, why: str) -> None:
         key="train.anew",
         on_click=_anew,
         args=(plain, request, digest),
-        disabled=jobs.busy() is not None,
+        disabled=jobs.busy() is not None or not _is(plain, request, digest),
         help="Deletes this training's checkpoints and begins again. Embeddings in use stay.",
     )
 
@@ -292,8 +301,14 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
             icon=":material/pause:",
         )
     with st.container(horizontal=True):
-        blocked = jobs.busy() is not None
-        if st.button("Show the table" if over else "Go on", type="primary", key="train.on", disabled=blocked):
+        other = not _is(plain, request, digest)
+        if st.button(
+            "Show the table" if over else "Go on",
+            type="primary",
+            key="train.on",
+            disabled=other or jobs.busy() is not None,
+            help="It was of other judgements than these." if other else None,
+        ):
             _start(plain, request)
             st.rerun()
         if st.button("Close", key="train.close", help="It stays below, among the trainings of this corpus."):

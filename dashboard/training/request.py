@@ -43,12 +43,13 @@ class Request:
         made(self.method, **dict(self.params))
 
     def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
-        """The judgements as asked for, by split. Raises DataError where there are too few to be divided."""
+        """The judgements as asked for, by split. Raises DataError where there are too few, or none."""
+        wanted = [self.divide] if self.divide is not None else [self.train, self.dev]
+        wanted += [self.test] if self.divide is None and self.test is not None else []
+        if missing := [name for name in wanted if name not in dataset.qrels]:
+            raise engine.DataError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
         if self.divide is not None:
             return parted(dataset.qrels[self.divide], self.parting)
-        wanted = [name for name in (self.train, self.dev, self.test) if name is not None]
-        if missing := [name for name in wanted if name not in dataset.qrels]:
-            raise engine.DataError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels)}")
         return {name: dataset.qrels[name] for name in wanted}
 
     def digest(self, loaded: Loaded) -> str:

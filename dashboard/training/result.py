@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 
 import pandas as pd
 import streamlit as st
@@ -27,7 +28,7 @@ def table(outcome: Outcome, digest: str) -> None:
     found = outcome.course.table
     if found is None:
         return
-    st.subheader(f"On {found.queries:,} queries of {showable(found.split)}", anchor=False)
+    st.html(f"<h3>On {found.queries:,} queries of {escape(showable(found.split))}</h3>")
     if verdict := outcome.course.verdict:
         st.text(verdict)
     if found.split == outcome.request.dev:
@@ -119,7 +120,6 @@ def use(loaded: Loaded, digest: str, stages: list[str]) -> None:
                 args=(loaded, digest, stage),
                 help=f"Search with what {stage} learnt, at its best epoch.",
             )
-        back(loaded)
     if wrong := st.session_state.pop(WRONG, None):
         st.error("These embeddings cannot be used.", icon=":material/error:")
         st.text(wrong)
@@ -130,19 +130,13 @@ def in_use(loaded: Loaded) -> None:
     if loaded.source.trained:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.text(f"In use now: the embeddings that {loaded.training} learnt.")
-            back(loaded)
-
-
-def back(loaded: Loaded) -> None:
-    """The way back to the encoder's own, where trained ones are in use."""
-    if loaded.source.trained:
-        st.button(
-            "Use the encoder's own",
-            key="train.plain",
-            on_click=state.use,
-            args=(loaded.source.plain,),
-            icon=":material/undo:",
-        )
+            st.button(
+                "Use the encoder's own",
+                key="train.plain",
+                on_click=state.use,
+                args=(loaded.source.plain,),
+                icon=":material/undo:",
+            )
 
 
 def _use(loaded: Loaded, digest: str, stage: str) -> None:

@@ -14,7 +14,7 @@ from dashboard.jobs import Job
 from dashboard.state import Loaded
 from dashboard.training.kept import LENGTH, SECTION
 from dashboard.training.request import PURPOSE, Request, run
-from engine.data import cache, inventory
+from engine.data import cache
 from engine.errors import FrontierError
 from engine.learning.training.course import checkpoint, finished, histories, planned
 from engine.learning.training.recipes import RECIPES
@@ -51,12 +51,8 @@ def start(loaded: Loaded, request: Request) -> str:
         return digest
     place = folder(digest)
     said = {"request": request.as_json(), "embeddings": loaded.space.embeddings.digest}
-    cache.write(place / FILE, json.dumps(said).encode())
-    title = RECIPES[request.method].title
-    files = [FILE, *(checkpoint(place, stage).name for stage in planned(request.method))]
-    name = f"{showable(loaded.space.corpus.name)}, {title}: a training"
-    inventory.describe(SECTION, digest, [f"{digest}/{file}" for file in files], {"name": name})
-    job = jobs.start(PURPOSE, f"training {title}", partial(run, request, loaded, place))
+    cache.write(place / FILE, json.dumps(said | {"corpus": loaded.space.corpus.name}).encode())
+    job = jobs.start(PURPOSE, f"training {RECIPES[request.method].title}", partial(run, request, loaded, place))
     with _LOCK:
         _UNDER_WAY[digest] = (loaded.space.embeddings.digest, job)
     return digest
@@ -88,6 +84,15 @@ def of(loaded: Loaded) -> list[Run]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
             continue
     return sorted(found, key=lambda one: -one.begun)
+
+
+def described(digest: str) -> str | None:
+    """A run as the list of what is kept on disk has it; None where there is none of that name."""
+    try:
+        said = json.loads((folder(digest) / FILE).read_bytes())
+        return showable(f"{said['corpus']}: training of {Request.from_json(said['request']).method}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
+        return None
 
 
 def standing(one: Run) -> str:
