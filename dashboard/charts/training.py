@@ -22,12 +22,15 @@ def training_figure(name: str, found: Curves, dark: bool) -> Figure:
     """name: of the stage. Above the metrics on dev with what they are compared with; below loss, shares and support."""
     from plotly.subplots import make_subplots
 
-    below = [("loss", "loss"), *([("shares", "shares of the training batches")] if found.shares else [])]
+    below = [
+        *([("loss", "loss")] if found.loss else []),
+        *([("shares", "shares of the training batches")] if found.shares else []),
+    ]
     below += [("support", "documents with a weight, a query")] if found.support else []
     width = len(found.bands)
     titles = [*(f"{band.title} on dev" for band in found.bands), *(title for _, title in below)]
     figure = make_subplots(
-        rows=2,
+        rows=2 if below else 1,
         cols=width,
         subplot_titles=[escaped(title) for title in titles],
         horizontal_spacing=0.07,
@@ -49,9 +52,9 @@ def training_figure(name: str, found: Curves, dark: bool) -> Figure:
     # Plotly would put ticks between few epochs.
     figure.update_xaxes(nticks=6, dtick=1 if len(found.epochs) <= FEW else None, zeroline=False)
     for column in range(1, max(width, len(below)) + 1):
-        figure.update_xaxes(title="epoch", title_standoff=4, row=2, col=column)
+        figure.update_xaxes(title="epoch", title_standoff=4, row=2 if below else 1, col=column)
     return plain(figure).update_layout(
-        height=HEIGHT,
+        height=HEIGHT if below else HEIGHT // 2 + 40,
         showlegend=True,
         legend={"orientation": "h", "y": -0.14, "x": 0},
         margin={"l": 10, "r": 10, "t": 44, "b": 10},

@@ -13,7 +13,7 @@ if loaded is not None:
     TUNE, TRAIN = "Tune a setting", "Train"
     VIEWS = {TUNE: tuning.show, TRAIN: training.show}
     view = st.segmented_control(
-        "View",
+        "Tune or train",
         list(VIEWS),
         # After a reload what is under way is what people look for.
         default=TRAIN if runs.at_work(loaded.plain) else TUNE,

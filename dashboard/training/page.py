@@ -291,13 +291,15 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
         return _failed(plain, request, digest, str(error))
     over = runs.over(digest, request)
     known = [name for name, history in seen.histories.items() if history]
-    stopped = "" if outcome is None or not outcome.course.stages else f" {known[-1]}: {outcome.course.last.stopped}."
     if over:
         st.info("This training is finished; its table is made again in a moment.", icon=":material/check:")
     else:
-        at = f" in {known[-1]}" if known else " before its first epoch"
+        at = f"Stopped in {known[-1]}" if known else "Stopped before its first epoch"
+        if outcome is not None and outcome.course.stages:
+            stage, last = list(outcome.course.stages.items())[-1]
+            at = f"{stage}: {last.stopped}"
         st.info(
-            f"Stopped{at}.{stopped} The best so far is kept: going on starts from the last whole epoch.",
+            f"{at}. The best so far is kept: going on starts from the last whole epoch.",
             icon=":material/pause:",
         )
     with st.container(horizontal=True):

@@ -33,7 +33,7 @@ class Band:
 @dataclass(frozen=True)
 class Curves:
     """epochs: −1 is before the first; best: which of them was; bands: the metrics of WATCHED; loss, support, shares:
-    None at epochs that have none, shares and support empty where a method has no such thing."""
+    None at epochs that have none, empty where no epoch has, as shares are where a method has no such thing."""
 
     epochs: tuple[int, ...]
     best: int
@@ -84,7 +84,7 @@ def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
         tuple(epoch.epoch for epoch in history),
         best.epoch,
         tuple(bands),
-        columns["loss"],
+        known.get("loss", ()),
         known.get("support", ()),
         {title: known[name] for name, title in SHARES.items() if name in known},
     )
