@@ -42,7 +42,7 @@ def test_the_untrained_decoder_is_known_before_the_end(data, taken):
     found, _, lines, _ = taken
     (name,) = lines
     assert name in found.table.values and name.startswith(START)
-    space, queries, qrels = data
+    _, queries, qrels = data
     start = found.stages[START]
     dev = [queries.ids.index(q) for q in qrels["dev"].grades]
     best = max(
@@ -54,7 +54,7 @@ def test_the_untrained_decoder_is_known_before_the_end(data, taken):
 
 
 def test_a_folder_says_what_was_seen(taken):
-    found, folder, _, seen = taken
+    _, folder, _, seen = taken
     assert {n: list(h) for n, h in histories(folder, "nnn").items()} == seen
     assert finished(folder, "nnn") and not finished(folder, "colt")
 

@@ -13,7 +13,7 @@ from dashboard import jobs
 from dashboard.jobs import Job
 from dashboard.state import Loaded
 from dashboard.training.kept import LENGTH, SECTION
-from dashboard.training.request import PURPOSE, Request, run
+from dashboard.training.request import PURPOSE, Outcome, Request, run
 from engine.data import cache
 from engine.errors import FrontierError
 from engine.learning.training.course import checkpoint, finished, histories, planned
@@ -52,10 +52,20 @@ def start(loaded: Loaded, request: Request) -> str:
     place = folder(digest)
     said = {"request": request.as_json(), "embeddings": loaded.space.embeddings.digest}
     cache.write(place / FILE, json.dumps(said | {"corpus": loaded.space.corpus.name}).encode())
-    job = jobs.start(PURPOSE, f"training {RECIPES[request.method].title}", partial(run, request, loaded, place))
+    with _LOCK:
+        _, before = _UNDER_WAY.get(digest, ("", None))
+    work = partial(_after, before, request, loaded, place)
+    job = jobs.start(PURPOSE, f"training {RECIPES[request.method].title}", work)
     with _LOCK:
         _UNDER_WAY[digest] = (loaded.space.embeddings.digest, job)
     return digest
+
+
+def _after(before: Job | None, request: Request, loaded: Loaded, place: Path, job: Job) -> Outcome:
+    """The run, once a job that is about to stop has written its last."""
+    if before is not None:
+        before.join()
+    return run(request, loaded, place, job)
 
 
 def under_way(digest: str) -> Job | None:
