@@ -43,6 +43,7 @@ class Job:
         self.error: str | None = None
         self.cancelled = False
         self.stop = threading.Event()
+        self._holders = [None]
         self._progress = Progress(0, 0, "starting", None)
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
@@ -63,6 +64,17 @@ class Job:
     def cancel(self) -> None:
         """Ask the work to stop; what it has finished stays in the cache."""
         self.stop.set()
+
+    def hold(self) -> None:
+        """One session more wants it: it stops only when all of them are gone."""
+        self._holders.append(None)
+
+    def let_go(self) -> None:
+        """One session less wants it."""
+        # No lock: the garbage collector calls this, in whatever thread, whatever that holds.
+        self._holders.pop()
+        if not self._holders:
+            self.cancel()
 
     def join(self, seconds: float | None = None) -> None:
         self._thread.join(seconds)
@@ -98,7 +110,7 @@ class Mine(dict[str, Job]):
 
 def _cancel_all(jobs: list[Job]) -> None:
     for job in jobs:
-        job.cancel()
+        job.let_go()
 
 
 def mine() -> Mine:
@@ -136,6 +148,21 @@ def start(purpose: str, title: str, work: Callable[[Job], Any]) -> Job:
     own[purpose] = job = Job(title, waiting)
     own.started[:] = [j for j in own.started if j.running] + [job]
     return job
+
+
+def share(purpose: str, job: Job) -> None:
+    """Have another session's job as this session's own: it goes on while either of them is there.
+
+    Raises RuntimeError as `start`.
+    """
+    own = mine()
+    if other := busy(purpose):
+        raise RuntimeError(f"{other.title} is still running")
+    if own.get(purpose) is job:
+        return
+    job.hold()
+    own[purpose] = job
+    own.started.append(job)
 
 
 def running() -> list[Job]:

@@ -43,7 +43,10 @@ def _waiting(source: state.Source, job: Job) -> None:
         if again.button("Go on" if job.cancelled else "Try again"):
             state.forget(source, job)
             st.rerun()
-        if source != state.source_at_start() and other.button("Back to the first corpus"):
+        if source.trained and other.button("Use the encoder's own"):
+            state.use(source.plain)
+            st.rerun()
+        elif source != state.source_at_start() and other.button("Back to the first corpus"):
             state.use(state.source_at_start())
             st.rerun()
         return
@@ -93,13 +96,15 @@ def show_progress(job: Job) -> None:
 def corpus_chip(loaded: state.Loaded, learned: int | None = None) -> None:
     """Name, size, dimension, device and fingerprint of the corpus in use; learned: from how much feedback."""
     space = loaded.origin.space
-    encoder = space.embeddings.encoder
+    encoder, origin = space.encoder, loaded.origin
     with st.container(border=True):
         st.text(space.corpus.name)
         st.caption(
             f"{len(space):,} documents · {space.embeddings.dimension} dimensions · {space.device.type}  \n"
             f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
         )
+        if origin.training:
+            st.text(f"trained: {origin.training}")
         if learned is not None:
             pieces = f"{learned:,} {'piece' if learned == 1 else 'pieces'} of feedback"
             st.caption(f"learned from {pieces}  \nΘ_t `{loaded.space.embeddings.digest[:8]}`")

@@ -30,7 +30,7 @@ _LOCK = threading.Lock()
 
 def offered(loaded: Loaded) -> bool:
     """Whether such queries are to be had: nothing is judged, and an encoder can put queries beside the documents."""
-    return not loaded.dataset.qrels and loaded.space.embeddings.encoder is not None
+    return not loaded.dataset.qrels and loaded.space.encoder is not None
 
 
 def judged(loaded: Loaded) -> Loaded | None:

@@ -22,7 +22,7 @@ DEMOS = {
 }
 MOST_LOADED = 3
 """How many corpora stay in memory; the one not used for longest goes first."""
-HOW = ("qrels", "encoder", "dtype")
+HOW = ("qrels", "encoder", "dtype", "trained")
 COLUMNS = ("id_column", "text_column", "title_column")
 """What an address calls the fields of a Source and the columns of its table."""
 VERSION_KEY = "v"
@@ -38,7 +38,8 @@ class Source:
     """Where a corpus comes from and how it is embedded.
 
     path: a demo's name, a file or a folder; columns: (id, text, title) of a table; qrels: the folder of judgements;
-    own: whether vectors that came with the corpus are used, if there are any.
+    own: whether vectors that came with the corpus are used, if there are any; trained: the name of a checkpoint kept
+    here, whose embeddings are used, "" for the encoder's own.
     """
 
     path: str
@@ -47,6 +48,12 @@ class Source:
     encoder: str = "bundled"
     dtype: str = "auto"
     own: bool = True
+    trained: str = ""
+
+    @property
+    def plain(self) -> Source:
+        """The same corpus as its encoder embeds it."""
+        return replace(self, trained="")
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,8 @@ class Loaded:
     """A corpus ready to be searched.
 
     queries: the vectors of its labelled queries, None if they come on demand; embedded: the corpus as it was embedded,
-    where feedback has moved the documents of this one.
+    where feedback has moved the documents of this one; base: the corpus as its encoder embedded it, where the vectors
+    of this one were trained; training: what that is called, "" where they were not.
     """
 
     source: Source
@@ -62,6 +70,13 @@ class Loaded:
     space: Any
     queries: Any | None
     embedded: Loaded | None = None
+    base: Loaded | None = None
+    training: str = ""
+
+    @property
+    def plain(self) -> Loaded:
+        """The corpus as its encoder embedded it: what training begins with."""
+        return self.origin.base or self.origin
 
     @property
     def origin(self) -> Loaded:
@@ -122,10 +137,15 @@ def named(address: Mapping[str, str]) -> Source | None:
 
 
 def available(wanted: Source) -> Source | None:
-    """The corpus that an address may open: a demo, or what this server has been asked to load; and nothing else."""
+    """The corpus that an address may open: a demo, or what this server has been asked to load; and nothing else.
+
+    With what was trained for it, there or not: loading it says which.
+    """
     there = [s for s, _ in _jobs() if s.path == wanted.path]
     demo = Source(wanted.path) if wanted.path in DEMOS else None
-    return wanted if wanted in (*there, demo) else there[-1] if there else demo
+    if wanted.plain in (*(s.plain for s in there), demo):
+        return wanted
+    return there[-1] if there else demo
 
 
 def source() -> Source:
@@ -216,12 +236,15 @@ def encoder_name(name: str) -> str:
 
 
 def variant_names(loaded: Sequence[Loaded]) -> list[str]:
-    """What tells variants apart: the encoder's name and arithmetic, its weights where two have one name."""
+    """What tells variants apart: the encoder's name and arithmetic, what was trained on top of it, its weights where
+    two have one name."""
     short = []
     for one in loaded:
-        ref = one.space.embeddings.encoder
+        ref = one.space.encoder
         name = "own vectors" if ref is None else f"{encoder_name(ref.name)}, {ref.dtype}"
-        short.append((name, one.space.embeddings.digest if ref is None else ref.digest))
+        name += f" · trained: {one.training}" if one.training else ""
+        known = one.space.embeddings.encoder
+        short.append((name, one.space.embeddings.digest if known is None else known.digest))
     names = [name for name, _ in short]
     return [name if names.count(name) == 1 else f"{name} ({digest[:6]})" for name, digest in short]
 
@@ -247,6 +270,18 @@ def _settled(chosen: Source, job: Job) -> Loaded:
 
 
 def _load(chosen: Source, job: Job) -> Loaded:
+    if not chosen.trained:
+        return _embedded(chosen, job)
+    from dashboard.training import kept
+
+    path = kept.path_of(chosen.trained)  # before anything is read: it may not be there
+    plain = known(chosen.plain)
+    base = plain.result if plain is not None and plain.result is not None else _embedded(chosen.plain, job)
+    job.report(0, 0, "reading what was trained")
+    return kept.over(base, chosen, path)
+
+
+def _embedded(chosen: Source, job: Job) -> Loaded:
     job.report(0, 0, "reading the corpus")
     report = _freezing(job, "documents")
     import engine

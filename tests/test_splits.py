@@ -1,7 +1,9 @@
 """Splits of judged queries."""
 
+import pytest
+
 import engine
-from engine.evaluation.splits import drawn, halved
+from engine.evaluation.splits import drawn, halved, parted
 
 
 def test_halves_share_nothing_and_lose_nothing():
@@ -21,3 +23,19 @@ def test_fewer_drawn_are_among_more():
     few, more = drawn(qrels, 10), drawn(qrels, 30)
     assert len(few) == 10 and few.grades.keys() < more.grades.keys()
     assert drawn(qrels, 200).grades == qrels.grades and drawn(qrels, 10, seed=1) != few
+
+
+@pytest.mark.parametrize("count, sizes", [(3, (1, 1, 1)), (4, (2, 1, 1)), (50, (30, 10, 10)), (158, (94, 32, 32))])
+def test_thirds_share_nothing_and_lose_nothing(count, sizes):
+    qrels = engine.Qrels({f"q{i}": {"d": i} for i in range(count)})
+    parts = parted(qrels, seed=3)
+    assert tuple(parts) == ("train", "dev", "test") and tuple(map(len, parts.values())) == sizes
+    assert {q: g for part in parts.values() for q, g in part.grades.items()} == dict(qrels.grades)
+    assert parted(qrels, seed=3) == parts
+    if count > 4:
+        assert parted(qrels, seed=4) != parts
+
+
+def test_two_queries_are_too_few_for_three_splits():
+    with pytest.raises(engine.DataError, match="three judged queries at least; got 2"):
+        parted(engine.Qrels({"a": {"d": 1}, "b": {"d": 1}}))

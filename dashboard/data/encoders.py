@@ -74,7 +74,7 @@ def _again(loaded: Loaded) -> None:
         )
         if st.form_submit_button("Embed beside", type="primary"):
             own = loaded.source.own and loaded.dataset.vectors is None
-            source = replace(loaded.source, encoder=name or "bundled", dtype=dtype, own=own)
+            source = replace(loaded.source.plain, encoder=name or "bundled", dtype=dtype, own=own)
             loading.begin(source, beside=True)
             st.rerun()
     st.text("On this machine: " + ", ".join(_here()))
@@ -136,7 +136,7 @@ def _key(loaded: Loaded) -> str:
 def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
     """What can be asked in all spaces, and how it is called: queries need an encoder in each."""
     dataset, found = chosen[0].dataset, {}
-    if all(one.space.embeddings.encoder is not None for one in chosen):
+    if all(one.space.encoder is not None for one in chosen):
         judged = {split: len(dataset.judged(split)) for split in dataset.qrels}
         found = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
         if not found and len(dataset.queries):
@@ -199,14 +199,12 @@ def _work(
 
 
 def _vectors(job: Job, one: Loaded, queries: Queries) -> Any:
-    """The queries by a variant's own encoder."""
+    """The queries as a variant searches for them."""
     import engine
 
     if (there := one.vectors_of(queries)) is not None:
         return there
-    ref = one.space.embeddings.encoder
-    label = one.dataset.corpus.name
-    return engine.embed(queries, ref.name, dtype=ref.dtype, label=label, progress=job.report, stop=job.stop)
+    return engine.embed_queries(one.space, queries, progress=job.report, stop=job.stop)
 
 
 def _show(found: Found, stale: bool) -> None:

@@ -127,6 +127,8 @@ def encoders(loaded: Loaded) -> None:
     """Which encoders the corpus is loaded with, and a button to use another."""
     every = state.variants(loaded)
     names = state.variant_names(every)
+    if loaded.source.trained and not any(one.source == loaded.source.plain for one in every):
+        st.button("Use the encoder's own", key="data.plain", on_click=state.use, args=(loaded.source.plain,))
     if len(every) < 2:
         st.text(names[0])
         return

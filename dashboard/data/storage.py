@@ -11,6 +11,8 @@ import streamlit as st
 from dashboard import jobs, state
 from dashboard.data import uploads
 from dashboard.parts import size
+from dashboard.training import runs
+from dashboard.training.kept import SECTION as TRAINED
 from engine.data import cache, inventory
 from engine.data.inventory import Item
 from engine.errors import FrontierError
@@ -23,6 +25,7 @@ TITLES = {
     "probes": "Precision tests",
     "uploads": "Uploads",
     "maps": "Maps",
+    TRAINED: "Trained embeddings",
     inventory.STORES: "Sweeps and stores",
     inventory.CODE: "Compiled code",
 }
@@ -30,6 +33,7 @@ AGAIN = {
     "embeddings": "are made anew when they are needed",
     "maps": "are made anew when they are needed",
     "uploads": "have to be uploaded again",
+    TRAINED: "have to be trained again; links that name them no longer work",
     inventory.STORES: "are lost: a sweep measures its cells again",
     inventory.CODE: "is compiled again, about a minute once",
 }
@@ -161,6 +165,8 @@ def _kept(item: Item) -> bool:
     """Whether an item must stay: somebody reads or writes it now."""
     if item.section == uploads.SECTION:
         return _in_use(item)
+    if item.section == TRAINED:
+        return runs.under_way(item.name) is not None
     at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
     return item.store and (item.fresh or bool(at_work))
 
@@ -170,7 +176,9 @@ def _in_use(item: Item) -> bool:
     if item.section == uploads.SECTION:
         folder = str(cache.home() / item.section / item.name)
         return any(source.path.startswith(folder) for source in state.sources())
-    refs = [(one.space.embeddings.encoder, one.dataset) for one in state.in_memory()]
+    if item.section == TRAINED:
+        return item.name in {source.trained for source in state.sources()}
+    refs = [(one.space.encoder, one.dataset) for one in state.in_memory()]
     return any(
         (ref.digest, ref.dtype) == (item.facts.get("weights"), item.facts.get("arithmetic"))
         and item.facts.get("content") in (dataset.corpus.digest, dataset.queries.digest)
@@ -191,6 +199,8 @@ def _what(item: Item) -> str:
         return f"{facts['name']}, {facts['texts']:,} {role}"
     if "name" in facts:
         return str(facts["name"])
+    if item.section == TRAINED and (said := runs.described(item.name)):
+        return said
     if "files" in facts:
         return str(facts["files"])
     return f"{len(item.files):,} files" + (" without a label" if item.section == "embeddings" else "")

@@ -83,7 +83,7 @@ def ask(loaded: Loaded) -> Request:
 def splits_of(loaded: Loaded) -> list[str]:
     """The splits with judged queries, where those have vectors or can be given some."""
     dataset = loaded.dataset
-    if loaded.space.embeddings.encoder is None:
+    if loaded.space.encoder is None:
         return []
     return [split for split in dataset.qrels if len(dataset.judged(split))]
 

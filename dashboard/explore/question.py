@@ -52,7 +52,7 @@ def most_asked(loaded: Loaded) -> int:
 
 def ways_of(loaded: Loaded) -> list[str]:
     """How a corpus can be asked; the first is the default."""
-    encoder = loaded.space.embeddings.encoder
+    encoder = loaded.space.encoder
     return [
         *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
         *([TYPED] if encoder is not None else []),

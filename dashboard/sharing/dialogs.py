@@ -12,6 +12,7 @@ from dashboard.sharing.seen import Seen, figures_csv, look, sets_csv, sets_json
 from dashboard.sharing.session import current, link_params, reopen
 from dashboard.sharing.snapshots import Answer, Snapshot
 from dashboard.state import Loaded
+from dashboard.training import kept
 from engine.errors import FrontierError
 from engine.evaluation.export import Use, exports
 from engine.values import showable
@@ -71,8 +72,15 @@ def export(loaded: Loaded, asked: Asked) -> None:
         "Decoder", names, len(names) - 1, format_func=lambda n: setting.title(decoders[n]), key="export.decoder"
     )
     source = loaded.source
-    encoder = None if loaded.space.embeddings.encoder is None else source.encoder
-    use = Use(k=asked.k, corpus=source.path, encoder=encoder, query=asked.text, documents=len(loaded.space))
+    encoder = None if loaded.space.encoder is None else source.encoder
+    use = Use(
+        k=asked.k,
+        corpus=source.path,
+        encoder=encoder,
+        query=asked.text,
+        documents=len(loaded.space),
+        **kept.told(loaded),
+    )
     snippets = exports(decoders[name], use)
     if loaded is not loaded.origin:
         st.text("The code searches the documents as they were embedded; the files hold what feedback made of them.")
@@ -194,7 +202,7 @@ def _delete(picked: Snapshot) -> None:
 def _taken(name: str, loaded: Loaded, asked: Asked) -> Snapshot:
     """What is shown, as a snapshot."""
     space = loaded.space
-    encoder = space.embeddings.encoder
+    encoder = space.encoder
     return snapshots.new(
         name,
         state=link_params(loaded),
@@ -202,6 +210,7 @@ def _taken(name: str, loaded: Loaded, asked: Asked) -> Snapshot:
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
         encoder=("own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}")
+        + (f", trained: {loaded.origin.training}" if loaded.origin.training else "")
         + (", moved by feedback" if loaded is not loaded.origin else ""),
         query=asked.text,
         answers={seen.name: _answer(seen) for seen in look(loaded, asked, setting.decoders())},

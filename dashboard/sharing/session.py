@@ -77,6 +77,11 @@ def arrive(loaded: Loaded) -> None:
     params = st.session_state.get(LINK)
     if params is not None:
         reading = read(params)
+        wanted = reading.state.source
+        if wanted is not None and wanted.trained and wanted != loaded.source == wanted.plain:
+            # The corpus is there by now: what was trained for it is found, or said to be missing, by loading it.
+            state.use(wanted)
+            st.rerun()
         if fits(reading.state, loaded):
             del st.session_state[LINK]
             differs = mismatch(reading.state, loaded)

@@ -114,7 +114,7 @@ def _indexes() -> dict[str, dict[str, Any]]:
 
 def _work(choice: questions.Choice, scorers: list[Scorer], fixed: dict[str, dict[str, Any]], job: Job) -> Found:
     space = choice.loaded.space
-    if space.embeddings.encoder is None:
+    if space.encoder is None:
         # No encoder to put queries beside these vectors: some of them ask for what is like them.
         rows = range(0, len(space), max(1, len(space) // questions.COUNT))
         queries: Embeddings = space.embeddings.take(list(rows)[: questions.COUNT])

@@ -42,7 +42,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
         with st.container(width=340):
             choice = questions.choose(loaded)
         decoder = _decoder()
-    if loaded.space.embeddings.encoder is None:
+    if loaded.space.encoder is None:
         st.info("This corpus came with its own vectors, and no encoder to put queries beside them.")
         return
     if decoder.rerank == decoder.retrieve:

@@ -105,7 +105,7 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
 def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
     """The split that the sidebar shows, its judgements and its queries; none where nothing is judged."""
     dataset, splits = loaded.dataset, list(loaded.dataset.qrels)
-    if not splits or loaded.space.embeddings.encoder is None:
+    if not splits or loaded.space.encoder is None:
         return "", None, Queries((), ())
     split = st.session_state.get(f"split.{loaded.space.corpus.digest[:12]}")
     split = split if split in splits else first_split(dataset)
@@ -242,7 +242,7 @@ def _decoders(
 
 def _teach(loaded: Loaded) -> None:
     """What there is where no labelled query can be measured, and what would add the rest."""
-    if loaded.dataset.qrels and loaded.space.embeddings.encoder is None:
+    if loaded.dataset.qrels and loaded.space.encoder is None:
         why = "This corpus came with its own vectors, and its labelled queries have none: they cannot be measured."
         rest = "Embed the corpus here to measure them."
     else:

@@ -48,7 +48,7 @@ def show(loaded: Loaded) -> None:
                 else ""
             ),
         )
-    if loaded.space.embeddings.encoder is None:
+    if loaded.space.encoder is None:
         return _teach(
             "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
             "Load the texts on the Data page and choose an encoder there, or tune with engine.tune, which takes the "

@@ -10,6 +10,7 @@ import streamlit as st
 
 from dashboard.explore import setting
 from dashboard.state import Loaded
+from dashboard.training import kept
 from dashboard.tuning import views
 from dashboard.tuning.request import Outcome
 from engine.evaluation.export import Use, exports
@@ -99,9 +100,15 @@ def _report(tuned: Tuned) -> None:
 
 def _use(loaded: Loaded, outcome: Outcome) -> None:
     """The chosen decoder for elsewhere, and the numbers as files."""
-    tuned, encoder = outcome.tuned, loaded.space.embeddings.encoder
+    tuned, encoder = outcome.tuned, loaded.space.encoder
     st.subheader("Use it", anchor=False)
-    use = Use(k=tuned.k, corpus=loaded.source.path, encoder=encoder and encoder.name, documents=outcome.documents)
+    use = Use(
+        k=tuned.k,
+        corpus=loaded.source.path,
+        encoder=encoder and encoder.name,
+        documents=outcome.documents,
+        **kept.told(loaded),
+    )
     snippets = {s.title: s for s in exports(tuned.decoder, use)}
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     title = left.segmented_control(

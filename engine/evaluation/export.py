@@ -29,7 +29,8 @@ class Use:
 
     k: how many documents a query gets; corpus: as load_dataset takes it; encoder: as embed takes it, None where the
     corpus came with its vectors; query: a question; documents: how many the corpus has; collection, field: what the
-    store calls the documents, and their vectors; trained: a checkpoint whose embeddings are searched.
+    store calls the documents, and their vectors; trained: the checkpoint whose embeddings are searched, None for the
+    encoder's own; dtype: the arithmetic that it was trained over.
     """
 
     k: int = 10
@@ -40,10 +41,11 @@ class Use:
     collection: str = "documents"
     field: str = "embedding"
     trained: str | None = None
+    dtype: str = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
-        for name in ("corpus", "encoder", "query", "collection", "field", "trained"):
+        for name in ("corpus", "encoder", "query", "collection", "field", "trained", "dtype"):
             value = getattr(self, name)
             if value is not None:
                 # No snippet can hold a NUL or half a character.
@@ -126,6 +128,7 @@ def _python(decoder: Decoder, use: Use) -> str:
         ]
     else:
         how = "" if use.encoder == Use().encoder else f", encoder={_literal(use.encoder)}"
+        how += "" if use.dtype == Use().dtype else f", dtype={_literal(use.dtype)}"
         vectors, asked = f"engine.embed(dataset.corpus{how})", [f"queries = [{_literal(use.query)}]"]
     return _lines(
         "import engine",
@@ -160,6 +163,7 @@ def _command(decoder: Decoder, use: Use) -> str:
         raise _Cannot("the corpus came with its own vectors, and a command can only ask in words")
     words = ["frontier", "decode", "--corpus", use.corpus, "--query", use.query, "-k", SET_SIZE.text(use.k)]
     words += [] if use.encoder == Use().encoder else ["--encoder", use.encoder]
+    words += [] if use.dtype == Use().dtype else ["--dtype", use.dtype]
     words += [] if use.trained is None else ["--trained", use.trained]
     for name, prefix in STAGES:
         if (stage := getattr(decoder, name)) is not None:
@@ -172,7 +176,7 @@ def _command(decoder: Decoder, use: Use) -> str:
 
 
 def _langchain(decoder: Decoder, use: Use) -> str:
-    search, weight, notes = _in_a_store(decoder)
+    search, weight, notes = _in_a_store(decoder, use)
     kwargs: dict[str, Any] = {"k": _size(decoder, use)}
     if search == "mmr":
         kwargs["fetch_k"], said = _pool(decoder, use)
@@ -192,7 +196,7 @@ QDRANT_MOST = 16_384
 
 
 def _qdrant(decoder: Decoder, use: Use) -> str:
-    search, weight, notes = _in_a_store(decoder)
+    search, weight, notes = _in_a_store(decoder, use)
     asked = "vector"
     if search == "mmr":
         pool, said = _pool(decoder, use, QDRANT_MOST)
@@ -217,7 +221,7 @@ OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 def _opensearch(decoder: Decoder, use: Use) -> str:
     """https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr"""
-    search, weight, notes = _in_a_store(decoder)
+    search, weight, notes = _in_a_store(decoder, use)
     size = _size(decoder, use)
     knn = {"vector": [0.12, 0.54, 0.91], "k": size}
     body: dict[str, Any] = {"size": size, "query": {"knn": {use.field: knn}}}
@@ -236,7 +240,7 @@ def _opensearch(decoder: Decoder, use: Use) -> str:
     )
 
 
-def _in_a_store(decoder: Decoder) -> tuple[str, float | None, list[str]]:
+def _in_a_store(decoder: Decoder, use: Use) -> tuple[str, float | None, list[str]]:
     """By which search, with which weight of relevance, and what to note. Raises _Cannot."""
     selector: Selector = decoder.select
     form = FORMS.get(selector.spec.name)
@@ -251,7 +255,13 @@ def _in_a_store(decoder: Decoder) -> tuple[str, float | None, list[str]]:
     if decoder.rerank is not None:
         raise _Cannot(f"it does not rerank by {decoder.rerank.label}")
     weight = None if form.weight is None else getattr(selector, form.weight)
-    return form.search, weight, ["The same answers need the same vectors, of length 1."]
+    notes = ["The same answers need the same vectors, of length 1."]
+    if use.trained is not None:
+        notes.append(
+            "They are the trained ones: trained = engine.load_trained(checkpoint, space) has the documents' in "
+            "trained.space.embeddings, and trained.queries(texts) gives the queries'."
+        )
+    return form.search, weight, notes
 
 
 def _size(decoder: Decoder, use: Use) -> int:

@@ -15,6 +15,24 @@ def halved(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
     return {part: Qrels({q: g for q, g in qrels.grades.items() if in_dev[q] is side}) for part, side in parts.items()}
 
 
+SHARES = (0.6, 0.2, 0.2)
+
+
+def parted(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = SHARES) -> dict[str, Qrels]:
+    """Judgements as three splits, "train", "dev" and "test", for a data set that has fewer; drawn by ids and a seed.
+
+    shares: of the queries, their sum 1; every part has one at least. Raises DataError for fewer than three queries.
+    """
+    count = len(qrels.grades)
+    if count < 3:
+        raise DataError(f"three splits need three judged queries at least; got {count}: judge more of them")
+    order = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))
+    dev, test = (max(1, round(share * count)) for share in shares[1:])
+    ends = (0, count - dev - test, count - test, count)
+    parts = {name: set(order[ends[i] : ends[i + 1]]) for i, name in enumerate(("train", "dev", "test"))}
+    return {name: Qrels({q: g for q, g in qrels.grades.items() if q in own}) for name, own in parts.items()}
+
+
 def drawn(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
     """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
     kept = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]

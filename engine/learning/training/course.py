@@ -12,8 +12,9 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled, ParamError
 from engine.evaluation.sweep import grid
 from engine.learning.training import run
+from engine.learning.training.checkpoints import over, read
 from engine.learning.training.comparison import System, Table, compared
-from engine.learning.training.history import Epoch
+from engine.learning.training.history import Dev, Epoch
 from engine.learning.training.recipes import Dense, Nnn, Recipe, made
 from engine.learning.training.samples import apart, gathered, repeated
 from engine.learning.training.trained import Trained
@@ -39,6 +40,39 @@ class Course:
     def last(self) -> Trained:
         return list(self.stages.values())[-1]
 
+    @property
+    def verdict(self) -> str:
+        """Whether the method is worth more than its control, in one sentence; "" where there is nothing to say."""
+        *_, name = self.stages
+        row = next((row for row in (self.table.told if self.table else ()) if row.baseline == CONTROL), None)
+        if row is None:
+            return ""
+        if not row.told:
+            return (
+                f"{name} does not beat its control: {CONTROL}, which trained for as long without it, cannot be told "
+                "from it here."
+            )
+        if row.difference > 0:
+            return f"{name} beats its control, {CONTROL}, which trained for as long without it."
+        return f"{name} is worse than its control, {CONTROL}, which trained for as long without it."
+
+
+@dataclass(frozen=True, eq=False)
+class Foreseen:
+    """What a course would take: a Preflight a stage, the method's last; repeated: queries of train left out as they
+    have the text of one of the other splits; seconds: of all epochs of all stages."""
+
+    stages: Mapping[str, run.Preflight]
+    repeated: int
+
+    @property
+    def method(self) -> run.Preflight:
+        return list(self.stages.values())[-1]
+
+    @property
+    def seconds(self) -> float:
+        return sum(stage.seconds for stage in self.stages.values())
+
 
 def course(
     method: str,
@@ -53,6 +87,7 @@ def course(
     folder: str | Path | None = None,
     seed: int = 0,
     watch: Callable[[str, Epoch], None] | None = None,
+    lines: Callable[[str, Dev], None] | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
     **params: Any,
@@ -62,21 +97,25 @@ def course(
     Three stages: inner products, or `start` in their place; the same again for as long, from there, which is the
     control; the method, from there too. For method "dense" there is the first alone. space: the encoder's own; test:
     the split of the table, dev where there is none; queries of train with the text of one of test are left out; folder:
-    for a checkpoint a stage, so that what was stopped goes on; watch: gets a stage and every Epoch of it; the rest, and
+    for a checkpoint a stage, so that what was stopped goes on; watch: gets a stage and every Epoch of it; lines: gets a
+    system that does not learn, the method's decoder before training for it, and dev as it answers it; the rest, and
     what is raised, as in `train`. Stopped in the middle of a stage, it returns what there is.
     """
-    if space.adapt is not None:
-        raise ParamError("space must be the encoder's own; what was trained before goes to start")
     recipe = made(method, **params)
-    if isinstance(queries, Queries) and space.encoder is not None:
-        queries = embed(queries, encoder=space.encoder.name, dtype=space.encoder.dtype, progress=progress, stop=stop)
-    splits = apart(queries, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
-    again = {queries.ids[row] for row in repeated(queries, splits, train)}
-    kept = {query: grades for query, grades in qrels[train].grades.items() if query not in again}
-    qrels = {**qrels, train: Qrels(kept)}
+    queries, qrels, _ = _ready(space, queries, qrels, (train, dev, test), progress, stop)
     stages: dict[str, Trained] = {}
+    before: dict[str, Decoder] = {}
     origin = start
     for name, of, given in _plan(recipe, params, start is not None):
+        if of == recipe.name and origin is not None:
+            try:
+                own = _untrained(recipe, origin.space, queries, qrels, (train, dev), progress, stop)
+            except Cancelled:
+                return Course(stages, None)
+            if own is not None:
+                before[START] = own
+                if lines is not None:
+                    lines(_called(START, own), _answered(System(START, origin.space, own), queries, qrels[dev]))
         stages[name] = run.train(
             of,
             space if origin is None else origin.space,
@@ -85,7 +124,7 @@ def course(
             train=train,
             dev=dev,
             seed=seed,
-            checkpoint=None if folder is None else Path(folder) / f"{name}.safetensors",
+            checkpoint=None if folder is None else checkpoint(folder, name),
             watch=None if watch is None else (lambda epoch, name=name: watch(name, epoch)),
             progress=None if progress is None else (lambda d, t, label, n=name: progress(d, t, f"{n}: {label}")),
             stop=stop,
@@ -96,11 +135,84 @@ def course(
         origin = origin or stages[name]
     split = test if test in qrels else dev
     try:
-        systems = list(_systems(space, origin, stages, queries, qrels, (train, dev), progress, stop))
+        systems = list(_systems(space, origin, stages, before, queries, qrels, (train, dev), progress, stop))
     except Cancelled:
         return Course(stages, None)
     asked = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
     return Course(stages, compared(systems, queries.take(asked), qrels[split], split, seed))
+
+
+def foreseen(
+    method: str,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    train: str = "train",
+    dev: str = "dev",
+    test: str = "test",
+    start: Trained | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **params: Any,
+) -> Foreseen:
+    """What `course` would take, by the time of each stage's first steps; without the choices of λ₁ and λ₂."""
+    recipe = made(method, **params)
+    queries, qrels, again = _ready(space, queries, qrels, (train, dev, test), progress, stop)
+    found = {}
+    for name, of, given in _plan(recipe, params, start is not None):
+        # Every stage does the same work wherever it starts.
+        found[name] = run.preflight(
+            of, space, queries, qrels, train=train, dev=dev, progress=progress, stop=stop, **given
+        )
+        if stop is not None and stop.is_set():
+            raise Cancelled("stopped before every stage was timed")
+    return Foreseen(found, again)
+
+
+def checkpoint(folder: str | Path, stage: str) -> Path:
+    """Where a course keeps a stage."""
+    return Path(folder) / f"{stage}.safetensors"
+
+
+def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str, tuple[Epoch, ...]]:
+    """The epochs of every stage that a course's folder holds, in their order; begun: it had a `start`.
+
+    Raises DataError where a checkpoint is damaged.
+    """
+    there = {name: checkpoint(folder, name) for name in planned(method, begun)}
+    return {name: read(path).run.history for name, path in there.items() if path.exists()}
+
+
+def finished(folder: str | Path, method: str) -> bool:
+    """Whether the last stage of a course's folder is over. Raises DataError where its checkpoint is damaged."""
+    last = checkpoint(folder, planned(method)[-1])
+    return last.exists() and over(read(last))
+
+
+def planned(method: str, begun: bool = False) -> list[str]:
+    """The names of a course's stages, in their order."""
+    return [name for name, _, _ in _plan(made(method), {}, begun)]
+
+
+def _ready(
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    names: tuple[str, str, str],
+    progress: Progress | None,
+    stop: Stop | None,
+) -> tuple[Queries | Embeddings, dict[str, Qrels], int]:
+    """Queries as vectors, the judgements without those of train whose text another split has too, and how many."""
+    if space.adapt is not None:
+        raise ParamError("space must be the encoder's own; what was trained before goes to start")
+    if isinstance(queries, Queries) and space.encoder is not None:
+        queries = embed(queries, encoder=space.encoder.name, dtype=space.encoder.dtype, progress=progress, stop=stop)
+    train, dev, test = names
+    splits = apart(queries, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
+    again = {queries.ids[row] for row in repeated(queries, splits, train)}
+    kept = {query: grades for query, grades in qrels[train].grades.items() if query not in again}
+    return queries, {**qrels, train: Qrels(kept)}, len(again)
 
 
 def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -114,17 +226,48 @@ def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[tu
     yield recipe.name, recipe.name, params
 
 
+def _untrained(
+    recipe: Recipe,
+    space: Space,
+    queries: Embeddings,
+    qrels: Mapping[str, Qrels],
+    splits: tuple[str, str],
+    progress: Progress | None,
+    stop: Stop | None,
+) -> Decoder | None:
+    """The method's decoder without training for it, λ₁ and λ₂ chosen in the same way; None where it has none of its
+    own."""
+    if not isinstance(recipe, Nnn):
+        return None
+    zero = {n: 0.0 for n in ("l1", "l2") if getattr(recipe, n) == 0}
+    samples = gathered(space, queries, qrels, *splits, progress, stop)
+    return run.best_on_dev(grid("nnn", fill="strict", **zero), space, samples, progress, stop)
+
+
+def _called(stage: str, decoder: Decoder) -> str:
+    return f"{stage}, {decoder.select.spec.name}"
+
+
+def _answered(system: System, queries: Embeddings, qrels: Qrels) -> Dev:
+    asked = [row for row, query in enumerate(queries.ids) if query in qrels.grades]
+    return compared([system], queries.take(asked), qrels).dev(system.name)
+
+
 def _systems(
     space: Space,
     origin: Trained,
     stages: Mapping[str, Trained],
+    untrained: Mapping[str, Decoder],
     queries: Embeddings,
     qrels: Mapping[str, Qrels],
     splits: tuple[str, str],
     progress: Progress | None,
     stop: Stop | None,
 ) -> Iterator[System]:
-    """What tells apart what the encoder, the training and the decoder are worth; what was wanted last."""
+    """What tells apart what the encoder, the training and the decoder are worth; what was wanted last.
+
+    untrained: the method's decoder in the space of a stage, where it is known.
+    """
     plain = Decoder(make(next(iter(methods("selector")))))
     *_, (name, last) = stages.items()
     yield System("encoder", space, plain)
@@ -133,10 +276,7 @@ def _systems(
         if stage is last:
             continue
         yield System(called, stage.space, plain)
-        if isinstance(last.recipe, Nnn):
-            # The same decoder without training for it, with λ₁ and λ₂ chosen in the same way.
-            zero = {n: 0.0 for n in ("l1", "l2") if getattr(last.recipe, n) == 0}
-            samples = gathered(stage.space, queries, qrels, *splits, progress, stop)
-            best = run.best_on_dev(grid("nnn", fill="strict", **zero), stage.space, samples, progress, stop)
-            yield System(f"{called}, {best.select.spec.name}", stage.space, best)
+        own = untrained.get(called) or _untrained(last.recipe, stage.space, queries, qrels, splits, progress, stop)
+        if own is not None:
+            yield System(_called(called, own), stage.space, own)
     yield System(name, last.space, last.decoder)

@@ -1,0 +1,151 @@
+"""What a course came to: the table with its control, what may be said of it, and how to use it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+import engine
+from dashboard import state
+from dashboard.state import Loaded
+from dashboard.training import kept, runs
+from dashboard.training.request import Outcome
+from engine.errors import FrontierError
+from engine.evaluation.tables import as_csv
+from engine.learning.training.comparison import Table
+from engine.learning.training.course import checkpoint
+from engine.values import showable
+
+WRONG = "train.wrong"
+TABLE, GROUPS = "All queries", "By relevant documents"
+
+
+def table(outcome: Outcome, digest: str) -> None:
+    """The comparison; nothing where the course was stopped before it."""
+    found = outcome.course.table
+    if found is None:
+        return
+    st.html(f"<h3>On {found.queries:,} queries of {escape(showable(found.split))}</h3>")
+    if verdict := outcome.course.verdict:
+        st.text(verdict)
+    if found.split == outcome.request.dev:
+        st.warning(
+            "The best epochs were chosen by these queries, so they look better on them than on others.",
+            icon=":material/warning:",
+        )
+    view, save = st.columns([5, 1], vertical_alignment="center")
+    way = view.segmented_control(
+        "Table",
+        [TABLE, GROUPS],
+        default=TABLE,
+        required=True,
+        key="train.table",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    save.download_button(
+        "CSV",
+        as_csv(pd.DataFrame(found.records)),
+        f"training-{digest[:8]}.csv",
+        "text/csv",
+        key="train.csv",
+        icon=":material/download:",
+        on_click="ignore",
+        width="stretch",
+    )
+    if way == GROUPS:
+        _groups(found)
+    else:
+        st.dataframe(
+            pd.DataFrame(list(found.rows), columns=["System", *found.head[1:]]),
+            hide_index=True,
+            height=35 * (len(found.rows) + 1) + 3,
+        )
+        st.caption(
+            "Percent ± standard error. “encoder” is the corpus before any training; a name after a comma is a decoder "
+            "that was not trained for, with its parameters chosen on dev."
+        )
+    with st.expander("What can be told, and what cannot", expanded=True):
+        st.text("\n".join(map(showable, found.sentences)) or "There is nothing to compare it with.")
+
+
+def _groups(found: Table) -> None:
+    groups = found.groups()
+    rows = [
+        {"System": name}
+        | {
+            f"{group.relevant} relevant ({group.queries:,})": f"{100 * mean:.1f} ± {100 * error:.1f}"
+            for group in groups
+            for mean, error in [group.means[name]]
+        }
+        for name in found.values
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, height=35 * (len(rows) + 1) + 3)
+    st.caption(
+        "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
+    )
+
+
+def ends(outcome: Outcome) -> None:
+    """Why each stage ended, and with which decoder it is measured."""
+    rows = [
+        {
+            "Stage": name,
+            "Best epoch": stage.best.epoch,
+            "Ended": showable(stage.stopped or "in the middle"),
+            "Decoder": showable(stage.decoder.label),
+        }
+        for name, stage in outcome.course.stages.items()
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, height=35 * (len(rows) + 1) + 3)
+
+
+def use(loaded: Loaded, digest: str, stages: list[str]) -> None:
+    """Buttons that make a stage's embeddings those of the session's corpus; loaded: of the session."""
+    st.subheader("Use these embeddings", anchor=False)
+    st.caption(
+        "Every page then works on them: the corpus's vectors are the trained ones, and queries are adapted as they "
+        "were in training. The encoder's own stay a click away, here and on the Data page."
+    )
+    with st.container(horizontal=True):
+        for stage in stages:
+            st.button(
+                f"Use {stage}",
+                key=f"train.use.{stage}",
+                type="primary" if stage == stages[-1] else "secondary",
+                on_click=_use,
+                args=(loaded, digest, stage),
+                help=f"Search with what {stage} learnt, at its best epoch.",
+            )
+    if wrong := st.session_state.pop(WRONG, None):
+        st.error("These embeddings cannot be used.", icon=":material/error:")
+        st.text(wrong)
+
+
+def in_use(loaded: Loaded) -> None:
+    """Whether the session searches trained embeddings, and the way back."""
+    if loaded.source.trained:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"In use now: the embeddings that {loaded.training} learnt.")
+            st.button(
+                "Use the encoder's own",
+                key="train.plain",
+                on_click=state.use,
+                args=(loaded.source.plain,),
+                icon=":material/undo:",
+            )
+
+
+def _use(loaded: Loaded, digest: str, stage: str) -> None:
+    plain = loaded.plain
+    try:
+        trained = engine.load_trained(checkpoint(runs.folder(digest), stage), plain.space)
+        name = kept.keep(trained, stage, plain.space.corpus.name)
+    except FrontierError as error:
+        st.session_state[WRONG] = showable(str(error))
+        return
+    state.use(replace(plain.source, trained=name))
+    st.toast("In use: Explore now searches these embeddings.", icon=":material/check:")
