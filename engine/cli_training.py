@@ -73,7 +73,7 @@ def _run(
     as_json: bool,
 ) -> None:
     import engine
-    from engine.learning.training.course import course
+    from engine.learning.training.course import course, foreseen
     from engine.learning.training.recipes import declared
     from engine.params import parsed
 
@@ -88,17 +88,17 @@ def _run(
         queries = asked_of(space, dataset.queries.only(wanted), progress=meter)
         splits = {"train": learn, "dev": dev}
         begun = None if start is None else engine.load_trained(start, space)
-        before = engine.preflight(
-            method, space if begun is None else begun.space, queries, dataset.qrels, **splits, **params
-        )
+        before = foreseen(method, space, queries, dataset.qrels, **splits, test=test, start=begun, **params)
         meter.clear()
         if not as_json:
+            own = before.method
+            stages = ", ".join(f"{name} {spoken(stage.seconds) or '0 s'}" for name, stage in before.stages.items())
             click.echo(
-                f"{before.queries:,} queries with {before.mean_relevant:.2f} relevant documents each"
-                + (f", {before.left_out:,} with none left out" if before.left_out else "")
-                + (f", {before.repeated:,} with the text of one of {dev} left out" if before.repeated else "")
-                + f"; an epoch of {before.steps:,} steps takes about {spoken(before.seconds_an_epoch) or '0 s'}, "
-                f"{method} at most {spoken(before.seconds)}"
+                f"{own.queries:,} queries with {own.mean_relevant:.2f} relevant documents each"
+                + (f", {own.left_out:,} with none left out" if own.left_out else "")
+                + (f", {before.repeated:,} with the text of one of another split left out" if before.repeated else "")
+                + f"; an epoch of {own.steps:,} steps takes about {spoken(own.seconds_an_epoch) or '0 s'}; at most: "
+                + stages
             )
         stop = threading.Event()
         # The step that is under way is finished first; a second Ctrl-C ends the program as usual.

@@ -24,8 +24,10 @@ from engine.stages import make, methods
 from engine.values import Embeddings, Qrels, Queries
 
 START, CONTROL = "dense", "dense-cont"
-ALIKE = ("epochs", "batch")
-"""What the control has in common with the method. It has no patience: it is given the whole time, as its first epochs,
+SIDE = ("query_side",)
+"""What the start has in common with the method: what learns."""
+ALIKE = ("epochs", "batch", *SIDE)
+"""What the control has in common with it. It has no patience: it is given the whole time, as its first epochs,
 with a new adapter, gain little, and a control that gave up there would flatter the method."""
 
 
@@ -221,7 +223,7 @@ def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[tu
         yield (CONTROL if begun else START), recipe.name, params
         return
     if not begun:
-        yield START, Dense.name, {}
+        yield START, Dense.name, {name: params[name] for name in SIDE if name in params}
     yield CONTROL, Dense.name, {"patience": None} | {name: params[name] for name in ALIKE if name in params}
     yield recipe.name, recipe.name, params
 
