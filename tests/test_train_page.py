@@ -138,8 +138,8 @@ def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
     monkeypatch.setattr(request, "course", real)
     job = app.session_state["jobs"]["train"]
     stopped = job.result
-    assert stopped.course.table is None and "by hand" in stopped.course.last.stopped
-    assert f"dense: {stopped.course.last.stopped}" in texts(app) and not table_there(app)
+    assert stopped.table is None and "by hand" in stopped.stages[-1].stopped
+    assert f"dense: {stopped.stages[-1].stopped}" in texts(app) and not table_there(app)
     # Another window, as after a reload: it is found among the trainings of this corpus.
     other = page(source)
     digest = app.session_state["train.mine"]

@@ -180,7 +180,7 @@ def _foreseen(found: Foreseen, request: Request) -> None:
         st.metric("Left out", f"{own.left_out:,}", help="Queries without a relevant document in the corpus.")
         st.metric("Repeated", f"{found.repeated:,}", help="Queries left out as another split has the same text.")
         st.metric("Steps an epoch", f"{own.steps:,}")
-        st.metric("An epoch", _seconds(own.seconds_an_epoch + own.seconds_of_dev), help="With its look at dev.")
+        st.metric("An epoch", _seconds(found.seconds_an_epoch), help="With its look at dev.")
         st.metric(
             "At most, in all",
             _seconds(found.seconds),
@@ -225,10 +225,10 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
     if job is not None and job.error:
         return _failed(plain, request, digest, job.error)
-    if outcome is None or outcome.course.table is None:
+    if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
     result.table(outcome, digest)
-    result.use(loaded, digest, list(outcome.course.stages))
+    result.use(loaded, digest, [stage.name for stage in outcome.stages])
     st.subheader("How it went", anchor=False)
     looking.show(outcome.seen, "train.after")
     result.ends(outcome)
@@ -295,9 +295,8 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
         st.info("This training is finished; its table is made again in a moment.", icon=":material/check:")
     else:
         at = f"Stopped in {known[-1]}" if known else "Stopped before its first epoch"
-        if outcome is not None and outcome.course.stages:
-            stage, last = list(outcome.course.stages.items())[-1]
-            at = f"{stage}: {last.stopped}"
+        if outcome is not None and outcome.stages:
+            at = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
         st.info(
             f"{at}. The best so far is kept: going on starts from the last whole epoch.",
             icon=":material/pause:",
