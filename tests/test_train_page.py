@@ -1,7 +1,7 @@
 """The Train view without a browser: what it asks, what training leaves, and a corpus with what was trained."""
 
 import json
-import time
+import threading
 from dataclasses import replace
 
 import pytest
@@ -13,7 +13,7 @@ from dashboard import jobs, state
 from dashboard.explore.question import TYPED
 from dashboard.feedback import live
 from dashboard.state import Source
-from dashboard.training import kept, runs
+from dashboard.training import kept, request, runs
 from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
 from engine.learning.training.recipes import RECIPES, declared
@@ -120,17 +120,26 @@ def test_an_unknown_checkpoint_is_an_error_with_a_way_out(source):
     assert not app.exception and app.session_state["source"] == source
 
 
-def test_a_cancelled_training_keeps_its_best_and_goes_on(source):
+def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
+    real = request.course
+
+    def stopping(*args, watch, stop, **kwargs):
+        def seen(stage, epoch):
+            watch(stage, epoch)
+            if (stage, epoch.epoch) == ("dense", 1):
+                stop.set()
+
+        return real(*args, watch=seen, stop=stop, **kwargs)
+
+    monkeypatch.setattr(request, "course", stopping)
     app = page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5})
     app.button(key="train.start").click().run()
-    job = app.session_state["jobs"]["train"]
-    while job.running and not (job.partial and len(job.partial.histories.get("dense", ())) > 1):
-        time.sleep(0.01)
-    app.button(key="train.cancel").click().run()
     app = finished(app)
+    monkeypatch.setattr(request, "course", real)
+    job = app.session_state["jobs"]["train"]
     stopped = job.result
-    assert stopped.course.table is None and "by hand" in stopped.course.last.stopped
-    assert f"dense: {stopped.course.last.stopped}" in texts(app) and not table_there(app)
+    assert stopped.table is None and "by hand" in stopped.stages[-1].stopped
+    assert f"dense: {stopped.stages[-1].stopped}" in texts(app) and not table_there(app)
     # Another window, as after a reload: it is found among the trainings of this corpus.
     other = page(source)
     digest = app.session_state["train.mine"]
@@ -149,8 +158,15 @@ def table_there(app):
     return any("System" in t.value for t in app.dataframe)
 
 
-def test_two_windows_share_a_training(source):
-    first = page(source, **{f"train.{METHOD}.epochs": 20, "train.seed": 6})
+def test_two_windows_share_a_training(source, monkeypatch):
+    go_on, real = threading.Event(), runs.run
+
+    def held(request, loaded, place, job):
+        assert go_on.wait(60)
+        return real(request, loaded, place, job)
+
+    monkeypatch.setattr(runs, "run", held)
+    first = page(source, **{"train.seed": 6})
     first.button(key="train.start").click().run()
     job = first.session_state["jobs"]["train"]
     second = screen("tune", source)
@@ -161,8 +177,9 @@ def test_two_windows_share_a_training(source):
     mine.clear()
     assert not job.stop.is_set()
     second.button(key="train.cancel").click().run()
-    finished(second)
-    assert job.stop.is_set()
+    assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"
+    go_on.set()
+    assert "train.on" in [b.key for b in finished(second).button] and job.stop.is_set()
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -11,7 +12,6 @@ import streamlit as st
 from dashboard import jobs, state
 from dashboard.data import uploads
 from dashboard.parts import size
-from dashboard.training import runs
 from dashboard.training.kept import SECTION as TRAINED
 from engine.data import cache, inventory
 from engine.data.inventory import Item
@@ -166,9 +166,16 @@ def _kept(item: Item) -> bool:
     if item.section == uploads.SECTION:
         return _in_use(item)
     if item.section == TRAINED:
-        return runs.under_way(item.name) is not None
+        return _runs().under_way(item.name) is not None
     at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
     return item.store and (item.fresh or bool(at_work))
+
+
+def _runs() -> Any:
+    # It imports torch, which a page that still waits must not.
+    from dashboard.training import runs
+
+    return runs
 
 
 def _in_use(item: Item) -> bool:
@@ -199,7 +206,7 @@ def _what(item: Item) -> str:
         return f"{facts['name']}, {facts['texts']:,} {role}"
     if "name" in facts:
         return str(facts["name"])
-    if item.section == TRAINED and (said := runs.described(item.name)):
+    if item.section == TRAINED and (said := _runs().described(item.name)):
         return said
     if "files" in facts:
         return str(facts["files"])

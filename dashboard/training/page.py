@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from dashboard import jobs, passages
 from dashboard.jobs import Job
-from dashboard.parts import POLL, show_progress, watch
+from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
-from dashboard.training import earlier, form, looking, result, runs
-from dashboard.training.request import LOOK, PURPOSE, Outcome, Request, Seen, look
+from dashboard.training import earlier, form, looking, plan, result, runs
+from dashboard.training.plan import MINE, OUTCOMES
+from dashboard.training.request import PURPOSE, Outcome, Request, Seen
 from engine.errors import FrontierError
-from engine.learning.training.course import Foreseen, histories
-from engine.learning.training.recipes import RECIPES, declared
-from engine.progress import spoken
+from engine.learning.training.course import histories
 from engine.values import showable
-
-LOOKED, OUTCOMES, MINE = "train.looked", "train.outcomes", "train.mine"
-"""Where a session keeps what was foreseen, what came of runs, and the run that its job is."""
 
 
 def show(loaded: Loaded) -> None:
@@ -56,7 +50,7 @@ def show(loaded: Loaded) -> None:
     except FrontierError as error:
         return _refused(showable(str(error)))
     _join(plain)
-    _plan(plain, request, digest)
+    plan.show(plain, request, digest)
     result.in_use(loaded)
     if made:
         passages.explain(plain)
@@ -114,97 +108,6 @@ def _join(plain: Loaded) -> None:
             return
 
 
-def _plan(plain: Loaded, request: Request, digest: str) -> None:
-    """What training would do; the buttons that say how long it takes, and that start it."""
-    what, estimate, train = st.columns([5, 1, 1], vertical_alignment="center")
-    recipe, qrels = RECIPES[request.method], request.qrels(plain.dataset)
-    with what:
-        st.title("Train")
-        parts = [f"{len(qrels[request.train]):,} queries of {request.train} to learn from"]
-        parts.append(f"{len(qrels[request.dev]):,} of {request.dev} to choose by")
-        if request.test is not None:
-            parts.append(f"{len(qrels[request.test]):,} of {request.test} to report on")
-        st.text(showable(f"{recipe.title}: {', '.join(parts)}."))
-        if request.divide is not None:
-            st.text(
-                showable(
-                    f"They are the {len(plain.dataset.qrels[request.divide]):,} queries of {request.divide}, divided "
-                    f"at random with seed {request.parting}: no query is in two parts."
-                )
-            )
-    known: dict[str, Foreseen] = st.session_state.setdefault(LOOKED, {})
-    going = runs.under_way(digest) is not None
-    job = jobs.mine().get(LOOK)
-    looking_now = job is not None and job.running
-    blocked = jobs.busy()
-    waits = f"{blocked.title} is still running: one piece of long work at a time." if blocked else None
-    if estimate.button(
-        "Estimate",
-        key="train.look",
-        disabled=blocked is not None,
-        help=waits or "Times the first steps of every stage.",
-        width="stretch",
-    ):
-        jobs.start(LOOK, "timing the first steps", partial(_looked, request, plain, digest))
-        st.rerun()
-    if train.button(
-        "Train",
-        type="primary",
-        key="train.start",
-        disabled=blocked is not None or going,
-        help=waits,
-        width="stretch",
-    ):
-        _start(plain, request)
-        st.rerun()
-    if looking_now:
-        watch(job, "train.look.cancel")
-    elif job is not None and job.result is not None:
-        known[job.result[0]] = job.result[1]
-    elif job is not None and job.error:
-        st.error("How long it takes cannot be told.", icon=":material/error:")
-        st.text(showable(job.error))
-    if digest in known:
-        _foreseen(known[digest], request)
-
-
-def _looked(request: Request, plain: Loaded, digest: str, job: Job) -> tuple[str, Foreseen]:
-    return digest, look(request, plain, job)
-
-
-def _foreseen(found: Foreseen, request: Request) -> None:
-    own = found.method
-    with st.container(horizontal=True, border=True):
-        st.metric("Queries to learn from", f"{own.queries:,}")
-        st.metric("Mean |S|", f"{own.mean_relevant:.2f}", help="Relevant documents a query.")
-        st.metric("Left out", f"{own.left_out:,}", help="Queries without a relevant document in the corpus.")
-        st.metric("Repeated", f"{found.repeated:,}", help="Queries left out as another split has the same text.")
-        st.metric("Steps an epoch", f"{own.steps:,}")
-        st.metric("An epoch", _seconds(own.seconds_an_epoch + own.seconds_of_dev), help="With its look at dev.")
-        st.metric(
-            "At most, in all",
-            _seconds(found.seconds),
-            help="All epochs of every stage: "
-            + ", ".join(f"{name} {_seconds(stage.seconds)}" for name, stage in found.stages.items())
-            + ". Most stop earlier.",
-        )
-    given = dict(request.params)
-    late = RECIPES[request.method].late
-    if unset := [p.symbol for p in declared(request.method) if p.name in late and p.name not in given]:
-        st.caption(f"Choosing {', '.join(unset)} by the data comes on top, where that means trying them on dev.")
-
-
-def _seconds(seconds: float) -> str:
-    return spoken(seconds) if seconds >= 1 else "< 1 s"
-
-
-def _start(plain: Loaded, request: Request) -> None:
-    digest = runs.start(plain, request)
-    st.session_state.setdefault(OUTCOMES, {}).pop(digest, None)
-    st.session_state[MINE] = digest
-    earlier.look_at(plain, digest)
-
-
 def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     """The run that is looked at: under way, stopped, failed or finished."""
     request = earlier.request_of(plain, digest)
@@ -225,10 +128,10 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
     if job is not None and job.error:
         return _failed(plain, request, digest, job.error)
-    if outcome is None or outcome.course.table is None:
+    if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
     result.table(outcome, digest)
-    result.use(loaded, digest, list(outcome.course.stages))
+    result.use(loaded, digest, [stage.name for stage in outcome.stages])
     st.subheader("How it went", anchor=False)
     looking.show(outcome.seen, "train.after")
     result.ends(outcome)
@@ -280,7 +183,7 @@ def _failed(plain: Loaded, request: Request, digest: str, why: str) -> None:
 
 def _anew(plain: Loaded, request: Request, digest: str) -> None:
     runs.forget(digest)
-    _start(plain, request)
+    plan.begin(plain, request)
 
 
 def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outcome: Outcome | None) -> None:
@@ -295,9 +198,8 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
         st.info("This training is finished; its table is made again in a moment.", icon=":material/check:")
     else:
         at = f"Stopped in {known[-1]}" if known else "Stopped before its first epoch"
-        if outcome is not None and outcome.course.stages:
-            stage, last = list(outcome.course.stages.items())[-1]
-            at = f"{stage}: {last.stopped}"
+        if outcome is not None and outcome.stages:
+            at = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
         st.info(
             f"{at}. The best so far is kept: going on starts from the last whole epoch.",
             icon=":material/pause:",
@@ -311,7 +213,7 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
             disabled=other or jobs.busy() is not None,
             help="It was of other judgements than these." if other else None,
         ):
-            _start(plain, request)
+            plan.begin(plain, request)
             st.rerun()
         if st.button("Close", key="train.close", help="It stays below, among the trainings of this corpus."):
             earlier.look_at(plain, None)

@@ -13,7 +13,8 @@ from dashboard.jobs import Job
 from dashboard.state import Loaded
 from engine.errors import ParamError
 from engine.evaluation.splits import parted
-from engine.learning.training.course import Course, Foreseen, course, foreseen, histories
+from engine.learning.training.comparison import Table
+from engine.learning.training.course import Foreseen, course, foreseen, histories
 from engine.learning.training.history import Dev, Epoch
 from engine.learning.training.recipes import declared, made
 from engine.progress import watched
@@ -82,12 +83,27 @@ class Seen:
         return replace(self, histories={**self.histories, stage: (*known, epoch)})
 
 
+@dataclass(frozen=True)
+class Stage:
+    """How a stage of a course ended: its best epoch, why it is over, and the decoder that it is measured with."""
+
+    name: str
+    best: int
+    stopped: str
+    decoder: str
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """course: stopped early where it has no table; seen: its epochs, those of an earlier sitting too."""
+    """What a course came to, without its embeddings, which lie on disk.
+
+    table: None where it was stopped early; verdict: of its control; seen: its epochs, those of an earlier sitting too.
+    """
 
     request: Request
-    course: Course
+    table: Table | None
+    verdict: str
+    stages: tuple[Stage, ...]
     seen: Seen
 
 
@@ -107,7 +123,8 @@ def run(request: Request, loaded: Loaded, folder: Path, job: Job) -> Outcome:
             request.method, loaded.space, vectors, qrels, **_splits(request), folder=folder, seed=request.seed,
             watch=watch, lines=lines, progress=job.report, stop=job.stop, **dict(request.params),
         )  # fmt: skip
-    return Outcome(request, found, job.partial)
+    stages = tuple(Stage(name, t.best.epoch, t.stopped, t.decoder.label) for name, t in found.stages.items())
+    return Outcome(request, found.table, found.verdict, stages, job.partial)
 
 
 def look(request: Request, loaded: Loaded, job: Job) -> Foreseen:

@@ -15,7 +15,7 @@ from dashboard.training import kept, runs
 from dashboard.training.request import Outcome
 from engine.errors import FrontierError
 from engine.evaluation.tables import as_csv
-from engine.learning.training.comparison import Table
+from engine.learning.training.comparison import Table, percent
 from engine.learning.training.course import checkpoint
 from engine.values import showable
 
@@ -25,11 +25,11 @@ TABLE, GROUPS = "All queries", "By relevant documents"
 
 def table(outcome: Outcome, digest: str) -> None:
     """The comparison; nothing where the course was stopped before it."""
-    found = outcome.course.table
+    found = outcome.table
     if found is None:
         return
     st.html(f"<h3>On {found.queries:,} queries of {escape(showable(found.split))}</h3>")
-    if verdict := outcome.course.verdict:
+    if verdict := outcome.verdict:
         st.text(verdict)
     if found.split == outcome.request.dev:
         st.warning(
@@ -76,11 +76,7 @@ def _groups(found: Table) -> None:
     groups = found.groups()
     rows = [
         {"System": name}
-        | {
-            f"{group.relevant} relevant ({group.queries:,})": f"{100 * mean:.1f} ± {100 * error:.1f}"
-            for group in groups
-            for mean, error in [group.means[name]]
-        }
+        | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
         for name in found.values
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True, height=35 * (len(rows) + 1) + 3)
@@ -93,12 +89,12 @@ def ends(outcome: Outcome) -> None:
     """Why each stage ended, and with which decoder it is measured."""
     rows = [
         {
-            "Stage": name,
-            "Best epoch": stage.best.epoch,
+            "Stage": stage.name,
+            "Best epoch": stage.best,
             "Ended": showable(stage.stopped or "in the middle"),
-            "Decoder": showable(stage.decoder.label),
+            "Decoder": showable(stage.decoder),
         }
-        for name, stage in outcome.course.stages.items()
+        for stage in outcome.stages
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True, height=35 * (len(rows) + 1) + 3)
 

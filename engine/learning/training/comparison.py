@@ -70,7 +70,7 @@ class Table:
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """A row a system, in percent with standard errors."""
         cells = {name: [self.mean(name, *column) for column in REPORTED] for name in self.values}
-        return tuple((n, *(f"{100 * mean:.1f} ± {100 * se:.1f}" for mean, se in own)) for n, own in cells.items())
+        return tuple((n, *(percent(*cell) for cell in own)) for n, own in cells.items())
 
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
@@ -117,6 +117,11 @@ def compared(systems: Sequence[System], queries: Embeddings, qrels: Qrels, split
         values[system.name] = {(metric, k): of[k][metric] for metric, k in REPORTED}
     relevant = np.array([len(qrels.relevant(query)) for query in asked.ids])
     return Table(split, len(asked), values, _told(values, seed), relevant)
+
+
+def percent(mean: float, error: float) -> str:
+    """A mean and its standard error as tables have them."""
+    return f"{100 * mean:.1f} ± {100 * error:.1f}"
 
 
 def _mean(column: np.ndarray) -> tuple[float, float]:

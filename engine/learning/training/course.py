@@ -72,6 +72,11 @@ class Foreseen:
         return list(self.stages.values())[-1]
 
     @property
+    def seconds_an_epoch(self) -> float:
+        """Of the method, with its look at dev."""
+        return self.method.seconds_an_epoch + self.method.seconds_of_dev
+
+    @property
     def seconds(self) -> float:
         return sum(stage.seconds for stage in self.stages.values())
 
