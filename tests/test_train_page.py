@@ -1,8 +1,10 @@
 """The Train view without a browser: what it asks, what training leaves, and a corpus with what was trained."""
 
 import json
+import shlex
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -265,7 +267,9 @@ def test_code_for_elsewhere_loads_the_checkpoint(used):
     exec(found["python"].text, {"print": said.append})
     ranking = engine.decode(decoder, there.space, ["a violin"], 10)
     assert said == [[there.space.corpus.ids[row] for row in ranking.index[0].tolist()]]
-    assert not found["command"].possible and "trained" in found["qdrant"].text
+    words = shlex.split(found["command"].text)
+    assert words[words.index("--trained") + 1] == str(kept.path_of(used.trained)) and "--dtype" in words
+    assert "trained" in found["qdrant"].text
     assert json.loads(found["json"].text)["trained"] == str(kept.path_of(used.trained))
     assert kept.told(there.plain) == {}
 
@@ -299,7 +303,8 @@ def test_the_cache_says_what_was_trained(used):
     app = screen("data", used, **{"data.view": "Cache"})
     rows = next(t.value for t in app.dataframe if "What" in t.value)
     trained = list(rows["What"][rows["Section"] == "Trained embeddings"])
-    assert f"set0: {METHOD}, to be used" in trained and f"set0: training of {METHOD}" in trained
+    name = Path(used.path).name
+    assert f"{name}: {METHOD}, to be used" in trained and f"{name}: training of {METHOD}" in trained
 
 
 def test_what_is_damaged_is_trained_anew(source):

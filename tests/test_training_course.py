@@ -100,7 +100,8 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     assert list(found.stages) == ["dense-cont", "colt"]
     assert list(found.table.values) == ["encoder", "dense", "dense-cont", "colt"]
     plain = course("dense", *data, **{**QUICK, "epochs": 1})
-    assert list(plain.stages) == ["dense"] and list(plain.table.values) == ["encoder", "dense"]
+    assert list(plain.stages) == ["dense", "dense-cont"]
+    assert list(plain.table.values) == ["encoder", "dense", "dense-cont"] and plain.verdict == ""
 
     class AtOnce:
         def __init__(self, times):
@@ -169,7 +170,8 @@ def test_train_from_a_checkpoint_and_what_it_refuses(set_folder, tmp_path):
     out = str(tmp_path / "out")
     data = ("--data", str(set_folder), "--out", out)
     run("train", "dense", *data, *SMALL)
-    said = run("train", "colt", *data, "--epochs", "1", "--start", f"{out}/dense.safetensors")
+    begun = ("--out", f"{out}-colt", "--start", f"{out}/dense.safetensors")
+    said = run("train", "colt", *data[:2], *begun, "--epochs", "1")
     assert "dense-cont" in said and "colt" in said and "dense epoch" not in said
     assert "no split 'valid'" in run("train", "dense", *data, "--dev", "valid", fails=True)
     assert "tau (τ) must be" in run("train", "dense", *data, "--tau", "0", fails=True)

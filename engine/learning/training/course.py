@@ -102,7 +102,7 @@ def course(
     """Train a method and its control, and compare them with where they started.
 
     Three stages: inner products, or `start` in their place; the same again for as long, from there, which is the
-    control; the method, from there too. For method "dense" there is the first alone. space: the encoder's own; test:
+    control; the method, from there too. For method "dense" there are the first two. space: the encoder's own; test:
     the split of the table, dev where there is none; queries of train with the text of one of test are left out; folder:
     for a checkpoint a stage, so that what was stopped goes on; watch: gets a stage and every Epoch of it; lines: gets a
     system that does not learn, the method's decoder before training for it, and dev as it answers it; the rest, and
@@ -225,7 +225,10 @@ def _ready(
 def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Stages: name, method, parameters."""
     if isinstance(recipe, Dense):
-        yield (CONTROL if begun else START), recipe.name, params
+        if not begun:
+            yield START, recipe.name, params
+        # What the control would be to another method: whether more of the same is worth anything.
+        yield CONTROL, recipe.name, {"patience": None} | dict(params)
         return
     if not begun:
         yield START, Dense.name, {name: params[name] for name in SIDE if name in params}
