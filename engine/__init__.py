@@ -40,6 +40,8 @@ _HOME = {
     "Layout": "engine.maps",
     "train": "engine.learning.training.run",
     "preflight": "engine.learning.training.run",
+    "course": "engine.learning.training.course",
+    "parted": "engine.evaluation.splits",
     "load_trained": "engine.learning.training.trained",
     "train_cross_encoder": "engine.learning.training.cross_encoder",
     "witness": "engine.theory",

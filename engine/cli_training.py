@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def _command(method: str, about: str) -> None:
     @click.option("--train", "learn", default="train", show_default=True, help="The split that is learnt from.")
     @click.option("--dev", default="dev", show_default=True, help="The split that says which epoch was the best.")
     @click.option("--test", default="test", show_default=True, help="The split of the table.")
+    @click.option("--divide", default=None, metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %.")
     @click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone.")
     @click.option("--start", default=None, metavar="FILE", help="A checkpoint to begin with, in place of a dense one.")
     @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same weights.")
@@ -66,6 +68,7 @@ def _run(
     learn: str,
     dev: str,
     test: str,
+    divide: str | None,
     out: str,
     start: str | None,
     seed: int,
@@ -81,8 +84,13 @@ def _run(
     params = parsed(declared(method), texts, f"training {method}")
     with Meter() as meter:
         dataset = engine.load_dataset(data, qrels=qrels, progress=meter)
-        if missing := [s for s in (learn, dev) if s not in dataset.qrels]:
-            raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
+        there = ", ".join(dataset.qrels) or "none"
+        if missing := [s for s in ((learn, dev) if divide is None else (divide,)) if s not in dataset.qrels]:
+            hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
+            raise click.UsageError(f"no split {missing[0]!r}; there are {there}{hint}")
+        if divide is not None:
+            parts = zip((learn, dev, test), engine.parted(dataset.qrels[divide], seed).values(), strict=True)
+            dataset = replace(dataset, qrels=dict(parts))
         space = embedded(dataset, encoding, progress=meter)
         wanted = {q for split in {learn, dev, test} & dataset.qrels.keys() for q in dataset.qrels[split].grades}
         queries = asked_of(space, dataset.queries.only(wanted), progress=meter)
@@ -132,6 +140,8 @@ def _run(
     click.echo()
     for sentence in found.table.sentences:
         click.echo(sentence)
+    if found.verdict:
+        click.echo(f"\n{found.verdict}")
     if found.table.split == dev:
         click.echo("The best epochs were chosen by these queries, so they look better on them than on others.")
     click.echo(f"\nwritten: {', '.join(str(Path(out) / f'{name}.safetensors') for name in found.stages)}")

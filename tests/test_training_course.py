@@ -177,6 +177,9 @@ def test_train_from_a_checkpoint_and_what_it_refuses(set_folder, tmp_path):
     assert "tau (τ) must be" in run("train", "dense", *data, "--tau", "0", fails=True)
     assert "no such option" in run("train", "dense", *data, "--l1", "0.1", fails=True).lower()
     same = run("train", "dense", "--data", str(set_folder), "--out", f"{out}2", *SMALL, "--test", "nosuch")
+    divided = run("train", "dense", "--data", str(set_folder), "--out", f"{out}3", *SMALL, "--divide", "train")
+    assert "10 queries with 2.00 relevant" in divided and "On 3 queries of test" in divided
+    assert "--divide makes three of one" in run("train", "dense", *data, "--train", "none", fails=True)
     assert "were chosen by these queries" in same
 
 
