@@ -36,9 +36,28 @@ def test_sums_of_turned_atoms_are_learnt(data):
     assert plain.best.dev.comp5 > plain.history[0].dev.comp5 + 0.1
 
 
+def quick(method):
+    return {"nnn": NNN, "dense": QUICK, "colt": {"epochs": 2, "batch": 64}}.get(method, PROJECTED)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", list(RECIPES))
+def test_cuda_learns_as_the_cpu_does(method, data):
+    space, queries, qrels = data
+    here, there = (
+        engine.train(method, engine.Space(space.corpus, space.embeddings, device), queries, qrels, **quick(method))
+        for device in ("cpu", "cuda")
+    )
+    assert there.space.vectors.is_cuda
+    for one, two in zip(here.history, there.history, strict=True):
+        assert one.loss is None or two.loss == pytest.approx(one.loss, rel=1e-3)
+        assert two.dev.recall5 == pytest.approx(one.dev.recall5, abs=0.02)
+
+
 @pytest.mark.parametrize("method", list(RECIPES))
 def test_same_seed_same_history(method, data):
-    params = {"nnn": NNN, "dense": QUICK, "colt": {"epochs": 2, "batch": 64}}.get(method, PROJECTED)
+    params = quick(method)
     one, two, other = (engine.train(method, *data, seed=seed, **params) for seed in (1, 1, 2))
     assert comparable(one.history) == comparable(two.history) and one.digest == two.digest
     assert comparable(one.history) != comparable(other.history)
