@@ -1,5 +1,6 @@
 """Runs that are stopped, killed or over go on from their checkpoint, and no other's."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import ROOT
+from safetensors import safe_open
+from safetensors.torch import save
 from training_kit import ENCODER, NNN, QUICK, comparable, once
 
 import engine
 from engine.errors import Cancelled, DataError
+from engine.learning.training.checkpoints import SEAL, _seal
 from engine.values import Qrels
 
 
@@ -180,3 +184,72 @@ def test_a_damaged_file_is_refused(data, file, tmp_path):
     safetensors.torch.save_file({"x": torch.zeros(2)}, bad)
     with pytest.raises(DataError, match="not a checkpoint of Frontier"):
         engine.load_trained(bad, data[0])
+
+
+def sealed(file, path, facts=None, weights=None, **said):
+    """A copy with other contents, sealed as Frontier seals: anybody can."""
+    with safe_open(file, "pt") as held:
+        text = {k: v for k, v in held.metadata().items() if k != SEAL}
+        tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 (no mapping)
+    if facts is not None:
+        text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
+    text |= said
+    tensors = weights(tensors) if weights else tensors
+    path.write_bytes(save(tensors, text | {SEAL: _seal(tensors, text)}))
+    return path
+
+
+def other_dev(file, **values):
+    with safe_open(file, "pt") as held:
+        history = json.loads(held.metadata()["history"])
+    return json.dumps([{**epoch, "dev": {**epoch["dev"], **values}} for epoch in history])
+
+
+FETCHED = {"select": {"name": "nnn"}, "rerank": {"name": "cross_encoder", "model": "someone/model"}, "depth": None}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extra": "[" * 100_000},
+        {"extra": "[" * 100_000 + "]" * 100_000},
+        {"best": "1" * 10_000},
+        {"best": "7"},
+        {"best": '"0"'},
+        {"history": "[]"},
+        {"stopped": '{"a": 1}'},
+        {"facts": []},
+        {"extra": "[1]"},
+        {"extra": '{"decoder": 5}'},
+        {"extra": json.dumps({"decoder": FETCHED | {"retrieve": {"name": "dense"}}})},
+        {"facts": {"params": []}},
+        {"facts": {"params": {"name": "nnn", "l1": "x"}}},
+        {"weights": lambda t: {}},
+        {"weights": lambda t: {k: v for k, v in t.items() if not k.endswith("outer.bias")}},
+        {"weights": lambda t: {k: v.flatten() for k, v in t.items()}},
+        {"weights": lambda t: {k: v.long() for k, v in t.items()}},
+        {"weights": lambda t: {k: v * torch.nan if "corpus" in k else v for k, v in t.items()}},
+        {"weights": lambda t: t | {"best.table": torch.zeros(3, 16)}},
+        {"weights": lambda t: t | {"best.../../x": torch.zeros(3)}},
+    ],
+)
+def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
+    assert engine.load_trained(sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
+    with pytest.raises(DataError):
+        engine.load_trained(sealed(file, tmp_path / "odd.safetensors", **change), data[0])
+
+
+@pytest.mark.parametrize("value", ["<b>", float("nan"), None])
+def test_a_history_holds_numbers(data, file, tmp_path, value):
+    odd = sealed(file, tmp_path / "odd.safetensors", history=other_dev(file, comp5=value))
+    with pytest.raises(DataError, match="no number"):
+        engine.load_trained(odd, data[0])
+
+
+def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
+    told = FETCHED | {"retrieve": {"name": "dense"}}
+    odd = sealed(file, tmp_path / "odd.safetensors", extra=json.dumps({"decoder": told}))
+    with pytest.raises(DataError, match="not what nnn trains for"):
+        engine.load_trained(odd, data[0])
+    with pytest.raises(DataError, match="not what nnn trains for"):
+        engine.train("nnn", *data, checkpoint=odd, **{**NNN, "epochs": 1})

@@ -90,9 +90,29 @@ def read(path: Path) -> Checkpoint:
             raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
         history = tuple(Epoch.from_json(epoch) for epoch in said["history"])
         parts = [_under(tensors, prefix) for prefix in (BEST, LAST, OPTIMIZER)]
-        return Checkpoint(said["facts"], Run(history, said["best"], *parts, said["stopped"]), said["extra"] or {})
-    except (OSError, SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is not a checkpoint of Frontier ({error})") from None
+        found = Checkpoint(said["facts"], Run(history, said["best"], *parts, said["stopped"]), said["extra"] or {})
+        _whole(found)
+        return found
+    except DataError:
+        raise
+    # Who has the seal's recipe can seal anything: numbers of any length, lists of any depth, values of any kind.
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is not a checkpoint of Frontier ({str(error)[:200]})") from None
+
+
+def _whole(found: Checkpoint) -> None:
+    """Raise a TypeError or ValueError where the values are not of the kind that a run has."""
+    run = found.run
+    if not isinstance(found.facts, Mapping) or not isinstance(found.extra, Mapping):
+        raise TypeError("what it is of is no list of facts")
+    if not isinstance(run.stopped, str):
+        raise TypeError("why it ended is no text")
+    if [epoch.epoch for epoch in run.history] != list(range(-1, len(run.history) - 1)):
+        raise ValueError("its epochs are not counted from −1")
+    if not isinstance(run.best, int) or run.best not in range(-1, len(run.history) - 1):
+        raise ValueError("its best epoch is none of its epochs")
+    if not run.kept:
+        raise ValueError("it holds no weights")
 
 
 def over(checkpoint: Checkpoint) -> bool:

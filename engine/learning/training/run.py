@@ -15,7 +15,6 @@ import torch
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
-from engine.evaluation.points import from_json
 from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
 from engine.learning.training.checkpoints import over, read, refuse, save_run
@@ -29,7 +28,7 @@ from engine.learning.training.recipe import FEW, SLOWER, TUNED, Recipe
 from engine.learning.training.recipes import Colt, Dense, Nnn, declared, made
 from engine.learning.training.recipes_projections import MultiVector, Projects
 from engine.learning.training.samples import Samples, gathered
-from engine.learning.training.trained import Trained, trained
+from engine.learning.training.trained import Trained, restored, trained
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -83,7 +82,7 @@ def train(
         facts |= {"method": method, "params": recipe.as_json()}
         refuse(path, found.facts, facts)
         if over(found):
-            return trained(recipe, space, from_json(found.extra["decoder"]), found.run, found.facts)
+            return restored(path, found, recipe, space)
     else:
         recipe = _resolved(recipe, params, space, samples, progress, stop)
         facts |= {"method": method, "params": recipe.as_json()}
