@@ -60,6 +60,41 @@ def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_p
     assert again.history[:3] == half.history, "what was done is not done again"
 
 
+def during(at, other):
+    """A watch that runs something else once an epoch is over."""
+    return lambda epoch: other() if epoch.epoch == at else None
+
+
+def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, trained, monkeypatch):
+    """Both begin before there is a file: the one that comes second, of another seed, is refused at once."""
+    path = tmp_path / "run.safetensors"
+    exists = type(path).exists
+    monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+
+    def other():
+        with pytest.raises(DataError, match="does not fit: seed 0 there and 1 here"):
+            engine.train("nnn", *data, seed=1, checkpoint=path, **NNN)
+
+    found = engine.train("nnn", *data, checkpoint=path, watch=during(0, other), **NNN)
+    assert found.digest == trained.digest == engine.load_trained(path, data[0]).digest
+
+
+def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
+    """The same training twice at once: the slower one is killed, and nothing of the faster one is lost."""
+    path = tmp_path / "run.safetensors"
+    exists = type(path).exists
+
+    def whole():
+        monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+        engine.train("nnn", *data, checkpoint=path, **NNN)
+        monkeypatch.undo()
+
+    # Its own epoch 1 comes after the other one's last.
+    engine.train("nnn", *data, checkpoint=path, watch=during(0, whole), stop=After(2 * 10 + 4), **NNN)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == trained.digest and comparable(read.history) == comparable(trained.history) and read.stopped
+
+
 def test_stopped_before_the_first_step_it_raises(data):
     stop = threading.Event()
     stop.set()

@@ -76,6 +76,27 @@ def save_run(path: Path, facts: Facts, run: Run, extra: Facts | None = None) -> 
     write(path, save({name: tensor.clone() for name, tensor in plain.items()}, text))
 
 
+def keep_run(path: Path, facts: Facts, run: Run) -> None:
+    """`save_run` of a run under way, whose file another one may have been given too, before there was one.
+
+    What is further on with the same work stays. Raises DataError, naming what differs, where the file is now of other
+    work: neither then overwrites the other's.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            said = {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != SEAL}
+        there, epochs, finished = said["facts"], len(said["history"]), said["extra"] is not None
+        differs = any(there.get(name) != facts.get(name) for name in SAID)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        # None yet, or none that anybody could read.
+        return save_run(path, facts, run)
+    if differs:
+        refuse(path, there, facts)
+    if not finished and epochs <= len(run.history):
+        save_run(path, facts, run)
+    return None
+
+
 def read(path: Path) -> Checkpoint:
     """The checkpoint in a file. Raises DataError where the file is none, or damaged."""
     try:

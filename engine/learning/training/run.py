@@ -17,7 +17,7 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
-from engine.learning.training.checkpoints import over, read, refuse, save_run
+from engine.learning.training.checkpoints import keep_run, over, read, refuse
 from engine.learning.training.colt import Graphs, ListAndContrast
 from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
@@ -95,7 +95,7 @@ def train(
         job.dev,
         job.plan,
         start=None if found is None else found.run,
-        keep=(lambda _: None) if path is None else partial(save_run, path, facts),
+        keep=(lambda _: None) if path is None else partial(keep_run, path, facts),
         watch=watch or (lambda _: None),
         progress=progress,
         stop=stop,
