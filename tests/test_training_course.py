@@ -46,6 +46,7 @@ def test_a_course_always_has_its_control(data, taken, folder):
     start, control, last = found.stages.values()
     assert control.facts["parent"] == last.facts["parent"] == start.digest
     assert control.recipe.name == "dense" and control.recipe.epochs == last.recipe.epochs == 2
+    assert control.recipe.hidden == last.recipe.hidden == PARAMS["hidden"], "what learns is as large in both"
     assert [name for name, epoch in seen if epoch.epoch == -1] == list(found.stages)
     assert sorted(p.stem for p in folder.glob("*.safetensors")) == sorted(found.stages)
     alone = engine.train("nnn", start.space, *data[1:], **PARAMS)
@@ -116,6 +117,8 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     shared = {**data[2], "test": data[2]["train"]}
     with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
         course("nnn", *data[:2], shared, **PARAMS)
+    with pytest.raises(DataError, match="test must not be the split that is learnt from"):
+        course("nnn", *data, test="train", **PARAMS)
     texts = [f"text {q}" for q in data[1].ids]
     texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
     less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.data.encoders import embed
 from engine.decoder import Decoder
-from engine.errors import Cancelled, ParamError
+from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.sweep import grid
 from engine.learning.training import run
 from engine.learning.training.checkpoints import over, read
@@ -26,7 +26,7 @@ from engine.values import Embeddings, Qrels, Queries
 START, CONTROL = "dense", "dense-cont"
 SIDE = ("query_side",)
 """What the start has in common with the method: what learns."""
-ALIKE = ("epochs", "batch", *SIDE)
+ALIKE = ("epochs", "batch", "hidden", *SIDE)
 """What the control has in common with it. It has no patience: it is given the whole time, as its first epochs,
 with a new adapter, gain little, and a control that gave up there would flatter the method."""
 
@@ -216,6 +216,8 @@ def _ready(
     if isinstance(queries, Queries) and space.encoder is not None:
         queries = embed(queries, encoder=space.encoder.name, dtype=space.encoder.dtype, progress=progress, stop=stop)
     train, dev, test = names
+    if test == train:
+        raise DataError(f"test must not be the split that is learnt from, {train!r}: a table of it tells nothing")
     splits = apart(queries, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
     again = {queries.ids[row] for row in repeated(queries, splits, train)}
     kept = {query: grades for query, grades in qrels[train].grades.items() if query not in again}
