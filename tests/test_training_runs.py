@@ -60,6 +60,17 @@ def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_p
     assert again.history[:3] == half.history, "what was done is not done again"
 
 
+def test_what_was_read_outlives_its_file(data, file, tmp_path):
+    """Other bytes in the file's place, as a copy over it leaves them, change nothing that is in memory."""
+    path, copy = tmp_path / "run.safetensors", tmp_path / "copy.safetensors"
+    path.write_bytes(file.read_bytes())
+    there = engine.load_trained(path, data[0])
+    with path.open("r+b") as held:
+        held.write(b"\xff" * path.stat().st_size)
+    there.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == there.digest
+
+
 def during(at, other):
     """A watch that runs something else once an epoch is over."""
     return lambda epoch: other() if epoch.epoch == at else None

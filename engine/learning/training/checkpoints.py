@@ -102,7 +102,8 @@ def read(path: Path) -> Checkpoint:
     try:
         with safe_open(path, "pt") as file:
             text = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            # Copies: what the file lends would change with it, or end the process where it grows shorter.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
         seal = text.pop(SEAL)
         said = {name: json.loads(value) for name, value in text.items()}
         if said["format"] != FORMAT:
