@@ -171,6 +171,9 @@ def test_two_windows_share_a_training(source, monkeypatch):
     first = page(source, **{"train.seed": 6})
     first.button(key="train.start").click().run()
     job = first.session_state["jobs"]["train"]
+    digest = first.session_state["train.mine"]
+    runs.forget(digest)  # as where a third window trains it anew
+    assert (runs.folder(digest) / runs.FILE).exists(), "what is under way is not deleted"
     second = screen("tune", source)
     assert second.segmented_control(key="tune.page").value == "Train"
     assert second.session_state["jobs"]["train"] is job and "train.cancel" in [b.key for b in second.button]
@@ -190,6 +193,14 @@ def used(trained):
     trained.button(key=f"train.use.{METHOD}").click().run()
     assert not trained.exception
     return trained.session_state["source"]
+
+
+def test_a_damaged_file_in_use_is_written_again(source, used):
+    path, space = kept.path_of(used.trained), loaded(source).space
+    there = engine.load_trained(path, space)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert kept.keep(there, METHOD, "set") == used.trained
+    assert engine.load_trained(path, space).digest == there.digest
 
 
 def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
