@@ -100,6 +100,8 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     found = course("colt", *data, start=start, epochs=1)
     assert list(found.stages) == ["dense-cont", "colt"]
     assert list(found.table.values) == ["encoder", "dense", "dense-cont", "colt"]
+    other = course("dense", *data, start=taken[0].last, **{**QUICK, "epochs": 1})
+    assert list(other.table.values) == ["encoder", "start (nnn)", "dense-cont"]
     plain = course("dense", *data, **{**QUICK, "epochs": 1})
     assert list(plain.stages) == ["dense", "dense-cont"]
     assert list(plain.table.values) == ["encoder", "dense", "dense-cont"] and plain.verdict == ""

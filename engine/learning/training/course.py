@@ -120,9 +120,12 @@ def course(
             except Cancelled:
                 return Course(stages, None)
             if own is not None:
-                before[START] = own
+                before[_begun(origin)] = own
                 if lines is not None:
-                    lines(_called(START, own), _answered(System(START, origin.space, own), queries, qrels[dev]))
+                    lines(
+                        _called(_begun(origin), own),
+                        _answered(System(_begun(origin), origin.space, own), queries, qrels[dev]),
+                    )
         stages[name] = run.train(
             of,
             space if origin is None else origin.space,
@@ -256,6 +259,11 @@ def _untrained(
     return run.best_on_dev(grid("nnn", fill="strict", **zero), space, samples, progress, stop)
 
 
+def _begun(origin: Trained) -> str:
+    """What the start is called: START where inner products were trained, else by its method."""
+    return START if isinstance(origin.recipe, Dense) else f"start ({origin.recipe.name})"
+
+
 def _called(stage: str, decoder: Decoder) -> str:
     return f"{stage}, {decoder.select.spec.name}"
 
@@ -283,7 +291,7 @@ def _systems(
     plain = Decoder(make(next(iter(methods("selector")))))
     *_, (name, last) = stages.items()
     yield System("encoder", space, plain)
-    before = {START: origin} | {n: t for n, t in stages.items() if n == CONTROL}
+    before = {_begun(origin): origin} | {n: t for n, t in stages.items() if n == CONTROL}
     for called, stage in before.items():
         if stage is last:
             continue
