@@ -16,8 +16,11 @@ from dashboard.explore.question import TYPED
 from dashboard.feedback import live
 from dashboard.state import Source
 from dashboard.training import kept, request, runs
+from engine.errors import FrontierError
 from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
+from engine.learning.training.checkpoints import keep_run
+from engine.learning.training.course import histories
 from engine.learning.training.recipes import RECIPES, declared
 
 THINGS = ("apple pie", "steam engine", "violin", "volcano", "tax return", "chess", "heron", "lighthouse")
@@ -171,6 +174,9 @@ def test_two_windows_share_a_training(source, monkeypatch):
     first = page(source, **{"train.seed": 6})
     first.button(key="train.start").click().run()
     job = first.session_state["jobs"]["train"]
+    digest = first.session_state["train.mine"]
+    runs.forget(digest)  # as where a third window trains it anew
+    assert (runs.folder(digest) / runs.FILE).exists(), "what is under way is not deleted"
     second = screen("tune", source)
     assert second.segmented_control(key="tune.page").value == "Train"
     assert second.session_state["jobs"]["train"] is job and "train.cancel" in [b.key for b in second.button]
@@ -190,6 +196,14 @@ def used(trained):
     trained.button(key=f"train.use.{METHOD}").click().run()
     assert not trained.exception
     return trained.session_state["source"]
+
+
+def test_a_damaged_file_in_use_is_written_again(source, used):
+    path, space = kept.path_of(used.trained), loaded(source).space
+    there = engine.load_trained(path, space)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert kept.keep(there, METHOD, space.corpus.name) == used.trained
+    assert engine.load_trained(path, space).digest == there.digest
 
 
 def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
@@ -322,3 +336,26 @@ def test_what_is_damaged_is_trained_anew(source):
     assert "is not a checkpoint of Frontier" in texts(other) and "damaged" in texts(other)
     other.button(key="train.anew").click().run()
     assert table_there(finished(other))
+
+
+def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
+    written = []
+
+    def full(path, facts, now):
+        written.append(path.stem)
+        if len(written) > 2:
+            raise FrontierError("there is no room left")
+        keep_run(path, facts, now)
+
+    monkeypatch.setattr("engine.learning.training.run.keep_run", full)
+    app = page(source, **{"train.seed": 9})
+    app.button(key="train.start").click().run()
+    app = finished(app)
+    assert "Training ended early." in [e.value for e in app.error] and "there is no room left" in texts(app)
+    monkeypatch.undo()
+    left = histories(runs.folder(app.session_state["train.mine"]), METHOD)["dense"]
+    assert [epoch.epoch for epoch in left] == [-1, 0]
+    app.button(key="train.on").click().run()
+    app = finished(app)
+    after = app.session_state["jobs"]["train"].result.seen.histories["dense"]
+    assert table_there(app) and after[:2] == left and len(after) > 2, "they are not trained again"

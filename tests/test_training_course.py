@@ -14,7 +14,7 @@ from dashboard.serve import main
 from engine.cli_training import train as group
 from engine.errors import DataError, ParamError
 from engine.learning.training.comparison import System, compared
-from engine.learning.training.course import course
+from engine.learning.training.course import course, foreseen
 from engine.learning.training.recipes import RECIPES, declared
 from engine.values import Qrels
 
@@ -46,6 +46,7 @@ def test_a_course_always_has_its_control(data, taken, folder):
     start, control, last = found.stages.values()
     assert control.facts["parent"] == last.facts["parent"] == start.digest
     assert control.recipe.name == "dense" and control.recipe.epochs == last.recipe.epochs == 2
+    assert control.recipe.hidden == last.recipe.hidden == PARAMS["hidden"], "what learns is as large in both"
     assert [name for name, epoch in seen if epoch.epoch == -1] == list(found.stages)
     assert sorted(p.stem for p in folder.glob("*.safetensors")) == sorted(found.stages)
     alone = engine.train("nnn", start.space, *data[1:], **PARAMS)
@@ -99,6 +100,8 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     found = course("colt", *data, start=start, epochs=1)
     assert list(found.stages) == ["dense-cont", "colt"]
     assert list(found.table.values) == ["encoder", "dense", "dense-cont", "colt"]
+    other = course("dense", *data, start=taken[0].last, **{**QUICK, "epochs": 1})
+    assert list(other.table.values) == ["encoder", "start (nnn)", "dense-cont"]
     plain = course("dense", *data, **{**QUICK, "epochs": 1})
     assert list(plain.stages) == ["dense", "dense-cont"]
     assert list(plain.table.values) == ["encoder", "dense", "dense-cont"] and plain.verdict == ""
@@ -116,11 +119,23 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     shared = {**data[2], "test": data[2]["train"]}
     with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
         course("nnn", *data[:2], shared, **PARAMS)
+    named = replace(data[1], texts=data[1].ids)
+    for same in ("dev", "test"):
+        with pytest.raises(DataError, match="dev and test must not be the split that is learnt from"):
+            course("nnn", data[0], named, data[2], **{same: "train"}, **PARAMS)
     texts = [f"text {q}" for q in data[1].ids]
     texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
     less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})
     without = Qrels({q: g for q, g in data[2]["train"].grades.items() if q != "q0"})
     assert less.last.facts["train"] == without.digest
+    assert less.last.facts["dev"] == data[2]["dev"].digest
+    chosen = next(iter(data[2]["dev"].grades))
+    texts[data[1].ids.index(chosen)] = texts[0].upper()
+    asked = replace(data[1], texts=texts)
+    less = course("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1})
+    without = Qrels({q: g for q, g in data[2]["dev"].grades.items() if q != chosen})
+    assert less.last.facts["dev"] == without.digest and less.table.queries == 50
+    assert foreseen("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1}).repeated == 2
     with pytest.raises(ParamError, match="space must be the encoder's own"):
         course("nnn", start.space, *data[1:], **PARAMS)
 

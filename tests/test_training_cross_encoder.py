@@ -221,10 +221,12 @@ def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
     shared = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0.0": 1}})}
     bare = Embeddings(torch.ones(TOPICS, 1), queries.ids)
     nothing = {**qrels, "train": Qrels({"q0": {"elsewhere": 1}})}
+    blind = {**qrels, "dev": Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
     for args, said in (
         ((corpus, queries, shared), "'train' and 'dev' share 1 queries"),
         ((corpus, bare, qrels), "vectors without their texts"),
         ((corpus, queries, nothing), "nothing to learn from"),
+        ((corpus, queries, blind), "nothing to choose by"),
         ((list(corpus.texts), queries, qrels), "corpus must be an engine.Corpus or an engine.Space; got list"),
     ):
         with pytest.raises(DataError, match=said):

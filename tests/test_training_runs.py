@@ -1,5 +1,6 @@
 """Runs that are stopped, killed or over go on from their checkpoint, and no other's."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import ROOT
+from safetensors import safe_open
+from safetensors.torch import save
 from training_kit import ENCODER, NNN, QUICK, comparable, once
 
 import engine
 from engine.errors import Cancelled, DataError
+from engine.learning.training.checkpoints import SEAL, _seal
 from engine.values import Qrels
 
 
@@ -54,6 +58,52 @@ def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_p
     whole, again = engine.train("nnn", *data, **NNN), engine.train("nnn", *data, checkpoint=path, **NNN)
     assert comparable(again.history) == comparable(whole.history) and again.digest == whole.digest
     assert again.history[:3] == half.history, "what was done is not done again"
+
+
+def test_what_was_read_outlives_its_file(data, file, tmp_path):
+    """Other bytes in the file's place, as a copy over it leaves them, change nothing that is in memory."""
+    path, copy = tmp_path / "run.safetensors", tmp_path / "copy.safetensors"
+    path.write_bytes(file.read_bytes())
+    there = engine.load_trained(path, data[0])
+    with path.open("r+b") as held:
+        held.write(b"\xff" * path.stat().st_size)
+    there.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == there.digest
+
+
+def during(at, other):
+    """A watch that runs something else once an epoch is over."""
+    return lambda epoch: other() if epoch.epoch == at else None
+
+
+def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, trained, monkeypatch):
+    """Both begin before there is a file: the one that comes second, of another seed, is refused at once."""
+    path = tmp_path / "run.safetensors"
+    exists = type(path).exists
+    monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+
+    def other():
+        with pytest.raises(DataError, match="does not fit: seed 0 there and 1 here"):
+            engine.train("nnn", *data, seed=1, checkpoint=path, **NNN)
+
+    found = engine.train("nnn", *data, checkpoint=path, watch=during(0, other), **NNN)
+    assert found.digest == trained.digest == engine.load_trained(path, data[0]).digest
+
+
+def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
+    """The same training twice at once: the slower one is killed, and nothing of the faster one is lost."""
+    path = tmp_path / "run.safetensors"
+    exists = type(path).exists
+
+    def whole():
+        monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+        engine.train("nnn", *data, checkpoint=path, **NNN)
+        monkeypatch.undo()
+
+    # Its own epoch 1 comes after the other one's last.
+    engine.train("nnn", *data, checkpoint=path, watch=during(0, whole), stop=After(2 * 10 + 4), **NNN)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == trained.digest and comparable(read.history) == comparable(trained.history) and read.stopped
 
 
 def test_stopped_before_the_first_step_it_raises(data):
@@ -180,3 +230,72 @@ def test_a_damaged_file_is_refused(data, file, tmp_path):
     safetensors.torch.save_file({"x": torch.zeros(2)}, bad)
     with pytest.raises(DataError, match="not a checkpoint of Frontier"):
         engine.load_trained(bad, data[0])
+
+
+def sealed(file, path, facts=None, weights=None, **said):
+    """A copy with other contents, sealed as Frontier seals: anybody can."""
+    with safe_open(file, "pt") as held:
+        text = {k: v for k, v in held.metadata().items() if k != SEAL}
+        tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 (no mapping)
+    if facts is not None:
+        text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
+    text |= said
+    tensors = weights(tensors) if weights else tensors
+    path.write_bytes(save(tensors, text | {SEAL: _seal(tensors, text)}))
+    return path
+
+
+def other_dev(file, **values):
+    with safe_open(file, "pt") as held:
+        history = json.loads(held.metadata()["history"])
+    return json.dumps([{**epoch, "dev": {**epoch["dev"], **values}} for epoch in history])
+
+
+FETCHED = {"select": {"name": "nnn"}, "rerank": {"name": "cross_encoder", "model": "someone/model"}, "depth": None}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extra": "[" * 100_000},
+        {"extra": "[" * 100_000 + "]" * 100_000},
+        {"best": "1" * 10_000},
+        {"best": "7"},
+        {"best": '"0"'},
+        {"history": "[]"},
+        {"stopped": '{"a": 1}'},
+        {"facts": []},
+        {"extra": "[1]"},
+        {"extra": '{"decoder": 5}'},
+        {"extra": json.dumps({"decoder": FETCHED | {"retrieve": {"name": "dense"}}})},
+        {"facts": {"params": []}},
+        {"facts": {"params": {"name": "nnn", "l1": "x"}}},
+        {"weights": lambda t: {}},
+        {"weights": lambda t: {k: v for k, v in t.items() if not k.endswith("outer.bias")}},
+        {"weights": lambda t: {k: v.flatten() for k, v in t.items()}},
+        {"weights": lambda t: {k: v.long() for k, v in t.items()}},
+        {"weights": lambda t: {k: v * torch.nan if "corpus" in k else v for k, v in t.items()}},
+        {"weights": lambda t: t | {"best.table": torch.zeros(3, 16)}},
+        {"weights": lambda t: t | {"best.../../x": torch.zeros(3)}},
+    ],
+)
+def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
+    assert engine.load_trained(sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
+    with pytest.raises(DataError):
+        engine.load_trained(sealed(file, tmp_path / "odd.safetensors", **change), data[0])
+
+
+@pytest.mark.parametrize("value", ["<b>", float("nan"), None])
+def test_a_history_holds_numbers(data, file, tmp_path, value):
+    odd = sealed(file, tmp_path / "odd.safetensors", history=other_dev(file, comp5=value))
+    with pytest.raises(DataError, match="no number"):
+        engine.load_trained(odd, data[0])
+
+
+def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
+    told = FETCHED | {"retrieve": {"name": "dense"}}
+    odd = sealed(file, tmp_path / "odd.safetensors", extra=json.dumps({"decoder": told}))
+    with pytest.raises(DataError, match="not what nnn trains for"):
+        engine.load_trained(odd, data[0])
+    with pytest.raises(DataError, match="not what nnn trains for"):
+        engine.train("nnn", *data, checkpoint=odd, **{**NNN, "epochs": 1})

@@ -166,6 +166,9 @@ def test_data_that_do_not_fit_are_refused(data, demo):
     nothing = {**qrels, "train": Qrels({q: {"elsewhere": 1} for q in qrels["train"].grades})}
     with pytest.raises(DataError, match="nothing to learn from"):
         engine.train("dense", space, queries, nothing, **QUICK)
+    nothing = {**qrels, "dev": Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
+    with pytest.raises(DataError, match="'dev' has a relevant document in this corpus: there is nothing to choose by"):
+        engine.train("dense", space, queries, nothing, **QUICK)
     text = Queries(queries.ids, queries.ids)
     with pytest.raises(DataError, match="no encoder"):
         engine.train("dense", planted(encoder=None)[0], text, qrels, **QUICK)

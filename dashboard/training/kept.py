@@ -23,13 +23,22 @@ STAGE = "stage"
 
 
 def keep(trained: Trained, stage: str, corpus: str) -> str:
-    """Write a stage of a course as one that can be used, if it is not there yet; returns its name."""
+    """Write a stage of a course as one that can be used, if it is not there whole; returns its name."""
     name = trained.digest[:LENGTH]
     path = _path(name)
-    if not path.exists():
+    if not _whole(path):
         replace(trained, facts={**trained.facts, STAGE: stage}).save(path)
     inventory.describe(SECTION, name, [path.name], {"name": f"{showable(corpus)}: {stage}, to be used"})
     return name
+
+
+def _whole(path: Path) -> bool:
+    from engine.learning.training.checkpoints import read
+
+    try:
+        return path.exists() and bool(read(path))
+    except DataError:
+        return False
 
 
 def path_of(name: str) -> Path:

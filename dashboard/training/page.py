@@ -171,14 +171,34 @@ def _is(plain: Loaded, request: Request, digest: str) -> bool:
 def _failed(plain: Loaded, request: Request, digest: str, why: str) -> None:
     st.error("Training ended early.", icon=":material/error:")
     st.text(showable(why))
-    st.button(
-        "Train anew",
-        key="train.anew",
-        on_click=_anew,
-        args=(plain, request, digest),
-        disabled=jobs.busy() is not None or not _is(plain, request, digest),
-        help="Deletes this training's checkpoints and begins again. Embeddings in use stay.",
-    )
+    blocked = jobs.busy() is not None or not _is(plain, request, digest)
+    with st.container(horizontal=True):
+        if _readable(request, digest):
+            st.button(
+                "Go on",
+                type="primary",
+                key="train.on",
+                on_click=plan.begin,
+                args=(plain, request),
+                disabled=blocked,
+                help="From the last whole epoch, which is kept.",
+            )
+        st.button(
+            "Train anew",
+            key="train.anew",
+            on_click=_anew,
+            args=(plain, request, digest),
+            disabled=blocked,
+            help="Deletes this training's checkpoints and begins again. Embeddings in use stay.",
+        )
+
+
+def _readable(request: Request, digest: str) -> bool:
+    """Whether there is something to go on from."""
+    try:
+        return bool(histories(runs.folder(digest), request.method))
+    except FrontierError:
+        return False
 
 
 def _anew(plain: Loaded, request: Request, digest: str) -> None:

@@ -137,7 +137,12 @@ def over(digest: str, request: Request) -> bool:
 
 
 def forget(digest: str) -> None:
-    """Delete a run's checkpoints, so that it is trained anew. Raises FrontierError."""
+    """Delete a run's checkpoints, so that it is trained anew; not of one that another window has under way.
+
+    Raises FrontierError.
+    """
+    if under_way(digest) is not None:
+        return
     place = folder(digest)
     with cache.explained(place):
         if place.is_dir():

@@ -76,12 +76,34 @@ def save_run(path: Path, facts: Facts, run: Run, extra: Facts | None = None) -> 
     write(path, save({name: tensor.clone() for name, tensor in plain.items()}, text))
 
 
+def keep_run(path: Path, facts: Facts, run: Run) -> None:
+    """`save_run` of a run under way, whose file another one may have been given too, before there was one.
+
+    What is further on with the same work stays. Raises DataError, naming what differs, where the file is now of other
+    work: neither then overwrites the other's.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            said = {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != SEAL}
+        there, epochs, finished = said["facts"], len(said["history"]), said["extra"] is not None
+        differs = any(there.get(name) != facts.get(name) for name in SAID)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        # None yet, or none that anybody could read.
+        return save_run(path, facts, run)
+    if differs:
+        refuse(path, there, facts)
+    if not finished and epochs <= len(run.history):
+        save_run(path, facts, run)
+    return None
+
+
 def read(path: Path) -> Checkpoint:
     """The checkpoint in a file. Raises DataError where the file is none, or damaged."""
     try:
         with safe_open(path, "pt") as file:
             text = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            # Copies: what the file lends would change with it, or end the process where it grows shorter.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
         seal = text.pop(SEAL)
         said = {name: json.loads(value) for name, value in text.items()}
         if said["format"] != FORMAT:
@@ -90,9 +112,29 @@ def read(path: Path) -> Checkpoint:
             raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
         history = tuple(Epoch.from_json(epoch) for epoch in said["history"])
         parts = [_under(tensors, prefix) for prefix in (BEST, LAST, OPTIMIZER)]
-        return Checkpoint(said["facts"], Run(history, said["best"], *parts, said["stopped"]), said["extra"] or {})
-    except (OSError, SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is not a checkpoint of Frontier ({error})") from None
+        found = Checkpoint(said["facts"], Run(history, said["best"], *parts, said["stopped"]), said["extra"] or {})
+        _whole(found)
+        return found
+    except DataError:
+        raise
+    # Who has the seal's recipe can seal anything: numbers of any length, lists of any depth, values of any kind.
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is not a checkpoint of Frontier ({str(error)[:200]})") from None
+
+
+def _whole(found: Checkpoint) -> None:
+    """Raise a TypeError or ValueError where the values are not of the kind that a run has."""
+    run = found.run
+    if not isinstance(found.facts, Mapping) or not isinstance(found.extra, Mapping):
+        raise TypeError("what it is of is no list of facts")
+    if not isinstance(run.stopped, str):
+        raise TypeError("why it ended is no text")
+    if [epoch.epoch for epoch in run.history] != list(range(-1, len(run.history) - 1)):
+        raise ValueError("its epochs are not counted from −1")
+    if not isinstance(run.best, int) or run.best not in range(-1, len(run.history) - 1):
+        raise ValueError("its best epoch is none of its epochs")
+    if not run.kept:
+        raise ValueError("it holds no weights")
 
 
 def over(checkpoint: Checkpoint) -> bool:

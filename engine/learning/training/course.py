@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.data.encoders import embed
 from engine.decoder import Decoder
-from engine.errors import Cancelled, ParamError
+from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.sweep import grid
 from engine.learning.training import run
 from engine.learning.training.checkpoints import over, read
@@ -26,7 +26,7 @@ from engine.values import Embeddings, Qrels, Queries
 START, CONTROL = "dense", "dense-cont"
 SIDE = ("query_side",)
 """What the start has in common with the method: what learns."""
-ALIKE = ("epochs", "batch", *SIDE)
+ALIKE = ("epochs", "batch", "hidden", *SIDE)
 """What the control has in common with it. It has no patience: it is given the whole time, as its first epochs,
 with a new adapter, gain little, and a control that gave up there would flatter the method."""
 
@@ -61,8 +61,8 @@ class Course:
 
 @dataclass(frozen=True, eq=False)
 class Foreseen:
-    """What a course would take: a Preflight a stage, the method's last; repeated: queries of train left out as they
-    have the text of one of the other splits; seconds: of all epochs of all stages."""
+    """What a course would take: a Preflight a stage, the method's last; repeated: queries of train, and of dev, left
+    out as they have the text of one of a later split; seconds: of all epochs of all stages."""
 
     stages: Mapping[str, run.Preflight]
     repeated: int
@@ -103,7 +103,8 @@ def course(
 
     Three stages: inner products, or `start` in their place; the same again for as long, from there, which is the
     control; the method, from there too. For method "dense" there are the first two. space: the encoder's own; test:
-    the split of the table, dev where there is none; queries of train with the text of one of test are left out; folder:
+    the split of the table, dev where there is none; queries of train and dev with the text of one of test are left out,
+    and of train with that of one of dev; folder:
     for a checkpoint a stage, so that what was stopped goes on; watch: gets a stage and every Epoch of it; lines: gets a
     system that does not learn, the method's decoder before training for it, and dev as it answers it; the rest, and
     what is raised, as in `train`. Stopped in the middle of a stage, it returns what there is.
@@ -120,9 +121,12 @@ def course(
             except Cancelled:
                 return Course(stages, None)
             if own is not None:
-                before[START] = own
+                before[_begun(origin)] = own
                 if lines is not None:
-                    lines(_called(START, own), _answered(System(START, origin.space, own), queries, qrels[dev]))
+                    lines(
+                        _called(_begun(origin), own),
+                        _answered(System(_begun(origin), origin.space, own), queries, qrels[dev]),
+                    )
         stages[name] = run.train(
             of,
             space if origin is None else origin.space,
@@ -210,16 +214,24 @@ def _ready(
     progress: Progress | None,
     stop: Stop | None,
 ) -> tuple[Queries | Embeddings, dict[str, Qrels], int]:
-    """Queries as vectors, the judgements without those of train whose text another split has too, and how many."""
+    """Queries as vectors; the judgements without those of train whose text another split has too, and without those of
+    dev whose text test has; and how many these are."""
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
     if isinstance(queries, Queries) and space.encoder is not None:
         queries = embed(queries, encoder=space.encoder.name, dtype=space.encoder.dtype, progress=progress, stop=stop)
     train, dev, test = names
+    if train in (dev, test):
+        raise DataError(f"dev and test must not be the split that is learnt from, {train!r}: they would tell nothing")
     splits = apart(queries, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
-    again = {queries.ids[row] for row in repeated(queries, splits, train)}
-    kept = {query: grades for query, grades in qrels[train].grades.items() if query not in again}
-    return queries, {**qrels, train: Qrels(kept)}, len(again)
+    # What is chosen by a query of the table would look better there than on others, as what is learnt from it would.
+    reported = {name: rows for name, rows in splits.items() if name != train}
+    again = {train: repeated(queries, splits, train), dev: repeated(queries, reported, dev)}
+    kept = dict(qrels)
+    for name, rows in again.items():
+        gone = {queries.ids[row] for row in rows}
+        kept[name] = Qrels({query: own for query, own in qrels[name].grades.items() if query not in gone})
+    return queries, kept, sum(map(len, again.values()))
 
 
 def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -254,6 +266,11 @@ def _untrained(
     return run.best_on_dev(grid("nnn", fill="strict", **zero), space, samples, progress, stop)
 
 
+def _begun(origin: Trained) -> str:
+    """What the start is called: START where inner products were trained, else by its method."""
+    return START if isinstance(origin.recipe, Dense) else f"start ({origin.recipe.name})"
+
+
 def _called(stage: str, decoder: Decoder) -> str:
     return f"{stage}, {decoder.select.spec.name}"
 
@@ -281,7 +298,7 @@ def _systems(
     plain = Decoder(make(next(iter(methods("selector")))))
     *_, (name, last) = stages.items()
     yield System("encoder", space, plain)
-    before = {START: origin} | {n: t for n, t in stages.items() if n == CONTROL}
+    before = {_begun(origin): origin} | {n: t for n, t in stages.items() if n == CONTROL}
     for called, stage in before.items():
         if stage is last:
             continue

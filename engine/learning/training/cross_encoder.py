@@ -246,8 +246,8 @@ def _gathered(
     if not rows:
         raise DataError(f"no query of {train!r} has a relevant document in this corpus: there is nothing to learn from")
     known = [row for row in splits[dev] if qrels[dev].relevant(queries.ids[row])]
-    if not known:
-        raise DataError(f"no query of {dev!r} has a relevant document: there is nothing to choose by")
+    if not any(doc in position for row in known for doc in qrels[dev].relevant(queries.ids[row])):
+        raise DataError(f"no query of {dev!r} has a relevant document in this corpus: there is nothing to choose by")
     return space, _taken(queries, rows), _taken(queries, known), relevant
 
 

@@ -59,7 +59,12 @@ class Epoch:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Epoch:
-        return cls(**{**values, "dev": Dev(**values["dev"])})
+        """Raises TypeError, KeyError or ValueError where the values make none."""
+        found = cls(**{**values, "dev": Dev(**values["dev"])})
+        own = [*asdict(found.dev).values(), *(v for v in asdict(found).values() if not isinstance(v, dict | None))]
+        if not all(isinstance(v, int | float) and math.isfinite(v) for v in own) or not isinstance(found.epoch, int):
+            raise ValueError("an epoch holds what is no number")
+        return found
 
     def same_as(self, other: Epoch) -> bool:
         """Equal but for the time it took."""

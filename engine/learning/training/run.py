@@ -15,10 +15,9 @@ import torch
 
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
-from engine.evaluation.points import from_json
 from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
-from engine.learning.training.checkpoints import over, read, refuse, save_run
+from engine.learning.training.checkpoints import keep_run, over, read, refuse
 from engine.learning.training.colt import Graphs, ListAndContrast
 from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
@@ -29,7 +28,7 @@ from engine.learning.training.recipe import FEW, SLOWER, TUNED, Recipe
 from engine.learning.training.recipes import Colt, Dense, Nnn, declared, made
 from engine.learning.training.recipes_projections import MultiVector, Projects
 from engine.learning.training.samples import Samples, gathered
-from engine.learning.training.trained import Trained, trained
+from engine.learning.training.trained import Trained, restored, trained
 from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.space import Space
@@ -83,7 +82,7 @@ def train(
         facts |= {"method": method, "params": recipe.as_json()}
         refuse(path, found.facts, facts)
         if over(found):
-            return trained(recipe, space, from_json(found.extra["decoder"]), found.run, found.facts)
+            return restored(path, found, recipe, space)
     else:
         recipe = _resolved(recipe, params, space, samples, progress, stop)
         facts |= {"method": method, "params": recipe.as_json()}
@@ -96,7 +95,7 @@ def train(
         job.dev,
         job.plan,
         start=None if found is None else found.run,
-        keep=(lambda _: None) if path is None else partial(save_run, path, facts),
+        keep=(lambda _: None) if path is None else partial(keep_run, path, facts),
         watch=watch or (lambda _: None),
         progress=progress,
         stop=stop,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.decoder import Decoder, QueryLike, query_batch
-from engine.errors import DataError
+from engine.errors import DataError, FrontierError
 from engine.evaluation.points import as_json, from_json
-from engine.learning.training.checkpoints import over, read, refuse, save_run
+from engine.learning.training.checkpoints import Checkpoint, over, read, refuse, save_run
 from engine.learning.training.encoder import adapted
 from engine.learning.training.encoder import save as save_encoder
 from engine.learning.training.history import Epoch
@@ -93,10 +93,40 @@ def load_trained(path: str | Path, space: Space) -> Trained:
         "dimension": space.embeddings.dimension,
     }
     refuse(path, found.facts, here, tuple(here))
-    params = dict(found.facts["params"])
-    recipe = made(params.pop("name"), **params)
-    decoder = from_json(found.extra["decoder"]) if over(found) else recipe.watched()
-    return trained(recipe, space, decoder, found.run, found.facts)
+    try:
+        params = dict(found.facts["params"])
+        recipe = made(params.pop("name"), **params)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    return restored(path, found, recipe, space)
+
+
+def restored(path: Path, found: Checkpoint, recipe: Recipe, space: Space) -> Trained:
+    """The best that a checkpoint holds, for a space that it fits. Raises DataError where it is none of the recipe."""
+    try:
+        decoder = _decoder(recipe, from_json(found.extra["decoder"])) if over(found) else recipe.watched()
+        return trained(recipe, space, decoder, found.run, found.facts)
+    except FrontierError:
+        raise
+    # Weights of other names, shapes or kinds: whatever torch says of them.
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path} holds no training that can be used here ({str(error)[:200]}); take another, or train anew"
+    )
+
+
+def _decoder(recipe: Recipe, told: Decoder) -> Decoder:
+    """What a file says the embeddings are for. Raises TypeError where that is not what the method trains for: another
+    scorer might be a model to be fetched and run."""
+    own = recipe.watched()
+    alike = type(told.select) is type(own.select)
+    if not alike or (told.retrieve, told.rerank, told.depth) != (own.retrieve, own.rerank, own.depth):
+        raise TypeError(f"{told.label} is not what {recipe.name} trains for")
+    return told
 
 
 def trained(recipe: Recipe, space: Space, decoder: Decoder, run: Run, facts: Mapping[str, Any]) -> Trained:
