@@ -180,6 +180,26 @@ def test_a_checkpoint_of_something_else_is_refused_by_name(data, file, change, n
         engine.load_trained(file, change(data[0]))
 
 
+def test_vectors_that_differ_in_their_last_digits_are_read(data, file):
+    """As another machine embeds; not so where no encoder says that they are the same, or in other arithmetic."""
+    space, queries, _ = data
+    noise = 1e-5 * torch.randn(space.vectors.shape, generator=torch.Generator().manual_seed(0))
+    moved = replace(space.embeddings, vectors=space.embeddings.vectors + noise)
+    here, there = (engine.load_trained(file, engine.Space(space.corpus, e)) for e in (space.embeddings, moved))
+    assert there.digest == here.digest and not torch.equal(there.space.vectors, here.space.vectors)
+    assert torch.allclose(there.space.vectors, here.space.vectors, atol=1e-3)
+    assert there.queries(queries).vectors.equal(here.queries(queries).vectors)
+    again = file.with_name("again.safetensors")
+    engine.train("dense", here.space, *data[1:], checkpoint=again, **{**QUICK, "epochs": 1})
+    assert len(engine.load_trained(again, engine.Space(space.corpus, moved)).history) == 2
+    shuffled = replace(space.embeddings, vectors=space.embeddings.vectors.flip(0))
+    with pytest.raises(DataError, match="corpus embeddings"):
+        engine.load_trained(file, engine.Space(space.corpus, shuffled))
+    other = replace(space.embeddings, encoder=replace(ENCODER, dtype="bfloat16"))
+    with pytest.raises(DataError, match="arithmetic of the encoder float32 there and bfloat16 here"):
+        engine.load_trained(file, engine.Space(space.corpus, other))
+
+
 def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
     space, queries, qrels = data
     params = {**NNN, "epochs": 1}

@@ -146,12 +146,14 @@ class Adapted(ByDigest):
     """Trained adapters as a value: what makes queries fit a trained corpus.
 
     adapters: not to be changed any more; base: the encoder whose vectors they take, None for vectors that were brought
-    along; corpus: digest of the corpus embeddings that they were trained over.
+    along; corpus: digest of the corpus embeddings that they were trained over; sketch: what these are known by where
+    their last digits differ.
     """
 
     adapters: Adapters
     base: EncoderRef | None
     corpus: str
+    sketch: tuple[float, ...] = ()
 
     @cached_property
     def digest(self) -> str:

@@ -17,7 +17,7 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep import grid, sweep
 from engine.learning.training.adapters import Adapted, Adapters, CorpusAdapter, Learns, OverVectors, QueryAdapter
-from engine.learning.training.checkpoints import keep_run, over, read, refuse
+from engine.learning.training.checkpoints import keep_run, over, read, refuse, sketch
 from engine.learning.training.colt import Graphs, ListAndContrast
 from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
@@ -210,8 +210,11 @@ def preflight(
     for at in order.split(recipe.batch)[: TIMED + 1]:
         began = time.perf_counter()
         job.optimizer.zero_grad()
-        job.objective(samples.batch(at)).values.mean().backward()
+        loss = job.objective(samples.batch(at)).values.mean()
+        loss.backward()
         job.optimizer.step()
+        # A GPU is still at work when the call returns: reading the loss waits for it.
+        float(loss.detach())
         took.append(time.perf_counter() - began)
     began = time.perf_counter()
     job.dev()
@@ -246,8 +249,10 @@ def _facts(
     return {
         "encoder": base.name if base else "",
         "weights": base.digest if base else "",
+        "dtype": base.dtype if base else "",
         "corpus": space.corpus.digest,
         "embeddings": space.embeddings.digest if before is None else before.corpus,
+        "sketch": sketch(space.embeddings.vectors) if before is None else list(before.sketch),
         "dimension": space.embeddings.dimension,
         "queries": samples.train.digest,
         "train": qrels[train].digest,

@@ -10,7 +10,7 @@ from typing import Any
 from engine.decoder import Decoder, QueryLike, query_batch
 from engine.errors import DataError, FrontierError
 from engine.evaluation.points import as_json, from_json
-from engine.learning.training.checkpoints import Checkpoint, over, read, refuse, save_run
+from engine.learning.training.checkpoints import Checkpoint, alike, over, read, refuse, save_run
 from engine.learning.training.encoder import adapted
 from engine.learning.training.encoder import save as save_encoder
 from engine.learning.training.history import Epoch
@@ -79,7 +79,8 @@ def load_trained(path: str | Path, space: Space) -> Trained:
     """The best that a checkpoint holds, whether or not its run is over.
 
     space: the corpus as the encoder embedded it, on whatever device. Raises DataError, naming what differs, where the
-    checkpoint is of another encoder, corpus or embeddings, or damaged.
+    checkpoint is of another encoder, its other arithmetic, another corpus or other vectors, or damaged. Vectors of the
+    same encoder may differ in their last digits.
     """
     if not isinstance(space, Space) or space.adapt is not None:
         raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")
@@ -88,10 +89,13 @@ def load_trained(path: str | Path, space: Space) -> Trained:
     base = space.encoder
     here = {
         "weights": base.digest if base else "",
+        "dtype": base.dtype if base else "",
         "corpus": space.corpus.digest,
-        "embeddings": space.embeddings.digest,
         "dimension": space.embeddings.dimension,
     }
+    # Vectors that an encoder made elsewhere may differ in their last digits, and are the same to what was trained.
+    if base is None or not alike(found.facts.get("sketch"), space.embeddings.vectors):
+        here["embeddings"] = space.embeddings.digest
     refuse(path, found.facts, here, tuple(here))
     try:
         params = dict(found.facts["params"])
@@ -132,7 +136,7 @@ def _decoder(recipe: Recipe, told: Decoder) -> Decoder:
 def trained(recipe: Recipe, space: Space, decoder: Decoder, run: Run, facts: Mapping[str, Any]) -> Trained:
     """The best of a run; space: what it started from, the encoder's own or a trained one."""
     before = space.adapt
-    adapt = adapted(run.kept, space, space.embeddings.digest if before is None else before.corpus)
+    adapt = adapted(run.kept, space, facts["embeddings"], facts["sketch"])
     done = 0 if before is None else min(len(before.adapters.corpus), len(adapt.adapters.corpus))
     rows, many = adapt.adapters.encode_documents(space.vectors, done)
     embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapt.encoder)
