@@ -1,6 +1,7 @@
 """Encoders compared: against NumPy and scipy, and against the bundled model in two arithmetics."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,3 +197,15 @@ def test_two_arithmetics_of_the_bundled_encoder(demo):
     assert 0.9 < found.agreement(found.decoders[0], "bfloat16") <= 1
     (row,) = found.rows["recall"][found.decoders[0]]
     assert row.queries == 40 and abs(row.difference) < 0.1 and statement(row)
+
+
+def test_queries_with_texts_are_compared_block_by_block(made, monkeypatch):
+    """Texts are cut as the vectors are; blocks change nothing."""
+    variants, qrels = made
+    plain = compare_encoders(variants, [TOP], qrels, K)
+    texts = tuple(f"question {i}" for i in range(QUERIES))
+    asked = {name: Variant(v.space, replace(v.queries, texts=texts)) for name, v in variants.items()}
+    monkeypatch.setattr("engine.evaluation.encoders.BLOCK", 16)
+    found = compare_encoders(asked, [TOP], qrels, K)
+    for key, own in plain.values.items():
+        np.testing.assert_array_equal(found.values[key]["recall"], own["recall"])

@@ -1,5 +1,6 @@
 """Trained embeddings are embeddings like any other; data and parameters that do not fit are refused."""
 
+import inspect
 import pickle
 from dataclasses import replace
 
@@ -204,7 +205,7 @@ OTHER = {
     "negatives": "batch", "tau": 0.3, "query_rate": 1e-3, "corpus_rate": 1e-2, "epochs": 1, "patience": 1, "batch": 16,
     "weight_decay": 0.9, "clip": 1e-3, "hidden": 8, "l1": 0.02, "l2": 0.5, "gradient": "unrolled", "loss": "eq6",
     "gamma": 3.0, "iterations": 3, "most": 1, "depth": 1, "contrast": 1.0, "listed": 4, "dropout": 0.7, "rate": 1e-4,
-    "dimension": 4, "uniform": 1, "hard": 1, "pool": 1, "in_batch": False, "start": "random", "vectors": 2,
+    "dimension": 4, "uniform": 1, "hard": 1, "pool": 1, "in_batch": False, "init": "random", "vectors": 2,
     "spread": 0.5,
 }  # fmt: skip
 AMONG = {
@@ -230,6 +231,12 @@ def test_every_parameter_has_an_effect(method, param, tiny):
     one = engine.train(method, *tiny, **base)
     other = engine.train(method, *tiny, **{**base, param.name: OTHER.get(param.name, 0.5)})
     assert comparable(one.history) != comparable(other.history)
+
+
+def test_no_parameter_is_called_as_an_argument_of_what_trains():
+    for function in (engine.train, engine.course, engine.preflight):
+        taken = set(inspect.signature(function).parameters) - {"params"}
+        assert not taken & {p.name for method in RECIPES for p in declared(method)}
 
 
 def test_a_preflight_says_what_is_coming(data):

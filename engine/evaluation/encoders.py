@@ -238,10 +238,8 @@ class _Named(NamedTuple):
 
 
 def _blocks(queries: Embeddings) -> list[Embeddings]:
-    return [
-        replace(queries, vectors=queries.vectors[at : at + BLOCK], ids=queries.ids[at : at + BLOCK])
-        for at in range(0, len(queries), BLOCK)
-    ]
+    rows = range(len(queries))
+    return [queries.take(rows[at : at + BLOCK]) for at in range(0, len(queries), BLOCK)]
 
 
 def _mean(values: np.ndarray) -> float | None:

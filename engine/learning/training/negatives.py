@@ -162,7 +162,7 @@ def projecting(
     Raises ParamError for too many dimensions, and what `hardest` raises.
     """
     several, spread = (recipe.vectors, recipe.spread) if isinstance(recipe, MultiVector) else (None, 0.0)
-    heads = drawn(space.vectors, recipe.dimension, several, recipe.start, spread, generator)
+    heads = drawn(space.vectors, recipe.dimension, several, recipe.init, spread, generator)
     pool = hardest(space, samples, recipe.pool, progress, stop) if recipe.hard else None
     with torch.no_grad():
         asked = before.encode_query(below(space, samples, before))

@@ -69,11 +69,11 @@ class Projects(Recipe):
             source="§4.2",
         )
     )
-    start: str = declare(
+    init: str = declare(
         Choice(
             default="pca",
             options=("pca", "random"),
-            symbol="start",
+            symbol="init",
             help="What training begins with. pca: the corpus's principal axes. random: any directions.",
         )
     )
