@@ -44,14 +44,26 @@ def _command(method: str, about: str) -> None:
     """Enter the command of a method."""
 
     @train.command(name=method, cls=FromRecipe, help=about)
-    @click.option("--data", required=True, metavar="NAME|PATH", help="A BEIR folder with judged queries, or numpy-api.")
+    @click.option(
+        "--data",
+        "--corpus",
+        "data",
+        required=True,
+        metavar="NAME|PATH",
+        help="A BEIR folder with judged queries, or numpy-api.",
+    )
     @QRELS
     @click.option("--train", "learn", default="train", show_default=True, help="The split that is learnt from.")
     @click.option("--dev", default="dev", show_default=True, help="The split that says which epoch was the best.")
     @click.option("--test", default="test", show_default=True, help="The split of the table.")
     @click.option("--divide", default=None, metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %.")
     @click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone.")
-    @click.option("--start", default=None, metavar="FILE", help="A checkpoint to begin with, in place of a dense one.")
+    @click.option(
+        "--start",
+        default=None,
+        metavar="FILE",
+        help="A checkpoint to begin with, in place of a dense one, which has 20 epochs whatever --epochs says.",
+    )
     @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same weights.")
     @ENCODER
     @click.option("--json", "as_json", is_flag=True, help="One JSON object, at the end.")

@@ -104,7 +104,8 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
     assert list(other.table.values) == ["encoder", "start (nnn)", "dense-cont"]
     plain = course("dense", *data, **{**QUICK, "epochs": 1})
     assert list(plain.stages) == ["dense", "dense-cont"]
-    assert list(plain.table.values) == ["encoder", "dense", "dense-cont"] and plain.verdict == ""
+    assert list(plain.table.values) == ["encoder", "dense-cont", "dense"] and plain.last is plain.stages["dense"]
+    assert {row.baseline for row in plain.table.told} == {"encoder", "dense-cont"} and "dense" in plain.verdict
 
     class AtOnce:
         def __init__(self, times):

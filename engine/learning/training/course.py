@@ -18,12 +18,12 @@ from engine.learning.training.history import Dev, Epoch
 from engine.learning.training.recipes import Dense, Nnn, Recipe, made
 from engine.learning.training.samples import apart, gathered, repeated
 from engine.learning.training.trained import Trained
+from engine.learning.training.verdict import CONTROL, ENCODER, START, verdict
 from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.stages import make, methods
 from engine.values import Embeddings, Qrels, Queries
 
-START, CONTROL = "dense", "dense-cont"
 SIDE = ("query_side",)
 """What the start has in common with the method: what learns."""
 ALIKE = ("epochs", "batch", "hidden", *SIDE)
@@ -33,30 +33,23 @@ with a new adapter, gain little, and a control that gave up there would flatter 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What was trained, by stage, the method last; table: how all of it answers, None where the course was stopped."""
+    """What was trained, by stage; method: which of them was wanted; table: how all of it answers, that one last, None
+    where the course was stopped."""
 
     stages: Mapping[str, Trained]
     table: Table | None
+    method: str
 
     @property
     def last(self) -> Trained:
-        return list(self.stages.values())[-1]
+        """The method's stage; where it was stopped before, the last there is."""
+        return self.stages.get(self.method) or list(self.stages.values())[-1]
 
     @property
     def verdict(self) -> str:
-        """Whether the method is worth more than its control, in one sentence; "" where there is nothing to say."""
-        *_, name = self.stages
-        row = next((row for row in (self.table.told if self.table else ()) if row.baseline == CONTROL), None)
-        if row is None:
-            return ""
-        if not row.told:
-            return (
-                f"{name} does not beat its control: {CONTROL}, which trained for as long without it, cannot be told "
-                "from it here."
-            )
-        if row.difference > 0:
-            return f"{name} beats its control, {CONTROL}, which trained for as long without it."
-        return f"{name} is worse than its control, {CONTROL}, which trained for as long without it."
+        """Whether the method was worth training, in a sentence or two; "" where there is nothing to say."""
+        name = self.method if self.method in self.stages else list(self.stages)[-1]
+        return verdict(name, self.last, self.stages.get(CONTROL), self.table.told if self.table else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +112,7 @@ def course(
             try:
                 own = _untrained(recipe, origin.space, queries, qrels, (train, dev), progress, stop)
             except Cancelled:
-                return Course(stages, None)
+                return Course(stages, None, method)
             if own is not None:
                 before[_begun(origin)] = own
                 if lines is not None:
@@ -142,15 +135,15 @@ def course(
             **given,
         )
         if stop is not None and stop.is_set():
-            return Course(stages, None)
+            return Course(stages, None, method)
         origin = origin or stages[name]
     split = test if test in qrels else dev
     try:
-        systems = list(_systems(space, origin, stages, before, queries, qrels, (train, dev), progress, stop))
+        systems = list(_systems(method, space, origin, stages, before, queries, qrels, (train, dev), progress, stop))
     except Cancelled:
-        return Course(stages, None)
+        return Course(stages, None, method)
     asked = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
-    return Course(stages, compared(systems, queries.take(asked), qrels[split], split, seed))
+    return Course(stages, compared(systems, queries.take(asked), qrels[split], split, seed), method)
 
 
 def foreseen(
@@ -281,6 +274,7 @@ def _answered(system: System, queries: Embeddings, qrels: Qrels) -> Dev:
 
 
 def _systems(
+    wanted: str,
     space: Space,
     origin: Trained,
     stages: Mapping[str, Trained],
@@ -291,13 +285,14 @@ def _systems(
     progress: Progress | None,
     stop: Stop | None,
 ) -> Iterator[System]:
-    """What tells apart what the encoder, the training and the decoder are worth; what was wanted last.
+    """What tells apart what the encoder, the training and the decoder are worth; the wanted stage last.
 
     untrained: the method's decoder in the space of a stage, where it is known.
     """
     plain = Decoder(make(next(iter(methods("selector")))))
-    *_, (name, last) = stages.items()
-    yield System("encoder", space, plain)
+    name = wanted if wanted in stages else list(stages)[-1]
+    last = stages[name]
+    yield System(ENCODER, space, plain)
     before = {_begun(origin): origin} | {n: t for n, t in stages.items() if n == CONTROL}
     for called, stage in before.items():
         if stage is last:
