@@ -245,6 +245,6 @@ HOW = (
     "-Tr: trained with that pair, and chosen again afterwards. L1-Tr and L2-Tr: implicit + ours at λ₂ = 0 and λ₁ = 0. "
     "unrolled is decoded by FISTA, T = 50, all else exactly. MMR: 11 values, chosen on dev. dense-cont: dense again, "
     "from the same start, for all 20 epochs; everything else stops after 3 epochs without a gain on dev. COLT: its "
-    "best setting on dev. epochs: of each seed; training: its time a seed, on a machine with other work, without the choice "
-    "of λ₁ and λ₂."
+    "best setting on dev. epochs: of each seed; training: its time a seed, on a machine with other work, without the "
+    "choice of λ₁ and λ₂."
 )
