@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from streamlit.testing.v1 import AppTest
 from test_pages import screen, texts, widgets
 
 import engine
 from dashboard import jobs, state
+from dashboard.controls import key_of
+from dashboard.explore import setting
 from dashboard.explore.question import TYPED
 from dashboard.feedback import live
 from dashboard.state import Source
-from dashboard.training import kept, request, runs
+from dashboard.training import earlier, kept, request, runs
+from dashboard.training.plan import OUTCOMES
 from engine.errors import FrontierError
 from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
@@ -196,6 +200,49 @@ def used(trained):
     trained.button(key=f"train.use.{METHOD}").click().run()
     assert not trained.exception
     return trained.session_state["source"]
+
+
+def test_explore_is_set_to_what_was_trained_for(trained, used):
+    own = loaded(used).trained_for
+    assert METHOD in trained.session_state["decoders"] and own.select.spec.name == METHOD
+    assert trained.session_state[key_of(own.select.spec, setting.PREFIX, "l1")] == own.select.l1
+    assert f"Trained for {own.label}" in texts(screen("tune", used, **QUICK))
+
+
+def of_in_use(there):
+    def body(there):
+        from dashboard.training import result
+
+        result.in_use(there)
+
+    return AppTest.from_function(body, args=(there,)).run()
+
+
+def test_another_scorer_comes_and_goes_with_what_was_trained_for_it(used):
+    own = engine.Decoder(engine.make("top_k"), engine.make("max_sim"))
+    app = of_in_use(replace(loaded(used), trained_for=own))
+    key = setting.role_key("top_k", setting.RETRIEVE)
+    app.button(key="train.decoder").click().run()
+    assert app.session_state[key] == "max_sim"
+    app.button(key="train.plain").click().run()
+    assert app.session_state[key] == setting.first_scorer().spec.name and not app.exception
+
+
+def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used):
+    digest = trained.session_state["train.mine"]
+    outcome = trained.session_state["train.outcomes"][digest]
+    *others, last = outcome.stages
+    session = {earlier.AT: trained.session_state[earlier.AT]}
+    for best in (2, -1):
+        changed = replace(outcome, stages=(*others, replace(last, best=best)))
+        app = page(source, **session, **{OUTCOMES: {digest: changed}})
+        assert ("Training never improved dev" in texts(app)) == (best < 0)
+        kind = app.button(key=f"train.use.{METHOD}").proto.type
+        assert kind == ("secondary" if best < 0 else "primary")
+        assert f"{METHOD} is trained for {last.decoder}" in texts(app)
+    assert "learnt by" in texts(of_in_use(loaded(used)))
+    said = texts(of_in_use(replace(loaded(used), learnt=False)))
+    assert "learnt" not in said and "never got better on dev" in said
 
 
 def test_a_damaged_file_in_use_is_written_again(source, used):

@@ -79,7 +79,16 @@ def over(base: Loaded, chosen: Source, path: Path) -> Loaded:
         asked = base.dataset.queries
         given = Embeddings(base.queries, asked.ids, base.space.encoder, asked.texts)
         queries = trained.queries(given).vectors
-    return Loaded(chosen, base.dataset, trained.space, queries, base=base, training=called(trained))
+    return Loaded(
+        chosen,
+        base.dataset,
+        trained.space,
+        queries,
+        base=base,
+        training=called(trained),
+        trained_for=trained.decoder,
+        learnt=trained.best.epoch >= 0,
+    )
 
 
 def called(trained: Trained) -> str:

@@ -130,8 +130,9 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return _failed(plain, request, digest, job.error)
     if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
+    result.unlearnt(outcome.stages)
     result.table(outcome, digest)
-    result.use(loaded, digest, [stage.name for stage in outcome.stages])
+    result.use(loaded, digest, outcome.stages)
     st.subheader("How it went", anchor=False)
     looking.show(outcome.seen, "train.after")
     result.ends(outcome)
@@ -210,6 +211,7 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
     """What is known of a run that is not over, and how to go on."""
     try:
         seen = outcome.seen if outcome is not None else Seen(histories(runs.folder(digest), request.method), {})
+        stages = runs.stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
     over = runs.over(digest, request)
@@ -240,5 +242,5 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
             st.rerun()
     if known:
         looking.show(seen, "train.stopped")
-        result.use(loaded, digest, known)
+        result.use(loaded, digest, stages)
     return None
