@@ -20,6 +20,7 @@ from dashboard.feedback import live
 from dashboard.state import Source
 from dashboard.training import earlier, kept, request, runs
 from dashboard.training.plan import OUTCOMES
+from dashboard.training.request import Outcome, Seen
 from engine.errors import FrontierError
 from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
@@ -243,6 +244,24 @@ def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used)
     assert "learnt by" in texts(of_in_use(loaded(used)))
     said = texts(of_in_use(replace(loaded(used), learnt=False)))
     assert "learnt" not in said and "never got better on dev" in said
+
+
+def test_a_finished_training_is_shown_whole_again(trained, source):
+    digest, before = trained.session_state["train.mine"], [one.digest for one in runs.of(loaded(source))]
+    app = page(source)
+    app.button(key=f"train.open.{digest}").click().run()
+    app = finished(app)
+    own, outcome = (a.session_state["train.outcomes"][digest] for a in (trained, app))
+    assert table_there(app) and dict(outcome.seen.lines) == dict(own.seen.lines) and outcome.seen.lines
+    assert outcome.seen.histories == own.seen.histories and [one.digest for one in runs.of(loaded(source))] == before
+
+
+def test_a_finished_training_that_is_cancelled_waits(trained, source, monkeypatch):
+    monkeypatch.setattr(runs, "run", lambda request, *_: Outcome(request, None, "", (), Seen({}, {})))
+    app = page(source)
+    app.button(key=f"train.open.{trained.session_state['train.mine']}").click().run()
+    app = finished(app)
+    assert app.button(key="train.on").label == "Show the table" and not table_there(app)
 
 
 def test_a_damaged_file_in_use_is_written_again(source, used):

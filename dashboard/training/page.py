@@ -216,8 +216,13 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
         return _failed(plain, request, digest, str(error))
     over = runs.over(digest, request)
     known = [name for name, history in seen.histories.items() if history]
+    other = not _is(plain, request, digest)
+    # Not where a person has just cancelled that.
+    if over and outcome is None and not other and jobs.busy() is None:
+        plan.begin(plain, request)
+        st.rerun()
     if over:
-        st.info("This training is finished; its table is made again in a moment.", icon=":material/check:")
+        st.info("This training is finished; its table is to be made again.", icon=":material/check:")
     else:
         at = f"Stopped in {known[-1]}" if known else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
@@ -227,7 +232,6 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
             icon=":material/pause:",
         )
     with st.container(horizontal=True):
-        other = not _is(plain, request, digest)
         if st.button(
             "Show the table" if over else "Go on",
             type="primary",

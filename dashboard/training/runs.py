@@ -53,7 +53,10 @@ def start(loaded: Loaded, request: Request) -> str:
         return digest
     place = folder(digest)
     said = {"request": request.as_json(), "embeddings": loaded.space.embeddings.digest}
-    cache.write(place / FILE, json.dumps(said | {"corpus": loaded.space.corpus.name}).encode())
+    text = json.dumps(said | {"corpus": loaded.space.corpus.name}).encode()
+    # Looking at a finished run again does not make it the last one begun.
+    if not (over(digest, request) and (place / FILE).exists()):
+        cache.write(place / FILE, text)
     with _LOCK:
         _, before = _UNDER_WAY.get(digest, ("", None))
     work = partial(_after, before, request, loaded, place)
