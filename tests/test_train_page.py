@@ -18,7 +18,7 @@ from dashboard.explore import setting
 from dashboard.explore.question import TYPED
 from dashboard.feedback import live
 from dashboard.state import Source
-from dashboard.training import earlier, kept, request, runs
+from dashboard.training import earlier, kept, plan, request, runs
 from dashboard.training.plan import OUTCOMES
 from dashboard.training.request import Outcome, Seen
 from engine.errors import FrontierError
@@ -109,6 +109,29 @@ def test_what_it_takes_is_said_beforehand(source):
     said = {m.label: m.value for m in app.metric}
     assert said["Queries to learn from"] == f"{len(parts['train'])}" and said["Mean |S|"] == "2.00"
     assert {"Left out", "Repeated", "An epoch", "At most, in all"} <= said.keys()
+
+
+def test_what_is_said_before_training_is_of_the_form(source):
+    app = page(source)
+    assert "small adapters" in texts(app) and "estimate what it takes" in texts(app)
+    with pytest.MonkeyPatch.context() as patch:
+        go_on = threading.Event()
+        patch.setattr(plan, "look", lambda *_: go_on.wait(60))
+        app.button(key="train.look").click().run()
+        assert "What is trained" in texts(app) and "estimate what it takes" not in texts(app)
+        go_on.set()
+        app.session_state["jobs"]["train.look"].join(60)
+    side = next(p for p in declared(METHOD) if p.name == "query_side")
+    app = page(source, **{f"train.{METHOD}.{side.name}": side.options[1]})
+    assert "small adapters" not in texts(app) and "the whole query encoder" in texts(app)
+    assert len({recipe().learns for recipe in RECIPES.values()}) == 3
+
+
+def test_lines_are_explained_where_there_are_some(trained):
+    assert " Lines: what" in texts(trained)
+    trained.segmented_control(key="train.after.stage.3").set_value("dense").run()
+    assert "Epoch −1 is before training." in texts(trained) and " Lines: what" not in texts(trained)
+    trained.segmented_control(key="train.after.stage.3").set_value(METHOD).run()
 
 
 def test_the_table_holds_the_control(trained):

@@ -10,9 +10,10 @@ from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from dashboard.training import earlier, form, looking, plan, result, runs
 from dashboard.training.plan import MINE, OUTCOMES
-from dashboard.training.request import PURPOSE, Outcome, Request, Seen
+from dashboard.training.request import LOOK, PURPOSE, Outcome, Request, Seen
 from engine.errors import FrontierError
 from engine.learning.training.course import histories
+from engine.learning.training.recipes import made
 from engine.values import showable
 
 
@@ -56,7 +57,7 @@ def show(loaded: Loaded) -> None:
         passages.explain(plain)
     at = earlier.looked_at(plain)
     if at is None:
-        _introduce()
+        _introduce(request)
     else:
         _run(loaded, plain, at, stale=at != digest)
     earlier.show(plain)
@@ -86,14 +87,21 @@ def _refused(why: str) -> None:
     st.text(why)
 
 
-def _introduce() -> None:
+def _introduce(request: Request) -> None:
+    learns = made(request.method, **dict(request.params)).learns
     st.text(
-        "Small adapters over the frozen embeddings learn from the queries to learn from; after every epoch the queries "
-        "to choose by say whether it got better, and the best weights are kept. The same start is trained on for as "
-        "long without the method: that is the control, and a method that does not beat it is not worth its training. "
-        "The table at the end is of queries that nothing was learnt from or chosen by.\n\nChoose a method in the "
-        "sidebar, estimate what it takes, then train."
+        f"What is trained: {learns}. After every epoch other queries, those to choose by, say whether it got better, "
+        "and the best weights are kept. The same start is trained on for as long without the method: that is the "
+        "control, and a method that does not beat it is not worth its training. "
+        + (
+            "The table at the end is of queries that nothing was learnt from or chosen by."
+            if request.test is not None
+            else "The table at the end is of the queries to choose by, as none are left to report on."
+        )
     )
+    estimate = jobs.mine().get(LOOK)
+    if estimate is None or not estimate.running:
+        st.text("Choose a method in the sidebar, estimate what it takes, then train.")
 
 
 def _join(plain: Loaded) -> None:
