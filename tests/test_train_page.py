@@ -303,14 +303,19 @@ def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
     assert not torch.allclose(there.queries, plain.queries) and there.space.vectors.shape == plain.space.vectors.shape
     shown = [screen("explore", one, decoders=[METHOD]) for one in (source, used)]
     before, after = (next(t.value for t in app.dataframe if "Document" in t.value) for app in shown)
-    assert not before.equals(after) and f"trained: {RECIPES[METHOD].title}" in texts(shown[1])
+    assert not before.equals(after) and f"trained: {called(used)}" in texts(shown[1])
     way = {f"way.{plain.space.corpus.digest[:12]}": TYPED, f"own.{plain.space.corpus.digest[:12]}": "a violin"}
     typed = screen("explore", used, **way)
     assert any("Document" in t.value for t in typed.dataframe)
     names = state.variant_names(state.variants(there))
-    assert f"bundled, float32 · trained: {RECIPES[METHOD].title}" in names and "bundled, float32" in names
+    assert f"bundled, float32 · trained: {called(used)}" in names and "bundled, float32" in names
     assert {live.path(there), live.path(plain)} == {live.path(there)} | {live.path(plain)}
     assert live.path(there) != live.path(plain)
+
+
+def called(source):
+    """The method, and what tells this training from another."""
+    return f"{RECIPES[METHOD].title} {source.trained[:6]}"
 
 
 def loaded(source):
