@@ -62,7 +62,8 @@ class Loaded:
 
     queries: the vectors of its labelled queries, None if they come on demand; embedded: the corpus as it was embedded,
     where feedback has moved the documents of this one; base: the corpus as its encoder embedded it, where the vectors
-    of this one were trained; training: what that is called, "" where they were not.
+    of this one were trained; training: what that is called, "" where they were not; trained_for: the decoder that it
+    was for; learnt: whether it ever got better than where it started.
     """
 
     source: Source
@@ -72,6 +73,8 @@ class Loaded:
     embedded: Loaded | None = None
     base: Loaded | None = None
     training: str = ""
+    trained_for: Any | None = None
+    learnt: bool = True
 
     @property
     def plain(self) -> Loaded:

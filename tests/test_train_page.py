@@ -8,32 +8,27 @@ from pathlib import Path
 
 import pytest
 import torch
+from streamlit.testing.v1 import AppTest
 from test_pages import screen, texts, widgets
+from train_page_kit import METHOD, QUICK, SMALL, finished, loaded, page, table_there, written
 
 import engine
-from dashboard import jobs, state
+from dashboard import state
+from dashboard.controls import key_of
+from dashboard.explore import setting
 from dashboard.explore.question import TYPED
 from dashboard.feedback import live
-from dashboard.state import Source
-from dashboard.training import kept, request, runs
-from engine.errors import FrontierError
+from dashboard.training import earlier, kept, plan, runs
+from dashboard.training.plan import OUTCOMES
+from dashboard.training.request import Outcome, Seen
 from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
-from engine.learning.training.checkpoints import keep_run
-from engine.learning.training.course import histories
 from engine.learning.training.recipes import RECIPES, declared
-
-THINGS = ("apple pie", "steam engine", "violin", "volcano", "tax return", "chess", "heron", "lighthouse")
-SORTS = ("history", "price", "repair", "poetry")
-METHOD = list(RECIPES)[1]
-"""One with an untrained decoder, a start and a control."""
-QUICK = {"tune.page": "Train", "train.method": METHOD}
-SMALL = {"hidden": 32, "epochs": 3, "batch": 16, "late": ["query_rate"], "query_rate": 1e-2}
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A cache of this file's own, and a corpus in it: things, and queries that name two others than those they mean."""
+    """A cache of this file's own, and a folder for corpora."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FRONTIER_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setattr(state, "_JOBS", type(state._JOBS)())
@@ -41,35 +36,8 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def folder(home):
-    corpus = [{"_id": f"{t[:4]}-{s}", "text": f"On the {s} of the {t}"} for t in THINGS for s in SORTS]
-    pairs = [(a, b, s) for a in range(8) for b in range(8) for s in range(4) if a < b and (a + b + s) % 2]
-    queries = [{"_id": f"q{i}", "text": f"{THINGS[a]}, {THINGS[b]}: {SORTS[s]}"} for i, (a, b, s) in enumerate(pairs)]
-    lines = [f"q{i}\t{THINGS[t - 7][:4]}-{SORTS[s]}\t1\n" for i, (a, b, s) in enumerate(pairs) for t in (a, b)]
-    (home / "qrels").mkdir()
-    for name, rows in (("corpus", corpus), ("queries", queries)):
-        (home / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (home / "qrels" / "test.tsv").write_text("".join(lines))
-    return home
-
-
-@pytest.fixture(scope="module")
-def source(folder):
-    return Source(str(folder), dtype="float32")
-
-
-def page(source, **session):
-    given = {f"train.{METHOD}.{name}": value for name, value in SMALL.items()}
-    return screen("tune", source, **{**QUICK, **given, **session})
-
-
-def finished(app, purpose="train"):
-    job = app.session_state["jobs"][purpose]
-    job.join(120)
-    assert not job.running
-    app.run()
-    assert not app.exception, app.exception
-    return app
+def source(home):
+    return written(home)
 
 
 def table(app, column):
@@ -106,6 +74,29 @@ def test_what_it_takes_is_said_beforehand(source):
     assert {"Left out", "Repeated", "An epoch", "At most, in all"} <= said.keys()
 
 
+def test_what_is_said_before_training_is_of_the_form(source):
+    app = page(source)
+    assert "small adapters" in texts(app) and "estimate what it takes" in texts(app)
+    with pytest.MonkeyPatch.context() as patch:
+        go_on = threading.Event()
+        patch.setattr(plan, "look", lambda *_: go_on.wait(60))
+        app.button(key="train.look").click().run()
+        assert "What is trained" in texts(app) and "estimate what it takes" not in texts(app)
+        go_on.set()
+        app.session_state["jobs"]["train.look"].join(60)
+    side = next(p for p in declared(METHOD) if p.name == "query_side")
+    app = page(source, **{f"train.{METHOD}.{side.name}": side.options[1]})
+    assert "small adapters" not in texts(app) and "the whole query encoder" in texts(app)
+    assert len({recipe().learns for recipe in RECIPES.values()}) == 3
+
+
+def test_lines_are_explained_where_there_are_some(trained):
+    assert " Lines: what" in texts(trained)
+    trained.segmented_control(key="train.after.stage.3").set_value("dense").run()
+    assert "Epoch −1 is before training." in texts(trained) and " Lines: what" not in texts(trained)
+    trained.segmented_control(key="train.after.stage.3").set_value(METHOD).run()
+
+
 def test_the_table_holds_the_control(trained):
     rows = table(trained, "System")
     assert {"encoder", "dense", "dense-cont", METHOD} <= set(rows["System"])
@@ -125,77 +116,73 @@ def test_an_unknown_checkpoint_is_an_error_with_a_way_out(source):
     assert not app.exception and app.session_state["source"] == source
 
 
-def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
-    real = request.course
-
-    def stopping(*args, watch, stop, **kwargs):
-        def seen(stage, epoch):
-            watch(stage, epoch)
-            if (stage, epoch.epoch) == ("dense", 1):
-                stop.set()
-
-        return real(*args, watch=seen, stop=stop, **kwargs)
-
-    monkeypatch.setattr(request, "course", stopping)
-    app = page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5})
-    app.button(key="train.start").click().run()
-    app = finished(app)
-    monkeypatch.setattr(request, "course", real)
-    job = app.session_state["jobs"]["train"]
-    stopped = job.result
-    assert stopped.table is None and "by hand" in stopped.stages[-1].stopped
-    assert f"dense: {stopped.stages[-1].stopped}" in texts(app) and not table_there(app)
-    # Another window, as after a reload: it is found among the trainings of this corpus.
-    other = page(source)
-    digest = app.session_state["train.mine"]
-    other.button(key=f"train.open.{digest}").click().run()
-    assert "Stopped in dense" in texts(other) and "train.use.dense" in [b.key for b in other.button]
-    other.button(key="train.on").click().run()
-    other = finished(other)
-    outcome = other.session_state["train.outcomes"][digest]
-    kept = [epoch.as_json() for epoch in stopped.seen.histories["dense"]]
-    assert [epoch.as_json() for epoch in outcome.seen.histories["dense"]][: len(kept)] == kept
-    assert table_there(other) and set(outcome.seen.histories) == {"dense", "dense-cont", METHOD}
-    assert set(outcome.seen.lines) == {f"dense, {METHOD}"}
-
-
-def table_there(app):
-    return any("System" in t.value for t in app.dataframe)
-
-
-def test_two_windows_share_a_training(source, monkeypatch):
-    go_on, real = threading.Event(), runs.run
-
-    def held(request, loaded, place, job):
-        assert go_on.wait(60)
-        return real(request, loaded, place, job)
-
-    monkeypatch.setattr(runs, "run", held)
-    first = page(source, **{"train.seed": 6})
-    first.button(key="train.start").click().run()
-    job = first.session_state["jobs"]["train"]
-    digest = first.session_state["train.mine"]
-    runs.forget(digest)  # as where a third window trains it anew
-    assert (runs.folder(digest) / runs.FILE).exists(), "what is under way is not deleted"
-    second = screen("tune", source)
-    assert second.segmented_control(key="tune.page").value == "Train"
-    assert second.session_state["jobs"]["train"] is job and "train.cancel" in [b.key for b in second.button]
-    mine = first.session_state["jobs"].started
-    jobs._cancel_all(mine)  # as when the first window is closed
-    mine.clear()
-    assert not job.stop.is_set()
-    second.button(key="train.cancel").click().run()
-    assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"
-    go_on.set()
-    assert "train.on" in [b.key for b in finished(second).button] and job.stop.is_set()
-
-
 @pytest.fixture(scope="module")
 def used(trained):
     """A session that uses what the method learnt: its source."""
     trained.button(key=f"train.use.{METHOD}").click().run()
     assert not trained.exception
     return trained.session_state["source"]
+
+
+def test_explore_is_set_to_what_was_trained_for(trained, used):
+    own = loaded(used).trained_for
+    assert METHOD in trained.session_state["decoders"] and own.select.spec.name == METHOD
+    assert trained.session_state[key_of(own.select.spec, setting.PREFIX, "l1")] == own.select.l1
+    assert f"Trained for {own.label}" in texts(screen("tune", used, **QUICK))
+
+
+def of_in_use(there):
+    def body(there):
+        from dashboard.training import result
+
+        result.in_use(there)
+
+    return AppTest.from_function(body, args=(there,)).run()
+
+
+def test_another_scorer_comes_and_goes_with_what_was_trained_for_it(used):
+    own = engine.Decoder(engine.make("top_k"), engine.make("max_sim"))
+    app = of_in_use(replace(loaded(used), trained_for=own))
+    key = setting.role_key("top_k", setting.RETRIEVE)
+    app.button(key="train.decoder").click().run()
+    assert app.session_state[key] == "max_sim"
+    app.button(key="train.plain").click().run()
+    assert app.session_state[key] == setting.first_scorer().spec.name and not app.exception
+
+
+def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used):
+    digest = trained.session_state["train.mine"]
+    outcome = trained.session_state["train.outcomes"][digest]
+    *others, last = outcome.stages
+    session = {earlier.AT: trained.session_state[earlier.AT]}
+    for best in (2, -1):
+        changed = replace(outcome, stages=(*others, replace(last, best=best)))
+        app = page(source, **session, **{OUTCOMES: {digest: changed}})
+        assert ("Training never improved dev" in texts(app)) == (best < 0)
+        kind = app.button(key=f"train.use.{METHOD}").proto.type
+        assert kind == ("secondary" if best < 0 else "primary")
+        assert f"{METHOD} is trained for {last.decoder}" in texts(app)
+    assert "learnt by" in texts(of_in_use(loaded(used)))
+    said = texts(of_in_use(replace(loaded(used), learnt=False)))
+    assert "learnt" not in said and "never got better on dev" in said
+
+
+def test_a_finished_training_is_shown_whole_again(trained, source):
+    digest, before = trained.session_state["train.mine"], [one.digest for one in runs.of(loaded(source))]
+    app = page(source)
+    app.button(key=f"train.open.{digest}").click().run()
+    app = finished(app)
+    own, outcome = (a.session_state["train.outcomes"][digest] for a in (trained, app))
+    assert table_there(app) and dict(outcome.seen.lines) == dict(own.seen.lines) and outcome.seen.lines
+    assert outcome.seen.histories == own.seen.histories and [one.digest for one in runs.of(loaded(source))] == before
+
+
+def test_a_finished_training_that_is_cancelled_waits(trained, source, monkeypatch):
+    monkeypatch.setattr(runs, "run", lambda request, *_: Outcome(request, None, "", (), Seen({}, {})))
+    app = page(source)
+    app.button(key=f"train.open.{trained.session_state['train.mine']}").click().run()
+    app = finished(app)
+    assert app.button(key="train.on").label == "Show the table" and not table_there(app)
 
 
 def test_a_damaged_file_in_use_is_written_again(source, used):
@@ -214,21 +201,19 @@ def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
     assert not torch.allclose(there.queries, plain.queries) and there.space.vectors.shape == plain.space.vectors.shape
     shown = [screen("explore", one, decoders=[METHOD]) for one in (source, used)]
     before, after = (next(t.value for t in app.dataframe if "Document" in t.value) for app in shown)
-    assert not before.equals(after) and f"trained: {RECIPES[METHOD].title}" in texts(shown[1])
+    assert not before.equals(after) and f"trained: {called(used)}" in texts(shown[1])
     way = {f"way.{plain.space.corpus.digest[:12]}": TYPED, f"own.{plain.space.corpus.digest[:12]}": "a violin"}
     typed = screen("explore", used, **way)
     assert any("Document" in t.value for t in typed.dataframe)
     names = state.variant_names(state.variants(there))
-    assert f"bundled, float32 · trained: {RECIPES[METHOD].title}" in names and "bundled, float32" in names
+    assert f"bundled, float32 · trained: {called(used)}" in names and "bundled, float32" in names
     assert {live.path(there), live.path(plain)} == {live.path(there)} | {live.path(plain)}
     assert live.path(there) != live.path(plain)
 
 
-def loaded(source):
-    job = state.loading(source)
-    job.join(120)
-    assert job.error is None, job.error
-    return job.result
+def called(source):
+    """The method, and what tells this training from another."""
+    return f"{RECIPES[METHOD].title} {source.trained[:6]}"
 
 
 @pytest.mark.parametrize("name", ["tradeoff", "tune", "drift", "data"])
@@ -288,17 +273,6 @@ def test_code_for_elsewhere_loads_the_checkpoint(used):
     assert kept.told(there.plain) == {}
 
 
-def test_passages_stand_in_where_nothing_is_judged(home):
-    rows = [f"{i},{' '.join(f'{THINGS[i * k % 8]} {i * k % 37}' for k in range(1, 14))}" for i in range(40)]
-    file = home / "unlabelled.csv"
-    file.write_text("\n".join(["id,text", *rows]), encoding="utf-8")
-    source = Source(str(file), columns=("id", "text", None), dtype="float32")
-    app = page(source)
-    assert "Training needs judgements" in texts(app) and "train.start" not in [b.key for b in app.button]
-    app.toggle(key="train.passages").set_value(True).run()
-    assert not app.exception and "divided at random" in texts(app) and not app.button(key="train.start").disabled
-
-
 def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used):
     app = screen("explore", source, link={"v": "1", **state.addressed(used), "k": "7"})
     assert app.session_state["source"] == used and app.session_state["k"] == 7
@@ -319,43 +293,3 @@ def test_the_cache_says_what_was_trained(used):
     trained = list(rows["What"][rows["Section"] == "Trained embeddings"])
     name = Path(used.path).name
     assert f"{name}: {METHOD}, to be used" in trained and f"{name}: training of {METHOD}" in trained
-
-
-def test_what_is_damaged_is_trained_anew(source):
-    app = page(source, **{"train.seed": 8})
-    app.button(key="train.start").click().run()
-    job = app.session_state["jobs"]["train"]
-    job.cancel()
-    finished(app)
-    digest = app.session_state["train.mine"]
-    for file in runs.folder(digest).glob("*.safetensors"):
-        file.write_bytes(b"no checkpoint")
-    (runs.folder(digest) / "dense.safetensors").write_bytes(b"no checkpoint")
-    other = page(source, **{"train.seed": 8})
-    other.button(key=f"train.open.{digest}").click().run()
-    assert "is not a checkpoint of Frontier" in texts(other) and "damaged" in texts(other)
-    other.button(key="train.anew").click().run()
-    assert table_there(finished(other))
-
-
-def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
-    written = []
-
-    def full(path, facts, now):
-        written.append(path.stem)
-        if len(written) > 2:
-            raise FrontierError("there is no room left")
-        keep_run(path, facts, now)
-
-    monkeypatch.setattr("engine.learning.training.run.keep_run", full)
-    app = page(source, **{"train.seed": 9})
-    app.button(key="train.start").click().run()
-    app = finished(app)
-    assert "Training ended early." in [e.value for e in app.error] and "there is no room left" in texts(app)
-    monkeypatch.undo()
-    left = histories(runs.folder(app.session_state["train.mine"]), METHOD)["dense"]
-    assert [epoch.epoch for epoch in left] == [-1, 0]
-    app.button(key="train.on").click().run()
-    app = finished(app)
-    after = app.session_state["jobs"]["train"].result.seen.histories["dense"]
-    assert table_there(app) and after[:2] == left and len(after) > 2, "they are not trained again"

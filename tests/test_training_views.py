@@ -98,6 +98,7 @@ def test_the_chart_marks_the_best_and_draws_what_it_is_compared_with():
     assert {name: dev.comp5 for name, dev in lines.items()} == {START: 0.3, CONTROL: 0.3, "untrained": 0.35}
     assert list(compared_with(CONTROL, stages, {"untrained": epoch(-1, 0.35).dev})) == [START]
     assert compared_with(START, stages, {}) == {}
+    assert not curves(stages[START], {}).shares and curves(stages[CONTROL], {}).shares, "a share that is never above 0"
     found = curves(stages["new"], lines)
     assert [band.title for band in found.bands] == ["Comp@5", "Comp@3", "Recall@5"]
     assert found.bands[0].low == pytest.approx((0.25, 0.45, 0.45)) and found.bands[0].best == 0.5

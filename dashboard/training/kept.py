@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.learning.training.trained import Trained
 
 SECTION = "trained"
-LENGTH = 32
+LENGTH, SHORT = 32, 6
 _NAME = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 STAGE = "stage"
 """The fact of a checkpoint that says which stage of a course it was."""
@@ -79,13 +79,24 @@ def over(base: Loaded, chosen: Source, path: Path) -> Loaded:
         asked = base.dataset.queries
         given = Embeddings(base.queries, asked.ids, base.space.encoder, asked.texts)
         queries = trained.queries(given).vectors
-    return Loaded(chosen, base.dataset, trained.space, queries, base=base, training=called(trained))
+    return Loaded(
+        chosen,
+        base.dataset,
+        trained.space,
+        queries,
+        base=base,
+        training=called(trained),
+        trained_for=trained.decoder,
+        learnt=trained.best.epoch >= 0,
+    )
 
 
 def called(trained: Trained) -> str:
-    """What trained embeddings are called: a method's title, or the stage of its course that they were."""
+    """What trained embeddings are called: a method's title, or the stage of its course that they were, and the first
+    digits of their checkpoint's name, which tell two trainings apart."""
     stage = trained.facts.get(STAGE, trained.recipe.name)
-    return trained.recipe.title if stage == trained.recipe.name else showable(str(stage))[:40]
+    title = trained.recipe.title if stage == trained.recipe.name else showable(str(stage))[:40]
+    return f"{title} {trained.digest[:SHORT]}"
 
 
 def _path(name: str) -> Path:

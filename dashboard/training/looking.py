@@ -28,12 +28,13 @@ def show(seen: Seen, key: str) -> None:
     )
     stage = stage or stages[-1]
     history = seen.histories[stage]
-    found = curves(history, compared_with(stage, seen.histories, seen.lines))
+    lines = compared_with(stage, seen.histories, seen.lines)
+    found = curves(history, lines)
     dark = st.context.theme.type == "dark"
     plot(training_figure(stage, found, dark), f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
     best = best_of(history)
     at = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
     st.caption(
-        f"Dev is best {at}, and those weights are kept. Epoch −1 is before training. Lines: what {stage} is to be "
-        "compared with, each at its own best on dev."
+        f"Dev is best {at}, and those weights are kept. Epoch −1 is before training."
+        + (f" Lines: what {stage} is to be compared with, each at its own best on dev." if lines else "")
     )

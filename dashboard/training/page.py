@@ -10,9 +10,10 @@ from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from dashboard.training import earlier, form, looking, plan, result, runs
 from dashboard.training.plan import MINE, OUTCOMES
-from dashboard.training.request import PURPOSE, Outcome, Request, Seen
+from dashboard.training.request import LOOK, PURPOSE, Outcome, Request, Seen
 from engine.errors import FrontierError
 from engine.learning.training.course import histories
+from engine.learning.training.recipes import made
 from engine.values import showable
 
 
@@ -56,7 +57,7 @@ def show(loaded: Loaded) -> None:
         passages.explain(plain)
     at = earlier.looked_at(plain)
     if at is None:
-        _introduce()
+        _introduce(request)
     else:
         _run(loaded, plain, at, stale=at != digest)
     earlier.show(plain)
@@ -86,14 +87,21 @@ def _refused(why: str) -> None:
     st.text(why)
 
 
-def _introduce() -> None:
+def _introduce(request: Request) -> None:
+    learns = made(request.method, **dict(request.params)).learns
     st.text(
-        "Small adapters over the frozen embeddings learn from the queries to learn from; after every epoch the queries "
-        "to choose by say whether it got better, and the best weights are kept. The same start is trained on for as "
-        "long without the method: that is the control, and a method that does not beat it is not worth its training. "
-        "The table at the end is of queries that nothing was learnt from or chosen by.\n\nChoose a method in the "
-        "sidebar, estimate what it takes, then train."
+        f"What is trained: {learns}. After every epoch other queries, those to choose by, say whether it got better, "
+        "and the best weights are kept. The same start is trained on for as long without the method: that is the "
+        "control, and a method that does not beat it is not worth its training. "
+        + (
+            "The table at the end is of queries that nothing was learnt from or chosen by."
+            if request.test is not None
+            else "The table at the end is of the queries to choose by, as none are left to report on."
+        )
     )
+    estimate = jobs.mine().get(LOOK)
+    if estimate is None or not estimate.running:
+        st.text("Choose a method in the sidebar, estimate what it takes, then train.")
 
 
 def _join(plain: Loaded) -> None:
@@ -130,8 +138,9 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return _failed(plain, request, digest, job.error)
     if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
+    result.unlearnt(outcome.stages)
     result.table(outcome, digest)
-    result.use(loaded, digest, [stage.name for stage in outcome.stages])
+    result.use(loaded, digest, outcome.stages)
     st.subheader("How it went", anchor=False)
     looking.show(outcome.seen, "train.after")
     result.ends(outcome)
@@ -210,12 +219,18 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
     """What is known of a run that is not over, and how to go on."""
     try:
         seen = outcome.seen if outcome is not None else Seen(histories(runs.folder(digest), request.method), {})
+        stages = runs.stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
     over = runs.over(digest, request)
     known = [name for name, history in seen.histories.items() if history]
+    other = not _is(plain, request, digest)
+    # Not where a person has just cancelled that.
+    if over and outcome is None and not other and jobs.busy() is None:
+        plan.begin(plain, request)
+        st.rerun()
     if over:
-        st.info("This training is finished; its table is made again in a moment.", icon=":material/check:")
+        st.info("This training is finished; its table is to be made again.", icon=":material/check:")
     else:
         at = f"Stopped in {known[-1]}" if known else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
@@ -225,7 +240,6 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
             icon=":material/pause:",
         )
     with st.container(horizontal=True):
-        other = not _is(plain, request, digest)
         if st.button(
             "Show the table" if over else "Go on",
             type="primary",
@@ -240,5 +254,5 @@ def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outco
             st.rerun()
     if known:
         looking.show(seen, "train.stopped")
-        result.use(loaded, digest, known)
+        result.use(loaded, digest, stages)
     return None

@@ -13,11 +13,13 @@ from dashboard import jobs
 from dashboard.jobs import Job
 from dashboard.state import Loaded
 from dashboard.training.kept import LENGTH, SECTION
-from dashboard.training.request import PURPOSE, Outcome, Request, run
+from dashboard.training.request import PURPOSE, Outcome, Request, Stage, run
 from engine.data import cache
 from engine.errors import FrontierError
+from engine.learning.training.checkpoints import read
 from engine.learning.training.course import checkpoint, finished, histories, planned
 from engine.learning.training.recipes import RECIPES
+from engine.learning.training.trained import decoder_at
 from engine.values import showable
 
 FILE = "request.json"
@@ -51,7 +53,10 @@ def start(loaded: Loaded, request: Request) -> str:
         return digest
     place = folder(digest)
     said = {"request": request.as_json(), "embeddings": loaded.space.embeddings.digest}
-    cache.write(place / FILE, json.dumps(said | {"corpus": loaded.space.corpus.name}).encode())
+    text = json.dumps(said | {"corpus": loaded.space.corpus.name}).encode()
+    # Looking at a finished run again does not make it the last one begun.
+    if not (over(digest, request) and (place / FILE).exists()):
+        cache.write(place / FILE, text)
     with _LOCK:
         _, before = _UNDER_WAY.get(digest, ("", None))
     work = partial(_after, before, request, loaded, place)
@@ -126,6 +131,18 @@ def _standing(place: Path, method: str, changed: tuple[int, ...]) -> str:
         return "finished" if finished(place, method) else f"stopped in {stage}, epoch {history[-1].epoch}"
     except FrontierError:
         return "damaged: train it anew"
+
+
+def stages(digest: str, request: Request) -> tuple[Stage, ...]:
+    """The stages that a run's folder holds, in their order. Raises DataError where a checkpoint is damaged."""
+    files = {stage: checkpoint(folder(digest), stage) for stage in planned(request.method)}
+    return tuple(_stage(name, file, file.stat().st_mtime_ns) for name, file in files.items() if file.exists())
+
+
+@lru_cache(maxsize=64)
+def _stage(name: str, file: Path, changed: int) -> Stage:
+    kept = read(file).run
+    return Stage(name, kept.best, kept.stopped, decoder_at(file).label)
 
 
 def over(digest: str, request: Request) -> bool:

@@ -80,6 +80,9 @@ def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
         )
     columns = {name: tuple(getattr(epoch, name) for epoch in history) for name in ("loss", "support", *SHARES)}
     known = {name: column for name, column in columns.items() if any(value is not None for value in column)}
+    # A loss that is never 0, as of a method without weights, has no share of queries for which it is.
+    if "support" not in known and not any(known.get("satisfied", ())):
+        known.pop("satisfied", None)
     return Curves(
         tuple(epoch.epoch for epoch in history),
         best.epoch,

@@ -73,6 +73,13 @@ class Recipe:
         """Method and parameters as plain values."""
         return {"name": self.name, **values_of(self)}
 
+    @property
+    def learns(self) -> str:
+        """What changes in training, for people."""
+        if self.query_side == QUERY_SIDE.default:
+            return "small adapters over the frozen embeddings"
+        return "the whole query encoder, and a small adapter over the documents' frozen embeddings"
+
     def decoder(self) -> Decoder:
         """What the embeddings are trained for."""
         return Decoder(make("top_k"))

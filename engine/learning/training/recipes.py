@@ -139,6 +139,7 @@ class Colt(Recipe):
     """Inner products of embeddings that graphs of queries, documents and scenes have mixed."""
 
     name, title, source = "colt", "COLT", "NNN paper, B.4"
+    learns = "the documents' vectors themselves"
 
     depth: int = declare(Whole(default=2, low=1, high=10, comfortable=(1, 3), symbol="L", help="Layers of the graphs."))
     contrast: float = declare(

@@ -17,6 +17,8 @@ SOURCE = "Luan et al. 2021, "
 class Projects(Recipe):
     """What DE-k and ME-k have in common."""
 
+    learns = "a projection of the frozen embeddings"
+
     dimension: int = declare(
         Whole(
             default=64,

@@ -97,19 +97,38 @@ def load_trained(path: str | Path, space: Space) -> Trained:
     if base is None or not alike(found.facts.get("sketch"), space.embeddings.vectors):
         here["embeddings"] = space.embeddings.digest
     refuse(path, found.facts, here, tuple(here))
+    return restored(path, found, _recipe(path, found), space)
+
+
+def decoder_at(path: str | Path) -> Decoder:
+    """What a checkpoint's embeddings are for, without making them. Raises DataError where it is damaged."""
+    path = Path(path)
+    found = read(path)
+    recipe = _recipe(path, found)
+    try:
+        return _told(recipe, found)
+    except FrontierError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _recipe(path: Path, found: Checkpoint) -> Recipe:
     try:
         params = dict(found.facts["params"])
-        recipe = made(params.pop("name"), **params)
+        return made(params.pop("name"), **params)
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(path, error) from None
-    return restored(path, found, recipe, space)
+
+
+def _told(recipe: Recipe, found: Checkpoint) -> Decoder:
+    return _decoder(recipe, from_json(found.extra["decoder"])) if over(found) else recipe.watched()
 
 
 def restored(path: Path, found: Checkpoint, recipe: Recipe, space: Space) -> Trained:
     """The best that a checkpoint holds, for a space that it fits. Raises DataError where it is none of the recipe."""
     try:
-        decoder = _decoder(recipe, from_json(found.extra["decoder"])) if over(found) else recipe.watched()
-        return trained(recipe, space, decoder, found.run, found.facts)
+        return trained(recipe, space, _told(recipe, found), found.run, found.facts)
     except FrontierError:
         raise
     # Weights of other names, shapes or kinds: whatever torch says of them.
