@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from engine.cli_encoding import ENCODER, ENCODING, Encoding, embedded
+from engine.cli_encoding import ENCODER, ENCODING, Encoding, embedded, say_learnt
 from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, spoken
 
@@ -153,6 +153,8 @@ def decode(
             queries = dataset.queries.only(query_ids)
         space = embedded(dataset, encoding, progress=meter)
         asked = queries if space.encoder is None else engine.embed_queries(space, queries, progress=meter)
+        if not texts:
+            say_learnt(space, queries, meter)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, asked, k=size)
         seconds = time.perf_counter() - started

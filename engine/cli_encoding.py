@@ -71,9 +71,27 @@ def embedded(dataset: Any, encoding: Encoding, **report: Any) -> Any:
 
 
 def asked_of(space: Any, queries: Any, **report: Any) -> Any:
-    """The queries as vectors."""
+    """The queries as vectors; says on stderr how many of them the space was trained on."""
     import engine
 
     if space.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
-    return engine.embed_queries(space, queries, **report)
+    asked = engine.embed_queries(space, queries, **report)
+    say_learnt(space, queries, report.get("progress"))
+    return asked
+
+
+def say_learnt(space: Any, queries: Any, meter: Any = None) -> None:
+    """Say on stderr how many of the queries trained embeddings were learnt from, where there are any."""
+    if space.adapt is None:
+        return
+    from engine.learning.training.learnt import learnt_from
+
+    if count := len(learnt_from(space, queries)):
+        if meter is not None:
+            meter.clear()
+        were = "was" if count == 1 else "were"
+        click.echo(
+            f"{count:,} of these {len(queries):,} queries {were} learnt from: these figures flatter the training",
+            err=True,
+        )

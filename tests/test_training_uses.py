@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from engine.cli import main
 from engine.data.encoders import embed
 from engine.errors import DataError
 from engine.evaluation.export import Use, export
-from engine.values import Queries
+from engine.learning.training.learnt import learnt_from
+from engine.values import Qrels, Queries
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +78,68 @@ def test_commands_search_what_was_trained(folder, checkpoint, tmp_path):
     simulated = run("orag", "simulate", "--corpus", folder, "--split", "train", "--rounds", "5", "--json",
                     "--trained", checkpoint)  # fmt: skip
     assert json.loads(simulated)
+
+
+def test_commands_say_which_queries_were_learnt_from(folder, checkpoint, tmp_path):
+    """Figures of queries that were learnt from flatter; those of others come without a word."""
+    told = "16 of these 16 queries were learnt from: these figures flatter the training\n"
+    again = str(tmp_path / "again.safetensors")
+    engine.load_trained(checkpoint, spaced(folder)).save(again)
+    kept = ("--select", "top_k", "--store", str(tmp_path / "cells.db"))
+    for command, *more in (("decode",), ("sweep", *kept), ("ann",)):
+        asked = (command, "--corpus", folder, "-k", "2", "--json", *more)
+        for split, said in (("train", told), ("test", "")):
+            done = CliRunner().invoke(main, [*asked, "--split", split, "--trained", again], catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+            assert ("learnt from" in done.stderr) == bool(said) and said in done.stderr
+            assert all(json.loads(line) for line in done.stdout.splitlines())
+        plain = CliRunner().invoke(main, [*asked, "--split", "train"], catch_exceptions=False)
+        assert plain.exit_code == 0 and "learnt from" not in plain.stderr
+    tune = [
+        "tune",
+        "--corpus",
+        folder,
+        "-k",
+        "2",
+        "--select",
+        "mmr",
+        "--dev",
+        "dev",
+        "--test",
+        "train",
+        "--points",
+        "2",
+    ]
+    tune += ["--json", "--store", str(tmp_path / "tune.db"), "--trained", again]
+    tuned = CliRunner().invoke(main, tune, catch_exceptions=False)
+    assert tuned.exit_code == 0 and "16 of these 23 queries were learnt from" in tuned.stderr
+
+
+def test_what_was_learnt_from_is_known_by_text_and_by_id(folder, checkpoint, tmp_path):
+    dataset = engine.load_dataset(folder)
+    trained = engine.load_trained(checkpoint, spaced(folder))
+    train, test = dataset.judged("train"), dataset.judged("test")
+    assert learnt_from(trained.space, train) == list(train.ids) and learnt_from(trained.space, test) == []
+    renamed = Queries(test.ids[:2], (f"  {train.texts[0].upper()}", "something else"))
+    assert learnt_from(trained.space, renamed) == [test.ids[0]]
+    assert learnt_from(trained.space, Queries(train.ids[:1], ("another query of this id",))) == []
+    bare = replace(embed(train), texts=None)
+    assert learnt_from(trained.space, bare) == list(train.ids)
+    assert learnt_from(spaced(folder), train) == []
+    replace(trained, facts={**trained.facts, "learnt": [5]}).save(tmp_path / "odd.safetensors")
+    with pytest.raises(DataError, match="what it learnt from is no list of texts"):
+        engine.load_trained(tmp_path / "odd.safetensors", spaced(folder))
+
+
+def test_training_on_remembers_what_the_start_learnt_from(data, trained):
+    space, queries, qrels = data
+    ids = list(qrels["train"].grades)
+    less = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in ids[:100]})}
+    first = engine.train("dense", space, queries, less, **{**QUICK, "epochs": 1})
+    rest = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in ids[100:150]})}
+    second = engine.train("dense", first.space, queries, rest, **{**QUICK, "epochs": 1})
+    assert learnt_from(first.space, queries) == ids[:100] and learnt_from(second.space, queries) == ids[:150]
+    assert learnt_from(trained.space, queries) == ids
 
 
 def spaced(folder):

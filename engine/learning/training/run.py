@@ -21,6 +21,7 @@ from engine.learning.training.checkpoints import keep_run, over, read, refuse, s
 from engine.learning.training.colt import Graphs, ListAndContrast
 from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
+from engine.learning.training.learnt import marks
 from engine.learning.training.loop import Objective, Plan, fit, generator_of, groups
 from engine.learning.training.negatives import projecting, reads_words
 from engine.learning.training.objectives import ElasticNets, InnerProducts
@@ -255,6 +256,7 @@ def _facts(
         "sketch": sketch(space.embeddings.vectors) if before is None else list(before.sketch),
         "dimension": space.embeddings.dimension,
         "queries": samples.train.digest,
+        "learnt": sorted(marks(samples.train) | (frozenset() if before is None else before.learnt)),
         "train": qrels[train].digest,
         "dev_queries": samples.dev.digest,
         "dev": qrels[dev].digest,
