@@ -140,6 +140,23 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
         course("nnn", start.space, *data[1:], **PARAMS)
 
 
+def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
+    """What it learnt by heart would count as understood, in the choice of the epoch or in the table."""
+    space, queries, qrels = data
+    start = taken[0].stages["dense"]
+    learnt = dict(list(qrels["train"].grades.items())[:7])
+    less = Qrels({q: own for q, own in qrels["train"].grades.items() if q not in learnt})
+    for split in ("dev", "test"):
+        given = {**qrels, "train": less, split: Qrels({**qrels[split].grades, **learnt})}
+        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
+            course("colt", space, queries, given, start=start, epochs=1)
+        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'"):
+            foreseen("colt", space, queries, given, start=start, epochs=1)
+    given = {"train": less, "dev": Qrels({**qrels["dev"].grades, **learnt})}
+    with pytest.raises(DataError, match="space has learnt from 7 of the 57 queries of 'dev'"):
+        engine.train("dense", start.space, queries, given, **{**QUICK, "epochs": 1})
+
+
 # The command line
 
 

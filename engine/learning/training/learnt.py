@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.errors import DataError
 from engine.learning.training.adapters import Adapted
 from engine.learning.training.samples import folded
 from engine.space import Space
@@ -34,6 +35,18 @@ def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
         for name, text in _both(queries)
         if known & ({_mark("text", text), _mark("bare", name)} if text else {_mark("id", name)})
     ]
+
+
+def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: str = "space") -> None:
+    """Raise a DataError where a trained space, `name` to people, learnt from queries that a split is to judge it by."""
+    if not (found := learnt_from(space, queries)):
+        return
+    few = ", ".join(map(repr, found[:5]))
+    raise DataError(
+        f"{name} has learnt from {len(found):,} of the {len(queries.ids):,} queries of {split!r} (first: {few}), and "
+        "what is learnt by heart would count as understood: take them out of that split, or begin with the encoder's "
+        "own embeddings, or with a training on other queries"
+    )
 
 
 def said(facts: Any) -> frozenset[str]:
