@@ -57,6 +57,16 @@ def checkpoint(folder, tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def nnn_checkpoint(folder, tmp_path_factory):
+    """λ₁, λ₂ and a solver that are not the default."""
+    dataset = engine.load_dataset(folder)
+    path = tmp_path_factory.mktemp("trained") / "nnn.safetensors"
+    fast = {"hidden": 16, "epochs": 1, "l1": 0.03, "l2": 0.07, "regrid": False, "gradient": "unrolled"}
+    engine.train("nnn", spaced(folder), dataset.queries, dataset.qrels, checkpoint=path, **fast)
+    return str(path)
+
+
 def run(*args):
     done = CliRunner().invoke(main, list(args), catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -152,6 +162,34 @@ def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
     path.write_bytes(b"nothing")
     done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(path)])
     assert done.exit_code != 0 and "is not a checkpoint" in done.output
+
+
+def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
+    """A flag that is given wins; what none says is the checkpoint's."""
+    own = engine.load_trained(nnn_checkpoint, spaced(folder)).decoder
+    default = engine.make("nnn")
+    assert (own.select.l1, own.select.l2) == (0.03, 0.07) and own.select.solver != default.solver
+    asked = ("decode", "--corpus", folder, "--query", "a violin on a volcano", "-k", "3", "--json")
+
+    def decoded(*flags, trained=nnn_checkpoint):
+        done = CliRunner().invoke(main, [*asked, *flags, "--trained", trained], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)["decoder"], done.stderr
+
+    label, said = decoded()
+    assert label == own.label and f"searched as the checkpoint was trained for: {own.label}" in said
+    label, said = decoded("--select", "nnn")
+    assert label == own.label and f"what no flag says is the checkpoint's: {own.label}" in said
+    other = replace(own, select=replace(own.select, l2=0.25))
+    for flags in (("--select", "nnn", "--l2", "0.25"), ("--l2", "0.25")):
+        assert decoded(*flags)[0] == other.label
+    label, said = decoded("--select", "mmr")
+    assert label == engine.Decoder(engine.make("mmr")).label and "checkpoint" not in said
+    assert decoded("--depth", "4")[0] == replace(own, depth=4).label
+    words = shlex.split(export(engine.Decoder(default), "command", Use(corpus=folder, trained=nnn_checkpoint)).text)
+    assert json.loads(run(*words[1:], "--json"))["decoder"] == engine.Decoder(default).label
+    done = CliRunner().invoke(main, [*asked, "--relevance-weight", "0.5", "--trained", nnn_checkpoint])
+    assert done.exit_code == 2 and "--relevance-weight is of mmr" in done.output
 
 
 def test_exports_name_the_checkpoint(folder, checkpoint, capsys):
