@@ -33,7 +33,9 @@ class Frontier(click.Group):
         except FrontierError as error:
             raise click.ClickException(str(error)) from None
         except (KeyboardInterrupt, Cancelled) as error:
-            click.echo(f"stopped; {error or 'what was finished is kept'}", err=True)
+            # A Ctrl-C has no text of its own, and some texts begin with the word.
+            why = str(error).removeprefix("stopped ") or "what was finished is kept"
+            click.echo(f"stopped; {why}", err=True)
             ctx.exit(130)
 
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -190,6 +191,14 @@ def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     assert json.loads(run(*words[1:], "--json"))["decoder"] == engine.Decoder(default).label
     done = CliRunner().invoke(main, [*asked, "--relevance-weight", "0.5", "--trained", nnn_checkpoint])
     assert done.exit_code == 2 and "--relevance-weight is of mmr" in done.output
+
+
+def test_a_folder_in_place_of_a_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
+    for there, said in ((Path(checkpoint).parent, "name one of those in it: it's a file.safetensors"),
+                        (tmp_path, "no .safetensors file is in it")):  # fmt: skip
+        done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(there)])
+        assert done.exit_code == 1 and f"{there} is a folder, and a checkpoint is a file; " in done.output
+        assert said in done.output and "os error" not in done.output
 
 
 def test_exports_name_the_checkpoint(folder, checkpoint, capsys):
