@@ -9,8 +9,9 @@ import time
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from engine.cli_encoding import ENCODER, ENCODING, Encoding, embedded
+from engine.cli_encoding import ENCODER, ENCODING, Encoding, say_learnt, searched
 from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, spoken
 
@@ -32,7 +33,9 @@ class Frontier(click.Group):
         except FrontierError as error:
             raise click.ClickException(str(error)) from None
         except (KeyboardInterrupt, Cancelled) as error:
-            click.echo(f"stopped; {error or 'what was finished is kept'}", err=True)
+            # A Ctrl-C has no text of its own, and some texts begin with the word.
+            why = str(error).removeprefix("stopped ") or "what was finished is kept"
+            click.echo(f"stopped; {why}", err=True)
             ctx.exit(130)
 
 
@@ -131,7 +134,10 @@ def decode(
     from engine.views import trust
 
     use_threads()
-    decoder = _decoder(given)
+    source = click.get_current_context().get_parameter_source
+    flags = {name: text for name, text in given.items() if source(name) is not ParameterSource.DEFAULT}
+    # What is wrong with the flags is said before anything is embedded, where no checkpoint has a say in them.
+    decoder = _decoder(flags) if encoding.trained is None else None
     size = SET_SIZE.parse(k)
     if sum(map(bool, (texts, query_ids, split))) != 1:
         raise click.UsageError("give one of --query, --query-id or --split")
@@ -151,8 +157,14 @@ def decode(
                     f"no query {missing[0]!r} in this corpus; it has {len(dataset.queries):,} queries"
                 )
             queries = dataset.queries.only(query_ids)
-        space = embedded(dataset, encoding, progress=meter)
+        space, own = searched(dataset, encoding, progress=meter)
+        if own is not None:
+            decoder = _decoder(flags, own)
+            meter.clear()
+            _say_taken(decoder, flags)
         asked = queries if space.encoder is None else engine.embed_queries(space, queries, progress=meter)
+        if not texts:
+            say_learnt(space, queries, meter)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, asked, k=size)
         seconds = time.perf_counter() - started
@@ -285,29 +297,45 @@ def _stage_flags() -> list[click.Option]:
     return flags
 
 
-def _decoder(given: dict[str, str | None]) -> Any:
+def _decoder(flags: dict[str, str | None], own: Any = None) -> Any:
+    """The decoder of the flags that were given; own: that of a checkpoint, which has what they leave open."""
     from engine.decoder import DEPTH, Decoder
-    from engine.params import parsed
+    from engine.params import parsed, values_of
     from engine.stages import make, methods, spec_of
 
     stages = {}
     for stage, kind, prefix in STAGES:
-        texts = {key.split("__", 1)[1]: v for key, v in given.items() if key.startswith(f"{stage}__") and v is not None}
-        name = given[stage]
+        texts = {key.split("__", 1)[1]: v for key, v in flags.items() if key.startswith(f"{stage}__") and v is not None}
+        there = None if own is None else getattr(own, stage)
+        name = flags.get(stage) or (DEFAULTS[stage] if there is None else there.spec.name)
         if name is None:
             if texts:
                 raise click.UsageError(f"--{stage} is not given, so {', '.join(texts)} has nothing to act on")
             stages[stage] = None
             continue
-        own = {p.name for p in spec_of(name, kind).params}
+        params = spec_of(name, kind).params
         for text in texts:
             owners = [s.name for s in methods(kind).values() if text in {p.name for p in s.params}]
-            if text not in own:
+            if text not in {p.name for p in params}:
                 flag = f"--{prefix}{text.replace('_', '-')}"
                 raise click.UsageError(f"{flag} is of {', '.join(owners)}; add --{stage} {owners[0]}")
-        stages[stage] = make(name, **parsed(spec_of(name, kind).params, texts, name))
-    depth = given["depth"]
-    return Decoder(**stages, depth=DEPTH.parse(depth) if depth is not None else DEPTH.default)
+        known = values_of(there) if there is not None and there.spec.name == name else {}
+        stages[stage] = make(name, **(known | parsed(params, texts, name)))
+    depth = flags.get("depth")
+    unset = DEPTH.default if own is None else own.depth
+    return Decoder(**stages, depth=unset if depth is None else DEPTH.parse(depth))
+
+
+def _say_taken(decoder: Any, flags: dict[str, str | None]) -> None:
+    """Say on stderr where a checkpoint decides how it is searched."""
+    try:
+        plain = _decoder(flags)
+    except click.UsageError:
+        plain = None
+    if not flags:
+        click.echo(f"searched as the checkpoint was trained for: {decoder.label}", err=True)
+    elif decoder != plain:
+        click.echo(f"what no flag says is the checkpoint's: {decoder.label}", err=True)
 
 
 def _judgements(dataset: Any, queries: Any, split: str | None) -> Any:

@@ -54,7 +54,10 @@ _DEVICE = click.option(
     "--device", default=None, metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."
 )
 _TRAINED = click.option(
-    "--trained", default=None, metavar="FILE", help="A checkpoint of `frontier train`: search its embeddings."
+    "--trained",
+    default=None,
+    metavar="FILE",
+    help="A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given.",
 )
 ENCODER = _encoding(_ENCODER, _DTYPE, _DEVICE)
 ENCODING = _encoding(_ENCODER, _DTYPE, _DEVICE, _TRAINED)
@@ -62,18 +65,44 @@ ENCODING = _encoding(_ENCODER, _DTYPE, _DEVICE, _TRAINED)
 
 def embedded(dataset: Any, encoding: Encoding, **report: Any) -> Any:
     """The corpus with its embeddings, its own where it has some, or with trained ones."""
+    return searched(dataset, encoding, **report)[0]
+
+
+def searched(dataset: Any, encoding: Encoding, **report: Any) -> tuple[Any, Any]:
+    """The same, and the decoder that trained embeddings are for, None for others."""
     import engine
 
     e = encoding
     own = dataset.vectors or engine.embed(dataset.corpus, e.encoder, dtype=e.dtype, device=e.device, **report)
     space = engine.Space(dataset.corpus, own, e.device)
-    return space if e.trained is None else engine.load_trained(e.trained, space).space
+    if e.trained is None:
+        return space, None
+    trained = engine.load_trained(e.trained, space)
+    return trained.space, trained.decoder
 
 
 def asked_of(space: Any, queries: Any, **report: Any) -> Any:
-    """The queries as vectors."""
+    """The queries as vectors; says on stderr how many of them the space was trained on."""
     import engine
 
     if space.encoder is None:
         raise click.UsageError("the corpus came with its own vectors, so its queries cannot be embedded")
-    return engine.embed_queries(space, queries, **report)
+    asked = engine.embed_queries(space, queries, **report)
+    say_learnt(space, queries, report.get("progress"))
+    return asked
+
+
+def say_learnt(space: Any, queries: Any, meter: Any = None) -> None:
+    """Say on stderr how many of the queries trained embeddings were learnt from, where there are any."""
+    if space.adapt is None:
+        return
+    from engine.learning.training.learnt import learnt_from
+
+    if count := len(learnt_from(space, queries)):
+        if meter is not None:
+            meter.clear()
+        were = "was" if count == 1 else "were"
+        click.echo(
+            f"{count:,} of these {len(queries):,} queries {were} learnt from: these figures flatter the training",
+            err=True,
+        )

@@ -88,6 +88,7 @@ def _run(
     as_json: bool,
 ) -> None:
     import engine
+    from engine.learning.training.checkpoints import Unfit
     from engine.learning.training.course import course, foreseen
     from engine.learning.training.recipes import declared
     from engine.params import parsed
@@ -134,6 +135,8 @@ def _run(
                 method, space, queries, dataset.qrels, **splits, test=test, start=begun, folder=out, seed=seed,
                 watch=seen, progress=meter, stop=stop, **params,
             )  # fmt: skip
+        except Unfit as error:
+            raise Unfit(error.why, "give another --out, or the same parameters and data as before") from None
         finally:
             signal.signal(signal.SIGINT, usual)
         meter.clear()

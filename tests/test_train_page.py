@@ -23,6 +23,7 @@ from dashboard.training.plan import OUTCOMES
 from dashboard.training.request import Outcome, Seen
 from engine.evaluation.export import Use, exports
 from engine.evaluation.splits import parted
+from engine.learning.training.learnt import learnt_from
 from engine.learning.training.recipes import RECIPES, declared
 
 
@@ -221,6 +222,17 @@ def test_every_page_works_on_them(used, name):
     loaded(used)
     app = screen(name, used)
     assert not [e.value for e in app.error]
+
+
+@pytest.mark.parametrize("name", ["tradeoff", "tune"])
+def test_pages_that_measure_say_what_was_learnt_from(used, source, name):
+    there = loaded(used)
+    judged = there.dataset.judged("test")
+    count = len(learnt_from(there.space, judged))
+    assert 0 < count < len(judged)
+    said, plain = ([w.value for w in screen(name, one).warning] for one in (used, source))
+    told = f"{count} of these {len(judged)} queries were learnt from: these figures flatter the training."
+    assert told in said and not any("learnt from" in w for w in plain)
 
 
 def test_thumbs_move_trained_embeddings_and_are_logged_apart(used, source):

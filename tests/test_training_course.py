@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from training_kit import NNN, QUICK, comparable, planted
 import engine
 from dashboard.serve import main
 from engine.cli_training import train as group
-from engine.errors import DataError, ParamError
+from engine.errors import Cancelled, DataError, ParamError
 from engine.learning.training.comparison import System, compared
 from engine.learning.training.course import course, foreseen
 from engine.learning.training.recipes import RECIPES, declared
@@ -141,6 +142,23 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
         course("nnn", start.space, *data[1:], **PARAMS)
 
 
+def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
+    """What it learnt by heart would count as understood, in the choice of the epoch or in the table."""
+    space, queries, qrels = data
+    start = taken[0].stages["dense"]
+    learnt = dict(list(qrels["train"].grades.items())[:7])
+    less = Qrels({q: own for q, own in qrels["train"].grades.items() if q not in learnt})
+    for split in ("dev", "test"):
+        given = {**qrels, "train": less, split: Qrels({**qrels[split].grades, **learnt})}
+        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
+            course("colt", space, queries, given, start=start, epochs=1)
+        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'"):
+            foreseen("colt", space, queries, given, start=start, epochs=1)
+    given = {"train": less, "dev": Qrels({**qrels["dev"].grades, **learnt})}
+    with pytest.raises(DataError, match="space has learnt from 7 of the 57 queries of 'dev'"):
+        engine.train("dense", start.space, queries, given, **{**QUICK, "epochs": 1})
+
+
 # The command line
 
 
@@ -180,6 +198,21 @@ def test_train_from_a_shell(set_folder, tmp_path, monkeypatch):
     assert len(again["stages"]["nnn"]["history"]) == 2 and again["stages"]["nnn"]["params"]["hidden"] == 16
     refused = run(*asked[:-1], "2", fails=True)
     assert "does not fit" in refused and "epochs" in refused
+    assert "give another --out" in refused and "another file" not in refused
+
+
+def test_a_stop_before_the_first_stage_is_told_in_a_sentence(set_folder, tmp_path, monkeypatch):
+    asked = ("train", "dense", "--data", str(set_folder), "--out", str(tmp_path / "out"), *SMALL)
+    for error, said in (
+        (KeyboardInterrupt(), "stopped; what was finished is kept\n"),
+        (Cancelled(), "stopped; what was finished is kept\n"),
+        (Cancelled("stopped before every stage was timed"), "stopped; before every stage was timed\n"),
+        (Cancelled("2 of 3 are kept"), "stopped; 2 of 3 are kept\n"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr("engine.load_dataset", Mock(side_effect=error))
+            done = CliRunner().invoke(main, list(asked))
+        assert done.exit_code == 130 and done.stderr == said
 
 
 def test_train_from_a_checkpoint_and_what_it_refuses(set_folder, tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import shlex
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +17,8 @@ from engine.cli import main
 from engine.data.encoders import embed
 from engine.errors import DataError
 from engine.evaluation.export import Use, export
-from engine.values import Queries
+from engine.learning.training.learnt import learnt_from
+from engine.values import Qrels, Queries
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +58,16 @@ def checkpoint(folder, tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def nnn_checkpoint(folder, tmp_path_factory):
+    """λ₁, λ₂ and a solver that are not the default."""
+    dataset = engine.load_dataset(folder)
+    path = tmp_path_factory.mktemp("trained") / "nnn.safetensors"
+    fast = {"hidden": 16, "epochs": 1, "l1": 0.03, "l2": 0.07, "regrid": False, "gradient": "unrolled"}
+    engine.train("nnn", spaced(folder), dataset.queries, dataset.qrels, checkpoint=path, **fast)
+    return str(path)
+
+
 def run(*args):
     done = CliRunner().invoke(main, list(args), catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -78,6 +91,68 @@ def test_commands_search_what_was_trained(folder, checkpoint, tmp_path):
     assert json.loads(simulated)
 
 
+def test_commands_say_which_queries_were_learnt_from(folder, checkpoint, tmp_path):
+    """Figures of queries that were learnt from flatter; those of others come without a word."""
+    told = "16 of these 16 queries were learnt from: these figures flatter the training\n"
+    again = str(tmp_path / "again.safetensors")
+    engine.load_trained(checkpoint, spaced(folder)).save(again)
+    kept = ("--select", "top_k", "--store", str(tmp_path / "cells.db"))
+    for command, *more in (("decode",), ("sweep", *kept), ("ann",)):
+        asked = (command, "--corpus", folder, "-k", "2", "--json", *more)
+        for split, said in (("train", told), ("test", "")):
+            done = CliRunner().invoke(main, [*asked, "--split", split, "--trained", again], catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+            assert ("learnt from" in done.stderr) == bool(said) and said in done.stderr
+            assert all(json.loads(line) for line in done.stdout.splitlines())
+        plain = CliRunner().invoke(main, [*asked, "--split", "train"], catch_exceptions=False)
+        assert plain.exit_code == 0 and "learnt from" not in plain.stderr
+    tune = [
+        "tune",
+        "--corpus",
+        folder,
+        "-k",
+        "2",
+        "--select",
+        "mmr",
+        "--dev",
+        "dev",
+        "--test",
+        "train",
+        "--points",
+        "2",
+    ]
+    tune += ["--json", "--store", str(tmp_path / "tune.db"), "--trained", again]
+    tuned = CliRunner().invoke(main, tune, catch_exceptions=False)
+    assert tuned.exit_code == 0 and "16 of these 23 queries were learnt from" in tuned.stderr
+
+
+def test_what_was_learnt_from_is_known_by_text_and_by_id(folder, checkpoint, tmp_path):
+    dataset = engine.load_dataset(folder)
+    trained = engine.load_trained(checkpoint, spaced(folder))
+    train, test = dataset.judged("train"), dataset.judged("test")
+    assert learnt_from(trained.space, train) == list(train.ids) and learnt_from(trained.space, test) == []
+    renamed = Queries(test.ids[:2], (f"  {train.texts[0].upper()}", "something else"))
+    assert learnt_from(trained.space, renamed) == [test.ids[0]]
+    assert learnt_from(trained.space, Queries(train.ids[:1], ("another query of this id",))) == []
+    bare = replace(embed(train), texts=None)
+    assert learnt_from(trained.space, bare) == list(train.ids)
+    assert learnt_from(spaced(folder), train) == []
+    replace(trained, facts={**trained.facts, "learnt": [5]}).save(tmp_path / "odd.safetensors")
+    with pytest.raises(DataError, match="what it learnt from is no list of texts"):
+        engine.load_trained(tmp_path / "odd.safetensors", spaced(folder))
+
+
+def test_training_on_remembers_what_the_start_learnt_from(data, trained):
+    space, queries, qrels = data
+    ids = list(qrels["train"].grades)
+    less = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in ids[:100]})}
+    first = engine.train("dense", space, queries, less, **{**QUICK, "epochs": 1})
+    rest = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in ids[100:150]})}
+    second = engine.train("dense", first.space, queries, rest, **{**QUICK, "epochs": 1})
+    assert learnt_from(first.space, queries) == ids[:100] and learnt_from(second.space, queries) == ids[:150]
+    assert learnt_from(trained.space, queries) == ids
+
+
 def spaced(folder):
     dataset = engine.load_dataset(folder)
     return engine.Space(dataset.corpus, engine.embed(dataset.corpus))
@@ -88,6 +163,42 @@ def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
     path.write_bytes(b"nothing")
     done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(path)])
     assert done.exit_code != 0 and "is not a checkpoint" in done.output
+
+
+def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
+    """A flag that is given wins; what none says is the checkpoint's."""
+    own = engine.load_trained(nnn_checkpoint, spaced(folder)).decoder
+    default = engine.make("nnn")
+    assert (own.select.l1, own.select.l2) == (0.03, 0.07) and own.select.solver != default.solver
+    asked = ("decode", "--corpus", folder, "--query", "a violin on a volcano", "-k", "3", "--json")
+
+    def decoded(*flags, trained=nnn_checkpoint):
+        done = CliRunner().invoke(main, [*asked, *flags, "--trained", trained], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)["decoder"], done.stderr
+
+    label, said = decoded()
+    assert label == own.label and f"searched as the checkpoint was trained for: {own.label}" in said
+    label, said = decoded("--select", "nnn")
+    assert label == own.label and f"what no flag says is the checkpoint's: {own.label}" in said
+    other = replace(own, select=replace(own.select, l2=0.25))
+    for flags in (("--select", "nnn", "--l2", "0.25"), ("--l2", "0.25")):
+        assert decoded(*flags)[0] == other.label
+    label, said = decoded("--select", "mmr")
+    assert label == engine.Decoder(engine.make("mmr")).label and "checkpoint" not in said
+    assert decoded("--depth", "4")[0] == replace(own, depth=4).label
+    words = shlex.split(export(engine.Decoder(default), "command", Use(corpus=folder, trained=nnn_checkpoint)).text)
+    assert json.loads(run(*words[1:], "--json"))["decoder"] == engine.Decoder(default).label
+    done = CliRunner().invoke(main, [*asked, "--relevance-weight", "0.5", "--trained", nnn_checkpoint])
+    assert done.exit_code == 2 and "--relevance-weight is of mmr" in done.output
+
+
+def test_a_folder_in_place_of_a_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
+    for there, said in ((Path(checkpoint).parent, "name one of those in it: it's a file.safetensors"),
+                        (tmp_path, "no .safetensors file is in it")):  # fmt: skip
+        done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(there)])
+        assert done.exit_code == 1 and f"{there} is a folder, and a checkpoint is a file; " in done.output
+        assert said in done.output and "os error" not in done.output
 
 
 def test_exports_name_the_checkpoint(folder, checkpoint, capsys):

@@ -15,6 +15,7 @@ from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
 from dashboard.tradeoff import cells, differences, memory, point_sets
 from dashboard.tradeoff.cells import Cells, Sweep
+from dashboard.training import kept
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.frontier import Frontier, frontier
@@ -92,6 +93,8 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     if sweep is None:
         st.info("Ask something in the sidebar: what each decoder makes of it appears here.")
         return
+    if every:
+        kept.warn(loaded, queries)
     with axes:
         x, y = _axes(sweep)
     if qrels is not None and not every and not asked.judged:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import streamlit as st
+
 from dashboard.state import Loaded, Source
 from engine.data import cache, inventory
 from engine.errors import DataError
-from engine.values import showable
+from engine.values import Queries, showable
 
 if TYPE_CHECKING:
     from engine.learning.training.trained import Trained
@@ -97,6 +99,20 @@ def called(trained: Trained) -> str:
     stage = trained.facts.get(STAGE, trained.recipe.name)
     title = trained.recipe.title if stage == trained.recipe.name else showable(str(stage))[:40]
     return f"{title} {trained.digest[:SHORT]}"
+
+
+def warn(loaded: Loaded, queries: Queries) -> None:
+    """Say which of the queries that are measured trained embeddings learnt from, where there are any."""
+    if loaded.space.adapt is None:
+        return
+    from engine.learning.training.learnt import learnt_from
+
+    if count := len(learnt_from(loaded.space, queries)):
+        st.warning(
+            f"{count:,} of these {len(queries):,} queries {'was' if count == 1 else 'were'} learnt from: these figures "
+            "flatter the training.",
+            icon=":material/warning:",
+        )
 
 
 def _path(name: str) -> Path:

@@ -13,6 +13,7 @@ from dashboard.explore import setting
 from dashboard.jobs import Job
 from dashboard.parts import POLL, show_progress
 from dashboard.state import Loaded
+from dashboard.training import kept
 from dashboard.tuning import form, result, views
 from dashboard.tuning.request import PURPOSE, Outcome, Request, Splits, run
 from engine.errors import FrontierError
@@ -151,6 +152,7 @@ def _plan(loaded: Loaded, request: Request) -> None:
                     f"{splits.dev}{then}, for {request.objective.text}."
                 )
             )
+            kept.warn(loaded, splits.asked)
     job = jobs.mine().get(PURPOSE)
     going = job is not None and job.running and not job.stop.is_set()
     other = jobs.busy(PURPOSE)

@@ -168,7 +168,9 @@ def _command(decoder: Decoder, use: Use) -> str:
     for name, prefix in STAGES:
         if (stage := getattr(decoder, name)) is not None:
             words += [f"--{name}", stage.spec.name]
-            for param, value in _shown(stage):
+            # A checkpoint has a say in what is left out.
+            every = [(p, getattr(stage, p.name)) for p in stage.spec.params]
+            for param, value in _shown(stage) if use.trained is None else every:
                 words += [f"--{prefix}{param.flag[2:]}", param.text(value)]
     if decoder.depth is not None:
         words += [DEPTH.flag, DEPTH.text(decoder.depth)]

@@ -147,13 +147,14 @@ class Adapted(ByDigest):
 
     adapters: not to be changed any more; base: the encoder whose vectors they take, None for vectors that were brought
     along; corpus: digest of the corpus embeddings that they were trained over; sketch: what these are known by where
-    their last digits differ.
+    their last digits differ; learnt: marks of the queries that were learnt from.
     """
 
     adapters: Adapters
     base: EncoderRef | None
     corpus: str
     sketch: tuple[float, ...] = ()
+    learnt: frozenset[str] = frozenset()
 
     @cached_property
     def digest(self) -> str:

@@ -46,6 +46,16 @@ SAID = {
 """What a checkpoint must agree on, as people read it."""
 
 Facts = Mapping[str, Any]
+
+
+class Unfit(DataError):
+    """A checkpoint is not what it is wanted for. why: what differs, without what to do."""
+
+    def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
+        super().__init__(f"{why}; {fix}")
+        self.why = why
+
+
 CLOSE = 1e-3
 """What each number of a sketch may be off by."""
 
@@ -119,6 +129,10 @@ def keep_run(path: Path, facts: Facts, run: Run) -> None:
 
 def read(path: Path) -> Checkpoint:
     """The checkpoint in a file. Raises DataError where the file is none, or damaged."""
+    if path.is_dir():
+        names = sorted(file.name for file in path.glob("*.safetensors"))
+        there = f"name one of those in it: {', '.join(names)}" if names else "and no .safetensors file is in it"
+        raise DataError(f"{path} is a folder, and a checkpoint is a file; {there}")
     try:
         with safe_open(path, "pt") as file:
             text = file.metadata() or {}
@@ -163,7 +177,7 @@ def over(checkpoint: Checkpoint) -> bool:
 
 
 def refuse(path: Path, there: Facts, asked: Facts, names: tuple[str, ...] = tuple(SAID)) -> None:
-    """Raise a DataError that names every fact in which a checkpoint is not what it is wanted for."""
+    """Raise an Unfit that names every fact in which a checkpoint is not what it is wanted for."""
     wrong = [name for name in names if there.get(name) != asked.get(name)]
     if "params" in wrong and isinstance(there.get("params"), Mapping):
         own, wanted = there["params"], asked["params"]
@@ -173,7 +187,7 @@ def refuse(path: Path, there: Facts, asked: Facts, names: tuple[str, ...] = tupl
         told = ""
     if wrong:
         parts = [told if name == "params" and told else _difference(name, there, asked) for name in wrong]
-        raise DataError(f"{path} does not fit: {'; '.join(parts)}; take another file, or train anew")
+        raise Unfit(f"{path} does not fit: {'; '.join(parts)}")
 
 
 def _difference(name: str, there: Facts, asked: Facts) -> str:

@@ -15,6 +15,7 @@ from engine.learning.training import run
 from engine.learning.training.checkpoints import over, read
 from engine.learning.training.comparison import System, Table, compared
 from engine.learning.training.history import Dev, Epoch
+from engine.learning.training.learnt import check_unseen
 from engine.learning.training.recipes import Dense, Nnn, Recipe, made
 from engine.learning.training.samples import apart, gathered, repeated
 from engine.learning.training.trained import Trained
@@ -103,7 +104,7 @@ def course(
     what is raised, as in `train`. Stopped in the middle of a stage, it returns what there is.
     """
     recipe = made(method, **params)
-    queries, qrels, _ = _ready(space, queries, qrels, (train, dev, test), progress, stop)
+    queries, qrels, _ = _ready(space, queries, qrels, (train, dev, test), start, progress, stop)
     stages: dict[str, Trained] = {}
     before: dict[str, Decoder] = {}
     origin = start
@@ -162,7 +163,7 @@ def foreseen(
 ) -> Foreseen:
     """What `course` would take, by the time of each stage's first steps; without the choices of λ₁ and λ₂."""
     recipe = made(method, **params)
-    queries, qrels, again = _ready(space, queries, qrels, (train, dev, test), progress, stop)
+    queries, qrels, again = _ready(space, queries, qrels, (train, dev, test), start, progress, stop)
     found = {}
     for name, of, given in _plan(recipe, params, start is not None):
         # Every stage does the same work wherever it starts.
@@ -204,11 +205,13 @@ def _ready(
     queries: Queries | Embeddings,
     qrels: Mapping[str, Qrels],
     names: tuple[str, str, str],
+    start: Trained | None,
     progress: Progress | None,
     stop: Stop | None,
 ) -> tuple[Queries | Embeddings, dict[str, Qrels], int]:
     """Queries as vectors; the judgements without those of train whose text another split has too, and without those of
-    dev whose text test has; and how many these are."""
+    dev whose text test has; and how many these are. Raises DataError where the start has learnt from queries of either
+    of these."""
     if space.adapt is not None:
         raise ParamError("space must be the encoder's own; what was trained before goes to start")
     if isinstance(queries, Queries) and space.encoder is not None:
@@ -224,6 +227,11 @@ def _ready(
     for name, rows in again.items():
         gone = {queries.ids[row] for row in rows}
         kept[name] = Qrels({query: own for query, own in qrels[name].grades.items() if query not in gone})
+    # Texts without an encoder that embeds them are refused where the training begins.
+    if start is not None and isinstance(queries, Embeddings):
+        for name in reported:
+            asked = [row for row in splits[name] if queries.ids[row] in kept[name].grades]
+            check_unseen(start.space, queries.take(asked), name, "start")
     return queries, kept, sum(map(len, again.values()))
 
 

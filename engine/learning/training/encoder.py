@@ -225,19 +225,22 @@ def like(before: Adapters, *parts: object) -> Adapters:
     return TextAdapters(copy.deepcopy(before.encoder).requires_grad_(False), before.prompt, *parts)
 
 
-def adapted(state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float]) -> Adapted:
-    """Trained adapters as a value, of what a model had become; corpus, sketch: of what they were trained over.
+def adapted(
+    state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float], learnt: frozenset[str]
+) -> Adapted:
+    """Trained adapters as a value, of what a model had become; corpus, sketch: of what they were trained over; learnt:
+    marks of the queries.
 
     Raises DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
     """
     weights = {name.removeprefix(OWN): tensor for name, tensor in state.items() if name.startswith(OWN)}
     rest = Adapters.of({name: tensor for name, tensor in state.items() if not name.startswith(OWN)}).to(space.device)
     if not weights:
-        return Adapted(rest, space.encoder, corpus, tuple(sketch))
+        return Adapted(rest, space.encoder, corpus, tuple(sketch), learnt)
     encoder, prompt = base_encoder(space.encoder, space.device)
     fill(encoder, weights)
     adapters = TextAdapters(encoder, prompt, rest.query, tuple(rest.corpus), rest.table, rest.heads)
-    return AdaptedTexts(adapters.eval().requires_grad_(False), space.encoder, corpus, tuple(sketch))
+    return AdaptedTexts(adapters.eval().requires_grad_(False), space.encoder, corpus, tuple(sketch), learnt)
 
 
 def save(adapters: Adapters, folder: str | Path) -> None:

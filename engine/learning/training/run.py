@@ -21,6 +21,7 @@ from engine.learning.training.checkpoints import keep_run, over, read, refuse, s
 from engine.learning.training.colt import Graphs, ListAndContrast
 from engine.learning.training.encoder import below, check_texts, learning, like, readers, reads_texts
 from engine.learning.training.history import Dev, Epoch, measured
+from engine.learning.training.learnt import check_unseen, marks
 from engine.learning.training.loop import Objective, Plan, fit, generator_of, groups
 from engine.learning.training.negatives import projecting, reads_words
 from engine.learning.training.objectives import ElasticNets, InnerProducts
@@ -65,12 +66,14 @@ def train(
     that holds the run after every epoch: a run that was killed goes on from there, one that is over is read. watch:
     gets every Epoch; progress counts steps; stop: asked between steps, and what was best by then is returned. A query
     of train that has the text of one of dev is left out. Raises ParamError, and DataError where data do not fit, splits
-    share queries, or the checkpoint is another run's; Cancelled where it is stopped before the first step.
+    share queries, the space has learnt from some of dev, or the checkpoint is another run's; Cancelled where it is
+    stopped before the first step.
     """
     seed = SEED.check(seed)
     recipe = made(method, **params)
     _check(space, recipe, queries)
     samples = gathered(space, queries, qrels, train, dev, progress, stop)
+    check_unseen(space, samples.dev, dev)
     path = None if checkpoint is None else Path(checkpoint)
     facts = _facts(space, samples, qrels, train, dev, seed)
     if (encoded := reads_texts(recipe, space)) or reads_words(recipe, samples):
@@ -255,6 +258,7 @@ def _facts(
         "sketch": sketch(space.embeddings.vectors) if before is None else list(before.sketch),
         "dimension": space.embeddings.dimension,
         "queries": samples.train.digest,
+        "learnt": sorted(marks(samples.train) | (frozenset() if before is None else before.learnt)),
         "train": qrels[train].digest,
         "dev_queries": samples.dev.digest,
         "dev": qrels[dev].digest,

@@ -141,12 +141,13 @@ def repeated(queries: Queries | Embeddings, splits: Mapping[str, Sequence[int]],
     """Positions in the split `train` of queries whose text, but for case and spaces, another split has too."""
     if queries.texts is None:
         return set()
-    plain = {name: {row: _plain(queries.texts[row]) for row in rows} for name, rows in splits.items()}
+    plain = {name: {row: folded(queries.texts[row]) for row in rows} for name, rows in splits.items()}
     others = {text for name, own in plain.items() if name != train for text in own.values()}
     return {row for row, text in plain[train].items() if text in others}
 
 
-def _plain(text: str) -> str:
+def folded(text: str) -> str:
+    """A query's text but for case and spaces."""
     return " ".join(text.split()).casefold()
 
 

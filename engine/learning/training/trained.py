@@ -14,6 +14,7 @@ from engine.learning.training.checkpoints import Checkpoint, alike, over, read, 
 from engine.learning.training.encoder import adapted
 from engine.learning.training.encoder import save as save_encoder
 from engine.learning.training.history import Epoch
+from engine.learning.training.learnt import said
 from engine.learning.training.loop import Run
 from engine.learning.training.projections import as_parts
 from engine.learning.training.recipes import Recipe, made
@@ -155,7 +156,7 @@ def _decoder(recipe: Recipe, told: Decoder) -> Decoder:
 def trained(recipe: Recipe, space: Space, decoder: Decoder, run: Run, facts: Mapping[str, Any]) -> Trained:
     """The best of a run; space: what it started from, the encoder's own or a trained one."""
     before = space.adapt
-    adapt = adapted(run.kept, space, facts["embeddings"], facts["sketch"])
+    adapt = adapted(run.kept, space, facts["embeddings"], facts["sketch"], said(facts))
     done = 0 if before is None else min(len(before.adapters.corpus), len(adapt.adapters.corpus))
     rows, many = adapt.adapters.encode_documents(space.vectors, done)
     embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapt.encoder)
