@@ -49,6 +49,12 @@ def test_training_for_a_decoder_is_held_against_that_decoder_without_it(gain, wo
     )
 
 
+@pytest.mark.parametrize("plain", [row("dense-cont", 0, told=False), row("dense-cont", -0.1)])
+def test_what_the_control_does_without_the_decoder_is_not_hidden(plain):
+    told = said("nnn", [plain, row("dense-cont, nnn", 0.1)])
+    assert "does not beat dense-cont by itself" in told and "not worth it" in told and "is worth it" not in told
+
+
 @pytest.mark.parametrize("gain, words", [(0.1, "beats"), (-0.1, "is worse than"), (0, "does not beat")])
 def test_without_a_decoder_of_its_own_it_is_held_against_the_control(gain, words):
     told = said("colt", [row("encoder", 0.3), row("dense-cont", gain, told=gain != 0)])

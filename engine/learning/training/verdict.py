@@ -22,8 +22,9 @@ def verdict(name: str, learnt: Trained, control: Trained | None, told: Sequence[
     plain, encoder = rows.get(CONTROL), rows.get(ENCODER)
     said = [f"Training {name} never improved dev: its weights are those it started with."] * (learnt.run.best < 0)
     if same is not None:
-        said.append(_trained_for(name, same))
-        if not same.told and plain is not None and plain.told and plain.difference > 0:
+        ahead = plain is not None and plain.told and plain.difference > 0
+        said.append(_trained_for(name, same, ahead))
+        if not same.told and ahead:
             said.append(f"What it gains over {CONTROL}, the decoder gains without being trained for.")
     elif name == START and encoder is not None:
         said.append(_against(name, encoder, "the encoder's own embeddings"))
@@ -36,12 +37,18 @@ def verdict(name: str, learnt: Trained, control: Trained | None, told: Sequence[
     return " ".join(said)
 
 
-def _trained_for(name: str, row: Comparison) -> str:
+def _trained_for(name: str, row: Comparison, ahead: bool) -> str:
+    """ahead: it beats the control by itself too, whose decoder costs nothing."""
     other = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.told:
         return f"Training for the decoder adds nothing that can be told here: no difference between {name} and {other}."
+    if row.difference > 0 and ahead:
+        return f"Training for the decoder is worth it here: {name} beats {other}, and {CONTROL} by itself."
     if row.difference > 0:
-        return f"Training for the decoder is worth it here: {name} beats {other}."
+        return (
+            f"{name} beats {other}, but does not beat {CONTROL} by itself: training for the decoder, and the decoder, "
+            "are not worth it here."
+        )
     return f"Training for the decoder does harm here: {name} is worse than {other}."
 
 
