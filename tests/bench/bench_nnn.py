@@ -18,16 +18,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import argparse
 import datetime
 import json
-import platform
 import time
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from typing import Any
 
 import nnn_quality
 import nnn_speed
 import selector_data
 import torch
+from machine import machine
 from nnn_speed import (
     BARE,
     BETWEEN,
@@ -69,15 +68,6 @@ def command(part: str, quick: bool) -> str:
     """What made a section, without the places of this machine."""
     flags = f" --part {part}" + (" --quick" if quick else "")
     return f"python tests/bench/bench_nnn.py --data <folder of judged sets>{flags}"
-
-
-def machine() -> str:
-    where = Path("/proc/cpuinfo")
-    told = where.read_text().splitlines() if where.is_file() else []
-    names = [line.split(":", 1)[1].strip() for line in told if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    return f"{cpu}, {os.cpu_count()} cores, one thread used; Python {platform.python_version()}, {versions}"
 
 
 def report(found: dict) -> str:
@@ -251,7 +241,7 @@ def main() -> None:
         figures = PARTS[part][1](given, say)
         found = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
         today = datetime.date.today().isoformat()
-        made = {"command": command(part, given.quick), "machine": machine(), "date": today}
+        made = {"command": command(part, given.quick), "machine": machine(PACKAGES), "date": today}
         found[part] = made | {"figures": figures}
         raw.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         (given.out / "nnn.md").write_text(report(found), encoding="utf-8")

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from bench_training import machine
+from bench_training import PACKAGES
+from machine import machine
 
 import engine
 from engine.evaluation.statistics import RESAMPLES, intervals
@@ -184,7 +185,7 @@ def measure(judged: Judged) -> dict:
         }
     counts = {split: len(own) for split, own in judged.data.qrels.items()}
     return {
-        "machine": machine(),
+        "machine": machine(PACKAGES),
         "date": datetime.date.today().isoformat(),
         "documents": len(judged.space),
         "queries": [counts["train"], counts["dev"], len(judged.test)],

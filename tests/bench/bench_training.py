@@ -18,13 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import argparse
 import datetime
 import json
-import platform
 import time
-from importlib.metadata import version
 
 import torch
 import training_speed
 import training_tables
+from machine import machine
 
 PARTS = {
     "speed": ("An epoch", training_speed.measure, training_speed.tables),
@@ -43,15 +42,6 @@ def arguments() -> argparse.Namespace:
     out = Path(__file__).resolve().parents[2] / "assets" / "results"
     parser.add_argument("--out", type=Path, default=out, metavar="DIR")
     return parser.parse_args()
-
-
-def machine() -> str:
-    where = Path("/proc/cpuinfo")
-    told = where.read_text().splitlines() if where.is_file() else []
-    names = [line.split(":", 1)[1].strip() for line in told if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    return f"{cpu}, {os.cpu_count()} cores, one thread used; Python {platform.python_version()}, {versions}"
 
 
 def report(found: dict) -> str:
@@ -79,7 +69,7 @@ def main() -> None:
     for part in PARTS if given.part == "all" else (given.part,):
         figures = PARTS[part][1](given, say)
         found = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
-        found[part] = {"machine": machine(), "date": datetime.date.today().isoformat(), "figures": figures}
+        found[part] = {"machine": machine(PACKAGES), "date": datetime.date.today().isoformat(), "figures": figures}
         raw.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         (given.out / "training.md").write_text(report(found), encoding="utf-8")
     say("done")

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import os
-import platform
 import statistics
-from importlib.metadata import version
-from pathlib import Path
 
 import peers
-import torch
+from machine import machine
 from selector_cells import LONG, METHODS, OURS, TOO_LONG
 from selector_data import HOW
 from selector_rows import CELL, DATA, Row
@@ -22,7 +18,14 @@ DOT = " · "
 
 def report(rows: list[Row], command: str, devices: list[str], notes: list[str]) -> str:
     """The whole page as Markdown. devices: those of this machine; notes: what was left out."""
-    lines = ["# Selectors: time, passes over the vectors, memory", "", f"`{command}`", "", _machine(), ""]
+    lines = [
+        "# Selectors: time, passes over the vectors, memory",
+        "",
+        f"`{command}`",
+        "",
+        f"{machine(PACKAGES)}; {datetime.date.today().isoformat()}.",
+        "",
+    ]
     lines += [_method(), "", *_missing(devices, notes), "## Targets", ""]
     lines += _table(("target", "measured", "met"), [(v.target, v.figure, _word(v.met)) for v in verdicts(rows)])
     lines += ["", "## Beside the fastest peer", "", *_overview(rows), "", *_agreement(rows)]
@@ -35,18 +38,6 @@ def report(rows: list[Row], command: str, devices: list[str], notes: list[str]) 
 
 def _word(met: bool | None) -> str:
     return "–" if met is None else "met" if met else "**not met**"
-
-
-def _machine() -> str:
-    where = Path("/proc/cpuinfo")
-    told = where.read_text().splitlines() if where.is_file() else []
-    names = [line.split(":", 1)[1].strip() for line in told if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    today = datetime.date.today().isoformat()
-    python = platform.python_version()
-    return f"{cpu}, {os.cpu_count()} cores, one thread used{gpu}; Python {python}, {versions}; {today}."
 
 
 def _method() -> str:

@@ -2,7 +2,7 @@
 
 On the support A, which small changes leave as it is, w_A = M⁻¹ (U_A v − λ₁) with M = U_A U_Aᵀ + λ₂ I. For a loss with
 gradient γ in w and g = M⁻¹ γ_A, ρ = v − Uᵀw: ∂v = U_Aᵀ g, ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ, ∂λ₁ = −Σ g, ∂λ₂ = −g·w. No
-iteration is remembered: memory does not grow with the corpus.
+iteration is remembered, only a support and its rows.
 """
 
 from __future__ import annotations
