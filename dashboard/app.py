@@ -1,4 +1,4 @@
-"""Navigation only."""
+"""The app's entry: page settings, style and navigation."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ SCREENS = Path(__file__).parent / "screens"
 
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside, and writes a metric as large as a title: at 1440 × 900
-# that pushes what the page is about below the fold.
+# that pushes a page's main part below the fold.
 st.html(
     "<style>"
     ".stMainBlockContainer {padding: 3.75rem 2rem 2rem}"

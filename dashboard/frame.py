@@ -1,4 +1,4 @@
-"""What screens have in common: the sidebar with the corpus and the question, and the wait until both are there."""
+"""The frame of every screen: the sidebar, and the wait until the corpus is loaded."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard import state
-from dashboard.parts import wait_for
+from dashboard.services.source import Loaded
+from dashboard.session import address
+from dashboard.widgets.common import wait_for
 
 if TYPE_CHECKING:
-    from dashboard.explore.question import Asked
+    from dashboard.session.query import Question
 
 
-def begin(asking: bool = True) -> tuple[state.Loaded | None, Asked | None]:
-    """The corpus and what is asked of it; None for what is not there yet, and the screen says so itself.
+def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
+    """Draw the sidebar; returns the corpus and the query, None for what is missing yet: the screen says so itself.
 
-    With live feedback on it is the corpus as feedback has made it.
-
-    asking: draw the question's controls.
+    With live feedback on it is the corpus as feedback has moved it. asking: draw the query's controls.
     """
     with st.sidebar:
         chip = st.container()
-    loaded = wait_for(state.source())
+    loaded = wait_for(address.source())
     if loaded is None:
         return None, None
-    # After the corpus is there: these import torch, and the page has painted by then.
-    from dashboard.explore import question
-    from dashboard.feedback import switch
-    from dashboard.sharing import dialogs, session
+    # Not before the corpus is loaded: these import torch, and the page has painted by then.
+    from dashboard.session import restore
+    from dashboard.sharing import dialogs
+    from dashboard.widgets import feedback_toggle, query_picker
 
-    session.arrive(loaded)
-    loaded = switch.corpus(loaded, chip)
-    asked = None
+    restore.arrive(loaded)
+    loaded = feedback_toggle.corpus(loaded, chip)
+    question = None
     with st.sidebar:
         if asking:
-            asked = question.ask(loaded)
-        dialogs.buttons(loaded, asked)
-    session.follow(loaded)
-    return loaded, asked
+            question = query_picker.ask(loaded)
+        dialogs.buttons(loaded, question)
+    restore.follow(loaded)
+    return loaded, question

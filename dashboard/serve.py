@@ -1,6 +1,4 @@
-"""The console command: the engine's commands, and `serve`, which starts the dashboard and opens the browser."""
-
-from __future__ import annotations
+"""The console command: the engine's commands and `serve`, which starts the dashboard."""
 
 import contextlib
 import socket
@@ -15,7 +13,8 @@ from typing import Any
 import click
 
 from dashboard import report  # noqa: F401  (adds its command to the group)
-from engine.cli import CORPUS, main, use_threads
+from engine.cli.group import main, use_threads
+from engine.cli.options import CORPUS
 
 APP = Path(__file__).parent / "app.py"
 CONFIG: dict[str, Any] = {
@@ -42,16 +41,16 @@ def serve(port: int | None, corpus: str, browser: bool) -> None:
     """Open the dashboard (the default command). It listens on 127.0.0.1 only."""
     import streamlit as st
 
-    from dashboard import jobs, state
     from dashboard.components import vendor
+    from dashboard.services import corpora, jobs
 
     _check(corpus)
-    state.start_with(corpus)
+    corpora.start_with(corpus)
     config = CONFIG | ({"server.port": port} if port else {})
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
-        # The corpus loads while the browser starts; the page shows how far it is.
+        # The corpus loads while the browser starts; the page shows its progress.
         threading.Thread(target=_prepare, args=(browser,), daemon=True).start()
         try:
             yield
@@ -65,13 +64,13 @@ def serve(port: int | None, corpus: str, browser: bool) -> None:
 def _prepare(browser: bool) -> None:
     from streamlit import config
 
-    from dashboard import state
+    from dashboard.services import corpora
 
     use_threads()
-    state.loading()
+    corpora.loading()
     if browser:
         _open_browser(config.get_option("server.port"))
-    state.warm_encoder(state.source_at_start())
+    corpora.warm_encoder(corpora.source_at_start())
 
 
 def _open_browser(port: int) -> None:
@@ -84,8 +83,8 @@ def _open_browser(port: int) -> None:
 
 
 def _check(corpus: str) -> None:
-    """Say at the prompt, not in the browser, that there is nothing at the path."""
-    from dashboard.state import DEMOS
+    """Refuse a path without a file at the prompt, not in the browser."""
+    from dashboard.services.corpora import DEMOS
 
     if corpus not in DEMOS and not Path(corpus).exists():
         raise click.UsageError(f"--corpus: no such file or folder: {corpus!r} (the demos are {', '.join(DEMOS)})")

@@ -4,76 +4,63 @@ The public names. They load on first use, so that a program that only wants one 
 """
 
 import importlib as _importlib
+from typing import Any as _Any
 
-_HOME = {
-    "load_dataset": "engine.data.readers",
-    "load_vectors": "engine.data.vectors",
-    "containing_passages": "engine.data.cloze",
-    "embed": "engine.data.encoders",
-    "methods": "engine.stages",
-    "make": "engine.stages",
-    "Space": "engine.space",
-    "Decoder": "engine.decoder",
-    "decode": "engine.decoder",
-    "embed_queries": "engine.decoder",
-    "select": "engine.decoder",
-    "select_grid": "engine.decoder",
-    "measure": "engine.evaluation.metrics",
-    "sweep": "engine.evaluation.sweep",
-    "grid": "engine.evaluation.sweep",
-    "rerank_depths": "engine.evaluation.depths",
-    "approximate": "engine.evaluation.approximate",
-    "frontier": "engine.evaluation.frontier",
-    "tune": "engine.evaluation.tune",
-    "Objective": "engine.evaluation.objectives",
-    "heat_map": "engine.evaluation.heat_map",
-    "stratify": "engine.evaluation.strata",
-    "compare": "engine.evaluation.statistics",
-    "compare_encoders": "engine.evaluation.encoders",
-    "export": "engine.evaluation.export",
-    "trace": "engine.evaluation.trace",
-    "optimum": "engine.evaluation.optimum",
-    "weight_path": "engine.evaluation.weight_path",
-    "convergence": "engine.evaluation.convergence",
-    "orag": "engine.learning",
-    "layout": "engine.maps",
-    "Layout": "engine.maps",
-    "train": "engine.learning.training.run",
-    "preflight": "engine.learning.training.run",
-    "course": "engine.learning.training.course",
-    "parted": "engine.evaluation.splits",
-    "load_trained": "engine.learning.training.trained",
-    "train_cross_encoder": "engine.learning.training.cross_encoder",
-    "witness": "engine.theory",
-    "counterexample": "engine.theory",
-    "outlook": "engine.theory",
-    "margin": "engine.theory",
-    "margins": "engine.theory",
-    "pair_errors": "engine.theory",
-    "recall_dimensions": "engine.theory",
-    "segment_margins": "engine.theory",
-    "segments": "engine.theory",
-    "pair_error_bound": "engine.theory",
-    "sufficient_dimension": "engine.theory",
-    "Corpus": "engine.values",
-    "Queries": "engine.values",
-    "Qrels": "engine.values",
-    "Dataset": "engine.values",
-    "Embeddings": "engine.values",
-    "Ranking": "engine.values",
-    "FrontierError": "engine.errors",
-    "ParamError": "engine.errors",
-    "DataError": "engine.errors",
-    "Cancelled": "engine.errors",
+_NAMES = {
+    "engine.data.readers": "load_dataset",
+    "engine.data.vectors": "load_vectors",
+    "engine.data.cloze": "containing_passages",
+    "engine.data.encoders": "embed",
+    "engine.stages": "methods make",
+    "engine.space": "Space",
+    "engine.decoder": "Decoder decode embed_queries select select_grid",
+    "engine.evaluation.metrics": "measure",
+    "engine.evaluation.sweep.sweep": "sweep grid",
+    "engine.evaluation.studies.rerank_depth": "rerank_depths",
+    "engine.evaluation.studies.ann": "approximate",
+    "engine.evaluation.frontier": "frontier",
+    "engine.evaluation.tuning.tune": "tune",
+    "engine.evaluation.tuning.objectives": "Objective",
+    "engine.evaluation.heat_map": "heat_map",
+    "engine.evaluation.stratification": "stratify",
+    "engine.evaluation.statistics": "compare",
+    "engine.evaluation.studies.compare_encoders": "compare_encoders",
+    "engine.evaluation.export": "export",
+    "engine.evaluation.trace": "trace",
+    "engine.evaluation.studies.brute_force": "optimum",
+    "engine.evaluation.weight_path": "weight_path",
+    "engine.evaluation.studies.fista_convergence": "convergence",
+    "engine.feedback": "orag",
+    "engine.maps.layout": "layout Layout",
+    "engine.training.train": "train preflight",
+    "engine.training.experiment": "course",
+    "engine.evaluation.splits": "parted",
+    "engine.training.trained": "load_trained",
+    "engine.training.cross_encoder": "train_cross_encoder",
+    "engine.theory.elastic_net": "witness counterexample outlook",
+    "engine.theory.margins": "margin margins",
+    "engine.theory.random_projections": "pair_errors",
+    "engine.theory.measured_dimensions": "recall_dimensions",
+    "engine.theory.segments": "segment_margins segments",
+    "engine.theory.projection_bounds": "pair_error_bound sufficient_dimension",
+    "engine.values": "Corpus Queries Qrels Dataset Embeddings Ranking",
+    "engine.errors": "FrontierError ParamError DataError Cancelled",
 }
+"""The public names of each module."""
+
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = list(_HOME)
 
+_ALIASES = {"parted": "three_way"}
+"""Public names that their modules call otherwise."""
 
-def __getattr__(name: str):
+
+def __getattr__(name: str) -> _Any:
     if name not in _HOME:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
-    value = getattr(_importlib.import_module(_HOME[name]), name)
+    module = _importlib.import_module(_HOME[name])
+    value = module if name == "orag" else getattr(module, _ALIASES.get(name, name))
     globals()[name] = value
     return value
 

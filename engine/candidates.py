@@ -5,8 +5,6 @@ decide is scored again in float64. So an answer does not depend on block size, t
 duplicates always tie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,12 +14,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from engine.matrix import CHUNK_NUMBERS, Matrix, products
+from engine.matrix import Matrix, blocks, products, rounding, underflow
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def exactly(function: F) -> F:
+def without_autocast(function: F) -> F:
     """The function without gradients and without autocast, which would compute in less than the bounds assume."""
 
     @wraps(function)
@@ -62,9 +60,9 @@ class Candidates:
         return self.relevance.shape[1]
 
     @property
-    def norm(self) -> float:
+    def max_norm(self) -> float:
         """No row is longer."""
-        return self.matrix.norm
+        return self.matrix.max_norm
 
     @property
     def shared(self) -> bool:
@@ -75,7 +73,7 @@ class Candidates:
     def squares(self) -> Tensor:
         """(n,) or (B, m) squared lengths of the candidates."""
         lengths = self.matrix.lengths if self.shared else torch.linalg.vector_norm(self.vectors, dim=-1)
-        return lengths * lengths
+        return torch.mul(lengths, lengths)
 
     def rows(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m, d) the vectors at flat (problem, candidate) pairs."""
@@ -92,52 +90,30 @@ class Candidates:
         """(B,) bound on |relevance − its exact value|; 0 where the scorer's numbers define it."""
         if not self.inner_product:
             return self.relevance.new_zeros(self.batch)
-        return self.rounding * self.norm * torch.linalg.vector_norm(self.queries, dim=1) + self.underflow
+        return self.product_error(self.queries)
 
     @property
     def similarity_error(self) -> float:
         """Bound on |similarity of two candidates − its exact value|."""
-        return self.rounding * self.norm**2 + self.underflow
+        return rounding(self.vectors) * self.max_norm**2 + underflow(self.vectors)
 
     def product_error(self, points: Tensor) -> Tensor:
         """(B,) bound on |products(points) − exact|, for float64 points (B, d) rounded to the vectors' precision."""
-        return self.rounding * self.norm * torch.linalg.vector_norm(points, dim=1) + self.underflow
+        lengths: Tensor = torch.linalg.vector_norm(points, dim=1)
+        return rounding(self.vectors) * self.max_norm * lengths + underflow(self.vectors)
 
     def exact_relevance(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m,) float64 relevance at flat pairs."""
         if not self.inner_product:
             return self.relevance[batch, index].double()
-        parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in self._chunks(batch, index, 1)]
+        pairs = blocks(self.vectors.shape[-1], batch, index)
+        parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in pairs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     @property
-    def twins(self) -> Tensor | None:
+    def duplicate_of(self) -> Tensor | None:
         """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing.
 
         Asked for only when very many candidates tie: one representative of each kind then stands for all.
         """
-        return self.matrix.twins if self.inner_product and self.shared else None
-
-    @cached_property
-    def rounding(self) -> float:
-        """γ: an inner product of vectors is within γ·|a||b| + underflow of its exact value."""
-        # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
-        unit = torch.finfo(self.vectors.dtype).eps / 2
-        if self.vectors.dtype == torch.float32:
-            backend = torch.backends.cuda.matmul if self.vectors.is_cuda else torch.backends.mkldnn.matmul
-            # Both factors are rounded to the shorter format first: twice its unit.
-            unit = {"tf32": 2.0**-10, "bf16": 2.0**-7}.get(backend.fp32_precision, unit)
-        length = (self.vectors.shape[-1] + 4) * unit
-        return length / (1 - length) if length < 0.5 else 1.0
-
-    @cached_property
-    def underflow(self) -> float:
-        """What products too small for the format may lose."""
-        # Higham's bound leaves underflow out: each of d products may lose up to the smallest normal number.
-        return self.vectors.shape[-1] * torch.finfo(self.vectors.dtype).tiny
-
-    def _chunks(self, batch: Tensor, index: Tensor, width: int) -> list[tuple[Tensor, Tensor]]:
-        size = max(1, CHUNK_NUMBERS // (self.vectors.shape[-1] * max(1, width)))
-        if len(index) <= size:
-            return [(batch, index)]
-        return list(zip(batch.split(size), index.split(size), strict=True))
+        return self.matrix.duplicate_of if self.inner_product and self.shared else None

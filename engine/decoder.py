@@ -1,7 +1,5 @@
 """Retrieve, rerank, select: a decoder names one stage of each, and a depth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,15 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, exactly
+from engine.candidates import Candidates, without_autocast
 from engine.data.encoders import embed
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
-from engine.params import Whole, declare, params_of
+from engine.params import Declared, Whole, declare
 from engine.progress import Progress, Stop
-from engine.solvers.contest import ranked
+from engine.solvers.tie_breaking import ranked
 from engine.space import QueryBatch, Space
-from engine.stages import Scorer, Selector, make, spec_of
+from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
 from engine.values import Embeddings, EncoderRef, Queries, Ranking, real_tensor
 
 SET_SIZE = Whole(
@@ -46,15 +44,17 @@ QueryLike = Queries | Embeddings | str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Decoder:
+class Decoder(Declared):
     """How sets are retrieved: a value, equal when its stages and depth are.
 
-    select: picks the set; retrieve: scores the corpus; rerank: scores the pool again, or None; depth: the pool's
-    size, None for the whole corpus.
+    select: picks the set
+    retrieve: scores the corpus
+    rerank: scores the pool again, or None
+    depth: the pool's size, None for the whole corpus
     """
 
     select: Selector
-    retrieve: Scorer = field(default_factory=lambda: make("dense"))
+    retrieve: Scorer = field(default_factory=lambda: make_scorer("dense"))
     rerank: Scorer | None = None
     depth: int | None = declare(DEPTH)
 
@@ -63,8 +63,7 @@ class Decoder:
             stage = getattr(self, name)
             if not isinstance(stage, kind) and not (name == "rerank" and stage is None):
                 raise ParamError(f'{name} must be a {kind.__name__}, made by engine.make("…"); got {stage!r}')
-        for param in params_of(self):
-            object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
+        super().__post_init__()
 
     @property
     def label(self) -> str:
@@ -82,7 +81,7 @@ def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> R
     return decode_grid([decoder], space, queries, k)[0]
 
 
-@exactly
+@without_autocast
 def decode_grid(decoders: Sequence[Decoder], space: Space, queries: QueryLike, k: int = 10) -> list[Ranking]:
     """The same for decoders that differ in their selector's parameters only; they share whatever work they can."""
     for decoder in decoders:
@@ -93,38 +92,36 @@ def decode_grid(decoders: Sequence[Decoder], space: Space, queries: QueryLike, k
     k = SET_SIZE.check(k)
     batch = query_batch(space, queries)
     depth = min(decoders[0].depth or len(space), len(space))
-    cuts = _blocks(len(batch), space.vectors, depth, len(decoders))
-    answers = [_decode_block(decoders, space, batch.block(start, stop), depth, k) for start, stop in cuts]
+    answers = []
+    for start, stop in _blocks(len(batch), space.vectors, depth, len(decoders)):
+        _, candidates = _scored_block(decoders[0], space, batch.block(start, stop), depth)
+        answers.append(_chosen([decoder.select for decoder in decoders], candidates, k))
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """One query's documents as the scorers of a decoder leave them to its selector.
+class ScoredCandidates:
+    """One query's documents as the scorers of a decoder leave them to its selector."""
 
-    candidates: what the selector chooses from; retrieved: (n,) what the first scorer gave every document; reranked:
-    whether another scored the candidates again.
-    """
-
-    candidates: Candidates
-    retrieved: Tensor
-    reranked: bool
+    candidates: Candidates  # what the selector chooses from
+    retrieved: Tensor  # (n,) scores of the first scorer for every document
+    reranked: bool  # whether another scored the candidates again
 
 
-@exactly
-def scored(decoder: Decoder, space: Space, query: QueryLike) -> Scored:
-    """What a decoder's selector chooses from, for one query; `choose` does. Raises ParamError or DataError."""
+@without_autocast
+def scored(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates:
+    """What a decoder's selector chooses from, for one query; `select_from` does. Raises ParamError or DataError."""
     batch = query_batch(space, query)
     if len(batch) != 1:
         raise ParamError(f"query must be one query; got {len(batch)}")
     whole, candidates = _scored_block(decoder, space, batch, min(decoder.depth or len(space), len(space)))
-    return Scored(candidates, whole.relevance[0], decoder.rerank is not None)
+    return ScoredCandidates(candidates, whole.relevance[0], decoder.rerank is not None)
 
 
-@exactly
-def choose(selector: Selector, found: Scored, k: int = 10) -> Ranking:
+@without_autocast
+def select_from(selector: Selector, scored: ScoredCandidates, k: int = 10) -> Ranking:
     """What a selector picks from scored documents: the answer of `decode`, without scoring again."""
-    return _chosen([selector], found.candidates, SET_SIZE.check(k))[0]
+    return _chosen([selector], scored.candidates, SET_SIZE.check(k))[0]
 
 
 def family(decoder: Decoder) -> tuple[Any, ...]:
@@ -132,7 +129,7 @@ def family(decoder: Decoder) -> tuple[Any, ...]:
     return type(decoder.select), decoder.retrieve, decoder.rerank, decoder.depth
 
 
-@exactly
+@without_autocast
 def select(
     selector: str | Selector, vectors: Any, queries: Any, k: int = 10, *, pool: int | None = None, **params: Any
 ) -> Ranking:
@@ -144,7 +141,7 @@ def select(
     return _select([_stage(selector, params)], vectors, queries, k, pool)[0]
 
 
-@exactly
+@without_autocast
 def select_grid(
     selector: str,
     vectors: Any,
@@ -162,14 +159,13 @@ def select_grid(
     spec_of(selector, "selector")
     if isinstance(grid, str | Mapping) or not all(isinstance(params, Mapping) for params in grid):
         raise ParamError(f'grid must be a list of parameters by name, [{{"name": value}}, …]; got {grid!r}')
-    stages = [make(selector, **params) for params in grid]
+    stages = [make_selector(selector, **params) for params in grid]
     return _select(stages, vectors, queries, k, pool) if stages else []
 
 
 def _stage(selector: str | Selector, params: Mapping[str, Any]) -> Selector:
     if not isinstance(selector, Selector):
-        spec_of(selector, "selector")
-        return make(selector, **params)
+        return make_selector(selector, **params)
     if params:
         raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(params)} as well")
     return selector
@@ -180,10 +176,7 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
     pool = POOL.check(pool)
     matrix, points = searched(vectors, queries)
     rows = matrix.vectors
-    if points.shape[1] != rows.shape[1]:
-        raise DataError(
-            f"queries must have the vectors' dimension; got {points.shape[1]}, the vectors have {rows.shape[1]}"
-        )
+    check_dimension("queries", points, rows, "the vectors", "have")
     depth = min(pool or len(rows), len(rows))
     blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
     answers = [_chosen(stages, _pooled(Candidates(rows, products(rows, b), b, matrix), depth), k) for b in blocks]
@@ -203,26 +196,35 @@ def searched(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tens
     return matrix, Matrix(points, "queries").vectors
 
 
+def check_dimension(name: str, points: Tensor, rows: Tensor, whose: str, verb: str = "has") -> None:
+    """Raise a DataError where points, (B, d), and somebody's rows, (n, d), differ in d."""
+    if points.shape[1] != rows.shape[1]:
+        genitive = f"{whose}'" if whose.endswith("s") else f"{whose}'s"
+        sizes = f"got {points.shape[1]}, {whose} {verb} {rows.shape[1]}"
+        raise DataError(f"{name} must have {genitive} dimension; {sizes}")
+
+
+def labelled(queries: Queries | str | Sequence[str]) -> Queries:
+    """Queries, numbered where they are plain text; raises DataError where there are none."""
+    named = queries if isinstance(queries, Queries) else Queries.of(queries)
+    if not len(named):
+        raise DataError("queries must hold at least one query; got none")
+    return named
+
+
 def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
     if not isinstance(queries, Embeddings):
-        named = queries if isinstance(queries, Queries) else Queries.of(queries)
-        if not len(named):
-            raise DataError("queries must hold at least one query; got none")
-        queries = embed_queries(space, named)
-    else:
-        queries = space.fitted(queries)
-    if queries.encoder and space.embeddings.encoder and queries.encoder.digest != space.embeddings.encoder.digest:
+        queries = embed_queries(space, labelled(queries))
+    points = space.fitted(queries)
+    ours, theirs = space.embeddings.encoder, points.encoder
+    if ours and theirs and ours.digest != theirs.digest:
         raise DataError(
-            f"queries were embedded by {_named(queries.encoder)}, the corpus by {_named(space.embeddings.encoder)}; "
-            "embed both with one encoder"
+            f"queries were embedded by {_named(theirs)}, the corpus by {_named(ours)}; embed both with one encoder"
         )
-    vectors = Matrix(queries.vectors, "queries").vectors
-    if vectors.shape[1] != space.vectors.shape[1]:
-        raise DataError(
-            f"queries must have the corpus's dimension; got {vectors.shape[1]}, the corpus has {space.vectors.shape[1]}"
-        )
-    return QueryBatch(queries.ids, vectors.to(space.device, space.vectors.dtype), queries.texts)
+    vectors = Matrix(points.vectors, "queries").vectors
+    check_dimension("queries", vectors, space.vectors, "the corpus")
+    return QueryBatch(points.ids, vectors.to(space.device, space.vectors.dtype), points.texts)
 
 
 def embed_queries(
@@ -242,11 +244,6 @@ def embed_queries(
     return space.fitted(embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=tell, stop=stop))
 
 
-def _decode_block(decoders: Sequence[Decoder], space: Space, block: QueryBatch, depth: int, k: int) -> list[Ranking]:
-    _, candidates = _scored_block(decoders[0], space, block, depth)
-    return _chosen([decoder.select for decoder in decoders], candidates, k)
-
-
 def _scored_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int) -> tuple[Candidates, Candidates]:
     """All documents as the first scorer has them, and what is left to the selector."""
     retrieve, rerank = decoder.retrieve, decoder.rerank
@@ -258,12 +255,11 @@ def _scored_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int)
             )
     scores = _checked(retrieve, retrieve.score(space, block))
     whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
-    rescore = (
-        None
-        if rerank is None
-        else lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
+    if rerank is None:
+        return whole, _pooled(whole, depth)
+    return whole, _pooled(
+        whole, depth, lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
     )
-    return whole, _pooled(whole, depth, rescore)
 
 
 def _checked(scorer: Scorer, scores: Tensor) -> Tensor:
@@ -300,20 +296,15 @@ def _pooled(
 
 def _chosen(selectors: Sequence[Selector], candidates: Candidates, k: int) -> list[Ranking]:
     """What each selector, all of one class, picks from the candidates: rows of the corpus, padded to k."""
-    found = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
-    pool = candidates.pool
-    if pool is None:
-        return [_padded(answer, answer.index, k) for answer in found]
-    return [_padded(a, torch.where(a.index >= 0, pool.gather(1, a.index.clamp_min(0)), -1), k) for a in found]
-
-
-def _padded(answer: Ranking, index: Tensor, k: int) -> Ranking:
-    """The answer with `index` in place of its own, padded to k."""
-    if index.shape[1] == k:
-        return Ranking(index, answer.gain, answer.info)
-    short = (0, k - index.shape[1])
-    pad = torch.nn.functional.pad
-    return Ranking(pad(index, short, value=-1), pad(answer.gain, short), answer.info)
+    answers = type(selectors[0]).select_grid(selectors, candidates, min(k, candidates.count))
+    pool, short, pad = candidates.pool, (0, max(0, k - candidates.count)), torch.nn.functional.pad
+    rankings = []
+    for answer in answers:
+        index = answer.index
+        if pool is not None:
+            index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
+        rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), answer.info))
+    return rankings
 
 
 def _named(encoder: EncoderRef) -> str:

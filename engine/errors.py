@@ -1,17 +1,17 @@
-"""The errors that reach a person: each says what was given, what would be legal, and what to do."""
+"""Errors for the user: each message names the value, the legal ones, and the fix."""
 
 
 class FrontierError(ValueError):
-    """Something a person gave cannot be used; the message says what and how to mend it."""
+    """Unusable input; the message says what and how to mend it."""
 
 
 class ParamError(FrontierError):
-    """A parameter was given a value outside its declared domain."""
+    """A parameter value outside its declared domain."""
 
 
 class DataError(FrontierError):
-    """A file or a table cannot be read as it stands; the message names the place and the fix."""
+    """A file or table that cannot be read; the message names the place and the fix."""
 
 
 class Cancelled(Exception):
-    """Long work was asked to stop; what it had finished is kept."""
+    """Long work was stopped on request; finished parts stay cached."""

@@ -1,10 +1,9 @@
 """A matrix of vectors and what every query over it shares, each made when first asked for."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ CHUNK_NUMBERS = 1 << 22
 CACHED_NUMBERS = 1 << 20
 """A matrix of more numbers comes from memory at every pass."""
 LAST = 8
-"""So many queries' scores a kept matrix remembers: a person at a slider asks the same again and again."""
+"""So many queries' scores a cached matrix remembers: a person at a slider asks the same again and again."""
 STEADY_NUMBERS = 1 << 17
 """How many numbers `steady_products` has in float64 at a time on a CPU: 1 MiB, which stays in its cache."""
 ONE_THREAD = 400_000
@@ -29,29 +28,30 @@ GRAM_ROWS = 2048
 class Matrix:
     """(n, d) finite vectors whose inner products do not overflow.
 
-    kept: whether many queries will come, so that what only they repay is worth making. Raises DataError, naming `name`,
-    where the vectors are not such.
+    cached: whether many queries will come, so that what only they repay is worth making. Raises DataError, naming
+    `name`, where the vectors are not such.
     """
 
-    def __init__(self, vectors: Tensor, name: str = "vectors", kept: bool = False) -> None:
+    def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False) -> None:
         if vectors.ndim != 2 or 0 in vectors.shape:
             raise DataError(
                 f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
             )
-        self.vectors, self.kept = vectors, kept
+        self.vectors, self.cached = vectors, cached
+        self._scores: dict[bytes, Tensor] = {}
         self.lengths = torch.linalg.vector_norm(vectors, dim=1)
-        self.norm = float(self.lengths.max())
+        self.max_norm = float(self.lengths.max())
         # A finite length proves every entry of its row finite; only a failure looks closer.
-        if not math.isfinite(self.norm):
+        if not math.isfinite(self.max_norm):
             _finite(vectors, name)
-        if self.norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
+        if self.max_norm < math.sqrt(torch.finfo(vectors.dtype).tiny) / torch.finfo(vectors.dtype).eps:
             # Squares this small lose digits, or all: the largest entry bounds the length instead.
-            self.norm = math.sqrt(vectors.shape[1]) * float(vectors.abs().max())
+            self.max_norm = math.sqrt(vectors.shape[1]) * float(vectors.abs().max())
         most = math.sqrt(torch.finfo(vectors.dtype).max) / 4
-        if not self.norm <= most:
+        if not self.max_norm <= most:
             raise DataError(
                 f"{name} must have rows of length at most {most:.3g} in {vectors.dtype}; the longest has "
-                f"{self.norm:.3g}; scale them down, or pass float64"
+                f"{self.max_norm:.3g}; scale them down, or pass float64"
             )
 
     def __len__(self) -> int:
@@ -65,8 +65,8 @@ class Matrix:
     @cached_property
     def mean(self) -> Tensor:
         """(d,) float64 mean row."""
-        step = max(1, CHUNK_NUMBERS // self.vectors.shape[1])
-        return torch.stack([block.double().sum(0) for block in self.vectors.split(step)]).sum(0) / len(self)
+        sums = [block.double().sum(0) for (block,) in blocks(self.vectors.shape[1], self.vectors)]
+        return torch.stack(sums).sum(0) / len(self)
 
     @cached_property
     def centrality(self) -> Tensor:
@@ -74,33 +74,29 @@ class Matrix:
         return products(self.vectors, self.mean.to(self.vectors.dtype).unsqueeze(0))[0]
 
     def remembered(self, query: Tensor, make: Callable[[], Tensor]) -> Tensor:
-        """What `make` gives for a query, (d,); a kept matrix remembers it for the last few."""
-        if not self.kept:
+        """What `make` gives for a query, (d,); a cached matrix remembers it for the last few."""
+        if not self.cached:
             return make()
         key = query.numpy().tobytes()
-        found = self._scores.get(key)
-        if found is None:
-            found = self._scores[key] = make()
+        scores = self._scores.get(key)
+        if scores is None:
+            scores = self._scores[key] = make()
             for old in list(self._scores)[:-LAST]:
                 self._scores.pop(old, None)
-        return found
-
-    @cached_property
-    def _scores(self) -> dict[bytes, Tensor]:
-        return {}
+        return scores
 
     @cached_property
     def gram(self) -> Tensor:
         """(n, n) float64 inner products of all rows: for up to GRAM_ROWS of them."""
-        return gram(self.doubled)
+        return gram(self.float64)
 
     @cached_property
-    def doubled(self) -> Tensor:
+    def float64(self) -> Tensor:
         """The vectors in float64: for up to GRAM_ROWS of them."""
         return self.vectors.double()
 
     @cached_property
-    def host(self) -> Tensor:
+    def on_cpu(self) -> Tensor:
         """The vectors in the memory of the CPU."""
         return self.vectors.cpu()
 
@@ -109,25 +105,54 @@ class Matrix:
         """(n, d) int8, (n,) float64, (n,) float64: row j is step[j] · codes[j] up to a vector of length slack[j]."""
         codes = torch.empty(self.vectors.shape, dtype=torch.int8, device=self.vectors.device)
         step, slack = self.lengths.new_empty(2, len(self), dtype=torch.float64)
-        size = max(1, CHUNK_NUMBERS // self.vectors.shape[1])
-        for at in range(0, len(self), size):
-            block = self.vectors[at : at + size].double()
+        for rows in slices(len(self), self.vectors.shape[1]):
+            block = self.vectors[rows].double()
             unit = block.abs().amax(1).div_(127).clamp_min_(torch.finfo(torch.float32).tiny)
             whole = (block / unit.unsqueeze(1)).round_()
-            codes[at : at + size], step[at : at + size] = whole.to(torch.int8), unit
+            codes[rows], step[rows] = whole.to(torch.int8), unit
             # One part in a million more than the rounding of these few operations.
-            slack[at : at + size] = torch.linalg.vector_norm(block - whole * unit.unsqueeze(1), dim=1) * (1 + 1e-6)
+            slack[rows] = torch.linalg.vector_norm(block - whole * unit.unsqueeze(1), dim=1) * (1 + 1e-6)
         return codes, step, slack
 
     @cached_property
-    def spectrum(self) -> float:
+    def spectral_norm_squared(self) -> float:
         """The largest eigenvalue of the Gram matrix, which is the squared largest singular value of the vectors."""
         return largest_eigenvalue(self.vectors)
 
     @cached_property
-    def twins(self) -> Tensor:
+    def duplicate_of(self) -> Tensor:
         """(n,) for each row the lowest row with the same bytes: itself where there is no other."""
-        return lowest_twin(self.vectors)
+        return first_duplicate(self.vectors)
+
+
+def blocks(numbers: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The tensors, of one length, cut alike into blocks that make at most CHUNK_NUMBERS at `numbers` a row."""
+    size = max(1, CHUNK_NUMBERS // max(1, numbers))
+    return zip(*(tensor.split(size) for tensor in tensors), strict=True)
+
+
+def slices(count: int, numbers: int) -> Iterator[slice]:
+    """0 … count − 1 in blocks as those of `blocks`."""
+    size = max(1, CHUNK_NUMBERS // max(1, numbers))
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def rounding(vectors: Tensor) -> float:
+    """γ: an inner product of vectors of this format is within γ·|a||b| + underflow of its exact value."""
+    # |fl(a·b) − a·b| ≤ γ_d |a||b| with γ_d = d·u/(1 − d·u), in any order of summation (Higham 2002, §3.1).
+    unit = torch.finfo(vectors.dtype).eps / 2
+    if vectors.dtype == torch.float32:
+        backends: Any = torch.backends.cuda if vectors.is_cuda else torch.backends.mkldnn
+        # Both factors are rounded to the shorter format first: twice its unit.
+        unit = {"tf32": 2.0**-10, "bf16": 2.0**-7}.get(backends.matmul.fp32_precision, unit)
+    length = (vectors.shape[-1] + 4) * unit
+    return length / (1 - length) if length < 0.5 else 1.0
+
+
+def underflow(vectors: Tensor) -> float:
+    """What products too small for the format may lose: Higham's bound leaves it out."""
+    # Each of d products may lose up to the smallest normal number.
+    return vectors.shape[-1] * torch.finfo(vectors.dtype).tiny
 
 
 def products(rows: Tensor, points: Tensor) -> Tensor:
@@ -147,7 +172,8 @@ def times(rows: Tensor, point: Tensor) -> np.ndarray:
     if rows.numel() > ONE_THREAD:
         return torch.mv(rows, point).numpy()
     # While NumPy keeps to one thread, its product is the faster one; with more it is at the mercy of other processes.
-    return rows.numpy() @ point.numpy()
+    result: np.ndarray = rows.numpy() @ point.numpy()
+    return result
 
 
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
@@ -156,19 +182,19 @@ def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -
     Summed in float64 and then rounded, so that they do not show the batch or the block they were made in: for scores
     that are no inner product of a space's vectors, which nothing settles later.
     """
-    held = STEADY_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
+    most = STEADY_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
     points = points.double()
     if index is not None:
-        step = max(1, held // (rows.shape[1] * max(1, index.shape[1])))
+        step = max(1, most // (rows.shape[1] * max(1, index.shape[1])))
         parts = zip(index.split(step), points.split(step), strict=True)
         return torch.cat([torch.bmm(rows[i].double(), p.unsqueeze(2)).squeeze(2).float() for i, p in parts])
-    found = torch.empty(len(points), len(rows), device=rows.device)
-    step = max(1, held // rows.shape[1])
+    scores = torch.empty(len(points), len(rows), device=rows.device)
+    step = max(1, most // rows.shape[1])
     double = torch.empty(min(step, len(rows)), rows.shape[1], dtype=torch.float64, device=rows.device)
-    for at in range(0, len(rows), step):
-        block = double[: len(rows) - at].copy_(rows[at : at + step])
-        found[:, at : at + step] = points @ block.T
-    return found
+    for start in range(0, len(rows), step):
+        block = double[: len(rows) - start].copy_(rows[start : start + step])
+        scores[:, start : start + step] = points @ block.T
+    return scores
 
 
 def _finite(vectors: Tensor, name: str) -> None:
@@ -183,11 +209,16 @@ def largest_eigenvalue(rows: Tensor) -> float:
     """The largest eigenvalue of rows · rowsᵀ, (n, d), from the smaller of the two Gram matrices, in float64."""
     if len(rows) <= rows.shape[1]:
         return float(torch.linalg.eigvalsh(gram(rows.double()))[-1].clamp_min(0))
-    small = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
-    for block in rows.split(max(1, CHUNK_NUMBERS // rows.shape[1])):
-        block = block.double()
-        small.addmm_(block.T, block)
-    return float(torch.linalg.eigvalsh(small)[-1].clamp_min(0))
+    return float(torch.linalg.eigvalsh(scatter(rows, 0.0))[-1].clamp_min(0))
+
+
+def scatter(rows: Tensor, centre: Tensor | float) -> Tensor:
+    """(d, d) float64 Σ (u − centre)(u − centre)ᵀ over rows, (n, d)."""
+    total = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    for (block,) in blocks(rows.shape[1], rows):
+        centred = block.double() - centre
+        total.addmm_(centred.T, centred)
+    return total
 
 
 def gram(rows: Tensor) -> Tensor:
@@ -195,24 +226,22 @@ def gram(rows: Tensor) -> Tensor:
     n = len(rows)
     products = rows.new_empty(n, n)
     step = max(64, n // 8)
-    for at in range(0, n, step):
-        strip = products[at : at + step, at:]
-        torch.mm(rows[at : at + step], rows[at:].T, out=strip)
-        products[at + step :, at : at + step] = strip[:, step:].T
+    for start in range(0, n, step):
+        strip = products[start : start + step, start:]
+        torch.mm(rows[start : start + step], rows[start:].T, out=strip)
+        products[start + step :, start : start + step] = strip[:, step:].T
     return products
 
 
-def lowest_twin(rows: Tensor) -> Tensor:
+def first_duplicate(rows: Tensor) -> Tensor:
     """(n,) for each row of (n, d) the lowest row with the same bytes: itself where there is no other."""
     words = rows.contiguous().view(torch.int32)
-    here = torch.arange(len(rows), device=rows.device)
-    mixer = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=torch.Generator().manual_seed(0)).to(
-        rows.device
-    )
-    step = max(1, CHUNK_NUMBERS // words.shape[1])
+    every = torch.arange(len(rows), device=rows.device)
+    seeded = torch.Generator().manual_seed(0)
+    mixer = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=seeded).to(rows.device)
     # A hash finds the pairs (64-bit products wrap, alike everywhere) and a comparison proves them.
-    mixed = torch.cat([(block.long() * mixer).sum(1) for block in words.split(step)])
+    mixed = torch.cat([(block.long() * mixer).sum(1) for (block,) in blocks(words.shape[1], words)])
     kind = torch.unique(mixed, return_inverse=True)[1]
-    lowest = torch.zeros_like(here).scatter_reduce(0, kind, here, "amin", include_self=False)[kind]
-    same = [(words[block] == words[lowest[block]]).all(1) for block in here.split(step)]
-    return torch.where(torch.cat(same), lowest, here)
+    lowest = torch.zeros_like(every).scatter_reduce(0, kind, every, "amin", include_self=False)[kind]
+    same = [(words[block] == words[lowest[block]]).all(1) for (block,) in blocks(words.shape[1], every)]
+    return torch.where(torch.cat(same), lowest, every)

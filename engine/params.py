@@ -1,17 +1,16 @@
-"""A parameter, declared once: its range, scale, symbol, help and source, as data.
+"""Declared parameters: range, scale, symbol, help and source of each, as data.
 
-Validation, command-line flags, widgets, sweep grids, addresses, the table in the README and the bad
-inputs that the tests try are all made from the declaration.
+Validation, command-line flags, widgets, sweep grids, addresses, the table in the README and the tests' invalid inputs
+are all made from the declaration.
 """
 
-from __future__ import annotations
-
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from numbers import Real as RealNumber
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, overload
 
 from engine.errors import ParamError
 
@@ -20,14 +19,19 @@ UNSET = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    """What every kind of parameter has.
+class Parameter(ABC):
+    """The fields and text forms that every kind of parameter has.
 
-    default: the value taken when none is given; symbol: how the paper writes it; help: one line;
-    source: where in the paper; name: filled from the field it stands on; needs: another parameter and the only value
-    of it at which this one counts; advanced: for the few who look for it; forms: (another parameter, a value of it, how
-    people set this one then), where that changes what the number means; swept: the values that sweeps take, where they
-    are not a grid over the comfortable range.
+    default: the value taken when none is passed
+    symbol: the paper's symbol
+    help: one line
+    source: section or equation of the paper
+    name: filled in from the dataclass field that declares it
+    requires: (other parameter, its value), the only value at which this parameter has an effect
+    advanced: shown and swept only on request
+    variants: (other parameter, its value, Param shown instead), when the other parameter changes this one's unit; e.g.
+        λ₁ under scale="support"
+    swept: the values of a sweep, when they are not a grid over the comfortable range
     """
 
     default: Any
@@ -35,10 +39,15 @@ class Declared:
     help: str
     source: str = ""
     name: str = ""
-    needs: tuple[str, Any] | None = None
+    requires: tuple[str, Any] | None = None
     advanced: bool = False
-    forms: tuple[tuple[str, Any, Any], ...] = ()
+    variants: tuple[tuple[str, Any, Any], ...] = ()
     swept: tuple[Any, ...] | None = None
+
+    @property
+    @abstractmethod
+    def domain(self) -> str:
+        """The legal values, in words."""
 
     @property
     def flag(self) -> str:
@@ -47,7 +56,7 @@ class Declared:
 
     @property
     def label(self) -> str:
-        """The name as a person reads it."""
+        """The name with spaces, as widgets show it."""
         return self.name.replace("_", " ")
 
     def refuse(self, value: object) -> ParamError:
@@ -56,36 +65,69 @@ class Declared:
         return ParamError(f"{self.name}{symbol} must be {self.domain}; got {value!r}")
 
     def text(self, value: Any) -> str:
-        """The value as flags and addresses write it; `parse` reads it back exactly."""
+        """The value as flags and addresses write it; `parse` is its exact inverse."""
         return UNSET if value is None else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Real(Declared):
+class Number(Parameter):
+    """A number in a range.
+
+    comfortable: the part of the range that sliders and grids cover; default: all of it, to 100 without a limit
+    unset: makes None legal, and says what None means
+    """
+
+    comfortable: tuple[Any, Any] | None = None
+    unset: str | None = None
+    type: ClassVar[Any]
+
+    @property
+    @abstractmethod
+    def range_text(self) -> str:
+        """The range, in words."""
+
+    @property
+    def domain(self) -> str:
+        return self.range_text + (f" or none ({self.unset})" if self.unset else "")
+
+    @abstractmethod
+    def check(self, value: Any) -> Any:
+        """The value as a number of its type, or None where that is legal. Raises ParamError."""
+
+    def parse(self, text: str) -> Any:
+        if text == UNSET and self.unset:
+            return None
+        try:
+            return self.check(self.type(text))
+        except ValueError:
+            raise self.refuse(text) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Real(Number):
     """A finite real number in [low, high].
 
-    comfortable: the part of the range that sliders and grids cover (default: all of it). scale "log": even
-    steps are ratios; a log scale over a range that starts at 0 keeps 0 as a notch of its own. unset: makes None legal
-    and says what it means.
+    scale: "log" for steps of equal ratio; 0 stays a grid point when the range starts at 0
     """
 
     low: float
     high: float = math.inf
-    comfortable: tuple[float, float] | None = None
     scale: Literal["linear", "log"] = "linear"
-    unset: str | None = None
     type = float
 
     @property
-    def domain(self) -> str:
-        range_ = f"a number in [{self.low:g}, {self.high:g}{']' if math.isfinite(self.high) else ')'}"
-        return range_ + (f" or none ({self.unset})" if self.unset else "")
+    def range_text(self) -> str:
+        return f"a number in [{self.low:g}, {self.high:g}{']' if math.isfinite(self.high) else ')'}"
 
     @property
-    def span(self) -> tuple[float, float]:
+    def comfortable_range(self) -> tuple[float, float]:
         """The ends of the comfortable range."""
         return self.comfortable or (self.low, self.high)
 
+    @overload
+    def check(self, value: float) -> float: ...
+    @overload
+    def check(self, value: object) -> float | None: ...
     def check(self, value: Any) -> float | None:
         if value is None and self.unset:
             return None
@@ -99,21 +141,12 @@ class Real(Declared):
             raise self.refuse(value)
         return number
 
-    def parse(self, text: str) -> float | None:
-        if text == UNSET and self.unset:
-            return None
-        try:
-            return self.check(float(text))
-        except ValueError:
-            raise self.refuse(text) from None
-
     def text(self, value: float | None) -> str:
         return UNSET if value is None else repr(float(value))
 
     def grid(self, points: int) -> tuple[float | None, ...]:
-        """`points` values from end to end of the comfortable range, each rounded as a person would write it; and None
-        where that is legal."""
-        low, high = self.span
+        """`points` values from end to end of the comfortable range, rounded to a few digits, and None where legal."""
+        low, high = self.comfortable_range
         if points < 2:
             return (self.default,)
         steps = [i / (points - 1) for i in range(points)]
@@ -124,71 +157,62 @@ class Real(Declared):
             return tuple(dict.fromkeys([*notch, low, *inner[1:-1], high, *none]))
         return tuple(dict.fromkeys([low, *(_round(low + (high - low) * s, 6) for s in steps[1:-1]), high, *none]))
 
-    def outside(self) -> tuple[Any, ...]:
+    def invalid_values(self) -> tuple[Any, ...]:
         """Values that must be refused."""
         beyond = [self.low - 1] + ([self.high + 1] if math.isfinite(self.high) else [])
         return (*beyond, math.nan, math.inf, True, "much", *([] if self.unset else [None]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole(Declared):
-    """A whole number in [low, high]; `unset` (for example "all chosen") makes None legal and says what it means."""
+class Whole(Number):
+    """A whole number in [low, high]; high None: no limit."""
 
     low: int
     high: int | None = None
-    comfortable: tuple[int, int] | None = None
-    unset: str | None = None
     type = int
 
     @property
-    def domain(self) -> str:
-        top = f"{self.high}]" if self.high is not None else "∞)"
-        return f"a whole number in [{self.low}, {top}" + (f" or none ({self.unset})" if self.unset else "")
+    def range_text(self) -> str:
+        return f"a whole number in [{self.low}, {'∞)' if self.high is None else f'{self.high}]'}"
 
     @property
-    def span(self) -> tuple[int, int]:
+    def comfortable_range(self) -> tuple[int, int]:
         """The ends of the comfortable range."""
         return self.comfortable or (self.low, self.high if self.high is not None else max(self.low + 1, 100))
 
+    @overload
+    def check(self, value: int) -> int: ...
+    @overload
+    def check(self, value: object) -> int | None: ...
     def check(self, value: Any) -> int | None:
         if value is None and self.unset:
             return None
-        if not _is_number(value):
-            raise self.refuse(value)
-        if not isinstance(value, Integral) and not float(value).is_integer():
+        if not _is_number(value) or not (isinstance(value, Integral) or float(value).is_integer()):
             raise self.refuse(value)
         if value < self.low or (self.high is not None and value > self.high):
             raise self.refuse(value)
         return int(value)
 
-    def parse(self, text: str) -> int | None:
-        if text == UNSET and self.unset:
-            return None
-        try:
-            return self.check(int(text))
-        except ValueError:
-            raise self.refuse(text) from None
-
     def grid(self, points: int) -> tuple[int | None, ...]:
-        """At most `points` whole numbers over the comfortable range, and None where that is legal."""
-        low, high = self.span
+        """At most `points` whole numbers over the comfortable range, and None where legal."""
+        low, high = self.comfortable_range
         if points < 2:
             return (self.default,)
         numbers = [round(low + (high - low) * i / (points - 1)) for i in range(points)]
         return tuple(dict.fromkeys([*numbers, *([None] if self.unset else [])]))
 
-    def outside(self) -> tuple[Any, ...]:
+    def invalid_values(self) -> tuple[Any, ...]:
         """Values that must be refused."""
         beyond = [self.low - 1] + ([self.high + 1] if self.high is not None else [])
         return (*beyond, self.low + 0.5, math.nan, True, "many", *([] if self.unset else [None]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Declared):
-    """One of a few named options; switch: the two that False and True stand for, where they read naturally."""
+class Choice(Parameter):
+    """One of a few named options."""
 
     options: tuple[str, ...]
-    switch: tuple[str, str] | None = None
+    switch: tuple[str, str] | None = None  # the options that False and True stand for, or None
     type = str
 
     @property
@@ -208,13 +232,13 @@ class Choice(Declared):
         """Every option."""
         return self.options
 
-    def outside(self) -> tuple[Any, ...]:
+    def invalid_values(self) -> tuple[Any, ...]:
         """Values that must be refused."""
         return ("no such option", 1, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flag(Declared):
+class Flag(Parameter):
     """True or false."""
 
     type = bool
@@ -240,17 +264,17 @@ class Flag(Declared):
         return "true" if value else "false"
 
     def grid(self, points: int) -> tuple[bool, ...]:
-        """Both."""
+        """False and True."""
         return (False, True)
 
-    def outside(self) -> tuple[Any, ...]:
+    def invalid_values(self) -> tuple[Any, ...]:
         """Values that must be refused."""
         return ("maybe", 1, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Declared):
-    """A line of text that is not blank, a name or a path, at most `longest` characters; white space around it goes."""
+class Text(Parameter):
+    """A non-blank line of text, such as a name or a path, of at most `longest` characters; outer white space goes."""
 
     longest: int = 300
     type = str
@@ -267,10 +291,10 @@ class Text(Declared):
     parse = check
 
     def grid(self, points: int) -> tuple[str, ...]:
-        """The default: nobody can list the others."""
+        """The default alone."""
         return (self.default,)
 
-    def outside(self) -> tuple[Any, ...]:
+    def invalid_values(self) -> tuple[Any, ...]:
         """Values that must be refused."""
         return ("", " ", "two\nlines", "x" * (self.longest + 1), 1, None)
 
@@ -281,59 +305,67 @@ Param = Real | Whole | Choice | Flag | Text
 def declare(param: Param) -> Any:
     """A dataclass field that is a declared parameter: `weight: float = declare(Real(...))`."""
     param.check(param.default)
-    if isinstance(param, Real) and (not math.isfinite(param.span[1]) or (param.scale == "log" and param.span[0] <= 0)):
+    if isinstance(param, Real) and (
+        not math.isfinite(param.comfortable_range[1]) or (param.scale == "log" and param.comfortable_range[0] <= 0)
+    ):
         raise ParamError(f"{param.symbol} needs a comfortable range: finite, and above 0 on a log scale")
     return field(default=param.default, metadata={"param": param})
 
 
+class Declared:
+    """Base of a frozen dataclass with declared parameters: their values are checked when an instance is made.
+
+    A subclass with its own `__post_init__` calls this one first; subclasses take no slots.
+    """
+
+    def __post_init__(self) -> None:
+        for param in params_of(self):
+            object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
+
+
 def form_of(param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """How people set a parameter beside the given values of others: the value that changes it, or "", and the form."""
-    for other, value, form in param.forms:
+    """The variant of a parameter beside the given values of others: (value of the other, variant), or ("", param)."""
+    for other, value, form in param.variants:
         if values.get(other) == value:
             return str(value), form
     return "", param
 
 
 def sweep_values(param: Param, points: int) -> tuple[Any, ...]:
-    """What a sweep tries of a parameter: what it declares, else a grid, or for what few look for the default alone."""
+    """The values that a sweep tries: the declared ones, the default alone of an advanced parameter, else a grid."""
     if param.swept is not None:
         return param.swept
     return (param.default,) if param.advanced else param.grid(points)
 
 
-def params_of(stage: Any) -> tuple[Param, ...]:
-    """The parameters declared on a stage (class or value), in order, with their names."""
-    return tuple(replace(f.metadata["param"], name=f.name) for f in fields(stage) if "param" in f.metadata)
+def params_of(declared: Any) -> tuple[Param, ...]:
+    """The parameters declared on a dataclass (class or instance), in order, with their names."""
+    return tuple(replace(f.metadata["param"], name=f.name) for f in fields(declared) if "param" in f.metadata)
 
 
 def checked(params: tuple[Param, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """`values` validated against `params`; an unknown name is an error that lists the known ones."""
-    known = {p.name: p for p in params}
-    _refuse_unknown(known, values, owner)
+    known = _known(params, values, owner)
     return {name: known[name].check(value) for name, value in values.items()}
 
 
 def parsed(params: tuple[Param, ...], texts: Mapping[str, str], owner: str) -> dict[str, Any]:
-    """The same from text, as flags and addresses carry it."""
-    known = {p.name: p for p in params}
-    _refuse_unknown(known, texts, owner)
+    """`checked` for text values, as flags and addresses carry them."""
+    known = _known(params, texts, owner)
     return {name: known[name].parse(text) for name, text in texts.items()}
 
 
-def values_of(stage: Any) -> dict[str, Any]:
-    """The parameters of a stage value as plain JSON values."""
-    return {p.name: getattr(stage, p.name) for p in params_of(stage)}
+def values_of(declared: Any) -> dict[str, Any]:
+    """The parameter values of a declared dataclass as plain JSON values."""
+    return {p.name: getattr(declared, p.name) for p in params_of(declared)}
 
 
-def undeclared_fields(stage: type) -> list[str]:
-    """Fields of a stage that are not declared parameters: a stage must have none."""
-    return [f.name for f in fields(stage) if "param" not in f.metadata]
-
-
-def _refuse_unknown(known: Mapping[str, Param], given: Mapping[str, Any], owner: str) -> None:
+def _known(params: tuple[Param, ...], given: Mapping[str, Any], owner: str) -> dict[str, Param]:
+    """The parameters by name, having refused names that are none of theirs."""
+    known = {p.name: p for p in params}
     if unknown := [name for name in given if name not in known]:
-        has = "it has " + ", ".join(known) if known else "it has none"
-        raise ParamError(f"{owner} has no parameter {', '.join(unknown)}; {has}")
+        raise ParamError(f"{owner} has no parameter {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
+    return known
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,4 @@
-"""How far long work has come, and how long it will still take."""
-
-from __future__ import annotations
+"""Progress of long work, its estimated time left, and counts and durations in words."""
 
 import time
 from collections import deque
@@ -9,73 +7,95 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from engine.errors import Cancelled
+
 Progress = Callable[[int, int, str], None]
-"""Called as progress(done, total, label); done never falls, and a new label starts a new stretch of work."""
+"""Called as progress(done, total, label); done never falls under one label, and a new label starts a new phase."""
 
 
 class Stop(Protocol):
-    """What long work asks between steps whether to end: a threading.Event, for example."""
+    """A request to end, polled between steps: a threading.Event, for example."""
 
     def is_set(self) -> bool: ...
 
 
-_WATCHER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("watcher", default=(None, None))
+_REPORTER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("reporter", default=(None, None))
 
 
 @contextmanager
-def watched(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
-    """Inside, stages whose work is long tell `progress` how far it is, and end with Cancelled once `stop` is set.
+def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
+    """Inside, long-running stages report to `progress`, and end with Cancelled once `stop` is set.
 
-    It holds for the thread that entered it. Most stages are too quick to look.
+    Holds for the entering thread. Most stages are too quick to report.
     """
-    token = _WATCHER.set((progress, stop))
+    token = _REPORTER.set((progress, stop))
     try:
         yield
     finally:
-        _WATCHER.reset(token)
+        _REPORTER.reset(token)
 
 
-def watcher() -> tuple[Progress | None, Stop | None]:
-    """Whom long work inside a stage tells, and what it asks whether to end: None where nobody watches."""
-    return _WATCHER.get()
+def current_reporter() -> tuple[Progress | None, Stop | None]:
+    """The progress and stop of the enclosing `report_to`; (None, None) outside one."""
+    return _REPORTER.get()
+
+
+def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped") -> Progress:
+    """Report to `progress`, if there is one; raise Cancelled with the message once `stop` is set.
+
+    message: may name {done} and {total}
+    """
+
+    def report(done: int, total: int, label: str) -> None:
+        if stop is not None and stop.is_set():
+            raise Cancelled(message.format(done=f"{done:,}", total=f"{total:,}"))
+        if progress is not None:
+            progress(done, total, label)
+
+    return report
 
 
 class Eta:
     """Seconds left, from the pace of the last `window` seconds.
 
-    Call it with what a Progress gets; it answers seconds, or None while there is too little to judge by. A new
-    label forgets the pace: documents read from the cache say nothing about how fast documents are embedded.
+    Called with a Progress's arguments; returns seconds, or None while the pace is unknown. A new label resets the
+    pace: documents read from the cache say nothing about how fast documents are embedded.
     """
 
     def __init__(self, window: float = 15.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window, self._clock = window, clock
-        self._seen: deque[tuple[float, int]] = deque()
+        self._samples: deque[tuple[float, int]] = deque()
         self._label: str | None = None
 
     def __call__(self, done: int, total: int, label: str = "") -> float | None:
         now = self._clock()
-        if label != self._label or (self._seen and done < self._seen[-1][1]):
+        if label != self._label or (self._samples and done < self._samples[-1][1]):
             self._label = label
-            self._seen.clear()
-        self._seen.append((now, done))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= self._window:
-            self._seen.popleft()
-        then, before = self._seen[0]
+            self._samples.clear()
+        self._samples.append((now, done))
+        while len(self._samples) > 2 and now - self._samples[1][0] >= self._window:
+            self._samples.popleft()
+        start, base = self._samples[0]
         if done >= total:
             return 0.0
-        # A pace read off less than a second is noise: the first batches of a process are the slowest.
-        if now - then < 1.0 or done == before:
+        # A pace over less than a second is noise: the first batches of a process are the slowest.
+        if now - start < 1.0 or done == base:
             return None
-        return (total - done) * (now - then) / (done - before)
+        return (total - done) * (now - start) / (done - base)
 
 
-def spoken(seconds: float | None) -> str:
-    """Seconds as a person says them: "8 s", "2 min 05 s", "1 h 20 min"; "" for None."""
+def format_duration(seconds: float | None) -> str:
+    """A duration in words: "8 s", "2 min 05 s", "1 h 20 min"; "" for None."""
     if seconds is None:
         return ""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    minutes, seconds = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{seconds} s"
+    if minutes < 60:
+        return f"{minutes} min {seconds:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """A count with its noun, "1 document", "2,000 documents"; plural: by default the singular with an s."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

@@ -1,4 +1,4 @@
-"""Scorer, Selector and the registry: names to stages, filled when the engine is imported and never after."""
+"""Scorer, Selector and the registry of both by name."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
 from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.errors import ParamError
-from engine.params import Param, Real, Whole, checked, params_of, undeclared_fields, values_of
-from engine.parts import Parts
-from engine.solvers.regularization_path import WeightPath
+from engine.multi_vector import Parts
+from engine.params import Declared, Param, Real, Whole, checked, params_of, values_of
+from engine.solvers.elastic_net.path import WeightPath
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 
@@ -30,7 +30,7 @@ RELEVANCE_WEIGHT = Real(
     name="relevance_weight",
     help="1 is pure relevance, 0 pure diversity.",
 )
-"""What many selectors have; `replace` gives it their words."""
+"""λ of the trade-off selectors; each replaces the help text with its own."""
 WINDOW = Whole(
     default=None,
     low=1,
@@ -41,14 +41,17 @@ WINDOW = Whole(
     help="Unlike the last so many picks only.",
     advanced=True,
 )
-"""What selectors that pick one by one have."""
+"""Window of the greedy selectors."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What is known of a method without running it.
+    """A registered method's description, from its `register` call.
 
-    order: its place in lists and in the palette; cls: the stage itself; presets: named settings of some parameters.
+    order: its place in lists and in the palette
+    summary: first line of the class's docstring
+    cls: the stage class
+    presets: named settings of some parameters
     """
 
     name: str
@@ -64,14 +67,24 @@ class Spec:
     presets: Mapping[str, Mapping[str, Any]]
 
 
-class Stage(ABC):
-    """A frozen dataclass whose fields are its declared parameters, checked when it is made."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectorSpec(Spec):
+    """The description of a selector."""
+
+    cls: type[Selector]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerSpec(Spec):
+    """The description of a scorer."""
+
+    cls: type[Scorer]
+
+
+class Stage(Declared, ABC):
+    """A frozen dataclass with declared parameters as its only fields, checked when it is made."""
 
     spec: ClassVar[Spec]
-
-    def __post_init__(self) -> None:
-        for param in params_of(self):
-            object.__setattr__(self, param.name, param.check(getattr(self, param.name)))
 
     @property
     def label(self) -> str:
@@ -80,48 +93,53 @@ class Stage(ABC):
         return f"{self.spec.name}({values})" if values else self.spec.name
 
     def as_json(self) -> dict[str, Any]:
-        """Name and parameters as plain JSON values; `make(**…)` reads them back."""
+        """Name and parameters as plain JSON values, the keyword arguments of `make`."""
         return {"name": self.spec.name, **values_of(self)}
 
 
 class Selector(Stage):
-    """Picks a set knowing the whole set."""
+    """Picks a set of documents, each pick seen beside the others."""
 
     nested: ClassVar[bool] = False
-    """The answer for a smaller k, from 2 on, is the beginning of that for a larger one."""
+    """From k = 2 on, the answer for a smaller k is a prefix of that for a larger one."""
 
     by_scores: ClassVar[bool] = True
-    """The scorer's numbers are its relevance; else it works on the vectors alone, and the scorer makes the pool."""
+    """The scores are its relevance; if False, they only make the pool and it works on the vectors alone."""
 
     first_by_scores: ClassVar[bool] = False
-    """Only the first document is chosen by the scores that scorers give, the others by the vectors."""
+    """The first document is chosen by the scores, the others by the vectors."""
 
-    @abstractmethod
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The k candidates of each problem, best first; 1 ≤ k ≤ candidates.count is the caller's to see to."""
+        """The k candidates of each problem, best first; the caller ensures 1 ≤ k ≤ candidates.count.
+
+        A selector overrides this, or `select_grid` where stages can share work.
+        """
+        return self.select_grid([self], candidates, k)[0]
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """What each of several stages of this class selects; a class whose stages can share work overrides it."""
+        """The selections of several stages of this class."""
+        if cls.select is Selector.select:
+            raise NotImplementedError(f"{cls.__name__} overrides neither select nor select_grid")
         return [stage.select(candidates, k) for stage in stages]
 
     @classmethod
     def warm(cls) -> None:
-        """Make ready whatever the first call in a process would wait for."""
+        """Do what the first call in a process would wait for, such as compilation."""
         return
 
     @classmethod
-    def weighs(cls) -> bool:
-        """Whether its answers are made of weights, which have a path."""
-        return cls.path is not Selector.path
+    def has_weights(cls) -> bool:
+        """Whether the answers come from weights, which have a path over λ₁."""
+        return cls.lambda_path is not Selector.lambda_path
 
-    def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
-        """The weights of one query's candidates as functions of λ₁, down to `lowest`; None where there are none."""
+    def lambda_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
+        """The weights of one query's candidates as functions of λ₁, down to `lowest`; None without weights."""
         return None
 
 
 class Scorer(Stage):
-    """Gives every document a number."""
+    """Gives every document a score for each query."""
 
     inner_product: ClassVar[bool] = False
     """The score is the inner product of the space's vectors with the queries', so float64 can settle close calls."""
@@ -129,29 +147,28 @@ class Scorer(Stage):
     words: ClassVar[bool] = False
     """It reads the queries' texts, not only their vectors."""
 
-    for_pools: ClassVar[bool] = False
-    """So slow a document that it is made to score a pool, not a whole corpus."""
+    rerank_only: ClassVar[bool] = False
+    """Too slow per document for a whole corpus: it scores pools."""
 
-    def missing(self, space: Space) -> str | None:
-        """What somebody should agree to before its first score, a download or an hour's embedding; None for nothing."""
+    def consent_needed(self, space: Space) -> str | None:
+        """The cost to confirm before the first score, such as a download or an hour's embedding; None for none."""
         return None
 
-    def reads(self, space: Space) -> Mapping[str, str]:
-        """Digests by name of what its scores depend on besides parameters, corpus, vectors and queries."""
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
+        """Digests, by name, that the scores depend on besides parameters, corpus, vectors and queries."""
         return {}
 
     def prepare(self, space: Space) -> None:
-        """Derive from a space, once, what every query needs, such as an index; `score` does it where nobody did."""
+        """Derive from a space, once, what every query needs, such as an index; else the first `score` does."""
         return
 
-    def entries(self, space: Space) -> Parts | None:
-        """The vectors that a search for nearest neighbours looks through: a document's score is the largest inner
-        product of its own with the query's. None for scores that are no such thing."""
+    def document_vectors(self, space: Space) -> Parts | None:
+        """Document vectors for nearest-neighbour search, or None if the score is not a maximum of inner products."""
         return None
 
     @abstractmethod
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n) scores of all documents, or (B, m) of each query's own rows, (B, m) int64: only those are scored."""
+        """(B, n) scores of all documents; with rows, (B, m) int64 per query, the (B, m) scores of those alone."""
 
 
 S = TypeVar("S", bound=type[Stage])
@@ -168,20 +185,30 @@ def register(
     order: int = 1000,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[S], S]:
-    """Enter a stage under `name`; stands above @dataclass(frozen=True) on a Selector or Scorer."""
+    """Register a Selector or Scorer under `name`; stands above its @dataclass(frozen=True)."""
 
     def add(cls: S) -> S:
         if name in _SPECS:
             raise RuntimeError(f"two methods call themselves {name!r}")
         if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
             raise RuntimeError(f"put @register above @dataclass(frozen=True) on {cls.__name__}")
-        if extra := undeclared_fields(cls):
+        if extra := [f.name for f in fields(cls) if "param" not in f.metadata]:
             raise RuntimeError(f"{cls.__name__} has fields that are not declared parameters: {', '.join(extra)}")
-        kind: Kind = "selector" if issubclass(cls, Selector) else "scorer"
-        summary = (cls.__doc__ or "").strip().splitlines()[0]
         params = params_of(cls)
-        named = {label: checked(params, values, name) for label, values in (presets or {}).items()}
-        cls.spec = _SPECS[name] = Spec(name, kind, title, paper, equation, cost, summary, order, params, cls, named)
+        made: type[Spec] = SelectorSpec if issubclass(cls, Selector) else ScorerSpec
+        cls.spec = _SPECS[name] = made(
+            name=name,
+            kind="selector" if issubclass(cls, Selector) else "scorer",
+            title=title,
+            paper=paper,
+            equation=equation,
+            cost=cost,
+            summary=(cls.__doc__ or "").strip().splitlines()[0],
+            order=order,
+            params=params,
+            cls=cls,
+            presets={label: checked(params, values, name) for label, values in (presets or {}).items()},
+        )
         return cls
 
     return add
@@ -195,24 +222,51 @@ def _discover() -> None:
             importlib.import_module(f"{package}.{module.name}")
 
 
-def methods(kind: Kind | None = None) -> dict[str, Spec]:
+@overload
+def methods(kind: Literal["selector"]) -> dict[str, SelectorSpec]: ...
+@overload
+def methods(kind: Literal["scorer"]) -> dict[str, ScorerSpec]: ...
+@overload
+def methods(kind: Kind | None = None) -> dict[str, Spec]: ...
+def methods(kind: Kind | None = None) -> Any:
     """The registered methods by name, in their order: kind "selector", "scorer" or None for all."""
     if kind not in (None, "selector", "scorer"):
         raise ParamError(f'kind must be "selector", "scorer" or None; got {kind!r}')
     _discover()
-    found = sorted(_SPECS.values(), key=lambda s: (s.kind == "scorer", s.order, s.name))
-    return {s.name: s for s in found if kind in (None, s.kind)}
+    specs = sorted(_SPECS.values(), key=lambda s: (s.kind == "scorer", s.order, s.name))
+    return {s.name: s for s in specs if kind in (None, s.kind)}
 
 
+@overload
+def spec_of(name: str, kind: Literal["selector"]) -> SelectorSpec: ...
+@overload
+def spec_of(name: str, kind: Literal["scorer"]) -> ScorerSpec: ...
+@overload
+def spec_of(name: str, kind: Kind | None = None) -> Spec: ...
 def spec_of(name: str, kind: Kind | None = None) -> Spec:
-    """The method called `name`; ParamError lists the names there are."""
-    known = methods(kind)
-    if not isinstance(name, str) or name not in known:
-        raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(known)}")
-    return known[name]
+    """The method called `name`; ParamError lists the registered names."""
+    registered = methods(kind)
+    if not isinstance(name, str) or name not in registered:
+        raise ParamError(f"no {kind or 'method'} is called {name!r}; there are {', '.join(registered)}")
+    return registered[name]
 
 
 def make(name: str, **params: Any) -> Any:
-    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7)."""
+    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7).
+
+    `make_selector` and `make_scorer` also check, and type, which of the two it is.
+    """
     spec = spec_of(name)
+    return spec.cls(**checked(spec.params, params, name))
+
+
+def make_selector(name: str, **params: Any) -> Selector:
+    """A selector by name with its parameters, checked."""
+    spec = spec_of(name, "selector")
+    return spec.cls(**checked(spec.params, params, name))
+
+
+def make_scorer(name: str, **params: Any) -> Scorer:
+    """A scorer by name with its parameters, checked."""
+    spec = spec_of(name, "scorer")
     return spec.cls(**checked(spec.params, params, name))

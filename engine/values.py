@@ -1,7 +1,6 @@
-"""The values that flow through the engine: frozen, and equal when their contents are.
+"""Corpus, queries, judgements, embeddings and rankings: frozen values, equal when their contents are.
 
-Identity is a digest of the content, never of an object's address or of a sample of an array: caches, stored
-sweeps and links all name values by it.
+Identity is a digest of the whole content: caches, stored sweeps and links all name values by it.
 """
 
 from __future__ import annotations
@@ -24,17 +23,20 @@ from engine.errors import DataError
 class ByDigest:
     """Equality and hash by `digest`."""
 
-    digest: str
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content."""
+        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.digest == other.digest  # type: ignore[attr-defined]
+        return isinstance(other, ByDigest) and type(self) is type(other) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.digest))
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:
-    """SHA-256 over length-prefixed parts, so that no two different lists of parts meet in one digest."""
+    """SHA-256 over length-prefixed parts, so that different lists of parts have different digests."""
     h = hashlib.sha256()
     for part in parts:
         # Lone surrogates are legal in JSON strings; they must not stop a corpus from having an identity.
@@ -44,9 +46,32 @@ def digest_of(parts: Iterable[str | bytes]) -> str:
     return h.hexdigest()
 
 
+class Labelled(ByDigest):
+    """A value with `ids`, one a row."""
+
+    ids: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """The row of an id."""
+        return {name: row for row, name in enumerate(self.ids)}
+
+    def _check(self, owner: str, **fields: str) -> None:
+        """Make tuples of strings of the fields, (field=what errors call it), and refuse repeated ids."""
+        for name, label in fields.items():
+            object.__setattr__(self, name, _strings(getattr(self, name), label))
+        if len(set(self.ids)) < len(self.ids):
+            repeated = [name for name, count in Counter(self.ids).items() if count > 1]
+            first = ", ".join(map(repr, repeated[:5]))
+            raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
+
+
 @dataclass(frozen=True, eq=False)
-class Corpus(ByDigest):
-    """Documents: ids, texts and titles (which may be empty), of one length; `name` is no part of their identity."""
+class Corpus(Labelled):
+    """Documents: ids, texts and titles (default: empty), of one length; `name` is no part of their identity."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -54,9 +79,7 @@ class Corpus(ByDigest):
     name: str = "corpus"
 
     def __post_init__(self) -> None:
-        for name in ("ids", "texts", "titles"):
-            object.__setattr__(self, name, _strings(getattr(self, name), f"corpus {name}"))
-        _unique(self.ids, "corpus")
+        self._check("corpus", ids="corpus ids", texts="corpus texts", titles="corpus titles")
         object.__setattr__(self, "titles", self.titles or ("",) * len(self.ids))
         if not len(self.ids) == len(self.texts) == len(self.titles):
             raise DataError(
@@ -64,40 +87,27 @@ class Corpus(ByDigest):
                 f"{len(self.titles)} titles"
             )
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
     @cached_property
     def digest(self) -> str:
         return digest_of(part for row in zip(self.ids, self.titles, self.texts, strict=True) for part in row)
 
     @cached_property
     def passages(self) -> tuple[str, ...]:
-        """What is embedded and shown: title and text, separated by a space."""
+        """Title and text, separated by a space: the text that is embedded and shown."""
         return tuple(f"{title} {text}".strip() for title, text in zip(self.titles, self.texts, strict=True))
-
-    @cached_property
-    def position(self) -> dict[str, int]:
-        """The row of an id."""
-        return {doc: row for row, doc in enumerate(self.ids)}
 
 
 @dataclass(frozen=True, eq=False)
-class Queries(ByDigest):
+class Queries(Labelled):
     """Queries: ids and texts, of one length."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for name in ("ids", "texts"):
-            object.__setattr__(self, name, _strings(getattr(self, name), f"query {name}"))
-        _unique(self.ids, "queries")
+        self._check("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     @classmethod
     def of(cls, texts: str | Sequence[str]) -> Queries:
@@ -110,23 +120,18 @@ class Queries(ByDigest):
         return digest_of(part for row in zip(self.ids, self.texts, strict=True) for part in row)
 
     @cached_property
-    def position(self) -> dict[str, int]:
-        """The row of an id."""
-        return {query: row for row, query in enumerate(self.ids)}
-
-    @cached_property
     def counted(self) -> Counter[str]:
-        """How many queries have a text."""
+        """Number of queries with each text."""
         return Counter(self.texts)
 
     def only(self, ids: Iterable[str]) -> Queries:
-        """The queries among `ids`, in their own order."""
-        wanted = set(ids)
-        kept = [(i, t) for i, t in zip(self.ids, self.texts, strict=True) if i in wanted]
-        return Queries(tuple(i for i, _ in kept), tuple(t for _, t in kept))
+        """The queries among `ids`, in original order."""
+        chosen = set(ids)
+        rows = [row for row, query in enumerate(self.ids) if query in chosen]
+        return Queries(tuple(self.ids[row] for row in rows), tuple(self.texts[row] for row in rows))
 
     def sample(self, count: int, seed: int = 0) -> Queries:
-        """So many of them at random, in their own order; all where there are no more."""
+        """At most `count` queries at random (seeded), in original order."""
         return self if count >= len(self) else self.only(Random(seed).sample(self.ids, count))
 
 
@@ -150,33 +155,40 @@ class Qrels(ByDigest):
 
     @property
     def count(self) -> int:
-        """How many judgements there are."""
+        """The number of judgements."""
         return sum(map(len, self.grades.values()))
 
     def relevant(self, query: str) -> frozenset[str]:
-        """The documents judged relevant to a query; empty where it has none or is not judged."""
+        """The documents judged relevant to a query; none for a query that is not judged."""
         return frozenset(doc for doc, grade in self.grades.get(query, {}).items() if grade > 0)
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something about the data that a person should know: what, how often, and the first few ids."""
+    """A remark on the data.
+
+    what: the remark, a noun phrase after the count
+    count: number of cases
+    first: the first few ids
+    """
 
     what: str
     count: int
     first: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        ids = showable(", ".join(map(repr, self.first)))
+        ids = replace_surrogates(", ".join(map(repr, self.first)))
         return f"{self.count:,} {self.what}" + (f" (first: {ids})" if ids else "")
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A corpus with what is known about it.
+    """A corpus with queries, judgements, aspects and vectors.
 
-    qrels: judgements by split; aspects: `aspects[query][aspect]` is the set of documents that cover it, or None;
-    vectors: embeddings that came with the corpus, or None; notices: what the reader had to remark.
+    qrels: judgements by split
+    aspects: `aspects[query][aspect]` is the set of documents that cover it; None without aspects
+    vectors: embeddings that came with the corpus, or None
+    notices: the reader's remarks
     """
 
     corpus: Corpus
@@ -201,7 +213,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class EncoderRef:
-    """Which encoder made a matrix: the name a person gave, the digest of its weights, and the arithmetic used."""
+    """The encoder of a matrix: its name as the user wrote it, the digest of its weights, and the arithmetic."""
 
     name: str
     digest: str
@@ -209,10 +221,12 @@ class EncoderRef:
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings(ByDigest):
-    """One vector per id. vectors: (n, d) float32 (or float64); encoder: None for vectors that were brought along.
+class Embeddings(Labelled):
+    """One vector per id.
 
-    texts: what was embedded, where it is known: scorers that read words need it of queries; no part of the identity.
+    vectors: (n, d) float32 or float64
+    encoder: None for vectors from a file or array
+    texts: the embedded texts, or None; scorers that read words need those of queries; no part of the identity
     """
 
     vectors: Tensor
@@ -222,8 +236,7 @@ class Embeddings(ByDigest):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
-        object.__setattr__(self, "ids", _strings(self.ids, "embedding ids"))
-        _unique(self.ids, "embeddings")
+        self._check("embeddings", ids="embedding ids")
         if self.texts is not None:
             object.__setattr__(self, "texts", _strings(self.texts, "embedded texts"))
             if len(self.texts) != len(self.ids):
@@ -233,15 +246,12 @@ class Embeddings(ByDigest):
                 f"embeddings need one row per id: {len(self.ids)} ids, vectors of shape {tuple(self.vectors.shape)}"
             )
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
     @property
     def dimension(self) -> int:
         return self.vectors.shape[1]
 
     def take(self, rows: Sequence[int]) -> Embeddings:
-        """Some of the rows, in the order given."""
+        """The given rows, in that order."""
         texts = None if self.texts is None else tuple(self.texts[row] for row in rows)
         return Embeddings(self.vectors[list(rows)], tuple(self.ids[row] for row in rows), self.encoder, texts)
 
@@ -253,10 +263,11 @@ class Embeddings(ByDigest):
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """What a selector returned for B queries.
+    """A selector's answer for B queries.
 
-    index: (B, k) int64 row positions, best first, -1 pads; gain: (B, k) what the method itself ranks by, 0 on
-    pads; info: per query, what a person needs to trust the answer.
+    index: (B, k) int64 row positions, best first, padded with −1
+    gain: (B, k) the method's own ranking score, 0 on pads
+    info: per query, diagnostics such as certificates and weights
     """
 
     index: Tensor
@@ -268,12 +279,16 @@ class Ranking:
 
     @property
     def returned(self) -> Tensor:
-        """(B,) how many documents each query got."""
+        """(B,) number of documents per query."""
         return (self.index >= 0).sum(1)
+
+    def rows(self, query: int = 0) -> list[int]:
+        """The documents of one query's set, best first."""
+        return [row for row in self.index[query].tolist() if row >= 0]
 
     @staticmethod
     def joined(parts: Sequence[Ranking]) -> Ranking:
-        """Rankings of consecutive blocks of queries as one."""
+        """Concatenate the rankings of consecutive blocks of queries."""
         if len(parts) == 1:
             return parts[0]
         return Ranking(
@@ -283,8 +298,8 @@ class Ranking:
         )
 
 
-def showable(text: str) -> str:
-    """The text without lone surrogates, which JSON allows and neither tokenizers nor screens do."""
+def replace_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced: JSON allows them, tokenizers and screens do not."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -303,27 +318,19 @@ def real_tensor(data: Any, name: str) -> Tensor:
         raise DataError(f"{name} must be a numeric array or tensor; got {type(data).__name__} ({error})") from None
     if data.is_complex() or data.dtype == torch.bool or data.layout != torch.strided or data.is_meta:
         raise DataError(f"{name} must hold real numbers in a dense array; got {data.dtype}, {data.layout}")
-    data = data.detach()
-    if data.dtype in (torch.float32, torch.float64):
-        return data
-    fits = data.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
-    return data.float() if fits else data.double()
+    tensor: Tensor = data.detach()
+    if tensor.dtype in (torch.float32, torch.float64):
+        return tensor
+    exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
+    return tensor.float() if exact_in_float32 else tensor.double()
 
 
-def _strings(values: Any, what: str) -> tuple[str, ...]:
-    """`values` as a tuple, or a DataError that names the first that is no string."""
+def _strings(values: Iterable[Any], name: str) -> tuple[str, ...]:
+    """`values` as a tuple; DataError names the first that is no string."""
     if isinstance(values, str):
-        raise DataError(f"{what} must be a list of strings; got one string")
-    values = tuple(values)
-    for at, value in enumerate(values):
+        raise DataError(f"{name} must be a list of strings; got one string")
+    strings = tuple(values)
+    for number, value in enumerate(strings):
         if not isinstance(value, str):
-            raise DataError(f"{what} must be strings; number {at} is {value!r}")
-    return values
-
-
-def _unique(ids: Sequence[str], what: str) -> None:
-    if len(set(ids)) == len(ids):
-        return
-    seen: set[str] = set()
-    twice = list(dict.fromkeys(i for i in ids if i in seen or seen.add(i)))  # type: ignore[func-returns-value]
-    raise DataError(f"{what}: {len(twice)} ids occur more than once (first: {', '.join(map(repr, twice[:5]))})")
+            raise DataError(f"{name} must be strings; number {number} is {value!r}")
+    return strings

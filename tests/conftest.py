@@ -1,24 +1,64 @@
-"""One cache folder for the whole run, apart from the user's; one torch thread, as elsewhere two can be far slower."""
+"""Settings of the whole run: homes of their own, one torch thread, workers by file, seeds that CI fixes."""
 
 import os
-import shutil
-import tempfile
+import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-_HOME = tempfile.mkdtemp(prefix="frontier-tests-")
-os.environ["FRONTIER_HOME"] = _HOME
-os.environ["FRONTIER_THREADS"] = "1"
+pytest.register_assert_rewrite("support")
+
+from support import warm_home  # noqa: E402
+
+os.environ["FRONTIER_HOME"] = str(warm_home.HOME)
+os.environ["FRONTIER_THREADS"] = "1"  # two threads can be far slower on a busy machine
+os.environ.setdefault("NUMBA_CACHE_DIR", str(warm_home.CODE))
 
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+MAIN = sys.modules["__main__"]
 
 torch.set_num_threads(1)
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-def pytest_sessionfinish(session, exitstatus):
-    shutil.rmtree(_HOME, ignore_errors=True)
+def pytest_xdist_auto_num_workers(config):
+    """No worker where files are named: their start costs more than it saves."""
+    if config.args and all(Path(arg.split("::")[0]).is_file() for arg in config.args):
+        return 0
+    return None
+
+
+def pytest_collection_modifyitems(items):
+    """The tests of a file share what they make, and those of the browser one server: each group is one worker's."""
+    for item in items:
+        group = "browser" if item.get_closest_marker("browser") else item.nodeid.split("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """The shared home, with the demo embedded in it; only to be copied."""
+    warm_home.make()
+    return warm_home.HOME
+
+
+@pytest.fixture(scope="module", autouse=True)
+def main_module():
+    """The process's own main module: Streamlit's AppTest puts a page there, which workers would then try to run."""
+    sys.modules["__main__"] = MAIN
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home_of_the_file(warm, tmp_path_factory):
+    """FRONTIER_HOME of each test file: the demo is embedded in it, and nothing of another file is there."""
+    before = os.environ["FRONTIER_HOME"]
+    os.environ["FRONTIER_HOME"] = str(warm_home.copy(tmp_path_factory.mktemp("home") / "home"))
+    yield
+    os.environ["FRONTIER_HOME"] = before
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +73,6 @@ def demo():
 @pytest.fixture(scope="session")
 def given(tmp_path_factory):
     """What scorers need of the world, by name: a tiny model."""
-    from tiny_models import tiny_cross_encoder
+    from support.tiny_models import tiny_cross_encoder
 
     return {"cross_encoder": {"model": str(tiny_cross_encoder(tmp_path_factory.mktemp("tiny")))}}

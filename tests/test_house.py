@@ -1,26 +1,106 @@
-"""The house in order: imports go down, the engine knows no page, the generated docs are current."""
+"""The house in order: the rules of engine/README.md, read off the source; the generated documents are current."""
 
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
-from conftest import ROOT
 
+import engine
 from engine.views import method_table
+from support import house_rules
+from support.paths import ROOT
+from support.processes import environment
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+HOUSE = (ROOT / "engine" / "README.md").read_text(encoding="utf-8")
+PARSED = house_rules.modules(ROOT)
+HANDED_OUT = frozenset({"Draw", "Event", "Layout", "Preset", "Session"})
+"""Classes that the frozen façade hands out, whose signature other people's code may use. None is to be added."""
+
+
+def tool(*command):
+    """A tool that reads the source, run in the checkout."""
+    return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
 
 
 def test_imports_go_down_only():
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = tool("-c", "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+def test_types_hold():
+    done = tool("-m", "mypy")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert house_rules.circles(PARSED) == []
+
+
+def test_pages_import_no_other_page():
+    assert house_rules.page_to_page(PARSED) == []
+
+
+def test_private_names_stay_in_their_module():
+    assert house_rules.private_imports(PARSED) == []
+
+
+def test_a_public_class_name_stands_once():
+    assert house_rules.repeated_classes(PARSED) == []
+
+
+def test_functions_fit_on_a_screen():
+    assert house_rules.long_functions(PARSED) == []
+
+
+def test_classes_are_small_and_many_fields_are_given_by_name():
+    assert house_rules.large_classes(PARSED, HANDED_OUT) == []
+
+
+def test_every_exemption_is_of_a_class_that_needs_it():
+    needed = {row.split(":")[0].rsplit(".", 1)[-1] for row in house_rules.large_classes(PARSED, frozenset())}
+    assert needed == HANDED_OUT
+
+
+def test_modules_say_their_purpose_in_one_line():
+    assert house_rules.unexplained(PARSED) == []
+
+
+def test_tests_mirror_the_tree():
+    assert house_rules.unmirrored(ROOT / "tests", PARSED) == []
+
+
+def test_no_test_file_imports_another():
+    assert house_rules.imports_between_tests(ROOT / "tests") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ({"engine.a": "import engine.b", "engine.b": "def f():\n    from engine import a"}, house_rules.circles),
+        ({"dashboard.drift.x": "from dashboard.explore import y", "dashboard.explore.y": ""}, house_rules.page_to_page),
+        ({"dashboard.widgets.x": "import dashboard.data.y", "dashboard.data.y": ""}, house_rules.page_to_page),
+        ({"engine.a": "from engine.b import _hidden", "engine.b": ""}, house_rules.private_imports),
+        ({"engine.a": "from engine import b\nb._hidden()", "engine.b": ""}, house_rules.private_imports),
+        ({"engine.a": "class Name: ...", "dashboard.b": "class Name: ..."}, house_rules.repeated_classes),
+        ({"engine.a": "def f():\n" + 60 * "    print()\n"}, house_rules.long_functions),
+        (
+            {"engine.a": "class A:\n" + "".join(f"    def m{i}(self): ...\n" for i in range(13))},
+            lambda parsed: house_rules.large_classes(parsed, frozenset()),
+        ),
+        (
+            {"engine.a": "@dataclass(frozen=True)\nclass A:\n" + "".join(f"    f{i}: int\n" for i in range(7))},
+            lambda parsed: house_rules.large_classes(parsed, frozenset()),
+        ),
+        ({"engine.a": '"""One purpose.\n\nAnd more."""', "engine.b": "x = 1"}, house_rules.unexplained),
+    ],
+)
+def test_a_rule_notices_what_breaks_it(source, rule):
+    parsed = {name: house_rules.ast.parse(text) for name, text in source.items()}
+    assert len(rule(parsed)) == 1
 
 
 def test_the_engine_imports_where_no_dashboard_library_is():
@@ -39,39 +119,61 @@ def test_the_engine_imports_where_no_dashboard_library_is():
         "heavy = {'sentence_transformers', 'transformers', 'pandas', 'sklearn'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_every_public_name_is_there():
-    import engine
-
     for name in engine.__all__:
         assert getattr(engine, name).__doc__, name
     with pytest.raises(AttributeError):
         engine.nosuch  # noqa: B018
 
 
+def between(text, marker):
+    """What stands between the markers of a generated part."""
+    found = re.search(rf"<!-- {marker} -->\n(.*?)\n<!-- /{marker} -->", text, re.S)
+    assert found, f"no part {marker!r} between markers"
+    return found[1]
+
+
 def test_the_readme_table_is_current():
-    between = re.search(r"<!-- methods -->\n(.*?)\n<!-- /methods -->", README, re.S)
-    assert between, "the README has no methods table"
-    assert between[1] == method_table(), "run `frontier methods` and paste its output between the README's markers"
+    assert between(README, "methods") == method_table(), (
+        "run `frontier methods` and paste its output between the README's markers"
+    )
 
 
-def test_the_readme_snippet_runs(capsys):
+def test_the_readme_snippets_run_one_after_another(capsys):
     snippets = re.findall(r"```python\n(.*?)```", README, re.S)
     assert snippets
+    namespace = {}
     for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), {})
+        exec(compile(snippet, "README.md", "exec"), namespace)
     assert capsys.readouterr().out.strip()
 
 
-def test_the_readme_commands_are_those_of_the_project():
+def test_the_readme_is_for_people_who_use_it():
     assert "pip install . && frontier" in README
     assert "pip install '.[test]' && pytest" in README
+    assert len(README.splitlines()) < 250
 
 
-def test_files_stay_readable_in_one_sitting():
-    for folder in ("engine", "dashboard", "tests"):
-        for file in (ROOT / folder).rglob("*.py"):
-            assert len(file.read_text(encoding="utf-8").splitlines()) <= 400, file
+def test_the_picture_of_the_house_is_that_of_the_import_contracts():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(c["layers"] for c in contracts["contracts"] if c["type"] == "layers")
+    assert between(HOUSE, "house") == house_rules.picture(layers, PARSED), (
+        "paste `house_rules.picture(…)` between the markers of engine/README.md"
+    )
+
+
+def test_every_file_that_the_house_names_is_there():
+    named = set(re.findall(r"`((?:engine|dashboard|tests|assets)/[\w./]*)`", HOUSE))
+    assert len(named) > 40
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_the_house_has_its_glossary_and_its_tasks():
+    terms = re.findall(r"^- \*\*([^*]+)\*\*", between(HOUSE, "glossary"), re.M)
+    tasks = [line for line in between(HOUSE, "tasks").splitlines() if line.startswith("| ")][1:]
+    assert len(terms) == len(set(terms)) >= 25 and len(tasks) >= 20
+    assert all("`" in task for task in tasks[1:])

@@ -6,7 +6,8 @@ import sys
 import zipfile
 
 import pytest
-from conftest import ROOT
+
+from support.paths import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""How alike the documents of some sets are, a heat-map a set."""
+"""Similarity within retrieved sets, a heat map for each set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.palette import PALETTE, escaped, plain, style_of
+from dashboard.charts.figure import TOOLTIP, apply_layout, escape
+from dashboard.charts.palette import INK, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 HEIGHTS = {1: 470, 2: 430, 3: 320}
 """By the number of sets: their cells are square, so more of them are lower."""
 GAP = 0.05
-EVERY_RANK, TITLE = 12, 32
-"""Up to so many documents every rank is on the axis, then every fifth; and so much of a title at the mouse."""
+EVERY_RANK = 12
+"""Documents up to which every rank is on the axis; of more, every fifth."""
+TITLE_LENGTH = 32
+"""Characters of a title at the mouse."""
 
 
 def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -> Figure:
@@ -41,39 +44,41 @@ def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -
     }
     traces: list[dict[str, Any]] = []
     width = (1 - GAP * (len(sets) - 1)) / max(1, len(sets))
-    for at, (name, title, found) in enumerate(sets):
-        axis, left = str(at + 1) if at else "", at * (width + GAP)
-        traces += _cells(found, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
-        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _axes(len(found.rows), axis, left, width)
+    for position, (name, title, redundancy) in enumerate(sets):
+        axis, left = str(position + 1) if position else "", position * (width + GAP)
+        traces += _cells(redundancy, {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
+        layout[f"xaxis{axis}"], layout[f"yaxis{axis}"] = _axes(len(redundancy.rows), axis, left, width)
         layout["annotations"].append(_title(name, title, left + width / 2, dark))
     # Plotly checks one figure from plain values several times faster than the same made step by step.
-    figure = plain(Figure(data=traces, layout=layout))
-    return figure.update_layout(
-        height=HEIGHTS.get(len(sets), min(HEIGHTS.values())), margin={"l": 28, "r": 10, "t": 32, "b": 24}
+    return apply_layout(
+        Figure(data=traces, layout=layout),
+        height=HEIGHTS.get(len(sets), min(HEIGHTS.values())),
+        margin={"l": 28, "r": 10, "t": 32, "b": 24},
     )
 
 
-def _cells(found: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
-    size = len(found.rows)
+def _cells(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
+    size, similarity = len(redundancy.rows), redundancy.similarity
     i, j = np.nonzero(~np.eye(size, dtype=bool))
-    shown = found.similarity.astype(object)
-    np.fill_diagonal(shown, None)
-    ranks, apart = np.arange(1, size + 1), int(size <= EVERY_RANK)
-    said = [f"#{rank} {escaped(t or n, TITLE)}" for rank, t, n in zip(ranks, found.titles, found.ids, strict=True)]
-    pairs = list(zip(i.tolist(), j.tolist(), found.similarity[i, j].tolist(), strict=True))
+    values = similarity.astype(object)
+    np.fill_diagonal(values, None)
+    ranks, gap = np.arange(1, size + 1), int(size <= EVERY_RANK)
+    titles = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
+    names = [f"#{rank} {escape(title, TITLE_LENGTH)}" for rank, title in enumerate(titles, 1)]
+    pairs = list(zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True))
     return [
         axes
         | {
             "type": "heatmap",
             "x": ranks,
             "y": ranks,
-            "z": shown.tolist(),
+            "z": values.tolist(),
             "coloraxis": "coloraxis",
-            "xgap": apart,
-            "ygap": apart,
+            "xgap": gap,
+            "ygap": gap,
             "hoverinfo": "skip",
         },
-        # A heat-map's cells cannot be clicked everywhere; unseen points on them can.
+        # A heat map's cells cannot be clicked everywhere; unseen points on them can.
         axes
         | {
             "type": "scatter",
@@ -81,15 +86,15 @@ def _cells(found: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]:
             "y": ranks[i],
             "mode": "markers",
             "marker": {"symbol": "square", "size": 14, "opacity": 0},
-            "customdata": [f"{found.rows[a]}:{found.rows[b]}" for a, b, _ in pairs],
-            "hovertext": [f"{said[a]}<br>{said[b]}<br>similarity {value:.3f}" for a, b, value in pairs],
-            "hovertemplate": "%{hovertext}<extra></extra>",
+            "customdata": [f"{redundancy.rows[a]}:{redundancy.rows[b]}" for a, b, _ in pairs],
+            "hovertext": [f"{names[a]}<br>{names[b]}<br>similarity {value:.3f}" for a, b, value in pairs],
+            "hovertemplate": TOOLTIP,
         },
     ]
 
 
 def _axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    shared = {
+    common = {
         "tickvals": [r for r in range(1, size + 1) if size <= EVERY_RANK or r == 1 or r % 5 == 0],
         "showgrid": False,
         "zeroline": False,
@@ -97,15 +102,15 @@ def _axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, An
         "fixedrange": True,
         "constrain": "domain",
     }
-    x = shared | {"range": [0.5, size + 0.5], "domain": [left, left + width], "anchor": f"y{axis}"}
-    y = shared | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
+    x = common | {"range": [0.5, size + 0.5], "domain": [left, left + width], "anchor": f"y{axis}"}
+    y = common | {"range": [size + 0.5, 0.5], "anchor": f"x{axis}", "scaleanchor": f"x{axis}", "constraintoward": "top"}
     return x, y
 
 
 def _title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
     style = style_of(name)
     return {
-        "text": f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escaped(title)}',
+        "text": f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escape(title)}',
         "x": x,
         "y": 1,
         "xref": "paper",
@@ -114,5 +119,5 @@ def _title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
         "yanchor": "bottom",
         "yshift": 4,
         "showarrow": False,
-        "font": {"color": PALETTE[0].colour(dark), "size": 14},
+        "font": {"color": INK.colour(dark), "size": 14},
     }

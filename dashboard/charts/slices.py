@@ -2,61 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.palette import GREY, PALETTE, escaped, plain, style_of
+from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide
+from dashboard.charts.palette import GREY, INK, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.slices import Slice, Slices
+    from engine.evaluation.parameter_slices import Slice, Slices
 
 ROW_HEIGHT, MARGIN = 190, 70
 
 
-def slices_figure(found: Slices, dark: bool) -> Figure:
-    """A column a parameter, a row a metric: every setting a point, those that differ from the chosen one in this
-    parameter alone joined; the chosen setting on a dashed line, the baseline dotted."""
+def slices_figure(grid: Slices, dark: bool) -> Figure:
+    """A column for each parameter, a row for each metric: every setting a point.
+
+    Settings that differ from the chosen one in the column's parameter alone are joined; the chosen setting is on a
+    dashed line, the baseline dotted.
+    """
     from plotly.subplots import make_subplots
 
-    rows, columns = len(found.titles), max(1, len(found.slices))
+    rows, columns = len(grid.titles), max(1, len(grid.slices))
     gaps = {"horizontal_spacing": 0.08 / columns, "vertical_spacing": 0.06}
     figure = make_subplots(rows=rows, cols=columns, shared_xaxes=True, shared_yaxes=True, **gaps)
-    ink = PALETTE[0].colour(dark)
-    for column, line in enumerate(found.slices, 1):
-        for row, (metric, title) in enumerate(found.titles.items(), 1):
+    ink = INK.colour(dark)
+    for column, line in enumerate(grid.slices, 1):
+        x = line.values if _numeric(line) else line.texts
+        for row, (metric, title) in enumerate(grid.titles.items(), 1):
             place = {"row": row, "col": column}
-            _draw(figure, line, metric, title, found, place, dark)
-            base = found.base[metric]
-            if base == base:
-                figure.add_hline(y=base, line={"color": ink, "width": 1, "dash": "dot"}, **place)
+            _add_settings(figure, grid, line, metric, place, dark)
+            baseline = grid.base[metric]
+            if baseline == baseline:
+                figure.add_hline(y=baseline, line=guide(ink), **place)
             if line.chosen is not None:
-                at = line.values[line.chosen] if _numeric(line) else line.texts[line.chosen]
-                figure.add_vline(x=at, line={"color": ink, "width": 1, "dash": "dash"}, **place)
+                figure.add_vline(x=x[line.chosen], line=guide(ink, "dash"), **place)
             if column == 1:
-                figure.update_yaxes(title=f"{title}@{found.k}", **place)
-            axis = _axis(line)
-            figure.update_xaxes(**axis, **({"title": _titled(line)} if row == rows else {}), **place)
-    return plain(figure).update_layout(height=ROW_HEIGHT * rows + MARGIN)
+                figure.update_yaxes(title=f"{title}@{grid.k}", **place)
+            figure.update_xaxes(**_axis(line), **({"title": _title(line)} if row == rows else {}), **place)
+    return apply_layout(figure, height=ROW_HEIGHT * rows + MARGIN)
 
 
-def _draw(figure: Figure, line: Slice, metric: str, title: str, found: Slices, place: dict, dark: bool) -> None:
-    style, means = style_of(found.method), line.means[metric]
+def _add_settings(figure: Figure, grid: Slices, line: Slice, metric: str, place: dict[str, int], dark: bool) -> None:
+    style, means, title = style_of(grid.method), line.means[metric], f"{grid.titles[metric]}@{grid.k}"
     colour = style.colour(dark)
     x = line.values if _numeric(line) else line.texts
-    hover = [f"{escaped(n, 90)}<br>{title}@{found.k} {v:.4f}" for n, v in zip(line.names, means, strict=True)]
-    for on in (False, True):
-        some = [i for i, there in enumerate(line.on) if there is on]
-        if some:
+    hover = [f"{escape(name, 90)}<br>{title} {mean:.4f}" for name, mean in zip(line.names, means, strict=True)]
+    for on_line in (False, True):
+        positions = [i for i, on in enumerate(line.on) if on is on_line]
+        if positions:
             figure.add_scatter(
-                x=[x[i] for i in some],
-                y=[means[i] for i in some],
-                mode="lines+markers" if on else "markers",
+                x=[x[i] for i in positions],
+                y=[means[i] for i in positions],
+                mode="lines+markers" if on_line else "markers",
                 line={"color": colour, "width": 2},
-                marker={"symbol": style.symbol, "size": 8 if on else 6, "color": colour if on else GREY[dark]},
-                customdata=[line.keys[i] for i in some],
-                hovertext=[hover[i] for i in some],
-                hovertemplate="%{hovertext}<extra></extra>",
+                marker={
+                    "symbol": style.symbol,
+                    "size": 8 if on_line else 6,
+                    "color": colour if on_line else GREY[dark],
+                },
+                customdata=[line.keys[i] for i in positions],
+                hovertext=[hover[i] for i in positions],
+                hovertemplate=TOOLTIP,
                 **place,
             )
     if line.chosen is not None:
@@ -64,15 +71,10 @@ def _draw(figure: Figure, line: Slice, metric: str, title: str, found: Slices, p
             x=[x[line.chosen]],
             y=[means[line.chosen]],
             mode="markers",
-            marker={
-                "symbol": f"{style.symbol}-open",
-                "size": 16,
-                "color": PALETTE[0].colour(dark),
-                "line": {"width": 2},
-            },
+            marker={"symbol": f"{style.symbol}-open", "size": 16, "color": INK.colour(dark), "line": {"width": 2}},
             customdata=[line.keys[line.chosen]],
             hovertext=[f"{hover[line.chosen]}<br>chosen"],
-            hovertemplate="%{hovertext}<extra></extra>",
+            hovertemplate=TOOLTIP,
             **place,
         )
 
@@ -83,11 +85,11 @@ def _numeric(line: Slice) -> bool:
     return numbers and not (line.log and min(line.values, default=1) <= 0)
 
 
-def _axis(line: Slice) -> dict:
+def _axis(line: Slice) -> dict[str, Any]:
     if _numeric(line):
         return {"type": "log" if line.log else "linear"}
     return {"type": "category", "categoryorder": "array", "categoryarray": list(dict.fromkeys(line.texts))}
 
 
-def _titled(line: Slice) -> str:
+def _title(line: Slice) -> str:
     return line.symbol if line.symbol == line.name else f"{line.symbol} · {line.label}"

@@ -1,19 +1,17 @@
-"""A difference by kind of query."""
+"""Differences to the baseline by group of queries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.palette import PALETTE, escaped, plain, style_of
+from dashboard.charts.figure import apply_layout, dodge, error_bars, escape, group_axis, guide, legend_below, new_figure
+from dashboard.charts.palette import INK, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.strata import Stratum
-
-SPREAD = 0.6
-"""The share of a group's width that its points take."""
+    from engine.evaluation.stratification import Stratum
 
 
 def strata_figure(
@@ -21,38 +19,27 @@ def strata_figure(
 ) -> Figure:
     """Each decoder's difference to the baseline in each group of queries, with its interval.
 
-    methods: label of a decoder → its method; across, up: what the axes show.
+    methods: label of a decoder → its method; across, up: titles of the axes.
     """
-    from plotly.graph_objects import Figure
-
-    groups, labels = list(dict.fromkeys(r.group for r in rows)), list(dict.fromkeys(r.label for r in rows))
-    counts = {r.group: r.queries for r in rows}
-    figure, ink = Figure(), PALETTE[0].colour(dark)
-    for at, label in enumerate(labels):
-        own = [r for r in rows if r.label == label]
-        style = style_of(methods[label])
-        aside = SPREAD * ((at + 0.5) / len(labels) - 0.5)
+    counts, labels = {r.group: r.queries for r in rows}, list(dict.fromkeys(r.label for r in rows))
+    groups, figure = list(counts), new_figure()
+    for position, label in enumerate(labels):
+        strata = [r for r in rows if r.label == label]
+        means, style = [r.mean for r in strata], style_of(methods[label])
+        colour, offset = style.colour(dark), dodge(position, len(labels))
         figure.add_scatter(
-            x=[groups.index(r.group) + aside for r in own],
-            y=[r.mean for r in own],
+            x=[groups.index(r.group) + offset for r in strata],
+            y=means,
             mode="markers",
-            name=escaped(own[0].name, 48),
-            marker={"symbol": style.symbol, "size": 9, "color": style.colour(dark)},
-            error_y={
-                "symmetric": False,
-                "array": [0 if r.high is None else r.high - r.mean for r in own],
-                "arrayminus": [0 if r.low is None else r.mean - r.low for r in own],
-                "color": style.colour(dark),
-                "thickness": 1.5,
-                "width": 0,
-            },
-            hovertext=[f"{escaped(r.name, 90)}<br>{r.group}: {r.queries:,} queries" for r in own],
+            name=escape(strata[0].name, 48),
+            marker={"symbol": style.symbol, "size": 9, "color": colour},
+            error_y=error_bars(means, [r.low for r in strata], [r.high for r in strata])
+            | {"color": colour, "thickness": 1.5},
+            hovertext=[f"{escape(r.name, 90)}<br>{r.group}: {r.queries:,} queries" for r in strata],
             hovertemplate="%{hovertext}<br>%{y:+.4f}<extra></extra>",
         )
-    figure.add_hline(y=0, line={"color": ink, "width": 1, "dash": "dot"})
-    said = [f"{escaped(group)}<br>{counts[group]:,} queries" for group in groups]
-    figure.update_xaxes(
-        title=escaped(across, 80), tickvals=list(range(len(groups))), ticktext=said, range=[-0.5, len(groups) - 0.5]
-    )
-    figure.update_yaxes(title=f"{escaped(up)}, difference to {escaped(baseline)}")
-    return plain(figure).update_layout(showlegend=True, legend={"orientation": "h", "y": -0.3, "x": 0})
+    figure.add_hline(y=0, line=guide(INK.colour(dark)))
+    texts = [f"{escape(group)}<br>{count:,} queries" for group, count in counts.items()]
+    figure.update_xaxes(title=escape(across, 80), **group_axis(texts))
+    figure.update_yaxes(title=f"{escape(up)}, difference to {escape(baseline)}")
+    return apply_layout(figure, **legend_below(-0.3))

@@ -1,10 +1,12 @@
-"""A training run epoch by epoch: how dev is answered, what it is compared with, and what happens in the batches."""
+"""A training run by epoch: metrics on dev, the loss and the shares of its batches."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.palette import DASHES, PALETTE, escaped, faint, plain
+from dashboard.charts.figure import apply_layout, escape, legend_below, outline
+from dashboard.charts.palette import DASHES, PALETTE, Style, translucent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -13,129 +15,105 @@ if TYPE_CHECKING:
 
 HEIGHT, OPACITY = 480, 0.15
 FEW = 8
-OWN = PALETTE[1]
-LINES = (PALETTE[0], PALETTE[4], PALETTE[3], PALETTE[5])
+"""Epochs up to which each has its tick: plotly would put ticks between few."""
+RUN = PALETTE[1]
+REFERENCES = (PALETTE[0], PALETTE[4], PALETTE[3], PALETTE[5])
 SHARES = (PALETTE[2], PALETTE[3], PALETTE[5])
 
 
-def training_figure(name: str, found: Curves, dark: bool) -> Figure:
-    """name: of the stage. Above the metrics on dev with what they are compared with; below loss, shares and support."""
+def training_figure(name: str, curves: Curves, dark: bool) -> Figure:
+    """Above, the metrics on dev with their references; below, loss, shares and support. name: of the stage."""
     from plotly.subplots import make_subplots
 
-    below = [
-        *([("loss", "loss")] if found.loss else []),
-        *([("shares", "shares of the training batches")] if found.shares else []),
-    ]
-    below += [("support", "documents with a weight, a query")] if found.support else []
-    width = len(found.bands)
-    titles = [*(f"{band.title} on dev" for band in found.bands), *(title for _, title in below)]
+    quantities: dict[str, tuple[Mapping[str, Sequence[float | None]], Sequence[Style]]] = {
+        "loss": ({"loss": curves.loss}, [RUN]),
+        "shares of the training batches": (curves.shares, SHARES),
+        "documents with a weight, a query": ({"documents": curves.support}, [RUN]),
+    }
+    below = {title: (lines, styles) for title, (lines, styles) in quantities.items() if any(lines.values())}
+    width = len(curves.bands)
     figure = make_subplots(
         rows=2 if below else 1,
         cols=width,
-        subplot_titles=[escaped(title) for title in titles],
+        subplot_titles=[escape(title) for title in (*(f"{band.title} on dev" for band in curves.bands), *below)],
         horizontal_spacing=0.07,
         vertical_spacing=0.17,
     )
     figure.update_annotations(font_size=13)
-    for column, band in enumerate(found.bands, 1):
-        _band(figure, name, found, band, column, dark)
-    for column, (what, _) in enumerate(below, 1):
-        at = {"row": 2, "col": column}
-        if what == "loss":
-            _line(figure, found, found.loss, "loss", OWN.colour(dark), OWN.symbol, False, at)
-        elif what == "support":
-            _line(figure, found, found.support, "documents", OWN.colour(dark), OWN.symbol, False, at)
-        else:
-            for style, (title, values) in zip(SHARES, found.shares.items(), strict=False):
-                _line(figure, found, values, title, style.colour(dark), style.symbol, True, at)
-            figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", **at)
-    # Plotly would put ticks between few epochs.
-    figure.update_xaxes(nticks=6, dtick=1 if len(found.epochs) <= FEW else None, zeroline=False)
+    for column, band in enumerate(curves.bands, 1):
+        _add_metric(figure, name, curves, band, column, dark)
+    for column, (lines, styles) in enumerate(below.values(), 1):
+        for style, (title, values) in zip(styles, lines.items(), strict=False):
+            figure.add_scatter(
+                x=list(curves.epochs),
+                y=list(values),
+                mode="lines+markers",
+                line={"color": style.colour(dark), "width": 2},
+                marker={"symbol": style.symbol, "size": 6},
+                name=escape(title, 60),
+                showlegend=lines is curves.shares,
+                hovertemplate="epoch %{x}: %{y:.4g}<extra>" + escape(title, 60) + "</extra>",
+                row=2,
+                col=column,
+            )
+        if lines is curves.shares:
+            figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", row=2, col=column)
+    figure.update_xaxes(nticks=6, dtick=1 if len(curves.epochs) <= FEW else None, zeroline=False)
     for column in range(1, max(width, len(below)) + 1):
         figure.update_xaxes(title="epoch", title_standoff=4, row=2 if below else 1, col=column)
-    return plain(figure).update_layout(
+    return apply_layout(
+        figure,
+        **legend_below(-0.14),
         height=HEIGHT if below else HEIGHT // 2 + 40,
-        showlegend=True,
-        legend={"orientation": "h", "y": -0.14, "x": 0},
         margin={"l": 10, "r": 10, "t": 44, "b": 10},
     )
 
 
-def _band(figure: Figure, name: str, found: Curves, band: Band, column: int, dark: bool) -> None:
-    at = {"row": 1, "col": column}
-    colour = OWN.colour(dark)
-    epochs = list(found.epochs)
+def _add_metric(figure: Figure, name: str, curves: Curves, band: Band, column: int, dark: bool) -> None:
+    """One metric on dev: its band, the references across, the run, and its best epoch."""
+    common = {"row": 1, "col": column, "showlegend": column == 1}
+    colour, epochs = RUN.colour(dark), list(curves.epochs)
     figure.add_scatter(
-        x=[*epochs, *reversed(epochs)],
-        y=[*band.high, *reversed(band.low)],
+        **outline(epochs, band.low, band.high),
         mode="lines",
-        fill="toself",
-        fillcolor=faint(colour, OPACITY),
+        fillcolor=translucent(colour, OPACITY),
         line={"width": 0},
-        hoverinfo="skip",
         name="± 1 standard error",
         legendgroup="band",
-        showlegend=column == 1,
-        **at,
+        **common,
     )
-    for i, (called, value) in enumerate(band.lines.items()):
+    for i, (reference, value) in enumerate(band.lines.items()):
+        style, dash = REFERENCES[i % len(REFERENCES)], DASHES[1 + i % (len(DASHES) - 1)]
         figure.add_scatter(
             x=[min(epochs), max(*epochs, 0)],
             y=[value, value],
             mode="lines",
-            line={"color": LINES[i % len(LINES)].colour(dark), "width": 2, "dash": DASHES[1 + i % (len(DASHES) - 1)]},
-            name=escaped(called),
-            legendgroup=called,
-            showlegend=column == 1,
-            hovertemplate="%{y:.4f}<extra>" + escaped(called) + "</extra>",
-            **at,
+            line={"color": style.colour(dark), "width": 2, "dash": dash},
+            name=escape(reference),
+            legendgroup=reference,
+            hovertemplate="%{y:.4f}<extra>" + escape(reference) + "</extra>",
+            **common,
         )
     figure.add_scatter(
         x=epochs,
         y=list(band.values),
         mode="lines+markers",
         line={"color": colour, "width": 2},
-        marker={"symbol": OWN.symbol, "size": 6},
-        name=escaped(name),
+        marker={"symbol": RUN.symbol, "size": 6},
+        name=escape(name),
         legendgroup=name,
-        showlegend=column == 1,
         customdata=[str(epoch) for epoch in epochs],
-        hovertemplate="epoch %{x}: %{y:.4f}<extra>" + escaped(name) + "</extra>",
-        **at,
+        hovertemplate="epoch %{x}: %{y:.4f}<extra>" + escape(name) + "</extra>",
+        **common,
     )
     figure.add_scatter(
-        x=[found.best],
+        x=[curves.best],
         y=[band.best],
         mode="markers",
         marker={"symbol": "circle-open", "size": 15, "color": colour, "line": {"width": 2}},
         name="best epoch",
         legendgroup="best",
-        showlegend=column == 1,
         hovertemplate="best, epoch %{x}: %{y:.4f}<extra></extra>",
-        **at,
+        **common,
     )
-    figure.update_yaxes(nticks=6, **at)
-
-
-def _line(
-    figure: Figure,
-    found: Curves,
-    values: tuple[float | None, ...],
-    title: str,
-    colour: str,
-    symbol: str,
-    named: bool,
-    at: dict[str, int],
-) -> None:
-    """A column by epoch; those before the first have none."""
-    figure.add_scatter(
-        x=list(found.epochs),
-        y=list(values),
-        mode="lines+markers",
-        line={"color": colour, "width": 2},
-        marker={"symbol": symbol, "size": 6},
-        name=escaped(title, 60),
-        showlegend=named,
-        hovertemplate="epoch %{x}: %{y:.4g}<extra>" + escaped(title, 60) + "</extra>",
-        **at,
-    )
+    figure.update_yaxes(nticks=6, row=1, col=column)

@@ -1,21 +1,25 @@
-"""Weights along λ₁, and how near a number of steps comes to the minimiser."""
+"""Weights along λ₁, and the distance of FISTA's steps from the minimiser."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.palette import GREY, PALETTE, escaped, plain, style_of
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
+from dashboard.charts.palette import GREY, INK, PALETTE, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.convergence import Reached
+    from engine.evaluation.studies.fista_convergence import Reached
     from engine.views import WeightLine
 
-NAMED, LABELS_APART = 6, 0.045
-"""So many lines carry their document's name, this share of the height apart."""
+MOST_LABELS = 6
+"""Lines that carry their document's name."""
+LABEL_DISTANCE = 0.045
+"""Distance of two names, as a share of the height."""
 
 
 def weights_figure(
@@ -23,92 +27,64 @@ def weights_figure(
     l1: float,
     span: tuple[float, float],
     name: str,
-    given: Sequence[tuple[float, str]],
+    computed: Sequence[tuple[float, str]],
     dark: bool,
 ) -> Figure:
-    """Every document's weight along λ₁, from WeightLines: those that have one at l1 stand out, relevant ones thicker.
+    """Every document's weight along λ₁: those with a weight at l1 stand out, relevant ones thicker.
 
-    span: the ends of the axis; given: weights at l1 that are not on the lines, with their documents' names.
+    span: the ends of the axis; name: of the selector; computed: (weight, document's name) at l1 where the solver's
+    weights are not on the lines.
     """
-    colour, grey, ink = style_of(name).colour(dark), GREY[dark], PALETTE[0].colour(dark)
-    from plotly.graph_objects import Figure
-
-    figure = Figure()
+    figure, style, ink = new_figure(), style_of(name), INK.colour(dark)
     for line in reversed(lines):
-        chosen = line.chosen is not None
-        label = _name(line)
+        chosen, label = line.chosen is not None, _label(line)
         figure.add_scatter(
             x=line.l1,
             y=line.weight,
             mode="lines+markers" if chosen else "lines",
-            line={"color": colour if chosen else grey, "width": (3 if line.relevant else 1.5) if chosen else 1},
+            line={
+                "color": style.colour(dark) if chosen else GREY[dark],
+                "width": (3 if line.relevant else 1.5) if chosen else 1,
+            },
             marker={"size": 4},
             opacity=1 if chosen else 0.7,
             name=label,
             hovertext=[label] * len(line.l1),
             hovertemplate="%{hovertext}<br>λ₁ %{x:.4g}<br>w %{y:.4f}<extra></extra>",
         )
-    if given:
+    if computed:
         figure.add_scatter(
-            x=[l1] * len(given),
-            y=[w for w, _ in given],
+            x=[l1] * len(computed),
+            y=[weight for weight, _ in computed],
             mode="markers",
-            marker={"symbol": f"{style_of(name).symbol}-open", "size": 9, "color": ink},
+            marker={"symbol": f"{style.symbol}-open", "size": 9, "color": ink},
             name="as computed",
             hovertemplate="%{customdata}<br>w %{y:.4f}<extra>as computed</extra>",
-            customdata=[escaped(text) for _, text in given],
+            customdata=[escape(text) for _, text in computed],
         )
-    heights: list[float] = []
-    apart = LABELS_APART * max((max(line.weight) for line in lines), default=0.0)
-    for line in sorted((entry for entry in lines if entry.chosen is not None), key=lambda entry: entry.chosen):
-        height = weight_at(line, l1)
-        # A name that would cover another is left to the mouse.
-        if len(heights) < NAMED and all(abs(height - other) >= apart for other in heights):
-            heights.append(height)
-            place = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
-            figure.add_annotation(**place, text=_name(line), font={"size": 11, "color": ink})
-    figure.add_vline(x=l1, line={"color": ink, "width": 1, "dash": "dash"})
+    _add_labels(figure, lines, l1, ink)
+    figure.add_vline(x=l1, line=guide(ink, "dash"))
     figure.update_xaxes(type="log", title="λ₁", range=[math.log10(span[0]), math.log10(span[1])])
     figure.update_yaxes(title="weight w", rangemode="tozero")
-    return plain(figure)
+    return apply_layout(figure)
 
 
 def convergence_figure(rows: Sequence[Reached], name: str, k: int, dark: bool) -> Figure:
-    """What FISTA reached after so many steps, the minimiser first: how good (left axis), and how exact (right)."""
-    colour, ink = style_of(name).colour(dark), PALETTE[0].colour(dark)
+    """FISTA by its number of steps, the minimiser first: its quality (left axis) and its residual (right axis)."""
+    figure, colour, ink = new_figure(), style_of(name).colour(dark), INK.colour(dark)
+    blue = PALETTE[6 if dark else 1].colour(dark)
     exact, steps = rows[0], rows[1:]
-    x = [row.steps for row in steps]
-    from plotly.graph_objects import Figure
-
-    figure = Figure()
+    curves: list[tuple[str, list[Any], dict[str, Any], str]] = [
+        (f"same top {k} as exact", [row.same_set for row in steps], guide(ink) | {"width": 1.5}, "y"),
+        ("KKT residual", [row.residual for row in steps], {"color": blue, "width": 1.5}, "y2"),
+    ]
     if exact.comp is not None:
-        figure.add_scatter(
-            x=x,
-            y=[row.comp for row in steps],
-            name=f"Comp@{k}",
-            line={"color": colour, "width": 2},
-            mode="lines+markers",
-        )
-        figure.add_hline(
-            y=exact.comp,
-            line={"color": colour, "width": 1.5, "dash": "dash"},
-            annotation_text=f"exact {exact.comp:.3f}",
-        )
-    figure.add_scatter(
-        x=x,
-        y=[row.same_set for row in steps],
-        name=f"same top {k} as exact",
-        line={"color": ink, "width": 1.5, "dash": "dot"},
-        mode="lines+markers",
-    )
-    figure.add_scatter(
-        x=x,
-        y=[row.residual for row in steps],
-        name="KKT residual",
-        yaxis="y2",
-        line={"color": "#56B4E9" if dark else "#0072B2", "width": 1.5},
-        mode="lines+markers",
-    )
+        curves.insert(0, (f"Comp@{k}", [row.comp for row in steps], {"color": colour, "width": 2}, "y"))
+        line = guide(colour, "dash") | {"width": 1.5}
+        figure.add_hline(y=exact.comp, line=line, annotation_text=f"exact {exact.comp:.3f}")
+    x = [row.steps for row in steps]
+    for name, y, line, axis in curves:
+        figure.add_scatter(x=x, y=y, name=name, line=line, yaxis=axis, mode="lines+markers")
     figure.update_xaxes(type="log", title="steps T")
     figure.update_layout(
         yaxis={"range": [0, 1.02], "title": "share of queries"},
@@ -122,19 +98,29 @@ def convergence_figure(rows: Sequence[Reached], name: str, k: int, dark: bool) -
             "exponentformat": "power",
         },
     )
-    figure = plain(figure)
-    return figure.update_layout(showlegend=True, legend={"orientation": "h", "y": -0.25, "x": 0})
+    return apply_layout(figure, **legend_below(-0.25))
 
 
-def _name(line: WeightLine) -> str:
-    return escaped(line.title or line.id) + (" ✓" if line.relevant else "")
+def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str) -> None:
+    """Names at l1, by rank; a name that would cover another is left to the mouse."""
+    heights: list[float] = []
+    distance = LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
+    for _, line in sorted(((line.chosen, line) for line in lines if line.chosen is not None), key=lambda pair: pair[0]):
+        height = _weight_at(line, l1)
+        if len(heights) < MOST_LABELS and all(abs(height - other) >= distance for other in heights):
+            heights.append(height)
+            place = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
+            figure.add_annotation(**place, text=_label(line), font={"size": 11, "color": ink})
 
 
-def weight_at(line: WeightLine, l1: float) -> float:
-    """The height of a WeightLine at λ₁."""
-    for (upper, top), (lower, bottom) in zip(
-        zip(line.l1, line.weight, strict=True), zip(line.l1[1:], line.weight[1:], strict=True), strict=False
-    ):
+def _label(line: WeightLine) -> str:
+    return escape(line.title or line.id) + (" ✓" if line.relevant else "")
+
+
+def _weight_at(line: WeightLine, l1: float) -> float:
+    """The height of a line at λ₁, linear between its corners."""
+    corners = list(zip(line.l1, line.weight, strict=True))
+    for (upper, top), (lower, bottom) in pairwise(corners):
         if lower <= l1 <= upper:
             return top if upper == lower else bottom + (top - bottom) * (l1 - lower) / (upper - lower)
     return line.weight[-1] if l1 < line.l1[-1] else 0.0

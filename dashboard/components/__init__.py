@@ -1,0 +1,1 @@
+"""The live plot: one Streamlit component that every chart uses."""

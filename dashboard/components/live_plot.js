@@ -23,12 +23,12 @@ const MOST_BACKDROPS = 4;
 function backdrop(url) {
   if (!url) return Promise.resolve([]);
   if (!backdrops.has(url)) {
-    const found = fetch(url).then((answer) => {
+    const request = fetch(url).then((answer) => {
       if (!answer.ok) throw new Error(`${answer.status} for ${url}`);
       return answer.json();
     });
-    found.catch(() => backdrops.delete(url));
-    backdrops.set(url, found);
+    request.catch(() => backdrops.delete(url));
+    backdrops.set(url, request);
     while (backdrops.size > MOST_BACKDROPS) backdrops.delete(backdrops.keys().next().value);
   }
   return backdrops.get(url);
@@ -37,9 +37,9 @@ function backdrop(url) {
 // Charts stand on the page's own ground and take its ink.
 function themed(layout, element) {
   const style = getComputedStyle(element);
-  const of = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
-  const ink = of("--st-text-color", style.color);
-  const ground = of("--st-background-color", "#ffffff");
+  const property = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  const ink = property("--st-text-color", style.color);
+  const ground = property("--st-background-color", "#ffffff");
   const faint = `color-mix(in srgb, ${ink} 15%, ${ground})`;
   const line = document.createElement("i");
   line.style.color = faint;
@@ -50,17 +50,17 @@ function themed(layout, element) {
   });
   line.remove();
   const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, automargin: true };
-  const whole = {
+  const page = {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     hoverlabel: { bgcolor: ground, bordercolor: grid, font: { color: ink } },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
     ...layout,
-    font: { family: of("--st-font", "sans-serif"), color: ink, size: 13, ...layout.font },
+    font: { family: property("--st-font", "sans-serif"), color: ink, size: 13, ...layout.font },
   };
   const names = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
-  for (const name of new Set(["xaxis", "yaxis", ...names])) whole[name] = { ...axis, ...layout[name] };
-  return { layout: whole, ground };
+  for (const name of new Set(["xaxis", "yaxis", ...names])) page[name] = { ...axis, ...layout[name] };
+  return { layout: page, ground };
 }
 
 function luminance(colour) {
@@ -72,17 +72,17 @@ function luminance(colour) {
 }
 
 const idOf = (point) => {
-  const found = Array.isArray(point.customdata) ? point.customdata[0] : point.customdata;
-  return found === undefined || found === null ? null : String(found);
+  const id = Array.isArray(point.customdata) ? point.customdata[0] : point.customdata;
+  return id === undefined || id === null ? null : String(id);
 };
 
 function idsOf(event) {
-  const found = new Set();
+  const ids = new Set();
   for (const point of event?.points ?? []) {
     const id = idOf(point);
-    if (id !== null) found.add(id);
+    if (id !== null) ids.add(id);
   }
-  return [...found];
+  return [...ids];
 }
 
 function save(text, type, name) {
@@ -118,13 +118,13 @@ class Chart {
   async draw() {
     this.drawing = true;
     try {
-      // Whatever came in while one was being drawn: only the last counts.
+      // Of the updates that came in during a drawing only the last counts.
       while (this.stale && !this.gone) {
         this.stale = false;
         await this.once(this.component.data);
       }
     } catch (error) {
-      this.means = undefined; // the plot is gone with what was in it
+      this.mode = undefined; // the plot is gone with what was in it
       this.div.textContent = `This chart cannot be drawn: ${error.message}`;
     } finally {
       this.drawing = false;
@@ -132,21 +132,21 @@ class Chart {
   }
 
   async once(data) {
-    const [Plotly, under] = await Promise.all([plotly(data.library), backdrop(data.backdrop)]);
+    const [Plotly, below] = await Promise.all([plotly(data.library), backdrop(data.backdrop)]);
     if (this.gone) return;
     const { layout, ground } = themed(data.figure.layout, this.div.parentElement);
-    this.traces = [...under, ...data.figure.data];
+    this.traces = [...below, ...data.figure.data];
     this.layout = layout;
     this.ground = ground;
     this.div.style.height = `${layout.height ?? 430}px`;
     this.div.setAttribute("aria-label", data.label);
-    const means = `${data.select} ${data.scroll}`;
-    if (this.means === means) {
+    const mode = `${data.select} ${data.scroll}`;
+    if (this.mode === mode) {
       // Without a config: with one that differs, if only in its functions, plotly makes the plot anew.
       await Plotly.react(this.div, this.traces, layout);
     } else {
-      const before = this.means;
-      this.means = means;
+      const before = this.mode;
+      this.mode = mode;
       if (before === undefined) this.div.textContent = "";
       await Plotly.newPlot(this.div, this.traces, layout, this.config(Plotly, data));
       this.listen();
@@ -154,8 +154,8 @@ class Chart {
     this.div.dataset.version = data.version;
     // The server chose the colours of what is drawn for a page that may have become dark since, or light.
     const dark = luminance(ground) < 0.5;
-    if (dark !== data.dark && this.seen !== dark) this.component.setStateValue("dark", dark);
-    this.seen = dark;
+    if (dark !== data.dark && this.reportedDark !== dark) this.component.setStateValue("dark", dark);
+    this.reportedDark = dark;
   }
 
   config(Plotly, data) {
@@ -194,16 +194,16 @@ class Chart {
   }
 
   zoomed() {
-    const found = { ...this.layout };
-    for (const name of Object.keys(found).filter((key) => /^[xy]axis\d*$/.test(key))) {
+    const layout = { ...this.layout };
+    for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
       const now = this.div.layout[name];
-      if (now?.range) found[name] = { ...found[name], range: now.range, autorange: false };
+      if (now?.range) layout[name] = { ...layout[name], range: now.range, autorange: false };
     }
-    return found;
+    return layout;
   }
 
   listen() {
-    const tell = (name, value) => this.component.setStateValue(name, value);
+    const report = (name, value) => this.component.setStateValue(name, value);
     this.div.on("plotly_click", (event) => {
       const [id] = idsOf(event);
       if (id !== undefined) this.component.setTriggerValue("clicked", id);
@@ -211,13 +211,13 @@ class Chart {
     this.div.on("plotly_selected", (event) => {
       // After a redraw the same selection is reported again.
       const ids = idsOf(event);
-      const told = JSON.stringify(ids);
-      if (event && told !== this.told) tell("selected", ids);
-      this.told = event ? told : this.told;
+      const text = JSON.stringify(ids);
+      if (event && text !== this.reportedIds) report("selected", ids);
+      this.reportedIds = event ? text : this.reportedIds;
     });
     this.div.on("plotly_deselect", () => {
-      this.told = "[]";
-      tell("selected", []);
+      this.reportedIds = "[]";
+      report("selected", []);
     });
     let waiting = null;
     this.div.on("plotly_hover", (event) => {
@@ -225,7 +225,7 @@ class Chart {
       const [id] = idsOf(event);
       if (!this.component.data.hover || id === undefined) return;
       waiting = setTimeout(() => {
-        if (id !== this.under) tell("hovered", (this.under = id));
+        if (id !== this.hovered) report("hovered", (this.hovered = id));
       }, 250);
     });
     this.div.on("plotly_unhover", () => clearTimeout(waiting));
@@ -233,7 +233,7 @@ class Chart {
 
   end() {
     this.gone = true;
-    if (this.means !== undefined) window.Plotly?.purge(this.div);
+    if (this.mode !== undefined) window.Plotly?.purge(this.div);
     this.div.remove();
   }
 }

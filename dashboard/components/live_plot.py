@@ -1,7 +1,7 @@
-"""A chart that keeps its zoom: one plot whose traces follow the slider, what is clicked or drawn round comes back.
+"""A chart that keeps its zoom while its traces change, and reports clicks, hovering and lassos.
 
-`st.plotly_chart` makes its chart anew whenever the figure changes. This one updates what is there. Where the server has
-no such component (another server's start, an older Streamlit) `st.plotly_chart` takes its place.
+`st.plotly_chart` makes its chart anew whenever the figure changes. This one updates it in place. Where the server lacks
+the component (another server's start, an older Streamlit) `st.plotly_chart` takes its place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
@@ -28,28 +28,26 @@ MODEBAR = {"displaylogo": False}
 
 @dataclass(frozen=True)
 class Backdrop:
-    """What lies under a chart and does not follow the controls; the browser fetches it once.
-
-    digest: names its content; make: its traces, drawn below the figure's.
-    """
+    """The part of a chart that does not follow the controls: drawn below the figure, fetched once by the browser."""
 
     digest: str
+    """Names its content."""
     make: Callable[[], Figure] = field(compare=False)
+    """Its traces, as a figure."""
 
 
 @dataclass(frozen=True)
 class Picked:
-    """What a person pointed at, as the ids in the traces' customdata.
-
-    clicked: the point clicked last, None before the first click; selected: those inside the last lasso or box, () for
-    none; hovered: the point under the mouse, where it was asked for; clicks: how many there have been, as the same one
-    may be clicked again.
-    """
+    """The points that a person pointed at, as the ids in the traces' customdata."""
 
     clicked: str | None = None
+    """The last point clicked, None before the first click."""
     selected: tuple[str, ...] = ()
+    """The points inside the last lasso or box."""
     hovered: str | None = None
+    """The point under the mouse, in charts that report it."""
     clicks: int = 0
+    """How many clicks there have been: the same point may be clicked again."""
 
 
 def plot(
@@ -63,59 +61,54 @@ def plot(
     file: str = "frontier",
     label: str = "Chart",
 ) -> Picked:
-    """Draw a figure and say what was pointed at.
+    """Draw a figure; returns the points that were pointed at.
 
     figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
     backdrop: traces below the figure's; select: offer lasso and box; hover: report the point under the mouse too;
-    scroll: zoom by the wheel; file: what a download is called; label: for who cannot see it. Points are known by their
-    customdata: an id as text. Zoom stays for as long as the layout's `uirevision`, or else the key.
+    scroll: zoom by the wheel; file: name of a download; label: for screen readers. A point's id is its customdata, as
+    text. Zoom stays for as long as the layout's `uirevision`, or else the key.
     """
     if available():
-        return _live(figure, key, backdrop, select, hover, scroll, file, label)
-    return _with_streamlit(figure, key, backdrop, select, scroll, file)
-
-
-def available() -> bool:
-    """Whether charts are live here."""
-    return vendor.served() and hasattr(getattr(st.components, "v2", None), "component")
-
-
-def _live(
-    figure: Figure | dict[str, Any],
-    key: str,
-    backdrop: Backdrop | None,
-    select: bool,
-    hover: bool,
-    scroll: bool,
-    file: str,
-    label: str,
-) -> Picked:
-    shown = _plain(figure)
-    shown["layout"].setdefault("uirevision", key)
-    data = {
-        "figure": shown,
-        "backdrop": _address(backdrop) if backdrop else None,
-        "library": vendor.library(),
-        "select": select,
-        "hover": hover,
-        "scroll": scroll,
-        "file": file,
-        "label": label,
-        "dark": st.context.theme.type == "dark",
-    }
-    data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    told = {f"on_{name}_change": partial(_remember, key, name) for name in ("clicked", "selected", "hovered")}
-    _component()(key=key, data=data, on_dark_change=_nothing, **told)
+        _draw_live(figure, key, backdrop, select=select, hover=hover, scroll=scroll, file=file, label=label)
+    else:
+        _draw_static(figure, key, backdrop, select, scroll, file)
     return picked(key)
 
 
-def _nothing() -> None:
-    """That the page became dark or light needs a new run, and no more."""
+def is_dark() -> bool:
+    """Whether the page is dark."""
+    return bool(st.context.theme.type == "dark")
+
+
+def available() -> bool:
+    """Whether charts are live on this server."""
+    return vendor.served() and hasattr(getattr(st.components, "v2", None), "component")
+
+
+def _draw_live(figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, **options: bool | str) -> None:
+    values = _as_json(figure)
+    values["layout"].setdefault("uirevision", key)
+    data = {
+        "figure": values,
+        "backdrop": _backdrop_address(backdrop) if backdrop else None,
+        "library": vendor.library(),
+        "dark": is_dark(),
+        **options,
+    }
+    data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+    callbacks: dict[str, Any] = {
+        f"on_{name}_change": partial(_remember, key, name) for name in ("clicked", "selected", "hovered")
+    }
+    # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
+    component = st.components.v2.component(NAME, js=SCRIPT.read_text(encoding="utf-8"), isolate_styles=False)
+    # That the page became dark or light needs a new run, and no more.
+    component(key=key, data=data, on_dark_change=lambda: None, **callbacks)
 
 
 def picked(key: str) -> Picked:
-    """What was pointed at in a chart, before it is drawn again: what is drawn may depend on it."""
-    return st.session_state.get(f"{key}.picked", Picked())
+    """The points pointed at in a chart so far; may be asked before the chart is drawn, which may depend on it."""
+    selection: Picked = st.session_state.get(f"{key}.picked", Picked())
+    return selection
 
 
 def _remember(key: str, name: str) -> None:
@@ -129,55 +122,45 @@ def _remember(key: str, name: str) -> None:
     st.session_state[f"{key}.picked"] = replace(before, **{name: value}, clicks=clicks)
 
 
-def _component() -> Any:
-    # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    return st.components.v2.component(NAME, js=SCRIPT.read_text(encoding="utf-8"), isolate_styles=False)
-
-
-def _plain(figure: Figure | dict[str, Any]) -> dict[str, Any]:
+def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:
     """A figure as JSON values without a template: the browser's side gives it the page's colours."""
     if isinstance(figure, dict):
         return figure
-    shown = json.loads(figure.to_json())
-    shown["layout"].pop("template", None)
-    return shown
+    values: dict[str, Any] = json.loads(figure.to_json())
+    values["layout"].pop("template", None)
+    return values
 
 
-def _address(backdrop: Backdrop) -> str:
-    found = vendor.kept(backdrop.digest)
-    if found is None:
-        traces = _plain(backdrop.make())["data"]
-        found = vendor.keep(backdrop.digest, json.dumps(traces).encode())
-    return found
+def _backdrop_address(backdrop: Backdrop) -> str:
+    return vendor.address_of(backdrop.digest) or vendor.keep(
+        backdrop.digest, json.dumps(_as_json(backdrop.make())["data"]).encode()
+    )
 
 
-def _with_streamlit(
+def _draw_static(
     figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, select: bool, scroll: bool, file: str
-) -> Picked:
+) -> None:
     from plotly.graph_objects import Figure
 
-    whole = Figure(figure)
-    under = backdrop.make().data if backdrop else ()
-    figure = Figure(data=[*under, *whole.data], layout=whole.layout)
+    figure = Figure(figure)
+    if backdrop:
+        figure = Figure(data=[*backdrop.make().data, *figure.data], layout=figure.layout)
     config = MODEBAR | {"scrollZoom": scroll, "toImageButtonOptions": {"filename": file}}
-    modes = ("points", "box", "lasso") if select else ("points",)
-    st.plotly_chart(figure, key=key, config=config, on_select=partial(_selected, key), selection_mode=modes)
-    return picked(key)
+    modes: list[Literal["points", "box", "lasso"]] = ["points", "box", "lasso"] if select else ["points"]
+    st.plotly_chart(figure, key=key, config=config, on_select=partial(_remember_static, key), selection_mode=modes)
 
 
-def _selected(key: str) -> None:
-    selection = st.session_state[key].selection
-    found = tuple(id_ for point in selection.points if (id_ := _id(point)) is not None)
-    drawn = selection.box or selection.lasso
-    if drawn or not found:
-        now = replace(picked(key), selected=found)
+def _remember_static(key: str) -> None:
+    selection, before = st.session_state[key].selection, picked(key)
+    ids = tuple(ident for point in selection.points if (ident := _id(point)) is not None)
+    if selection.box or selection.lasso or not ids:
+        now = replace(before, selected=ids)
     else:
-        before = picked(key)
-        now = replace(before, clicked=found[0], selected=(), clicks=before.clicks + 1)
+        now = replace(before, clicked=ids[0], selected=(), clicks=before.clicks + 1)
     st.session_state[f"{key}.picked"] = now
 
 
 def _id(point: Mapping[str, Any]) -> str | None:
-    given = point.get("customdata")
-    first = given[0] if isinstance(given, list | tuple) and given else given
+    customdata = point.get("customdata")
+    first = customdata[0] if isinstance(customdata, list | tuple) and customdata else customdata
     return None if first is None or first == [] else str(first)

@@ -1,13 +1,12 @@
-"""What the live plot's browser side fetches from this server: plotly's own file, and charts' backdrops by digest."""
+"""The server's side of the live plot: plotly's own script, and the backdrops of charts by digest."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import distribution
 from typing import TYPE_CHECKING
+
+from dashboard.services.memo import Memo
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -16,12 +15,11 @@ if TYPE_CHECKING:
 
 BACKDROPS = "/backdrop"
 LIBRARY = "/vendor/plotly.min.js"
-MOST_KEPT = 16
-"""So many backdrops are kept, the one not asked for longest goes first; a page that needs one gives it again."""
+MOST_BACKDROPS = 16
+"""Backdrops in memory, the least recently used goes first; a page that needs one gives it again."""
 FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 
-_KEPT: OrderedDict[str, bytes] = OrderedDict()
-_LOCK = threading.Lock()
+_BACKDROPS: Memo[str, bytes] = Memo(MOST_BACKDROPS)
 _SERVED = threading.Event()
 
 
@@ -32,30 +30,22 @@ def served() -> bool:
 
 def library() -> str:
     """The address of the chart library, another one for another version."""
-    return f"{LIBRARY}?{version('plotly')}"
+    return f"{LIBRARY}?{distribution('plotly').version}"
 
 
 def keep(digest: str, content: bytes) -> str:
-    """The address of a backdrop, JSON, from now on."""
-    with _LOCK:
-        _KEPT[digest] = content
-        _KEPT.move_to_end(digest)
-        while len(_KEPT) > MOST_KEPT:
-            _KEPT.popitem(last=False)
+    """Serve a backdrop, JSON, from now on; returns its address."""
+    _BACKDROPS[digest] = content
     return f"{BACKDROPS}/{digest}.json"
 
 
-def kept(digest: str) -> str | None:
-    """The address of a backdrop that is there."""
-    with _LOCK:
-        if digest not in _KEPT:
-            return None
-        _KEPT.move_to_end(digest)
-    return f"{BACKDROPS}/{digest}.json"
+def address_of(digest: str) -> str | None:
+    """The address of a backdrop, None for one that is not served."""
+    return f"{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
 
 
 def routes() -> list[BaseRoute]:
-    """For the server; from now on `served`."""
+    """The routes for the server; `served` from now on."""
     from starlette.routing import Route
 
     _SERVED.set()
@@ -65,15 +55,14 @@ def routes() -> list[BaseRoute]:
 async def _library(_: Request) -> Response:
     from starlette.responses import FileResponse
 
-    file = Path(find_spec("plotly").submodule_search_locations[0]) / "package_data" / "plotly.min.js"
+    file = str(distribution("plotly").locate_file("plotly/package_data/plotly.min.js"))
     return FileResponse(file, media_type="text/javascript", headers=FOR_EVER)
 
 
 async def _backdrop(request: Request) -> Response:
     from starlette.responses import PlainTextResponse, Response
 
-    with _LOCK:
-        content = _KEPT.get(request.path_params["digest"])
+    content = _BACKDROPS.get(request.path_params["digest"])
     if content is None:
         return PlainTextResponse("no such backdrop", status_code=404)
     return Response(content, media_type="application/json", headers=FOR_EVER)

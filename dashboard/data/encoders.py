@@ -1,38 +1,41 @@
-"""One corpus through several encoders: embed it again beside the first, and compare what the two retrieve."""
-
-from __future__ import annotations
+"""Comparison of encoders on one corpus: embed it once more, and compare the retrieved sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import jobs, state
 from dashboard.data import loading
-from dashboard.jobs import Job
-from dashboard.parts import watch
-from dashboard.state import Loaded
-from engine.values import showable
-
-if TYPE_CHECKING:
-    from engine.decoder import Decoder
-    from engine.evaluation.encoders import EncoderComparison
-    from engine.values import Qrels, Queries
+from dashboard.services import corpora, jobs
+from dashboard.services.jobs import Job
+from dashboard.services.query_vectors import query_vectors
+from dashboard.services.source import Loaded
+from dashboard.session import decoders as setting
+from dashboard.widgets.job_panel import blocked_by, show_end, watch
+from dashboard.widgets.parameters import control
+from dashboard.widgets.tables import draw_table, number_column, text_column
+from engine.data.models import hub
+from engine.decoder import SET_SIZE, Decoder
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.statistics import Comparison, statement
+from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
+from engine.stages import methods
+from engine.values import Qrels, replace_surrogates
 
 PURPOSE = "encoders"
 QUERIES, DOCUMENTS = "All queries", "Documents as queries"
 FOUND = "data.encoders.found"
-ROW_HEIGHT, MOST_ROWS, EDGE = 32, 10, 6
+MOST_ROWS = 10
 
 
 @dataclass(frozen=True)
-class Found:
-    """A comparison, the texts of its queries, and what it was asked: changed since, it is of other settings."""
+class EncoderResult:
+    """A comparison, the texts of its queries, and its settings: changed since, it is stale."""
 
-    asked: tuple[Any, ...]
+    settings: tuple[Any, ...]
     comparison: EncoderComparison
     texts: tuple[str, ...]
     on: str
@@ -42,18 +45,18 @@ def show() -> None:
     """The encoders of the corpus in use on one side, the comparison on the other."""
     left, right = st.columns(2, gap="large")
     with left:
-        loading.on_its_way()
+        loading.show_loading()
         loaded = loading.in_use()
     if loaded is None:
         return
-    with left, st.expander("Another encoder", expanded=len(state.variants(loaded)) < 2):
+    with left, st.expander("Another encoder", expanded=len(corpora.variants(loaded)) < 2):
         _again(loaded)
     with right:
         st.subheader("Compare")
-        asked = _compare(loaded)
-    found: Found | None = st.session_state.get(FOUND)
-    if found is not None and found.asked[0][0] in set(map(_key, state.variants(loaded))):
-        _show(found, stale=found.asked != asked)
+        settings = _compare(loaded)
+    result: EncoderResult | None = st.session_state.get(FOUND)
+    if result is not None and result.settings[0][0] in set(map(_key, corpora.variants(loaded))):
+        _show(result, stale=result.settings != settings)
 
 
 def _again(loaded: Loaded) -> None:
@@ -73,23 +76,21 @@ def _again(loaded: Loaded) -> None:
             "Arithmetic", ["auto", "float32", "bfloat16"], key="data.again.dtype", persist_state="session"
         )
         if st.form_submit_button("Embed beside", type="primary"):
-            own = loaded.source.own and loaded.dataset.vectors is None
-            source = replace(loaded.source.plain, encoder=name or "bundled", dtype=dtype, own=own)
+            keeps_own = loaded.source.own and loaded.dataset.vectors is None
+            source = replace(loaded.source.plain, encoder=name or "bundled", dtype=dtype, own=keeps_own)
             loading.begin(source, beside=True)
             st.rerun()
-    st.text("On this machine: " + ", ".join(_here()))
+    st.text("On this machine: " + ", ".join(_models_here()))
 
 
 @st.cache_data(ttl=60, show_spinner=False)
-def _here() -> tuple[str, ...]:
-    from engine.data.hub import here
-
-    return here()
+def _models_here() -> tuple[str, ...]:
+    return hub.here()
 
 
 def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     """The form of the comparison, and what it asks; None where there is nothing to compare."""
-    every = state.variants(loaded)
+    every = corpora.variants(loaded)
     if len(every) < 2:
         st.info(
             "Embed this corpus with another encoder, or in another arithmetic: both then answer the same queries, and "
@@ -97,10 +98,7 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
             icon=":material/compare:",
         )
         return None
-    from dashboard.controls import control
-    from engine.decoder import SET_SIZE
-
-    names = state.variant_names(every)
+    names = corpora.variant_names(every)
     picked = st.multiselect(
         "Encoders",
         range(1, len(every)),
@@ -124,63 +122,54 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
         k = control(SET_SIZE, "data.encoders.k")
     decoders = _decoders()
     st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
-    asked = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
-    _run(chosen, on, decoders, k, asked)
-    return asked
+    settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
+    _run(chosen, on, decoders, k, settings)
+    return settings
 
 
 def _key(loaded: Loaded) -> str:
-    return f"{loaded.space.corpus.digest[:16]}.{state.seen_by(loaded)}"
+    return f"{loaded.space.corpus.digest[:16]}.{corpora.encoder_key(loaded)}"
 
 
 def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
-    """What can be asked in all spaces, and how it is called: queries need an encoder in each."""
-    dataset, found = chosen[0].dataset, {}
+    """The queries that all spaces can answer, with their labels: queries need an encoder in each."""
+    dataset, options = chosen[0].dataset, {}
     if all(one.space.encoder is not None for one in chosen):
         judged = {split: len(dataset.judged(split)) for split in dataset.qrels}
-        found = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
-        if not found and len(dataset.queries):
-            found = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
-    return {**found, DOCUMENTS: "documents as queries, without judgements"}
+        options = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
+        if not options and len(dataset.queries):
+            options = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
+    return {**options, DOCUMENTS: "documents as queries, without judgements"}
 
 
 def _decoders() -> list[Decoder]:
     """The baseline, and what Explore compares with it."""
-    from dashboard.explore import setting
-    from engine.decoder import Decoder
-    from engine.stages import methods
-
     first = next(iter(methods("selector").values())).cls()
-    own = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
-    return list(dict.fromkeys([Decoder(select=first, depth=st.session_state.get(setting.POOL_KEY)), *own]))
+    others = (Decoder(select=d.select, depth=d.depth) for d in setting.decoders().values())
+    return list(dict.fromkeys([Decoder(select=first, depth=st.session_state.get(setting.POOL_KEY)), *others]))
 
 
-def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...]) -> None:
+def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...]) -> None:
     job = jobs.mine().get(PURPOSE)
-    if job is not None and job.running:
+    if job is not None and job.going:
         watch(job, "data.encoders.cancel")
         return
-    other = jobs.busy(PURPOSE)
-    if st.button("Compare", type="primary", key="data.encoders.start", disabled=other is not None or len(chosen) < 2):
-        work = partial(_work, chosen=chosen, on=on, decoders=decoders, k=k, asked=asked)
+    waits = blocked_by(PURPOSE)
+    if st.button("Compare", type="primary", key="data.encoders.start", disabled=waits is not None or len(chosen) < 2):
+        work = partial(_work, chosen=chosen, on=on, decoders=decoders, k=k, settings=settings)
         jobs.start(PURPOSE, "Comparing encoders", work)
         st.rerun()
-    if other is not None:
-        st.text(f"{other.title} is still running; a session does one thing at a time.")
+    if waits:
+        st.text(waits)
     if job is not None and job.result is not None:
         st.session_state[FOUND] = job.result
-    elif job is not None and job.cancelled:
-        st.caption("Stopped.")
-    elif job is not None and job.error:
-        st.error("The encoders cannot be compared.", icon=":material/error:")
-        st.text(job.error)
+    elif job is not None:
+        show_end(job, "The encoders cannot be compared.")
 
 
 def _work(
-    job: Job, *, chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, asked: tuple[Any, ...]
-) -> Found:
-    from engine.evaluation.encoders import Variant, compare_encoders, of_documents
-
+    job: Job, *, chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...]
+) -> EncoderResult:
     first = next(iter(chosen.values()))
     dataset = first.dataset
     qrels: Qrels | None = None
@@ -192,27 +181,15 @@ def _work(
     else:
         qrels = dataset.qrels.get(on)
         queries = dataset.queries if qrels is None else dataset.judged(on)
-        variants = {name: Variant(one.space, _vectors(job, one, queries)) for name, one in chosen.items()}
+        variants = {name: Variant(one.space, query_vectors(one, queries, job)) for name, one in chosen.items()}
         shown = queries.texts
-    found = compare_encoders(variants, decoders, qrels, k, progress=job.report, stop=job.stop)
-    return Found(asked, found, shown, on)
+    comparison = compare_encoders(variants, decoders, qrels, k, progress=job.report, stop=job.stop)
+    return EncoderResult(settings, comparison, shown, on)
 
 
-def _vectors(job: Job, one: Loaded, queries: Queries) -> Any:
-    """The queries as a variant searches for them."""
-    import engine
-
-    if (there := one.vectors_of(queries)) is not None:
-        return there
-    return engine.embed_queries(one.space, queries, progress=job.report, stop=job.stop)
-
-
-def _show(found: Found, stale: bool) -> None:
+def _show(result: EncoderResult, stale: bool) -> None:
     """Every decoder with every encoder in one metric, what can be told of it, and where they part."""
-    from engine.evaluation.metrics import METRICS
-    from engine.evaluation.statistics import statement
-
-    both = found.comparison
+    both = result.comparison
     if stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
     metric = st.selectbox(
@@ -231,55 +208,50 @@ def _show(found: Found, stale: bool) -> None:
             "Overlap": [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows],
         }
     )
-    st.dataframe(
+    draw_table(
         frame,
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + EDGE,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        column_config={
-            "Mean": st.column_config.NumberColumn(format="%.4f"),
-            "Difference": st.column_config.NumberColumn(format="%+.4f"),
-            "p (Holm)": st.column_config.NumberColumn(format="%.4f"),
-            "W / T / L": st.column_config.TextColumn(help="Queries on which it has more, the same, less"),
-            "Overlap": st.column_config.NumberColumn(
-                format="percent", help="Share of documents that both encoders retrieve, mean over queries"
+        {
+            "Mean": number_column("%.4f"),
+            "Difference": number_column("%+.4f"),
+            "p (Holm)": number_column("%.4f"),
+            "W / T / L": text_column(help="Queries on which it has more, the same, less"),
+            "Overlap": number_column(
+                "percent", help="Share of documents that both encoders retrieve, mean over queries"
             ),
         },
+        most=MOST_ROWS,
+        placeholder="",
     )
     for _, _, row in rows:
         if row is not None:
             st.text(statement(row))
-    judged = "" if found.on != DOCUMENTS else " Every document is its own nearest, so 1 of the k is always shared."
+    judged = "" if result.on != DOCUMENTS else " Every document is its own nearest, so 1 of the k is always shared."
     st.caption(
         f"{len(both.queries):,} queries; paired bootstrap and randomisation test over those that have the metric "
         f"everywhere. A similarity means something else in every space: ILAD and redundancy of all sets are measured "
         f"in the space of the encoder in use.{judged}"
     )
-    _parting(found, metric)
+    _parting(result, metric)
 
 
-def _rows(both: EncoderComparison, metric: str, name: str) -> list[tuple[str, Any]]:
+def _rows(both: EncoderComparison, metric: str, name: str) -> list[tuple[str, Comparison | None]]:
     """(encoder, comparison): the baseline's is None."""
     compared = {row.label: row for row in both.rows[metric].get(name, ())}
     return [(encoder, compared.get(encoder)) for encoder in both.encoders]
 
 
-def _interval(row: Any) -> str:
+def _interval(row: Comparison | None) -> str:
     return f"{row.low:+.4f} to {row.high:+.4f}" if row is not None and row.low is not None else ""
 
 
-def _parting(found: Found, metric: str) -> None:
+def _parting(result: EncoderResult, metric: str) -> None:
     """The queries on which two encoders differ most."""
-    from engine.evaluation.encoders import apart
-    from engine.evaluation.metrics import METRICS
-
-    both = found.comparison
+    both = result.comparison
     st.subheader("Where they differ most")
     a, b = st.columns(2)
     decoder = a.selectbox("Decoder", both.decoders, key="data.encoders.decoder")
     encoder = b.selectbox("Encoder", both.encoders[1:], key="data.encoders.other")
-    rows = apart(found.comparison, decoder, encoder, metric)
+    rows = apart(result.comparison, decoder, encoder, metric)
     if not rows:
         st.caption("Both retrieve the same documents for every query.")
         return
@@ -287,22 +259,20 @@ def _parting(found: Found, metric: str) -> None:
     st.caption(f"Overlap of the two sets, and {title} with each encoder.")
     frame = pd.DataFrame(
         {
-            "Query": [showable(found.texts[row.query]) for row in rows],
+            "Query": [replace_surrogates(result.texts[row.query]) for row in rows],
             "Overlap": [row.overlap for row in rows],
             both.encoders[0]: [row.first for row in rows],
             encoder: [row.other for row in rows],
         }
     )
-    number = st.column_config.NumberColumn(format="%.3f", help=title)
-    st.dataframe(
+    number = number_column("%.3f", help=title)
+    draw_table(
         frame,
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(frame), MOST_ROWS) + 1) + EDGE,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        column_config={
-            "Query": st.column_config.TextColumn(width=420),
-            "Overlap": st.column_config.NumberColumn(format="percent", width="small"),
+        {
+            "Query": text_column(420),
+            "Overlap": number_column("percent", "small"),
             **dict.fromkeys(frame.columns[2:], number),
         },
+        most=MOST_ROWS,
+        placeholder="",
     )

@@ -1,7 +1,5 @@
 """Uploaded files, kept in FRONTIER_HOME by content, so that they are read as any other path."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,11 +23,11 @@ def keep(files: Sequence[Any]) -> Path:
     ids as .txt. Raises DataError for any other handful.
     """
     # Streamlit runs a page anew for every click; what was kept once is known by the upload's own id.
-    kept: dict[tuple[str, ...], Path] = st.session_state.setdefault("uploads", {})
+    paths: dict[tuple[str, ...], Path] = st.session_state.setdefault("uploads", {})
     key = tuple(sorted(f.file_id for f in files))
-    if key not in kept or not kept[key].exists():
-        kept[key] = _keep([(_safe(f.name), f.getvalue()) for f in files])
-    return kept[key]
+    if key not in paths or not paths[key].exists():
+        paths[key] = _keep([(_safe(f.name), f.getvalue()) for f in files])
+    return paths[key]
 
 
 def _keep(files: list[tuple[str, bytes]]) -> Path:

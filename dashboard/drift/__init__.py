@@ -1,0 +1,1 @@
+"""Drift: what feedback did to the documents over time."""

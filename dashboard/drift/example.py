@@ -1,91 +1,74 @@
-"""The worked example: a short simulation for whoever has no feedback yet, one for all who look at a corpus."""
-
-from __future__ import annotations
-
-import threading
-from collections import OrderedDict
-from functools import partial
+"""The worked example: a short simulation, one a corpus, for sessions without feedback."""
 
 import streamlit as st
 
-from dashboard.drift import form, progress
-from dashboard.drift.request import Request, run
-from dashboard.drift.story import Story, played
-from dashboard.explore.question import first_split
-from dashboard.jobs import Job
-from dashboard.state import Loaded
+from dashboard.drift import form, timeline
+from dashboard.drift.history import DriftHistory, of_simulation
+from dashboard.drift.request import SimulationRequest
+from dashboard.services.jobs import Job, SharedJobs
+from dashboard.services.source import Loaded
+from dashboard.session.query import first_split
+from dashboard.widgets.job_panel import SharedPanel
 from engine.decoder import SET_SIZE
-from engine.learning.orag.presets import Preset
-from engine.learning.simulation import Plan
-from engine.learning.streams import Stream
-from engine.values import showable
+from engine.feedback.presets import Preset
+from engine.simulation.feedback_model import Stream
+from engine.simulation.simulate import Plan
+from engine.values import replace_surrogates
 
-ROUNDS, TIMES, LOOKS, MEASURED = 240, 3, 6, 60
-"""So much feedback, every query so often, looked at so often on so many queries: seconds on a few thousand documents.
-"""
+ROUNDS, TIMES, CHECKPOINTS, MEASURED = 240, 3, 6, 60
+"""Rounds, passes over the queries, checkpoints, queries measured at each: seconds on a few thousand documents."""
 BY_ITSELF = 2_000_000
-"""Numbers in the documents' vectors up to which it begins without being asked."""
+"""Numbers in the documents' vectors up to which it begins unasked."""
 MOST = 3
 
-_EXAMPLES: OrderedDict[str, tuple[Job, Request]] = OrderedDict()
-_LOCK = threading.Lock()
+_EXAMPLES: SharedJobs[str] = SharedJobs(MOST)
 
 
-def story(loaded: Loaded) -> Story | None:
+def history_of(loaded: Loaded) -> DriftHistory | None:
     """The example, begun by itself where it takes seconds; until it is there, how far it is."""
-    job, asked = found(loaded) or (None, of(loaded))
-    if job is None and loaded.space.embeddings.vectors.numel() <= BY_ITSELF:
-        job, asked = _begin(loaded, asked)
-    whose = f"judged queries of {showable(asked.learn)}" if asked.learn else "documents that ask for themselves"
+    job = job_of(loaded)
+    request = example_request(loaded) if job is None else job.key
+    panel = SharedPanel(
+        purpose="drift.example",
+        key=loaded.key,
+        about=request,
+        title="the worked example",
+        shared=_EXAMPLES,
+        **timeline.panel_arguments(request, loaded),
+    )
+    whose = "documents that ask for themselves"
+    if request.learn:
+        whose = f"judged queries of {replace_surrogates(request.learn)}"
     note = (
         f"Nobody's feedback: {whose} come in a seeded order, a document is drawn for each, and what is judged right "
         "answers instead of a person."
     )
     if job is not None and job.result is not None:
-        return played(job.result, note)
+        return of_simulation(job.result, note)
     st.text(note)
-    if job is None:
-        st.button("Run the example", type="primary", key="drift.example.start", on_click=_begin, args=(loaded, asked))
-    elif job.running and not job.stop.is_set():
-        progress.running(job, "example", asked)
-    else:
-        progress.stopped(job, "example", asked, None, partial(_begin, loaded, asked))
-    return None
+    if job is None and loaded.space.embeddings.vectors.numel() > BY_ITSELF:
+        st.button("Run the example", type="primary", key="drift.example.start", on_click=panel.start_job)
+        return None
+    outcome = panel.result()
+    return None if outcome is None else of_simulation(outcome, note)
 
 
-def found(loaded: Loaded) -> tuple[Job, Request] | None:
-    """The example of this corpus and what it is, where somebody has begun it."""
-    with _LOCK:
-        return _EXAMPLES.get(_key(loaded))
+def job_of(loaded: Loaded) -> Job | None:
+    """The example of this corpus, where somebody has begun it; its key is the request."""
+    return _EXAMPLES.get(loaded.key)
 
 
-def of(loaded: Loaded) -> Request:
+def example_request(loaded: Loaded) -> SimulationRequest:
     """A short simulation on the corpus's first judged split, else on documents that ask for themselves."""
     dataset = loaded.dataset
     splits = form.splits_of(loaded)
     usual = first_split(dataset)
-    return Request(
+    return SimulationRequest(
         learn=usual if usual in splits else next(iter(splits), form.OWN),
         report=None,
         stream=Stream(rounds=ROUNDS),
-        plan=Plan(checkpoints=LOOKS, measured=MEASURED),
+        plan=Plan(checkpoints=CHECKPOINTS, measured=MEASURED),
         preset=Preset(exposure=TIMES),
-        decoders=form.decoders(),
+        decoders=form.chosen_decoders(),
         k=SET_SIZE.default,
     )
-
-
-def _begin(loaded: Loaded, asked: Request) -> tuple[Job, Request]:
-    with _LOCK:
-        job, before = _EXAMPLES.get(_key(loaded), (None, asked))
-        if job is None or not job.running or job.stop.is_set():
-            begun = Job("the worked example", partial(run, before, loaded))
-            _EXAMPLES[_key(loaded)] = (begun, before)
-            ended = [key for key, (other, _) in _EXAMPLES.items() if not other.running and key != _key(loaded)]
-            for old in ended[: max(0, len(_EXAMPLES) - MOST)]:
-                del _EXAMPLES[old]
-        return _EXAMPLES[_key(loaded)]
-
-
-def _key(loaded: Loaded) -> str:
-    return f"{loaded.space.embeddings.digest} {loaded.space.corpus.digest}"

@@ -1,36 +1,34 @@
-"""The form of a simulation, made from the declarations: who asks, how honest feedback is, how documents learn."""
-
-from __future__ import annotations
+"""The form of a simulation: who asks, how honest feedback is, how documents learn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from dashboard.controls import control
-from dashboard.drift.request import Request
-from dashboard.explore import setting
-from dashboard.explore.question import first_split, most_asked
-from dashboard.state import Loaded
+from dashboard.drift.request import SimulationRequest
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.session.query import corpus_key, first_split, largest_k
+from dashboard.widgets.parameters import control
 from engine.data.degrade import WORDS
 from engine.decoder import SET_SIZE, Decoder
-from engine.learning.orag.presets import NOTES, PRESETS, Preset
-from engine.learning.simulation import Plan
-from engine.learning.streams import Stream
+from engine.feedback.presets import NOTES, PRESETS, Preset
 from engine.params import Param, params_of
+from engine.simulation.feedback_model import Stream
+from engine.simulation.simulate import Plan
 from engine.stages import methods
 
 PREFIX = "drift.simulate"
 OWN = ""
-"""In place of a split: documents ask for themselves."""
+"""In place of a split, for documents that ask for themselves."""
 PLAIN = ("rate", "exposure", "seed")
-"""What stands beside the preset; its other parameters are behind a button."""
+"""Parameters beside the preset; its others are behind a button."""
 A_ROW = 4
 
 
-def ask(loaded: Loaded) -> Request:
-    """Draw the form; what it asks for may still be impossible, and says so when it is looked at."""
-    dataset, key = loaded.dataset, loaded.space.corpus.digest[:12]
+def ask(loaded: Loaded) -> SimulationRequest:
+    """Draw the form. The request may be impossible: `forecast` raises then."""
+    dataset, key = loaded.dataset, corpus_key(loaded)
     splits = splits_of(loaded)
     places = st.columns(A_ROW, vertical_alignment="bottom")
     learn = places[0].selectbox(
@@ -68,34 +66,34 @@ def ask(loaded: Loaded) -> Request:
     preset = _preset()
     with st.expander("What is measured"):
         more = _several([param for param in plan if not (report and param.name == "held_out")])
-    return Request(
+    return SimulationRequest(
         learn=learn,
         report=report,
         stream=Stream(order=order, rounds=rounds, **liars),
         plan=Plan(**more),
         preset=preset,
-        decoders=decoders(),
-        k=min(st.session_state.get(setting.K_KEY, SET_SIZE.default), most_asked(loaded)),
+        decoders=chosen_decoders(),
+        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
         words=words,
     )
 
 
 def splits_of(loaded: Loaded) -> list[str]:
-    """The splits with judged queries, where those have vectors or can be given some."""
+    """The splits with judged queries, where an encoder can embed these."""
     dataset = loaded.dataset
     if loaded.space.encoder is None:
         return []
     return [split for split in dataset.qrels if len(dataset.judged(split))]
 
 
-def decoders() -> tuple[Decoder, ...]:
-    """Those that Explore shows; the first of all where none is chosen there."""
+def chosen_decoders() -> tuple[Decoder, ...]:
+    """The decoders that Explore shows; the baseline where none is chosen there."""
     first = next(iter(methods("selector").values())).cls
-    return tuple(setting.decoders().values()) or (Decoder(first()),)
+    return tuple(decoders.decoders().values()) or (Decoder(first()),)
 
 
 def _preset() -> Preset:
-    """How documents learn: a named setting, and what is set otherwise."""
+    """Draw how documents learn: a named preset, and its parameters."""
     params = {param.name: param for param in params_of(Preset)}
     places = st.columns(A_ROW, vertical_alignment="bottom")
     names = list(PRESETS)
@@ -108,16 +106,16 @@ def _preset() -> Preset:
         help="\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items()),
     )
     values: dict[str, Any] = {}
-    for place, own in zip(places[1:], PLAIN, strict=True):
+    for place, param in zip(places[1:], PLAIN, strict=True):
         with place:
-            values[own] = control(params[own], f"{PREFIX}.{own}")
+            values[param] = control(params[param], f"{PREFIX}.{param}")
     with st.expander("How documents learn"):
         rest = [param for param in params.values() if param.name not in PLAIN]
         values |= _several(rest)
-    found = Preset(**values)
-    changed = "" if found.name == name else f" Set otherwise than the preset {name!r} has it."
+    preset = Preset(**values)
+    changed = "" if preset.name == name else f" Set otherwise than the preset {name!r} has it."
     st.caption(NOTES[name] + changed)
-    return found
+    return preset
 
 
 def _put() -> None:
@@ -133,11 +131,17 @@ def _one(params: Sequence[Param], name: str) -> Any:
 
 
 def _several(params: Sequence[Param]) -> Mapping[str, Any]:
-    """Widgets in rows; those that do not count are left out, and keep their default."""
+    """Draw parameters in rows; those that do not count are left out, and keep their default."""
     values: dict[str, Any] = {}
-    shown = [p for p in params if p.needs is None or st.session_state.get(_key(p.needs[0]), p.needs[1]) == p.needs[1]]
-    for at in range(0, len(shown), A_ROW):
-        for place, param in zip(st.columns(A_ROW, vertical_alignment="bottom"), shown[at : at + A_ROW], strict=False):
+    shown = [
+        p
+        for p in params
+        if p.requires is None or st.session_state.get(_key(p.requires[0]), p.requires[1]) == p.requires[1]
+    ]
+    for start in range(0, len(shown), A_ROW):
+        for place, param in zip(
+            st.columns(A_ROW, vertical_alignment="bottom"), shown[start : start + A_ROW], strict=False
+        ):
             with place:
                 values[param.name] = control(param, _key(param.name))
     return values

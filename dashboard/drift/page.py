@@ -1,40 +1,40 @@
-"""The Drift screen: whose feedback, how the documents stand, and the views of what happened to them."""
-
-from __future__ import annotations
+"""The Drift page: whose feedback, the health of the documents, and the views of their drift."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
 from dashboard.drift import (
-    arrows,
+    before_after,
+    decoder_quality,
     example,
-    files,
-    moments,
+    feedback_log,
+    import_export,
+    map,
     movers,
-    people,
-    reached,
     simulation,
-    then_now,
+    snapshots,
     timeline,
-    told,
+    user_feedback,
 )
-from dashboard.drift.story import Story
-from dashboard.explore.question import Asked
-from dashboard.feedback import live
-from dashboard.state import Loaded
+from dashboard.drift.history import DriftHistory
+from dashboard.services import feedback
+from dashboard.services.source import Loaded
+from dashboard.session.query import Question
+from dashboard.widgets import confirm
+from dashboard.widgets.choices import choose
+from engine.drift.measures import Drift
 from engine.errors import FrontierError
-from engine.learning.drift import Drift
 from engine.views.drift import conclusions
 
 YOURS, SIMULATED, EXAMPLE = "Your feedback", "A simulation", "Worked example"
-SOURCES: dict[str, Callable[[Loaded], Story | None]] = {
-    YOURS: people.story,
-    SIMULATED: simulation.story,
-    EXAMPLE: example.story,
+SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
+    YOURS: user_feedback.history_of,
+    SIMULATED: simulation.history_of,
+    EXAMPLE: example.history_of,
 }
-LIGHTS = {
+LIGHTS: dict[str, tuple[Literal["green", "orange", "red"], str]] = {
     "green": ("green", ":material/favorite:"),
     "amber": ("orange", ":material/warning:"),
     "red": ("red", ":material/emergency:"),
@@ -42,55 +42,47 @@ LIGHTS = {
 SOURCE, VIEW = "drift.source", "drift.view"
 
 
-def show(loaded: Loaded, asked: Asked | None) -> None:
+def show(loaded: Loaded, question: Question | None) -> None:
     """The main area of Drift."""
     # Drift is from the corpus as it was embedded, whether the other pages show it so or as feedback has made it.
     loaded = loaded.origin
-    there = _said(loaded)
-    head, choose = st.columns([1, 3], vertical_alignment="center")
+    has_feedback = _has_feedback(loaded)
+    head, right = st.columns([1, 3], vertical_alignment="center")
     head.title("Drift")
-    first = YOURS if there else EXAMPLE
-    with choose:
-        source = st.segmented_control(
-            "Whose feedback",
-            list(SOURCES),
-            default=first,
-            required=True,
-            # Where the first feedback has come since, it is what people look for.
-            key=f"{SOURCE}.{there}",
-            persist_state="session",
-            label_visibility="collapsed",
-        )
-    story = SOURCES[source or first](loaded)
-    if story is None:
+    first = YOURS if has_feedback else EXAMPLE
+    with right:
+        # Where the first feedback has come since, it is what people look for.
+        source = choose("Whose feedback", SOURCES, f"{SOURCE}.{has_feedback}", default=first)
+    history = SOURCES[source](loaded)
+    if history is None:
         return
-    _standing(story, loaded)
-    _looked_at(story, asked)
+    _status(history, loaded)
+    _view(history, question)
 
 
-def _said(loaded: Loaded) -> bool:
-    """Whether anybody has said anything about this corpus; what cannot be read is something."""
+def _has_feedback(loaded: Loaded) -> bool:
+    """Whether there is feedback on this corpus; a log that cannot be read counts."""
     try:
-        return bool(live.session(loaded).history)
+        return bool(feedback.session(loaded).history)
     except FrontierError:
         return True
 
 
-def _standing(story: Story, loaded: Loaded) -> None:
-    """The health light, the hub alarm, what drift amounts to, and the way from a simulation to Explore."""
-    drift = story.drift(story.last)
+def _status(history: DriftHistory, loaded: Loaded) -> None:
+    """Draw the health light, the hub alarm, drift in words, and the way from a simulation to Explore."""
+    drift = history.drift_at(history.last)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if not story.live:
+        if not history.live:
             st.badge("Simulated", icon=":material/science:", color="violet")
         if drift is not None:
             _lights(drift)
-            st.text(story.said(drift.step))
+            st.text(history.describe(drift.step))
         # Documents that were cut for a simulation are another corpus.
-        if story.session is not None and not story.live and story.space.corpus == loaded.space.corpus:
-            files.replace(story.loaded, story.session, "use", told.ask, _to_yours)
-    told.wrong()
+        if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
+            import_export.offer(history.loaded, history.session, "use", _to_yours)
+    confirm.show_error()
     if drift is not None:
-        st.text(" ".join(filter(None, [story.note, *conclusions(drift)])))
+        st.text(" ".join(filter(None, [history.note, *conclusions(drift)])))
 
 
 def _lights(drift: Drift) -> None:
@@ -112,37 +104,27 @@ def _lights(drift: Drift) -> None:
 def _to_yours() -> None:
     """Look at this corpus's feedback from the next run on, and at its documents as they are now."""
     st.session_state[f"{SOURCE}.True"] = YOURS
-    live.turn()
+    feedback.turn_on()
 
 
-def _views(story: Story, asked: Asked | None) -> dict[str, Callable[[], Any]]:
-    if story.live:
-        quality, more = reached.show, {"Named moments": lambda: moments.show(story)}
+def _views(history: DriftHistory, question: Question | None) -> dict[str, Callable[[], Any]]:
+    if history.live:
+        quality, more = decoder_quality.show, {"Named moments": lambda: snapshots.show(history)}
     else:
-        quality, more = timeline.quality_view, {"Regret": lambda: timeline.regret(story)}
+        quality, more = timeline.quality_view, {"Regret": lambda: timeline.regret(history)}
     return {
-        "Timeline": lambda: timeline.show(story),
-        "Decoders": lambda: quality(story),
-        "Then and now": lambda: then_now.show(story, asked),
-        "Movers": lambda: movers.show(story),
-        "Map": lambda: arrows.show(story, asked),
-        "Feedback": lambda: told.show(story),
+        "Timeline": lambda: timeline.show(history),
+        "Decoders": lambda: quality(history),
+        "Then and now": lambda: before_after.show(history, question),
+        "Movers": lambda: movers.show(history),
+        "Map": lambda: map.show(history, question),
+        "Feedback": lambda: feedback_log.show(history),
         **more,
     }
 
 
 @st.fragment
-def _looked_at(story: Story, asked: Asked | None) -> None:
-    told.follow()
-    views = _views(story, asked)
-    first = next(iter(views))
-    view = st.segmented_control(
-        "View",
-        list(views),
-        default=first,
-        required=True,
-        key=f"{VIEW}.{story.live}",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
-    views[view or first]()
+def _view(history: DriftHistory, question: Question | None) -> None:
+    confirm.rerun_if_stale()
+    views = _views(history, question)
+    views[choose("View", views, f"{VIEW}.{history.live}")]()

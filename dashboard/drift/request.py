@@ -1,62 +1,54 @@
-"""What is to be simulated, as a value, and the work it takes."""
-
-from __future__ import annotations
+"""A simulation as a value, and the work it takes."""
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import engine
-from dashboard.jobs import Job
-from dashboard.state import Loaded
-from dashboard.tradeoff.cells import vectors_of
+from dashboard.services.jobs import Job
+from dashboard.services.query_vectors import query_vectors
+from dashboard.services.source import Loaded
 from engine.data import cache
 from engine.data.degrade import shortened
 from engine.decoder import Decoder
-from engine.learning.forecast import Forecast, forecast
-from engine.learning.orag.presets import Preset
-from engine.learning.probes import own_queries
-from engine.learning.simulation import Plan, Simulated, simulate
-from engine.learning.streams import Stream
+from engine.feedback.presets import Preset
 from engine.params import values_of
-from engine.progress import watched
+from engine.simulation.estimate import Forecast, forecast
+from engine.simulation.feedback_model import Stream
+from engine.simulation.self_queries import own_queries
+from engine.simulation.simulate import Plan, Simulated, simulate
 from engine.values import Embeddings, Qrels, digest_of
 
 SECTION = "simulations"
-"""Of the cache: simulations that were stopped, each until it has ended."""
+"""Of the cache: files of stopped simulations, each until it has ended."""
 PROBES = 200
-"""Up to so many queries are followed over time, and so many documents ask for themselves where nothing is judged."""
+"""Queries that are followed at most; and documents that ask for themselves where nothing is judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """learn: the split that is learned from, "" for documents that ask for themselves; report: the split that is only
-    measured, None for a share of the first; words: to which documents are cut first, None for whole ones; the rest as
-    `simulate` takes it."""
+class SimulationRequest:
+    """The settings of a simulation; fields without a line are parameters of `simulate`."""
 
-    learn: str
-    report: str | None
+    learn: str  # the split that is learned from, "" for documents that ask for themselves
+    report: str | None  # the split that is only measured, None for a share of the first
     stream: Stream = field(default_factory=Stream)
     plan: Plan = field(default_factory=Plan)
     preset: Preset = field(default_factory=Preset)
     decoders: tuple[Decoder, ...]
     k: int
-    words: int | None = None
+    words: int | None = None  # the number to which documents are cut first, None for whole ones
 
     def digest(self, loaded: Loaded) -> str:
-        """Names what this finds on a corpus."""
+        """Names the result on a corpus."""
         judged = [loaded.dataset.qrels[split].digest for split in (self.learn, self.report) if split]
-        said = [values_of(value) for value in (self.stream, self.plan, self.preset)]
-        plain = json.dumps([*said, self.learn, self.report, self.k, self.words])
-        told = [plain, *(decoder.label for decoder in self.decoders)]
-        return digest_of([loaded.space.corpus.digest, loaded.space.embeddings.digest, *judged, *told])
+        params = [values_of(value) for value in (self.stream, self.plan, self.preset)]
+        plain = json.dumps([*params, self.learn, self.report, self.k, self.words])
+        labels = [decoder.label for decoder in self.decoders]
+        return digest_of([loaded.space.corpus.digest, loaded.space.embeddings.digest, *judged, plain, *labels])
 
     def forecast(self, loaded: Loaded) -> Forecast:
-        """What it will take. Raises DataError, also where the splits share a query."""
+        """The work that it will take. Raises DataError, also where the splits share a query."""
         ids, qrels, held_out = self._judged(loaded)
         return forecast(
             ids,
@@ -73,80 +65,89 @@ class Request:
         if not self.learn:
             queries, qrels = own_queries(loaded.space, PROBES)
             return queries.ids, qrels, None
-        qrels = loaded.dataset.qrels
-        return loaded.dataset.queries.ids, qrels[self.learn], qrels[self.report] if self.report else None
+        splits = loaded.dataset.qrels
+        return loaded.dataset.queries.ids, splits[self.learn], splits[self.report] if self.report else None
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a simulation found.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SimulationOutcome:
+    """The result of a simulation.
 
-    loaded: the corpus that it is of, with its documents cut where that was asked for; probes, qrels: the queries that
-    are followed, and what is right for them; seconds: it took, None where it went on from a stop; forecast: of it.
+    request: what was asked for
+    key: names it
+    loaded: the corpus, with its documents cut where that was asked for
+    simulated: the simulation
+    queries, qrels: whose answers are followed, and what is right for them
+    seconds: how long it took, None where it went on from a stop
+    forecast: of the request
     """
 
-    request: Request
+    request: SimulationRequest
     key: str
     loaded: Loaded
-    found: Simulated
-    probes: Embeddings
+    simulated: Simulated
+    queries: Embeddings
     qrels: Qrels
     seconds: float | None
     forecast: Forecast
 
 
-def run(request: Request, loaded: Loaded, job: Job) -> Outcome:
-    """Simulate; the checkpoints on the way go to job.partial, and a file goes on from where it was stopped."""
-    key, seen = request.digest(loaded), []
+def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
+    """Simulate, from where a file has it; checkpoints go to job.partial."""
+    key = request.digest(loaded)
     whole, loaded = loaded, _cut(loaded, request.words, job)
     queries, qrels, held_out = _task(request, loaded, job)
     file = cache.section(SECTION) / f"{key[:32]}.npz"
     fresh, started = not file.exists(), time.monotonic()
 
-    def noted(checkpoint: Any) -> None:
-        seen.append(checkpoint)
-        job.partial = list(seen)
-
-    with watched(stop=job.stop):
-        found = simulate(
-            loaded.space,
-            queries,
-            qrels,
-            preset=request.preset,
-            stream=request.stream,
-            plan=request.plan,
-            held_out=held_out,
-            decoders=request.decoders,
-            k=request.k,
-            file=file,
-            progress=job.report,
-            stop=job.stop,
-            seen=noted,
-        )
+    simulated = simulate(
+        loaded.space,
+        queries,
+        qrels,
+        preset=request.preset,
+        stream=request.stream,
+        plan=request.plan,
+        held_out=held_out,
+        decoders=request.decoders,
+        k=request.k,
+        file=file,
+        progress=job.report,
+        stop=job.stop,
+        seen=job.collect,
+    )
     seconds = time.monotonic() - started
     file.unlink(missing_ok=True)
-    followed, right = probes(loaded, request.learn, _embedder(loaded, job), queries)
-    told = request.forecast(whole)
-    return Outcome(request, key, loaded, found, followed, right, seconds if fresh else None, told)
+    followed, right = probes(loaded, request.learn, job, queries)
+    return SimulationOutcome(
+        request=request,
+        key=key,
+        loaded=loaded,
+        simulated=simulated,
+        queries=followed,
+        qrels=right,
+        seconds=seconds if fresh else None,
+        forecast=request.forecast(whole),
+    )
 
 
-def kept(request: Request, loaded: Loaded) -> Path | None:
-    """The file of this simulation where it was stopped once; None where it would begin anew."""
+def saved_file(request: SimulationRequest, loaded: Loaded) -> Path | None:
+    """The file of this simulation, where it was stopped once; None where it would begin anew."""
     file = cache.section(SECTION) / f"{request.digest(loaded)[:32]}.npz"
     return file if file.exists() else None
 
 
 def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
-    """The corpus with documents of so few words, embedded anew."""
-    if words is None:
+    """The corpus with its documents cut to `words`, embedded anew."""
+    ref = loaded.space.encoder
+    if words is None or ref is None:
         return loaded
-    ref, corpus = loaded.space.encoder, shortened(loaded.dataset.corpus, words)
-    made = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
-    space = loaded.space.with_documents(corpus, made)
+    corpus = shortened(loaded.dataset.corpus, words)
+    embeddings = engine.embed(corpus, encoder=ref.name, dtype=ref.dtype, progress=job.report, stop=job.stop)
+    space = loaded.space.with_documents(corpus, embeddings)
     return replace(loaded, dataset=replace(loaded.dataset, corpus=corpus), space=space)
 
 
-def _task(request: Request, loaded: Loaded, job: Job) -> tuple[Embeddings, Qrels, Qrels | None]:
+def _task(request: SimulationRequest, loaded: Loaded, job: Job) -> tuple[Embeddings, Qrels, Qrels | None]:
     """The queries' vectors and what is judged right."""
     if not request.learn:
         return *own_queries(loaded.space, PROBES), None
@@ -154,21 +155,15 @@ def _task(request: Request, loaded: Loaded, job: Job) -> tuple[Embeddings, Qrels
     names = [split for split in (request.learn, request.report) if split]
     judged = {query for split in names for query in dataset.qrels[split].grades}
     queries = dataset.queries.only(judged)
-    vectors = vectors_of(loaded, queries) or _embedder(loaded, job)(queries)
+    vectors = query_vectors(loaded, queries, job)
     return vectors, dataset.qrels[request.learn], dataset.qrels[request.report] if request.report else None
 
 
-def _embedder(loaded: Loaded, job: Job) -> Callable[[Any], Embeddings]:
-    return partial(engine.embed_queries, loaded.space, progress=job.report, stop=job.stop)
+def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
+    """Queries whose answers are followed, and what is right for them.
 
-
-def probes(
-    loaded: Loaded, split: str, embedded: Callable[[Any], Embeddings], known: Embeddings | None = None
-) -> tuple[Embeddings, Qrels]:
-    """Queries whose answers are followed, and what is right for them: a seeded sample of a split's, or documents that
-    ask for themselves where `split` is "".
-
-    embedded: makes vectors that are not there; known: those that are.
+    split: that a seeded sample is taken of, "" for documents that ask for themselves
+    known: vectors of all its queries, None where the job finds or makes them
     """
     if not split:
         return own_queries(loaded.space, PROBES)
@@ -177,5 +172,5 @@ def probes(
         place = {query: row for row, query in enumerate(known.ids)}
         vectors = known.take([place[query] for query in queries.ids])
     else:
-        vectors = vectors_of(loaded, queries) or embedded(queries)
+        vectors = query_vectors(loaded, queries, job)
     return vectors, loaded.dataset.qrels[split]

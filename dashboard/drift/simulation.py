@@ -1,67 +1,45 @@
-"""A simulation on the page: asked for, started, stopped, gone on with, shown when it has ended."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import partial
+"""A simulation on the page: its form, its job, its result."""
 
 import streamlit as st
 
-from dashboard import jobs
-from dashboard.drift import example, form, progress
-from dashboard.drift.request import Outcome, Request, kept, run
-from dashboard.drift.story import Story, played
-from dashboard.explore import setting
-from dashboard.jobs import Job
-from dashboard.parts import POLL
-from dashboard.state import Loaded
+from dashboard.drift import example, form, timeline
+from dashboard.drift.history import DriftHistory, of_simulation
+from dashboard.drift.request import SimulationOutcome, SimulationRequest, saved_file
+from dashboard.services import jobs
+from dashboard.services.source import Loaded
+from dashboard.services.wording import counted
+from dashboard.session import decoders
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.job_panel import POLL, JobPanel, blocked_by
 from engine.errors import FrontierError
-from engine.progress import spoken
-from engine.values import showable
+from engine.progress import format_duration
 
 PURPOSE = "drift.simulation"
-STARTED, OUTCOMES, PACE = "drift.started", "drift.outcomes", "drift.pace"
-WRITING = 5.0
-"""Seconds that a stopped simulation is given to end."""
+STARTED, OUTCOMES = "drift.started", "drift.outcomes"
+"""Where a session keeps the panel of what it started last, and what came of simulations, by their corpus."""
 
 
-@dataclass(frozen=True, eq=False)
-class Started:
-    """What was started last, and on which corpus."""
-
-    request: Request
-    corpus: str
-
-
-def story(loaded: Loaded) -> Story | None:
+def history_of(loaded: Loaded) -> DriftHistory | None:
     """The form with what it would take, and the simulation made last."""
-    job, started = _job(loaded)
-    outcomes: dict[str, Outcome] = st.session_state.setdefault(OUTCOMES, {})
-    # Asked before the result: it may come between the two.
-    going = job is not None and job.running and not job.stop.is_set()
+    panel = _started(loaded)
+    job = None if panel is None else panel.job
+    outcomes: dict[str, SimulationOutcome] = st.session_state.setdefault(OUTCOMES, {})
+    going = job is not None and job.going  # asked before the result, which may come between the two
     if job is not None and job.result is not None:
-        outcomes[_corpus(loaded)] = job.result
+        outcomes[loaded.key] = job.result
         job = None
-    last = outcomes.get(_corpus(loaded))
+    last = outcomes.get(loaded.key)
     with st.expander("Simulation", expanded=last is None and not going, icon=":material/science:"):
         waiting = jobs.busy(PURPOSE) is not None
         # A form that cannot be started yet finds out when it can.
         st.fragment(_form, run_every=POLL if waiting else None)(loaded, waiting)
-    if job is not None and started is not None and going:
-        progress.running(job, "simulation", started.request)
-        return None
-    if job is not None and started is not None:
-        progress.stopped(
-            job, "simulation", started.request, jobs.busy(PURPOSE), partial(_start, loaded, started.request)
-        )
-        st.button(
-            "Dismiss", key="drift.simulation.dismiss", on_click=_dismiss, help="What was simulated stays kept on disk."
-        )
-        return None
-    if last is None:
-        _teach()
-        return None
-    return played(last)
+    if job is None or panel is None:
+        if last is None:
+            _teach()
+            return None
+        return of_simulation(last)
+    panel.result()
+    return None
 
 
 def _teach() -> None:
@@ -76,81 +54,70 @@ def _form(loaded: Loaded, waiting: bool) -> None:
     if waiting and jobs.busy(PURPOSE) is None:
         st.rerun()
     request = form.ask(loaded)
-    what, start = st.columns([5, 1], vertical_alignment="center")
-    problem, on = False, False
-    with what:
+    summary, start = st.columns([5, 1], vertical_alignment="center")
+    problem, resumes = False, False
+    with summary:
         try:
             for decoder in request.decoders:
-                setting.usable(decoder, loaded.space)
-            told = _foretold(loaded, request)
-            on = kept(request, loaded) is not None
-            st.text(told + (" It was stopped once, and goes on from there." if on else ""))
+                decoders.checked(decoder, loaded.space)
+            text = _forecast(loaded, request)
+            resumes = saved_file(request, loaded) is not None
+            st.text(text + (" It was stopped once, and goes on from there." if resumes else ""))
         except FrontierError as error:
             problem = True
-            st.error("This cannot be simulated as it is asked.", icon=":material/error:")
-            st.text(showable(str(error)))
-    job, _ = _job(loaded)
-    going = job is not None and job.running and not job.stop.is_set()
-    other = jobs.busy(PURPOSE)
+            show_failure("This cannot be simulated as it is asked.", error)
+    panel = _started(loaded)
+    going = panel is not None and panel.job is not None and panel.job.going
+    waits = blocked_by(PURPOSE)
     if start.button(
-        "Go on" if on else "Start",
+        "Go on" if resumes else "Start",
         type="primary",
         key="drift.simulate.start",
-        disabled=bool(problem or going or other),
-        help=f"{other.title} is still running: one piece of long work at a time." if other else None,
+        disabled=bool(problem or going or waits),
+        help=waits,
         width="stretch",
     ):
         _start(loaded, request)
         st.rerun()
 
 
-def _foretold(loaded: Loaded, request: Request) -> str:
-    """What a start would do, and how long that takes where another run has shown the pace."""
-    found = request.forecast(loaded)
-    left = f" {found.left_out:,} without a right document take no part." if found.left_out else ""
+def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
+    """The work of a simulation in words, and its time where another simulation has shown the pace."""
+    forecast = request.forecast(loaded)
+    left = f" {forecast.left_out:,} without a right document take no part." if forecast.left_out else ""
     pace = _pace(loaded)
     about = (
         " The time left is shown once it runs."
-        if pace is None
-        else f" About {spoken(max(1.0, found.seconds(pace.seconds, pace.forecast.passes)))}."
+        if pace is None or pace.seconds is None
+        else f" About {format_duration(max(1.0, forecast.seconds(pace.seconds, pace.forecast.passes)))}."
     )
-    count = len(request.decoders)
     return (
-        f"{found.rounds:,} pieces of feedback on {found.learned:,} queries, {found.held_out:,} held out; {count} "
-        f"{'decoder' if count == 1 else 'decoders'} measured {found.checkpoints:,} times.{left}{about}"
+        f"{forecast.rounds:,} pieces of feedback on {forecast.learned:,} queries, {forecast.held_out:,} held out; "
+        f"{counted(len(request.decoders), 'decoder')} measured {forecast.checkpoints:,} times.{left}{about}"
     )
 
 
-def _pace(loaded: Loaded) -> Outcome | None:
-    """A run on this corpus that was not stopped, the last one or the example."""
-    last = st.session_state.get(OUTCOMES, {}).get(_corpus(loaded))
-    worked = example.found(loaded)
-    runs = (last, worked and worked[0].result)
-    return next((run_ for run_ in runs if run_ is not None and run_.seconds is not None), None)
+def _pace(loaded: Loaded) -> SimulationOutcome | None:
+    """A simulation of this corpus that was not stopped: the last one or the example."""
+    last = st.session_state.get(OUTCOMES, {}).get(loaded.key)
+    job = example.job_of(loaded)
+    candidates: tuple[SimulationOutcome | None, ...] = (last, None if job is None else job.result)
+    return next((outcome for outcome in candidates if outcome is not None and outcome.seconds is not None), None)
 
 
-def _corpus(loaded: Loaded) -> str:
-    return f"{loaded.space.embeddings.digest} {loaded.space.corpus.digest}"
+def _started(loaded: Loaded) -> JobPanel[SimulationOutcome] | None:
+    """The panel of what was started last, if that is about this corpus."""
+    panel: JobPanel[SimulationOutcome] | None = st.session_state.get(STARTED)
+    return panel if panel is not None and panel.key == loaded.key else None
 
 
-def _job(loaded: Loaded) -> tuple[Job | None, Started | None]:
-    """The job, if it is about this corpus."""
-    started: Started | None = st.session_state.get(STARTED)
-    job = jobs.mine().get(PURPOSE)
-    if job is None or started is None or started.corpus != _corpus(loaded):
-        return None, None
-    return job, started
-
-
-def _start(loaded: Loaded, request: Request) -> None:
-    before = jobs.mine().get(PURPOSE)
-    if before is not None:
-        # It may still be writing the file from which this one goes on.
-        before.cancel()
-        before.join(WRITING)
-    st.session_state[STARTED] = Started(request, _corpus(loaded))
-    jobs.start(PURPOSE, "simulating feedback", partial(run, request, loaded))
-
-
-def _dismiss() -> None:
-    jobs.mine().pop(PURPOSE, None)
+def _start(loaded: Loaded, request: SimulationRequest) -> None:
+    panel = st.session_state[STARTED] = JobPanel(
+        purpose=PURPOSE,
+        key=loaded.key,
+        title="simulating feedback",
+        by_itself=False,
+        **timeline.panel_arguments(request, loaded),
+        dismiss="What was simulated stays kept on disk.",
+    )
+    panel.begin()

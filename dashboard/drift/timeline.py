@@ -1,21 +1,26 @@
 """The views over time: drift measures with their meaning, what decoders reach, and regret."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from dashboard.charts.drift_time import measure_figure, quality_figure, regret_figure
-from dashboard.components.live_plot import plot
-from dashboard.drift.story import Story, names, remembered
-from engine.learning.checkpoints import MEASURED, Checkpoint
-from engine.learning.drift import MEASURES, Drift
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.drift.history import MEMORY, ROUNDS, DriftHistory, names
+from dashboard.drift.request import SimulationRequest, run
+from dashboard.services.memo import remembered
+from dashboard.services.source import Loaded
+from dashboard.widgets.choices import choose
+from engine.drift.measures import MEASURES, Drift
+from engine.drift.round_metrics import MEASURED, RoundMetrics
 from engine.views import drift as views
 
 SHOWN = ("median", "churn", "confidence", "success", "hubs", "neighbourhood")
 """The measures that are there before a person chooses."""
 A_ROW = 3
+CAPTION = "What is measured appears here as it is finished."
 GROUPS = {"all": "All queries", "head": "Head", "tail": "Tail"}
 PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Judged queries"}
 MEANT = {
@@ -26,18 +31,17 @@ MEANT = {
 GOOD = {"up": "up is good", "down": "down is good"}
 
 
-def show(story: Story) -> None:
+def show(history: DriftHistory) -> None:
     """The measures over all steps that are known."""
-    measures(story.drifts, story.counted)
+    measures(history.drifts, history.unit)
 
 
 def measures(drifts: Sequence[Drift], counted: str) -> None:
     """Small charts of the measures that were chosen, each with what it means."""
     if not drifts:
-        st.caption("What is measured appears here as it is finished.")
+        st.caption(CAPTION)
         return
-    found = views.timeline(drifts)
-    there = {measure.name: measure for measure in found.measures}
+    over_time = views.timeline(drifts)
     chosen = st.pills(
         "Measures",
         list(MEASURES),
@@ -48,20 +52,19 @@ def measures(drifts: Sequence[Drift], counted: str) -> None:
         label_visibility="collapsed",
         format_func=lambda name: MEASURES[name].title,
     )
-    shown = [measure for name, measure in there.items() if name in (chosen or ())]
+    shown = [measure for measure in over_time.measures if measure.name in (chosen or ())]
     if not shown:
         lacking = chosen and "These cannot be measured here: they need labelled queries, or feedback."
         st.info(lacking or "Choose a measure.")
-    dark = st.context.theme.type == "dark"
-    for at in range(0, len(shown), A_ROW):
-        for place, measure in zip(st.columns(A_ROW, gap="medium"), shown[at : at + A_ROW], strict=False):
-            values = found.columns[measure.name]
+    for start in range(0, len(shown), A_ROW):
+        for place, measure in zip(st.columns(A_ROW, gap="medium"), shown[start : start + A_ROW], strict=False):
+            values = over_time.columns[measure.name]
             with place, st.container(gap="xxsmall"):
-                now = next((value for value in reversed(values) if value is not None), None)
-                st.markdown(f"**{measure.title}** {'–' if now is None else f'{now:.3f}'}")
-                alarms = found.alarms if measure.name == "hubs" else [False] * len(values)
+                last = next((value for value in reversed(values) if value is not None), None)
+                st.markdown(f"**{measure.title}** {'–' if last is None else f'{last:.3f}'}")
+                alarms = over_time.alarms if measure.name == "hubs" else [False] * len(values)
                 plot(
-                    measure_figure(found.steps, values, alarms, counted, dark),
+                    measure_figure(over_time.steps, values, alarms, counted, is_dark()),
                     f"drift.measure.{measure.name}",
                     file=measure.name,
                     label=f"{measure.title} over time",
@@ -71,41 +74,27 @@ def measures(drifts: Sequence[Drift], counted: str) -> None:
     st.caption(f"Along the bottom: {counted}. How large drift is says nothing about how good it is.")
 
 
-def quality(checkpoints: Sequence[Checkpoint], named: Mapping[str, tuple[str, str]], k: int, counted: str) -> None:
-    """What every decoder reached over time, on all, frequent and rare queries side by side."""
+def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, str]], k: int, counted: str) -> None:
+    """Quality of every decoder over time, on all, frequent and rare queries side by side."""
     if not checkpoints:
-        st.caption("What is measured appears here as it is finished.")
+        st.caption(CAPTION)
         return
     parts = list(dict.fromkeys(cell.part for cell in checkpoints[0].cells))
     with st.container(horizontal=True, gap="medium"):
-        metric = st.segmented_control(
+        metric = choose(
             "Metric",
-            list(MEASURED),
+            MEASURED,
+            "drift.metric",
             default="ndcg",
-            required=True,
-            key="drift.metric",
-            persist_state="session",
-            label_visibility="collapsed",
-            format_func=lambda name: f"{MEASURED[name]}@{k}" if name in ("recall", "ndcg") else MEASURED[name],
+            format_func=lambda name: MEASURED[name] + (f"@{k}" if name in ("recall", "ndcg") else ""),
         )
-        part = st.segmented_control(
-            "Queries",
-            parts,
-            default=parts[0],
-            required=True,
-            key=f"drift.part.{len(parts)}.{parts[0]}",
-            persist_state="session",
-            label_visibility="collapsed",
-            format_func=lambda name: PARTS[name],
-        )
-    metric, part = metric or "ndcg", part or parts[0]
+        part = choose("Queries", parts, f"drift.part.{len(parts)}.{parts[0]}", format_func=lambda name: PARTS[name])
     groups = {}
     for group, title in GROUPS.items():
         if lines := views.quality(checkpoints, [metric], part, group):
             groups[f"{title}, {lines[0].queries:,}"] = lines
-    dark = st.context.theme.type == "dark"
     plot(
-        quality_figure(groups, named, counted, dark),
+        quality_figure(groups, named, counted, is_dark()),
         "drift.quality",
         file="quality",
         label=f"{MEASURED[metric]} over time",
@@ -116,28 +105,49 @@ def quality(checkpoints: Sequence[Checkpoint], named: Mapping[str, tuple[str, st
     )
 
 
-def quality_view(story: Story) -> None:
+def quality_view(history: DriftHistory) -> None:
     """Quality of a simulation's checkpoints."""
-    quality(story.checkpoints, names(story.decoders), story.k, story.counted)
+    quality(history.checkpoints, names(history.decoders), history.k, history.unit)
 
 
-def regret(story: Story) -> None:
-    """What learning cost against those who knew, and what theory allows."""
-    found = remembered(("regret", story.key), lambda: views.regret(story.found))
-    if not found.lines:
+def regret(history: DriftHistory) -> None:
+    """Regret against the oracle and the best in hindsight, and its bound."""
+    simulated = history.simulated
+    if simulated is None:
+        return
+    lines = remembered(MEMORY, ("regret", history.key), lambda: views.regret(simulated))
+    if not lines.lines:
         st.info("This simulation was not asked for regret: choose 'oracle' or 'hindsight' in its form.")
         return
-    dark = st.context.theme.type == "dark"
-    plot(regret_figure(found, dark), "drift.regret", file="regret", label="Regret over the rounds")
+    plot(regret_figure(lines, is_dark()), "drift.regret", file="regret", label="Regret over the rounds")
     st.caption(
         "Regret is the loss −log p of the right documents, added up, beyond that of someone who knew: the oracle takes "
         "the same steps and is told the whole truth each time; the best in hindsight is one set of embeddings chosen "
         "after the whole stream."
     )
-    if found.rate is not None:
+    if lines.rate is not None:
         st.text(
-            f"Corollary 5.2: with η = {found.rate:.4g} the regret against the best in hindsight would stay under "
-            f"{found.corollary:,.0f} nats."
+            f"Corollary 5.2: with η = {lines.rate:.4g} the regret against the best in hindsight would stay under "
+            f"{lines.corollary:,.0f} nats."
         )
-    if found.notes:
-        st.text("What to know: " + "; ".join(found.notes) + ".")
+    if lines.notes:
+        st.text("What to know: " + "; ".join(lines.notes) + ".")
+
+
+def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any]:
+    """A simulation panel's work, partial results and wording."""
+    named, k = names(request.decoders), request.k
+
+    def draw(checkpoints: Sequence[RoundMetrics]) -> None:
+        if choose("So far", ("Measures", "Decoders"), "drift.so_far", persist=False) == "Decoders":
+            quality(checkpoints, named, k, ROUNDS)
+        else:
+            measures([checkpoint.drift for checkpoint in checkpoints], ROUNDS)
+
+    return {
+        "work": partial(run, request, loaded),
+        "on_partial": draw,
+        "caption": CAPTION,
+        "failed": "The simulation ended early.",
+        "stopped": "Stopped. What was simulated is kept: going on starts from there.",
+    }

@@ -1,0 +1,1 @@
+"""Explore: one query, several decoders beside each other."""

@@ -1,6 +1,4 @@
-"""The Redundancy tab: how alike the documents of each set are, and any two of them beside each other."""
-
-from __future__ import annotations
+"""The Redundancy view: similarity within each set, and any two documents side by side."""
 
 from collections.abc import Mapping
 
@@ -9,14 +7,17 @@ import streamlit as st
 
 from dashboard.charts.redundancy import redundancy_figure
 from dashboard.components import live_plot
-from dashboard.explore import reading
-from dashboard.explore.answers import ROW_HEIGHT, Answer, beside, clicked, columns, pick_beside
-from dashboard.explore.question import Asked
-from dashboard.jobs import turn
-from dashboard.parts import method_heading
-from dashboard.state import Loaded
+from dashboard.explore import document_panel
+from dashboard.services.jobs import turn
+from dashboard.services.source import Loaded
+from dashboard.session.answers import Answer
+from dashboard.session.query import Question
+from dashboard.widgets.common import method_heading
+from dashboard.widgets.decoder_picker import beside, pick_beside
+from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_table, number_column, text_column
+from engine import views
 from engine.values import Ranking
-from engine.views import Redundancy, redundancy, similarities
+from engine.views import Redundancy
 
 PAIR_HEIGHT, TEXT_HEIGHT = 216, 130
 MOST_ROWS, MOST_COMPARED = 12, 60
@@ -24,136 +25,129 @@ KEY, BESIDE = "redundancy.pair", "redundancy.beside"
 
 
 def options(answers: Mapping[str, Answer], baseline: str) -> None:
-    """Which sets, where not all fit."""
+    """Draw the choice of sets, where not all fit."""
     pick_beside(answers, baseline, BESIDE)
 
 
-def show(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], baseline: str) -> None:
-    """A heat-map a set, what it comes to in numbers, and the two documents that were clicked.
+def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+    """Draw a heat map for each set, its statistics, and the two documents that were clicked.
 
     answers: by selector, the baseline's among them, in the order they are shown.
     """
-    shown = beside(answers, baseline, BESIDE)
     with turn():
-        sets = {name: redundancy(loaded.space, _top(answers[name].ranking)) for name in shown}
-    drawn = [(answers[name].name, answers[name].title, found) for name, found in sets.items() if found.pairs]
-    if not drawn:
+        sets = {}
+        for name in beside(answers, baseline, BESIDE):
+            ranking = answers[name].ranking
+            top = Ranking(ranking.index[:, :MOST_COMPARED], ranking.gain[:, :MOST_COMPARED], ranking.info)
+            sets[name] = views.redundancy(loaded.space, top)
+    heat_maps = [(answers[name].name, answers[name].title, values) for name, values in sets.items() if values.pairs]
+    if not heat_maps:
         st.info("Fewer than two documents in every set: there is nothing to compare.")
         return
-    dark = st.context.theme.type == "dark"
-    picked = live_plot.plot(redundancy_figure(drawn, dark), "redundancy.map", file="redundancy")
-    _remember(loaded, asked, picked)
-    for name, place in zip(shown, st.columns(len(shown), gap="small"), strict=True):
-        place.caption(f"{answers[name].title}: {_figures(sets[name])}")
-    if asked.k > MOST_COMPARED:
+    picked = live_plot.plot(redundancy_figure(heat_maps, live_plot.is_dark()), "redundancy.map", file="redundancy")
+    _open_clicked(loaded, question, picked)
+    for name, column in zip(sets, st.columns(len(sets), gap="small"), strict=True):
+        column.caption(f"{answers[name].title}: {_statistics(sets[name])}")
+    if question.k > MOST_COMPARED:
         st.caption(f"The first {MOST_COMPARED} documents of each set.")
     panel = st.container()
-    for name, place in zip(shown, columns(len(shown), "redundancy-sets"), strict=True):
-        with place:
-            _set(loaded, asked, name, answers[name], sets[name])
+    for name, column in zip(sets, columns(len(sets), "redundancy-sets"), strict=True):
+        with column:
+            _set_table(loaded, question, name, answers[name], sets[name])
     with panel:
-        _pair(loaded, asked, answers, sets)
+        _pair(loaded, question, answers, sets)
 
 
-def _set(loaded: Loaded, asked: Asked, name: str, answer: Answer, found: Redundancy) -> None:
-    """The nearest already chosen for each document of a set."""
-    if not found.pairs:
+def _set_table(loaded: Loaded, question: Question, name: str, answer: Answer, redundancy: Redundancy) -> None:
+    """Draw the documents of a set, each with the most similar one ranked above it."""
+    if not redundancy.pairs:
         return
     method_heading(answer.stage.spec, answer.title)
-    near = list(found.nearest)
-    names = [title or ident for title, ident in zip(found.titles, found.ids, strict=True)]
+    nearest = redundancy.nearest
+    names = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
     table = {
-        "#": range(1, len(near) + 1),
+        "#": range(1, len(nearest) + 1),
         "Document": names,
-        "Similarity": [None if n is None else found.similarity[at, n] for at, n in enumerate(near)],
-        "Nearest already chosen": [None if n is None else f"#{n + 1} {names[n]}" for n in near],
+        "Similarity": [None if n is None else redundancy.similarity[row, n] for row, n in enumerate(nearest)],
+        "Nearest already chosen": [None if n is None else f"#{n + 1} {names[n]}" for n in nearest],
     }
-    event = st.dataframe(
-        pd.DataFrame(table),
-        key=f"near.{name}",
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-cell",
-        height=ROW_HEIGHT * (min(len(near), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="–",
-        column_config={
-            "#": st.column_config.NumberColumn(width=32),
-            "Document": st.column_config.TextColumn(width=130),
-            "Similarity": st.column_config.NumberColumn(format="%.3f", width=76),
-            "Nearest already chosen": st.column_config.TextColumn(
-                width=140, help="The most similar document ranked above it"
-            ),
+    event = draw_table(
+        table,
+        {
+            "#": number_column(width=32),
+            "Document": text_column(130),
+            "Similarity": number_column("%.3f", 76),
+            "Nearest already chosen": text_column(140, "The most similar document ranked above it"),
         },
+        key=f"near.{name}",
+        most=MOST_ROWS,
+        **CLICKABLE,
+        placeholder="–",
     )
-    at = clicked(f"near.{name}", event, len(near))
-    if at is not None and near[at] is not None:
-        _open(loaded, asked, found.rows[at], found.rows[near[at]])
+    row = clicked(f"near.{name}", event, len(nearest))
+    if row is not None and (other := nearest[row]) is not None:
+        _open_pair(loaded, question, redundancy.rows[row], redundancy.rows[other])
 
 
-def _figures(found: Redundancy) -> str:
-    """What a set's similarities come to."""
-    if not found.pairs:
+def _statistics(redundancy: Redundancy) -> str:
+    """The similarities of a set's pairs in a sentence."""
+    if not redundancy.pairs:
         return "fewer than two documents"
     return (
-        f"mean {found.mean:.3f}, highest {found.most:.3f}, {found.close} of {found.pairs:,} pairs at "
-        f"{found.threshold:g} or more"
+        f"mean {redundancy.mean:.3f}, highest {redundancy.most:.3f}, {redundancy.close} of {redundancy.pairs:,} pairs "
+        f"at {redundancy.threshold:g} or more"
     )
 
 
-def _top(ranking: Ranking) -> Ranking:
-    """As much of a ranking as a heat-map can show."""
-    return Ranking(ranking.index[:, :MOST_COMPARED], ranking.gain[:, :MOST_COMPARED], ranking.info)
-
-
-def _remember(loaded: Loaded, asked: Asked, picked: live_plot.Picked) -> None:
-    """Open the pair of the cell that was clicked, if it was clicked just now."""
+def _open_clicked(loaded: Loaded, question: Question, picked: live_plot.Picked) -> None:
+    """Open the pair of a cell that was clicked in this run."""
     if picked.clicks != st.session_state.get(f"{KEY}.clicks", 0):
         st.session_state[f"{KEY}.clicks"] = picked.clicks
-        rows = [int(part) for part in picked.clicked.split(":") if part.isdecimal() and int(part) < len(loaded.space)]
-        # What a browser sends may be of a corpus that is gone.
+        # A browser may still send rows of the corpus before.
+        parts = (picked.clicked or "").split(":")
+        rows = [int(part) for part in parts if part.isdecimal() and int(part) < len(loaded.space)]
         if len(rows) == 2:
-            _open(loaded, asked, *rows)
+            _open_pair(loaded, question, *rows)
 
 
-def _open(loaded: Loaded, asked: Asked, one: int, other: int) -> None:
-    st.session_state[KEY] = (loaded.space.corpus.digest, asked.text, one, other)
+def _open_pair(loaded: Loaded, question: Question, one: int, other: int) -> None:
+    st.session_state[KEY] = (loaded.space.corpus.digest, question.text, one, other)
 
 
-def _opened(loaded: Loaded, asked: Asked, sets: Mapping[str, Redundancy]) -> tuple[int, int]:
-    """The pair that was clicked last for this question, else the most similar pair of all sets."""
-    corpus, query, *pair = st.session_state.get(KEY, ("", "", 0, 0))
-    if (corpus, query) == (loaded.space.corpus.digest, asked.text):
-        return pair[0], pair[1]
-    closest = max((found for found in sets.values() if found.pairs), key=lambda found: found.most)
-    return closest.closest
+def _current_pair(loaded: Loaded, question: Question, sets: Mapping[str, Redundancy]) -> tuple[int, int]:
+    """The pair clicked last for this query, else the most similar pair of all sets."""
+    corpus, query, one, other = st.session_state.get(KEY, ("", "", 0, 0))
+    if (corpus, query) == (loaded.space.corpus.digest, question.text):
+        return one, other
+    pairs = [(s.most, s.closest) for s in sets.values() if s.most is not None and s.closest is not None]
+    return max(pairs, key=lambda pair: pair[0])[1]
 
 
-def _pair(loaded: Loaded, asked: Asked, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]) -> None:
-    pair = _opened(loaded, asked, sets)
+def _pair(loaded: Loaded, question: Question, answers: Mapping[str, Answer], sets: Mapping[str, Redundancy]) -> None:
+    """Draw two documents side by side, their similarity, and their ranks in every set."""
+    pair = _current_pair(loaded, question, sets)
     with turn():
-        alike = similarities(loaded.space, pair)[0, 1]
+        similarity = views.similarities(loaded.space, pair)[0, 1]
     with st.container(border=True, height=PAIR_HEIGHT, key="redundancy.panel"):
-        *texts, made = st.columns([5, 5, 4], gap="small")
-        for row, place, letter in zip(pair, texts, "AB", strict=True):
-            with place, st.container(gap="xxsmall"):
+        *texts, ranks = st.columns([5, 5, 4], gap="small")
+        for row, column, letter in zip(pair, texts, "AB", strict=True):
+            with column, st.container(gap="xxsmall"):
                 st.caption(letter)
-                reading.heading(loaded, row)
+                document_panel.heading(loaded, row)
                 with st.container(height=TEXT_HEIGHT, border=False, key=f"redundancy.text.{letter}"):
-                    st.text(reading.body(loaded, row))
-        with made:
-            st.caption(f"similarity of A and B: {alike:.4f}")
-            ranks = [[found.rank(row) for found in sets.values()] for row in pair]
-            table = pd.DataFrame({"Decoder": [answers[n].title for n in sets], "A": ranks[0], "B": ranks[1]})
-            st.dataframe(
+                    st.text(document_panel.body(loaded, row))
+        with ranks:
+            st.caption(f"similarity of A and B: {similarity:.4f}")
+            a, b = ([redundancy.rank(row) for redundancy in sets.values()] for row in pair)
+            table = pd.DataFrame({"Decoder": [answers[name].title for name in sets], "A": a, "B": b})
+            draw_table(
                 table.astype({"A": "Int64", "B": "Int64"}),
+                {
+                    "Decoder": text_column(110),
+                    "A": number_column(width=60, help="Its rank in the decoder's set"),
+                    "B": number_column(width=60, help="Its rank in the decoder's set"),
+                },
                 key="redundancy.made",
-                hide_index=True,
                 row_height=ROW_HEIGHT,
                 placeholder="out",
-                column_config={
-                    "Decoder": st.column_config.TextColumn(width=110),
-                    "A": st.column_config.NumberColumn(width=60, help="Its rank in the decoder's set"),
-                    "B": st.column_config.NumberColumn(width=60, help="Its rank in the decoder's set"),
-                },
             )

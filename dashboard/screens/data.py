@@ -1,19 +1,11 @@
-"""Data: choose a corpus and embed it, look at it through several encoders, look after what is kept on disk."""
+"""Data: choose and embed a corpus, compare encoders, manage the cache."""
 
 import streamlit as st
 
-from dashboard.data import choice, encoders, storage
+from dashboard.data import cache_view, encoders, page
+from dashboard.widgets.choices import choose
 
-VIEWS = {"Corpus": choice.show, "Encoders": encoders.show, "Cache": storage.show}
+VIEWS = {"Corpus": page.show, "Encoders": encoders.show, "Cache": cache_view.show}
 
 st.title("Data")
-view = st.segmented_control(
-    "View",
-    list(VIEWS),
-    default=next(iter(VIEWS)),
-    required=True,
-    key="data.view",
-    persist_state="session",
-    label_visibility="collapsed",
-)
-VIEWS[view or next(iter(VIEWS))]()
+VIEWS[choose("View", VIEWS, "data.view")]()

@@ -4,14 +4,14 @@ import streamlit as st
 
 from dashboard import frame
 
-loaded, asked = frame.begin()
+loaded, question = frame.begin()
 if loaded is not None:
-    from dashboard.sharing import hint
+    from dashboard.sharing import onboarding
 
-    hint.show()
-if asked is not None:
-    from dashboard.explore import compare
+    onboarding.show()
+if loaded is not None and question is not None:
+    from dashboard.explore import page
 
-    compare.show(loaded, asked)
+    page.show(loaded, question)
 elif loaded is not None:
     st.info("Ask something in the sidebar: the sets that each decoder retrieves appear here, side by side.")

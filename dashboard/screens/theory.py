@@ -2,8 +2,8 @@
 
 from dashboard import frame
 
-loaded, asked = frame.begin()
+loaded, question = frame.begin()
 if loaded is not None:
     from dashboard.theory import page
 
-    page.show(loaded, asked)
+    page.show(loaded, question)

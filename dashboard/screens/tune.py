@@ -1,25 +1,16 @@
-"""Tune: a setting chosen on one split, reported on another, applied to Explore; and embeddings trained for it."""
-
-import streamlit as st
+"""Tune: choose a setting on one split, report it on another; train embeddings."""
 
 from dashboard import frame
+from dashboard.widgets.choices import choose
 
 loaded, _ = frame.begin(asking=False)
 if loaded is not None:
+    from dashboard.services import training_runs
     from dashboard.training import page as training
-    from dashboard.training import runs
     from dashboard.tuning import page as tuning
 
     TUNE, TRAIN = "Tune a setting", "Train"
     VIEWS = {TUNE: tuning.show, TRAIN: training.show}
-    view = st.segmented_control(
-        "Tune or train",
-        list(VIEWS),
-        # After a reload what is under way is what people look for.
-        default=TRAIN if runs.at_work(loaded.plain) else TUNE,
-        required=True,
-        key="tune.page",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
-    VIEWS[view or TUNE](loaded)
+    # After a reload what is under way is what people look for.
+    first = TRAIN if training_runs.at_work(loaded.plain) else TUNE
+    VIEWS[choose("Tune or train", VIEWS, "tune.page", default=first)](loaded)

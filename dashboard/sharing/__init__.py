@@ -1,0 +1,1 @@
+"""Links, snapshots and exports."""

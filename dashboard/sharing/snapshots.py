@@ -1,12 +1,10 @@
-"""Saved snapshots: a state and what was seen, one JSON file each; and what two of them differ in. No page in here."""
-
-from __future__ import annotations
+"""Snapshot files: the page's state and its results, one JSON file each; and differences between two."""
 
 import json
 import math
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -15,8 +13,8 @@ from typing import Any
 
 from engine.data import cache
 from engine.errors import DataError
-from engine.home import home
-from engine.values import showable
+from engine.paths import home
+from engine.values import replace_surrogates
 
 SECTION, SUFFIX = "snapshots", ".json"
 FORMAT = 1
@@ -26,75 +24,85 @@ BOTH, OLDER, NEWER = "both", "older only", "newer only"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One decoder's set as it was. documents: (id, title), best first; figures: title → value, None without one."""
+class SavedAnswer:
+    """One decoder's set at the time of a snapshot."""
 
     title: str
     setting: str
+    """The decoder as text."""
     documents: tuple[tuple[str, str], ...]
+    """(id, title), best first."""
     figures: Mapping[str, float | None]
+    """Metric's title → value, None where it does not exist."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """state: as a link's parameters; made: when, in UTC; answers: by the decoder's name; id: of its file."""
+@dataclass(frozen=True, kw_only=True)
+class PageSnapshot:
+    """The state of the page and its results at one time."""
 
     name: str
     state: Mapping[str, str]
+    """A link's parameters."""
     corpus: str
     digest: str
+    """Of the corpus."""
     vectors: str
+    """Digest of its embeddings."""
     encoder: str
     query: str
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, SavedAnswer]
+    """By the decoder's name."""
     frontier: str
+    """The program's version."""
     made: str
+    """Time of its making, UTC, ISO 8601."""
     id: str
+    """Names its file."""
 
     @property
     def when(self) -> str:
-        """The moment as people read it."""
+        """The time of its making as people read it."""
         return self.made[:16].replace("T", " ") + " UTC"
 
 
-def new(name: str, **what: Any) -> Snapshot:
+def new(name: str, **fields: Any) -> PageSnapshot:
     """A snapshot of this moment, not saved yet. Raises DataError for a name without a letter."""
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return Snapshot(name=_named(name), frontier=_version(), made=made, id=uuid.uuid4().hex, **what)
+    return PageSnapshot(name=_clean_name(name), frontier=_version(), made=made, id=uuid.uuid4().hex, **fields)
 
 
-def save(snapshot: Snapshot) -> Snapshot:
-    """Write it, under a name that no other has. Raises FrontierError where that cannot be."""
-    taken = {other.name for other in listed()[0] if other.id != snapshot.id}
+def save(snapshot: PageSnapshot) -> PageSnapshot:
+    """Write a snapshot; a number is added to a name that another has. Raises FrontierError where it cannot write."""
+    other_names = {other.name for other in read_all()[0] if other.id != snapshot.id}
     name, count = snapshot.name, 1
-    while name in taken:
+    while name in other_names:
         count += 1
-        more = f" ({count})"
-        name = snapshot.name[: LONGEST_NAME - len(more)] + more
+        suffix = f" ({count})"
+        name = snapshot.name[: LONGEST_NAME - len(suffix)] + suffix
     snapshot = replace(snapshot, name=name)
     data = {"format": FORMAT, **asdict(snapshot)}
     cache.write(_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())
     return snapshot
 
 
-def listed() -> tuple[list[Snapshot], list[str]]:
-    """All snapshots, the newest first, and the files that cannot be read, each with why."""
-    found, broken = [], []
+def read_all() -> tuple[list[PageSnapshot], list[str]]:
+    """All snapshots, the newest first, and the files that cannot be read, each with the reason."""
+    readable, broken = [], []
     for file in sorted(folder().glob(f"*{SUFFIX}")):
         if not IDENT.fullmatch(file.stem):  # not ours, or being written at this moment
             continue
         try:
-            found.append(_read(file))
+            readable.append(_read(file))
         except FileNotFoundError:  # somebody has just deleted it
             continue
         except (OSError, DataError) as error:
-            broken.append(f"{showable(file.name)}: {error}")
-    return sorted(found, key=lambda s: (s.made, s.id), reverse=True), broken
+            broken.append(f"{replace_surrogates(file.name)}: {error}")
+    return sorted(readable, key=lambda s: (s.made, s.id), reverse=True), broken
 
 
-def rename(ident: str, name: str) -> Snapshot:
-    """Give it another name. Raises DataError where it is gone or the name has no letter."""
-    name = _named(name)
+def rename(ident: str, name: str) -> PageSnapshot:
+    """Save a snapshot under another name. Raises DataError where it is gone or the name has no letter."""
+    name = _clean_name(name)
     try:
         return save(replace(_read(_file(ident)), name=name))
     except FileNotFoundError:
@@ -102,33 +110,35 @@ def rename(ident: str, name: str) -> Snapshot:
 
 
 def delete(ident: str) -> None:
-    """Remove it; one that is gone already is no error."""
+    """Remove a snapshot, if it is still there."""
     _file(ident).unlink(missing_ok=True)
 
 
 def folder() -> Path:
-    """Where snapshots lie: beside the cache, and no part of it: clearing the cache leaves them."""
+    """The folder of snapshots, beside the cache and no part of it: clearing the cache leaves them."""
     return home() / SECTION
 
 
-def apart(older: Snapshot, newer: Snapshot) -> str | None:
-    """How two snapshots are of different corpora; None where they are of one."""
+def corpus_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
+    """A sentence where two snapshots are of different corpora or vectors, None where they are of the same."""
     if (older.digest, older.vectors) == (newer.digest, newer.vectors):
         return None
-    what = "the same documents with other vectors" if older.digest == newer.digest else "different corpora"
-    of = (f"{s.corpus}, {s.encoder}, fingerprint {s.vectors[:8]}" for s in (older, newer))
-    return f"These are of {what}: {' and '.join(of)}. Documents count as the same where their ids are."
+    kind = "the same documents with other vectors" if older.digest == newer.digest else "different corpora"
+    corpora = (f"{s.corpus}, {s.encoder}, fingerprint {s.vectors[:8]}" for s in (older, newer))
+    return f"These are of {kind}: {' and '.join(corpora)}. Documents count as the same where their ids are."
 
 
-def settings_apart(older: Snapshot, newer: Snapshot) -> list[tuple[str, str, str]]:
-    """(what, older's, newer's) wherever two states differ; "–" where one has no such setting."""
+def setting_differences(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
+    """(setting, older's, newer's) wherever two states differ; "–" where one has no such setting."""
     names = dict.fromkeys([*older.state, *newer.state])
-    rows = ((n, older.state.get(n, "–"), newer.state.get(n, "–")) for n in names)
+    rows = ((name, older.state.get(name, "–"), newer.state.get(name, "–")) for name in names)
     return [row for row in rows if row[1] != row[2]]
 
 
-def figures_apart(older: Snapshot, newer: Snapshot) -> list[tuple[str, str, float | None, float | None, float | None]]:
-    """(decoder, metric, older's, newer's, newer's − older's) of every figure that either has."""
+def metric_differences(
+    older: PageSnapshot, newer: PageSnapshot
+) -> list[tuple[str, str, float | None, float | None, float | None]]:
+    """(decoder, metric, older's, newer's, newer's − older's) of every metric that either has."""
     rows = []
     for name in dict.fromkeys([*older.answers, *newer.answers]):
         a, b = (s.answers[name].figures if name in s.answers else {} for s in (older, newer))
@@ -139,8 +149,8 @@ def figures_apart(older: Snapshot, newer: Snapshot) -> list[tuple[str, str, floa
     return rows
 
 
-def sets_apart(older: Answer, newer: Answer) -> list[tuple[str, str, int | None, int | None, str]]:
-    """(id, title, rank in the older, rank in the newer, where) of every document of two sets, shared ones first."""
+def set_differences(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, str, int | None, int | None, str]]:
+    """(id, title, rank in the older, rank in the newer, membership) of every document of two sets, shared first."""
     a, b = ({doc: rank for rank, (doc, _) in enumerate(answer.documents, 1)} for answer in (older, newer))
     titles = dict([*newer.documents, *older.documents])
     rows = [
@@ -150,13 +160,7 @@ def sets_apart(older: Answer, newer: Answer) -> list[tuple[str, str, int | None,
     return sorted(rows, key=lambda row: (BOTH, OLDER, NEWER).index(row[4]))
 
 
-def counted(rows: Sequence[tuple]) -> str:
-    """How many documents two sets share, in words."""
-    at = [row[4] for row in rows]
-    return f"{at.count(BOTH)} in both, {at.count(OLDER)} {OLDER}, {at.count(NEWER)} {NEWER}"
-
-
-def _read(file: Path) -> Snapshot:
+def _read(file: Path) -> PageSnapshot:
     if file.stat().st_size > LARGEST:
         raise DataError("it is larger than any snapshot; delete the file")
     try:
@@ -165,24 +169,24 @@ def _read(file: Path) -> Snapshot:
             raise DataError("a newer Frontier has written it; update Frontier to see it")
         answers = {_text(name): _answer(answer) for name, answer in data["answers"].items()}
         state = {_text(name): _text(value) for name, value in data["state"].items()}
-        words = {n: _text(data[n]) for n in ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")}
-        return Snapshot(name=_named(data["name"]), state=state, answers=answers, id=file.stem, **words)
+        texts = {n: _text(data[n]) for n in ("corpus", "digest", "vectors", "encoder", "query", "frontier", "made")}
+        return PageSnapshot(name=_clean_name(data["name"]), state=state, answers=answers, id=file.stem, **texts)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError("it is not a snapshot, or damaged; delete the file") from None
 
 
-def _answer(data: Any) -> Answer:
+def _answer(data: Any) -> SavedAnswer:
     documents = tuple((_text(doc), _text(title)) for doc, title in data["documents"])
     figures = {_text(title): None if v is None else _number(v) for title, v in data["figures"].items()}
-    return Answer(_text(data["title"]), _text(data["setting"]), documents, figures)
+    return SavedAnswer(_text(data["title"]), _text(data["setting"]), documents, figures)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    return showable(value)
+    return replace_surrogates(value)
 
 
 def _number(value: Any) -> float:
@@ -197,9 +201,9 @@ def _file(ident: str) -> Path:
     return folder() / f"{ident}{SUFFIX}"
 
 
-def _named(name: str) -> str:
+def _clean_name(name: str) -> str:
     """The name in one line, without control characters, not too long."""
-    words = "".join(c if c.isprintable() else " " for c in showable(name)).split()
+    words = "".join(c if c.isprintable() else " " for c in replace_surrogates(name)).split()
     if not words:
         raise DataError("a snapshot needs a name: type one")
     return " ".join(words)[:LONGEST_NAME]

@@ -1,0 +1,1 @@
+"""Theory: what the papers prove, checked on the corpus in use."""

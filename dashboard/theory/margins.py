@@ -1,26 +1,24 @@
-"""How clearly queries tell their relevant documents from the rest, by the documents' length."""
-
-from __future__ import annotations
+"""Margins of relevant documents over the rest, by the documents' length."""
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.charts.theory import margins_figure
-from dashboard.components.live_plot import plot
-from dashboard.explore.question import Asked
-from dashboard.jobs import Job
-from dashboard.state import Loaded
-from dashboard.theory import questions
-from dashboard.theory.measured import measured
-from engine.theory.relevant import RelevantMargins, relevant_margins
-from engine.theory.represented import VECTORS
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services.jobs import Job
+from dashboard.services.source import Loaded
+from dashboard.session.query import Question
+from dashboard.theory import query_source
+from dashboard.theory.jobs import measure
+from dashboard.widgets.tables import draw_table, number_column
+from engine.theory.margins import RelevantMargins, relevant_margins
+from engine.theory.text_vectors import VECTORS
 
-Found = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
+MarginsByKind = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
 
 
-def show(loaded: Loaded, asked: Asked | None) -> None:
+def show(loaded: Loaded, question: Question | None) -> None:
     """The distribution of normalised margins, for words and for the corpus's vectors."""
     st.caption(
         "The normalised margin of a relevant document over another is ⟨q, d₁ − d₂⟩ / (|q| |d₁ − d₂|), between −1 and "
@@ -31,56 +29,53 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     if len(loaded.space) < 2:
         st.info("A margin needs two documents, and this corpus has one. Load a larger one on the Data page.")
         return
-    choice = questions.choose(loaded)
-    found: Found | None = measured(
+    choice = query_source.choose_queries(loaded)
+    margins: MarginsByKind | None = measure(
         ("margins", choice.key), "Measuring margins", partial(_work, choice), by_itself=choice.small
     )
-    if found is not None:
-        _shown(loaded, choice, *found)
+    if margins is not None:
+        _shown(loaded, choice, *margins)
 
 
-def _work(choice: questions.Choice, job: Job) -> Found:
+def _work(choice: query_source.QueryChoice, job: Job) -> MarginsByKind:
     queries, qrels = choice.task()
     vectors = choice.vectors(queries, job)
     kinds = [kind for kind in VECTORS.options if kind != "dense" or vectors is not None]
-    how = {"progress": job.report, "stop": job.stop}
-    found = {
-        kind: relevant_margins(choice.loaded.space, vectors if kind == "dense" else queries, qrels, kind, **how)
+    measure_kind = partial(relevant_margins, choice.loaded.space, progress=job.report, stop=job.stop)
+    margins = {
+        kind: measure_kind(vectors if kind == "dense" and vectors is not None else queries, qrels, kind)
         for kind in kinds
     }
-    return len(queries), found
+    return len(queries), margins
 
 
-def _shown(loaded: Loaded, choice: questions.Choice, count: int, found: dict[str, tuple[RelevantMargins, ...]]) -> None:
-    if not any(len(row.values) for rows in found.values() for row in rows):
+def _shown(
+    loaded: Loaded, choice: query_source.QueryChoice, count: int, margins: dict[str, tuple[RelevantMargins, ...]]
+) -> None:
+    if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No query has a relevant document with another to tell it from: there is no margin to show.")
         return
-    dark = st.context.theme.type == "dark"
-    plot(margins_figure(found, dark), "theory.margins", file="margins", label="Margins by length of document")
+    plot(margins_figure(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
     st.caption(
         f"{count:,} queries. Dot: median; thick: the middle half; thin: 5 to 95 %. Bins hold equally many documents. "
         "Where the margins shrink from left to right, longer documents need more dimensions."
     )
-    if "dense" not in found:
+    if "dense" not in margins:
         st.caption("This corpus came with its own vectors, and no encoder to put queries beside them: words only.")
-    st.dataframe(
-        pd.DataFrame(
-            [
-                {
-                    "Vectors": kind,
-                    "Words": f"{row.least:,} to {row.most:,}",
-                    "Documents": row.documents,
-                    "Relevant": len(row.values),
-                    "Above 0": row.first,
-                    "5 %": row.low,
-                    "Median": row.median,
-                    "95 %": row.high,
-                }
-                for kind, rows in found.items()
-                for row in rows
-            ]
-        ),
-        hide_index=True,
-        column_config={"Above 0": st.column_config.NumberColumn(format="percent")}
-        | {name: st.column_config.NumberColumn(format="%.3f") for name in ("5 %", "Median", "95 %")},
+    draw_table(
+        [
+            {
+                "Vectors": kind,
+                "Words": f"{row.least:,} to {row.most:,}",
+                "Documents": row.documents,
+                "Relevant": len(row.values),
+                "Above 0": row.first,
+                "5 %": row.low,
+                "Median": row.median,
+                "95 %": row.high,
+            }
+            for kind, rows in margins.items()
+            for row in rows
+        ],
+        {"Above 0": number_column("percent")} | dict.fromkeys(("5 %", "Median", "95 %"), number_column("%.3f")),
     )

@@ -1,47 +1,37 @@
 """The Theory page: one view at a time, and only that one is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import streamlit as st
 
-from dashboard.explore.question import Asked
-from dashboard.state import Loaded
-from dashboard.theory import approximate, depth, dimension, exact, margins, segments, support
+from dashboard.services.source import Loaded
+from dashboard.session.query import Question
+from dashboard.theory import ann, decodable_sets, fista_steps, margins, projection_bound, rerank_depth, segments
+from dashboard.widgets.choices import choose
+from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 
-VIEWS: dict[str, Callable[[Loaded, Asked | None], None]] = {
-    "Which sets can be decoded": support.show,
+VIEWS: dict[str, Callable[[Loaded, Question | None], None]] = {
+    "Which sets can be decoded": decodable_sets.show,
     "Margins": margins.show,
-    "Dimension": dimension.show,
+    "Dimension": projection_bound.show,
     "Segments": segments.show,
-    "Exact against steps": exact.show,
-    "Depth": depth.show,
-    "Approximate search": approximate.show,
+    "Exact against steps": fista_steps.show,
+    "Depth": rerank_depth.show,
+    "Approximate search": ann.show,
 }
 
 
-def show(loaded: Loaded, asked: Asked | None) -> None:
+def show(loaded: Loaded, question: Question | None) -> None:
     """The main area of Theory."""
     st.title("Theory")
-    _view(loaded, asked)
+    _view(loaded, question)
 
 
 @st.fragment
-def _view(loaded: Loaded, asked: Asked | None) -> None:
-    first = next(iter(VIEWS))
-    chosen = st.segmented_control(
-        "View",
-        list(VIEWS),
-        default=first,
-        required=True,
-        key="theory.view",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
+def _view(loaded: Loaded, question: Question | None) -> None:
+    chosen = choose("View", VIEWS, "theory.view")
     try:
-        VIEWS[chosen or first](loaded, asked)
+        VIEWS[chosen](loaded, question)
     except FrontierError as error:
-        st.error("This cannot be computed here.", icon=":material/error:")
-        st.text(str(error))
+        show_failure("This cannot be computed here.", error)

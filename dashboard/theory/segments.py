@@ -1,31 +1,30 @@
-"""What several vectors a document gain: margins of whole documents and of their matching segments (Theorem 1)."""
-
-from __future__ import annotations
+"""Margins of whole documents and of their matching segments (Theorem 1)."""
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 import engine
 from dashboard.charts.theory import segments_figure
-from dashboard.components.live_plot import plot
-from dashboard.controls import control
-from dashboard.explore.question import Asked
-from dashboard.jobs import Job
-from dashboard.state import Loaded
-from dashboard.theory import questions
-from dashboard.theory.measured import measured, remembered
-from engine.solvers.bag_of_words import has_words, words_of
-from engine.theory.segmented import PASSAGE, Segments
-from engine.values import Corpus, showable
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services.jobs import Job
+from dashboard.services.source import Loaded
+from dashboard.services.wording import shorten
+from dashboard.session.query import Question
+from dashboard.theory import query_source
+from dashboard.theory.jobs import measure, remembered
+from dashboard.widgets.parameters import control
+from dashboard.widgets.tables import draw_table, number_column
+from engine.text.bag_of_words import has_words, words_of
+from engine.theory.segments import PASSAGE, Segments
+from engine.values import Corpus, replace_surrogates
 from engine.views import segments_said
 
 AT_ONCE = 2_000_000
 """Characters of a corpus whose words are counted while the page is drawn; those of more by a job."""
 
 
-def show(loaded: Loaded, asked: Asked | None) -> None:
+def show(loaded: Loaded, question: Question | None) -> None:
     """Margins of the question's best document over the next ones."""
     st.caption(
         "A document is the sum of its segments. Where a query speaks of one segment only, Theorem 1 of the sparse-dense"
@@ -35,90 +34,90 @@ def show(loaded: Loaded, asked: Asked | None) -> None:
     )
     with st.container(width=380):
         words = control(PASSAGE, "theory.passage")
-    if _one(loaded, asked, words) and len(loaded.space) > 1:
+    if _one(loaded, question, words) and len(loaded.space) > 1:
         _many(loaded, words)
 
 
-def _one(loaded: Loaded, asked: Asked | None, words: int) -> bool:
+def _one(loaded: Loaded, question: Question | None, words: int) -> bool:
     """The question's pairs; False while the corpus's words are being counted."""
-    if asked is None:
+    if question is None:
         st.info("Ask something in the sidebar: its best documents are compared here.")
         return True
     space, corpus = loaded.space, loaded.space.corpus
-    st.text(asked.text if len(asked.text) < 200 else asked.text[:199] + "…")
-    key = ("segments", corpus.digest, asked.text, words, asked.k)
+    st.text(shorten(question.text, 200))
+    key = ("segments", corpus.digest, question.text, words, question.k)
     # Once a corpus; a question takes the counts that are there.
     if not has_words(space) and sum(map(len, corpus.texts)) > AT_ONCE:
-        done = measured(("words", corpus.digest), "Counting words", lambda _: len(words_of(space)[1]), by_itself=True)
+        done = measure(("words", corpus.digest), "Counting words", lambda _: len(words_of(space)[1]), by_itself=True)
         if done is None:
             return False
-    found = remembered(key, lambda: engine.segments(space, [asked.text], passage_words=words, rivals=asked.k))
-    if not len(found):
+    margins = remembered(key, lambda: engine.segments(space, [question.text], passage_words=words, rivals=question.k))
+    if not len(margins):
         st.info(
             "No two documents can be compared: fewer than two share a word with this query, or they all score alike. "
             "Segments are of words; ask with words that the documents use."
         )
         return True
-    _shown(corpus, found)
+    _shown(corpus, margins)
     return True
 
 
 def _many(loaded: Loaded, words: int) -> None:
-    """What the theorem is worth on this corpus: the pairs of many queries, in words."""
+    """The theorem on the pairs of many queries of this corpus, in words."""
     st.divider()
     st.markdown("**On many queries of this corpus**")
-    choice = questions.choose(loaded)
-    found = measured(
+    choice = query_source.choose_queries(loaded)
+    margins = measure(
         ("segments", "many", choice.key, words),
         "Margins of segments",
         partial(_work, choice, words),
         by_itself=choice.small,
     )
-    if found is not None:
-        for sentence in segments_said(*found):
+    if margins is not None:
+        for sentence in segments_said(*margins):
             st.text(sentence)
 
 
-def _work(choice: questions.Choice, words: int, job: Job) -> tuple[Segments, int, int]:
+def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, int, int]:
     queries, _ = choice.task()
-    how = {"progress": job.report, "stop": job.stop}
-    return engine.segments(choice.loaded.space, queries, passage_words=words, **how), len(queries), words
+    options = {"progress": job.report, "stop": job.stop}
+    return engine.segments(choice.loaded.space, queries, passage_words=words, **options), len(queries), words
 
 
-def _shown(corpus: Corpus, found: Segments) -> None:
-    names = [showable(corpus.titles[row] or corpus.ids[row]) for row in found.second.tolist()]
-    best = found.first.tolist()[0]
-    st.text(f"Best by words: {showable(corpus.titles[best] or corpus.ids[best])}")
+def _shown(corpus: Corpus, margins: Segments) -> None:
+    names = [replace_surrogates(corpus.titles[row] or corpus.ids[row]) for row in margins.second.tolist()]
+    best = margins.first.tolist()[0]
+    st.text(f"Best by words: {replace_surrogates(corpus.titles[best] or corpus.ids[best])}")
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        dark = st.context.theme.type == "dark"
-        plot(segments_figure(found, names, dark), "theory.segments", file="segments", label="Margins of segments")
+        plot(
+            segments_figure(margins, names, is_dark()), "theory.segments", file="segments", label="Margins of segments"
+        )
     with right:
-        promised = int(found.promised.sum())
+        promised = int(margins.promised.sum())
         if not promised:
             st.info(
-                f"The theorem speaks of none of these {len(found)} pairs: the best document has words of the query "
+                f"The theorem speaks of none of these {len(margins)} pairs: the best document has words of the query "
                 "outside its best passage too. Ask for less, or take longer passages."
             )
         else:
-            held = "It holds for all." if not found.broken else f"It fails for {found.broken}, which must not be."
-            st.success(f"The theorem speaks of {promised} of {len(found)} pairs. {held}", icon=":material/verified:")
+            verdict = (
+                "It holds for all." if not margins.broken else f"It fails for {margins.broken}, which must not be."
+            )
+            st.success(
+                f"The theorem speaks of {promised} of {len(margins)} pairs. {verdict}", icon=":material/verified:"
+            )
         st.caption(
-            f"Of real passages, {found.passages_gain:.0%} of the pairs have at least the documents' margin. Words count"
-            " as often as they occur, times their idf."
+            f"Of real passages, {margins.passages_gain:.0%} of the pairs have at least the documents' margin. Words "
+            "count as often as they occur, times their idf."
         )
-        st.dataframe(
-            pd.DataFrame(
-                {
-                    "Document": names,
-                    "Proved": ["✓" if sure else "" for sure in found.promised.tolist()],
-                    "Documents": found.documents,
-                    "Segments": found.segments,
-                    "Passages": found.passages,
-                }
-            ),
-            hide_index=True,
-            column_config={
-                name: st.column_config.NumberColumn(format="%.3f") for name in ("Documents", "Segments", "Passages")
+        draw_table(
+            {
+                "Document": names,
+                "Proved": ["✓" if sure else "" for sure in margins.promised.tolist()],
+                "Documents": margins.documents,
+                "Segments": margins.segments,
+                "Passages": margins.passages,
             },
+            dict.fromkeys(("Documents", "Segments", "Passages"), number_column("%.3f")),
         )

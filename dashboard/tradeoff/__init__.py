@@ -1,0 +1,1 @@
+"""Trade-off: every decoder at every setting, and the sets behind a point."""

@@ -1,33 +1,34 @@
 """Below the frontier: what can be told of the differences to the baseline."""
 
-from __future__ import annotations
-
 import io
 from functools import partial
+from typing import Any
 
-import pandas as pd
 import streamlit as st
 
-from dashboard.charts import style_of
-from dashboard.state import Loaded
-from dashboard.tradeoff import by_kind
-from dashboard.tradeoff.cells import Cells, Sweep
-from dashboard.tradeoff.memory import open_point, remembered
+from dashboard.charts.palette import style_of
+from dashboard.services.memo import remembered
+from dashboard.services.source import Loaded
+from dashboard.services.sweeps import Cells, Sweep
+from dashboard.tradeoff import stratified
+from dashboard.tradeoff.selection import MEMORY, open_point
+from dashboard.widgets.choices import choose
+from dashboard.widgets.tables import draw_table, number_column, text_column
 from engine.evaluation import tables
 from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.points import Point
 from engine.evaluation.statistics import Comparison, compare, statement, summary
+from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import digest_of
 
 DIFFERENCES, QUERIES, KINDS = "Differences", "Queries won and lost", "Kinds of queries"
-ROW_HEIGHT, MOST_ROWS = 32, 14
+MOST_ROWS = 14
 
 Rows = dict[str, dict[str, Comparison]]
 
 
-def show(loaded: Loaded, sweep: Sweep, found: Cells, curves: Frontier, opened: str) -> None:
+def show(loaded: Loaded, sweep: Sweep, cells: Cells, curves: Frontier, opened: str) -> None:
     """One of three views of the same comparison."""
     base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
     if base is None or len(curves.points) < 2:
@@ -35,18 +36,10 @@ def show(loaded: Loaded, sweep: Sweep, found: Cells, curves: Frontier, opened: s
         return
     st.divider()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = st.segmented_control(
-            "View",
-            [DIFFERENCES, QUERIES, KINDS],
-            default=DIFFERENCES,
-            required=True,
-            key="tradeoff.view",
-            persist_state="session",
-            label_visibility="collapsed",
-        )
+        view = choose("View", [DIFFERENCES, QUERIES, KINDS], "tradeoff.view")
         share = st.slider(
             f"Best: most {METRICS[curves.x].title} that keeps this share of {_title(base)}'s {METRICS[curves.y].title}",
-            *SHARE.span,
+            *SHARE.comfortable_range,
             SHARE.default,
             step=0.01,
             key="tradeoff.share",
@@ -56,22 +49,22 @@ def show(loaded: Loaded, sweep: Sweep, found: Cells, curves: Frontier, opened: s
         )
     best = best_of_each(curves, base.point.label, share)
     if view == QUERIES:
-        by_kind.won_and_lost(loaded, sweep, curves, base, best, opened)
+        stratified.won_and_lost(loaded, sweep, curves, base, best, opened)
     elif view == KINDS:
-        by_kind.kinds(loaded, sweep, curves, base, best)
+        stratified.kinds(loaded, sweep, curves, base, best)
     else:
-        _differences(sweep, found, curves, base, best)
+        _differences(sweep, cells, curves, base, best)
 
 
 def _differences(
-    sweep: Sweep, found: Cells, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
+    sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
 ) -> None:
-    def made() -> Rows:
+    def make() -> Rows:
         metrics = dict.fromkeys([curves.y, curves.x])
-        return {m: {r.label: r for r in compare(found.points, m, base.point, curves.k)} for m in metrics}
+        return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in metrics}
 
     with st.spinner("Testing the differences"):
-        rows = remembered(("compare", sweep.key, len(found.points), curves.x, curves.y), made)
+        rows = remembered(MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
     most = max(best[1:], key=lambda p: p.x) if len(best) > 1 else None
     with st.container(gap="xxsmall"):
         if most is not None:
@@ -83,12 +76,12 @@ def _differences(
             st.text(summary(list(rows[metric].values())))
     with st.container(horizontal=True, vertical_alignment="center"):
         every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
-        _downloads(sweep, found, curves, base, curves.points if every else best)
+        _downloads(sweep, cells, curves, base, curves.points if every else best)
     shown = sorted(curves.points if every else best, key=lambda p: (p is not base, -p.x, -p.y))
     _table(shown, rows, curves, base)
     if not any(rows.values()):
         return
-    compared = max(row.comparisons for own in rows.values() for row in own.values())
+    compared = max(row.comparisons for comparisons in rows.values() for row in comparisons.values())
     st.caption(
         f"Against {base.name}; ↑ ↓ where a difference can be told: p < .05 in a paired randomisation test after Holm's "
         f"correction over all {compared:,} settings, and the 95 % interval (paired bootstrap) without 0. "
@@ -98,36 +91,34 @@ def _differences(
 
 def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: FrontierPoint) -> None:
     """A row a setting; a click opens its sets above."""
-    columns: dict[str, list] = {"Decoder": [f"{style_of(p.point.method).sign} {p.name}" for p in shown]}
-    config = {"Decoder": st.column_config.TextColumn(width=270)}
-    more: dict[str, list] = {}
+    columns: dict[str, list[Any]] = {"Decoder": [f"{style_of(p.point.method).sign} {p.name}" for p in shown]}
+    config = {"Decoder": text_column(270)}
+    more: dict[str, list[Any]] = {}
     for metric in rows:
         title = METRICS[metric].title
-        own = [rows[metric].get(p.point.label) for p in shown]
+        comparisons = [rows[metric].get(p.point.label) for p in shown]
         base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
         columns[f"{title}@{curves.k}"] = [
-            base_mean if p is base else r and r.mean for p, r in zip(shown, own, strict=True)
+            base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)
         ]
-        columns[f"Δ {title}"] = [_difference(r) for r in own]
-        more[f"Δ {title}, 95 %"] = ["" if r is None or r.low is None else _interval(r) for r in own]
-        more[f"p, {title}"] = [None if r is None else r.p_holm for r in own]
-        more[f"{title}: won · tied · lost"] = ["" if r is None else " · ".join(map(str, r.wins)) for r in own]
-        config[f"{title}@{curves.k}"] = st.column_config.NumberColumn(format="%.4f", width=90)
-        config[f"p, {title}"] = st.column_config.NumberColumn(format="%.4f", width=80, help="After Holm's correction")
+        columns[f"Δ {title}"] = [_difference(r) for r in comparisons]
+        more[f"Δ {title}, 95 %"] = ["" if r is None or r.low is None else _interval(r) for r in comparisons]
+        more[f"p, {title}"] = [None if r is None else r.p_holm for r in comparisons]
+        more[f"{title}: won · tied · lost"] = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
+        config[f"{title}@{curves.k}"] = number_column("%.4f", 90)
+        config[f"p, {title}"] = number_column("%.4f", 80, "After Holm's correction")
     columns |= more
     labels = [p.point.label for p in shown]
     # Another list is another widget: a selection is a place, and must not outlive its list.
     key = f"tradeoff.table.{digest_of(labels)[:12]}"
-    st.dataframe(
-        pd.DataFrame(columns),
+    draw_table(
+        columns,
+        config,
         key=key,
-        hide_index=True,
+        most=MOST_ROWS,
         on_select=partial(_open, key, labels),
         selection_mode="single-row",
-        height=ROW_HEIGHT * (min(len(shown), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
         placeholder="",
-        column_config=config,
     )
 
 
@@ -143,7 +134,7 @@ def _title(point: FrontierPoint) -> str:
 def _difference(row: Comparison | None) -> str:
     if row is None:
         return ""
-    arrow = (" ↑" if row.difference > 0 else " ↓") if row.told else ""
+    arrow = (" ↑" if row.difference > 0 else " ↓") if row.significant else ""
     return f"{row.difference:+.4f}{arrow}".replace("-", "−")
 
 
@@ -152,22 +143,22 @@ def _interval(row: Comparison) -> str:
 
 
 def _downloads(
-    sweep: Sweep, found: Cells, curves: Frontier, base: FrontierPoint, shown: tuple[FrontierPoint, ...]
+    sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, shown: tuple[FrontierPoint, ...]
 ) -> None:
-    """What is measured as files, made when they are asked for."""
-    points, k, wanted = list(found.points), curves.k, {p.name for p in shown}
+    """Downloads of the measurements, made on request."""
+    points, k, names = list(cells.points), curves.k, {p.name for p in shown}
     metrics = list(dict.fromkeys([curves.y, curves.x, *sweep.metrics]))
 
     def results() -> tables.Results:
         whole = tables.results(points, metrics, base.point, k)
-        kept = [at for at, row in enumerate(whole.rows) if row[0] in wanted]
+        positions = [position for position, row in enumerate(whole.rows) if row[0] in names]
         return tables.Results(
-            whole.head, tuple(whole.rows[i] for i in kept), tuple(whole.marks[i] for i in kept), whole.caption
+            whole.head, tuple(whole.rows[i] for i in positions), tuple(whole.marks[i] for i in positions), whole.caption
         )
 
-    def parquet(of: list[Point]) -> bytes:
+    def parquet(selection: list[Cell]) -> bytes:
         stream = io.BytesIO()
-        tables.frame(of).to_parquet(stream, index=False)
+        tables.frame(selection).to_parquet(stream, index=False)
         return stream.getvalue()
 
     files = (

@@ -1,0 +1,1 @@
+"""Train: embeddings trained for a decoder."""

@@ -1,20 +1,18 @@
-"""The form: which method with which parameters, learnt from which queries."""
-
-from __future__ import annotations
+"""The form of a training: method, parameters, queries."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
 
-from dashboard.controls import control
-from dashboard.state import Loaded
-from dashboard.training.request import Request
+from dashboard.services.source import Loaded
+from dashboard.services.training_request import TrainingRequest
+from dashboard.session.query import corpus_key
+from dashboard.widgets.parameters import draw_parameters
 from engine.evaluation.splits import SHARES
-from engine.learning.training.recipes import RECIPES, declared
-from engine.learning.training.run import SEED
-from engine.params import Param, form_of
-from engine.values import Dataset, showable
+from engine.training.loop import SEED
+from engine.training.recipes import RECIPES, declared
+from engine.values import Dataset, replace_surrogates
 
 PREFIX = "train"
 SPLITS = 3
@@ -28,8 +26,8 @@ ROLES = {
 NOTHING = "nothing (the table is of the split above)"
 
 
-def ask(loaded: Loaded, made: bool) -> Request:
-    """Draw the form; made: the queries are passages of the corpus."""
+def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
+    """Draw the form; passages: whether the queries are passages of the corpus."""
     method = st.selectbox(
         "Method",
         list(RECIPES),
@@ -41,14 +39,14 @@ def ask(loaded: Loaded, made: bool) -> Request:
         help="\n\n".join(f"{r.title}: {r.__doc__} {r.source}." for r in RECIPES.values()),
     )
     st.caption(f"{RECIPES[method].__doc__} {RECIPES[method].source}.")
-    splits = _splits(loaded.dataset, loaded.space.corpus.digest[:12])
+    splits = _splits(loaded.dataset, corpus_key(loaded))
     params = _parameters(method)
     seed = _seed("Seed of the training", f"{PREFIX}.seed", SEED.help)
-    return Request(method=method, params=tuple(params.items()), seed=seed, passages=made, **splits)
+    return TrainingRequest(method=method, params=tuple(params.items()), seed=seed, passages=passages, **splits)
 
 
 def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
-    """Which queries are for what, as a Request has them."""
+    """Which queries are for what, as a TrainingRequest has them."""
     names = [name for name in dataset.qrels if len(dataset.judged(name))]
     sizes = {name: len(dataset.judged(name)) for name in names}
     few = len(names) < SPLITS
@@ -73,21 +71,23 @@ def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
                 first,
                 key=f"{PREFIX}.{role}.{key}.{len(rest)}.{'.'.join(map(str, chosen.values()))[:60]}",
                 persist_state="session",
-                format_func=lambda name: f"{showable(name)}: {sizes[name]:,} queries" if name in sizes else name,
+                format_func=lambda name: (
+                    f"{replace_surrogates(name)}: {sizes[name]:,} queries" if name in sizes else name
+                ),
             )
             chosen[role] = None if picked == NOTHING else picked
         return chosen
     largest = max(names, key=sizes.__getitem__)
-    of = st.selectbox(
+    split = st.selectbox(
         "Split to divide",
         names,
         names.index(largest),
         key=f"{PREFIX}.of.{key}",
         persist_state="session",
-        format_func=lambda name: f"{showable(name)}: {sizes[name]:,} queries",
+        format_func=lambda name: f"{replace_surrogates(name)}: {sizes[name]:,} queries",
     )
     parting = _seed("Seed of the division", f"{PREFIX}.parting", "Another seed draws other queries.")
-    return {"train": "train", "dev": "dev", "test": "test", "divide": of, "parting": parting}
+    return {"train": "train", "dev": "dev", "test": "test", "divide": split, "parting": parting}
 
 
 def _seed(label: str, key: str, help_: str) -> int:
@@ -97,9 +97,9 @@ def _seed(label: str, key: str, help_: str) -> int:
 
 
 def _parameters(method: str) -> dict[str, Any]:
-    """The values of the parameters that count, without those that the data decide."""
-    known = {p.name: p for p in declared(method)}
-    late = [name for name in RECIPES[method].late if name in known]
+    """Draw the parameters that count; those that the data decide are left out."""
+    params = {p.name: p for p in declared(method)}
+    late = [name for name in RECIPES[method].late if name in params]
     by_hand: Sequence[str] = ()
     if late:
         by_hand = st.pills(
@@ -108,22 +108,15 @@ def _parameters(method: str) -> dict[str, Any]:
             selection_mode="multi",
             key=f"{PREFIX}.{method}.late",
             persist_state="session",
-            format_func=lambda name: known[name].symbol,
+            format_func=lambda name: params[name].symbol,
             help="What is not picked is chosen by the data: "
-            + "; ".join(f"{known[name].symbol}: {known[name].help}" for name in late),
+            + "; ".join(f"{params[name].symbol}: {params[name].help}" for name in late),
         )
-    shown = [p for p in known.values() if p.name not in late or p.name in by_hand]
+    shown = [p for p in params.values() if p.name not in late or p.name in by_hand]
     values: dict[str, Any] = {}
-    _draw([p for p in shown if not p.advanced], method, values)
+    key = f"{PREFIX}.{method}.{{}}".format
+    draw_parameters([p for p in shown if not p.advanced], key, values)
     if rest := [p for p in shown if p.advanced]:
         with st.expander("More"):
-            _draw(rest, method, values)
-    return {name: values[name] for name in known if name in values}
-
-
-def _draw(params: Sequence[Param], method: str, values: dict[str, Any]) -> None:
-    # What others hang on comes first.
-    for param in sorted(params, key=lambda p: (p.needs is not None, bool(p.forms))):
-        if param.needs is None or values.get(param.needs[0]) == param.needs[1]:
-            shape, form = form_of(param, values)
-            values[param.name] = control(form, ".".join(filter(None, [f"{PREFIX}.{method}.{param.name}", shape])))
+            draw_parameters(rest, key, values)
+    return {name: values[name] for name in params if name in values}

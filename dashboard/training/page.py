@@ -1,27 +1,26 @@
-"""The Train view of the Tune page: the form, what it would take, the training under way or stopped, what came of it."""
-
-from __future__ import annotations
+"""The Train view of the Tune page: the form, the estimate, the training under way, its result."""
 
 import streamlit as st
 
-from dashboard import jobs, passages
-from dashboard.jobs import Job
-from dashboard.parts import POLL, show_progress
-from dashboard.state import Loaded
-from dashboard.training import earlier, form, looking, plan, result, runs
-from dashboard.training.plan import MINE, OUTCOMES
-from dashboard.training.request import LOOK, PURPOSE, Outcome, Request, Seen
+from dashboard.services import jobs, passage_queries, training_runs
+from dashboard.services.source import Loaded
+from dashboard.services.training_request import LOOK, PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
+from dashboard.training import curves, estimate, form, result, run_list
+from dashboard.training.estimate import MINE, OUTCOMES
+from dashboard.widgets import passages
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.job_panel import watch
 from engine.errors import FrontierError
-from engine.learning.training.course import histories
-from engine.learning.training.recipes import made
-from engine.values import showable
+from engine.training.experiment import histories
+from engine.training.recipes import make_recipe
+from engine.values import replace_surrogates
 
 
 def show(loaded: Loaded) -> None:
     """The main area of Train, and its form in the sidebar."""
     # Training begins with the encoder's own embeddings, whatever the session looks at.
     plain = loaded.plain
-    made = passages.offered(plain) and _passages_wanted()
+    with_passages = passages.toggle(plain, "train.passages")
     if plain.space.encoder is None:
         return _teach(
             loaded,
@@ -30,48 +29,42 @@ def show(loaded: Loaded) -> None:
             "queries' vectors.",
         )
     dataset = plain.dataset
-    if not any(len(dataset.judged(split)) for split in dataset.qrels) and not made:
+    if not any(len(dataset.judged(split)) for split in dataset.qrels) and not with_passages:
         more = (
-            f"\n\n“{passages.NAME}” in the sidebar stand in for them: the embeddings then learn to find a text again "
-            "by a part of it, which is less than to answer people's questions."
+            f"\n\n“{passage_queries.NAME}” in the sidebar stand in for them: the embeddings then learn to find a text "
+            "again by a part of it, which is less than to answer people's questions."
         )
         return _teach(
             loaded,
             "Training needs judgements: which documents answer which queries. There are none to learn from.",
             "A BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv) on the Data page brings them, and the built-in "
             "demo of NumPy's functions has them. Some hundred judged queries are few, some thousand are good."
-            + (more if passages.offered(plain) else ""),
+            + (more if passage_queries.offered(plain) else ""),
         )
-    if made and (plain := passages.judged(plain)) is None:
-        return None
+    if with_passages:
+        judged = passages.judged(plain)
+        if judged is None:
+            return None
+        plain = judged
     try:
         with st.sidebar:
-            request = form.ask(plain, made)
+            request = form.ask(plain, with_passages)
         digest = request.digest(plain)
     except FrontierError as error:
-        return _refused(showable(str(error)))
+        st.title("Train")
+        return show_failure("This cannot be trained as it is asked.", error)
     _join(plain)
-    plan.show(plain, request, digest)
+    estimate.show(plain, request, digest)
     result.in_use(loaded)
-    if made:
+    if with_passages:
         passages.explain(plain)
-    at = earlier.looked_at(plain)
-    if at is None:
+    shown = run_list.shown_digest(plain)
+    if shown is None:
         _introduce(request)
     else:
-        _run(loaded, plain, at, stale=at != digest)
-    earlier.show(plain)
+        _run(loaded, plain, shown, stale=shown != digest)
+    run_list.show(plain)
     return None
-
-
-def _passages_wanted() -> bool:
-    with st.sidebar:
-        return st.toggle(
-            passages.NAME,
-            key="train.passages",
-            persist_state="session",
-            help="As labelled queries: parts of the corpus's own texts; right is the document that contains them.",
-        )
 
 
 def _teach(loaded: Loaded, why: str, fix: str) -> None:
@@ -81,14 +74,8 @@ def _teach(loaded: Loaded, why: str, fix: str) -> None:
     result.in_use(loaded)
 
 
-def _refused(why: str) -> None:
-    st.title("Train")
-    st.error("This cannot be trained as it is asked.", icon=":material/error:")
-    st.text(why)
-
-
-def _introduce(request: Request) -> None:
-    learns = made(request.method, **dict(request.params)).learns
+def _introduce(request: TrainingRequest) -> None:
+    learns = make_recipe(request.method, **dict(request.params)).learns
     st.text(
         f"What is trained: {learns}. After every epoch other queries, those to choose by, say whether it got better, "
         "and the best weights are kept. The same start is trained on for as long without the method: that is the "
@@ -99,95 +86,84 @@ def _introduce(request: Request) -> None:
             else "The table at the end is of the queries to choose by, as none are left to report on."
         )
     )
-    estimate = jobs.mine().get(LOOK)
-    if estimate is None or not estimate.running:
+    job = jobs.mine().get(LOOK)
+    if job is None or not job.running:
         st.text("Choose a method in the sidebar, estimate what it takes, then train.")
 
 
 def _join(plain: Loaded) -> None:
-    """Take up what another window of this corpus has under way, as after a reload, where this one has nothing."""
-    if PURPOSE in jobs.mine() or earlier.looked_at(plain) is not None or jobs.busy(PURPOSE):
+    """Join a training that another window of this corpus has under way, as after a reload."""
+    if PURPOSE in jobs.mine() or run_list.shown_digest(plain) is not None or jobs.busy(PURPOSE):
         return
-    for one in runs.of(plain):
-        if (job := runs.under_way(one.digest)) is not None:
+    for training in training_runs.trainings_of(plain):
+        if (job := training_runs.under_way(training.digest)) is not None:
             jobs.share(PURPOSE, job)
-            st.session_state[MINE] = one.digest
-            earlier.look_at(plain, one.digest)
+            st.session_state[MINE] = training.digest
+            run_list.look_at(plain, training.digest)
             return
 
 
 def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
-    """The run that is looked at: under way, stopped, failed or finished."""
-    request = earlier.request_of(plain, digest)
+    """Draw the training that is shown: under way, stopped, failed or finished."""
+    request = run_list.request_of(plain, digest)
     if request is None:
         st.info("This training has been deleted.")
-        earlier.look_at(plain, None)
+        run_list.look_at(plain, None)
         return
-    outcomes: dict[str, Outcome] = st.session_state.setdefault(OUTCOMES, {})
+    outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
     if job is not None and job.running:
-        return _running(job, earlier.named(request))
-    if job is not None and isinstance(job.result, Outcome):
+        return watch(
+            job,
+            "train.cancel",
+            _draw_curves,
+            title=replace_surrogates(run_list.describe(request)),
+            to_end=True,
+            cancel_help="After the step under way; the best so far is kept.",
+        )
+    if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
     outcome = outcomes.get(digest)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(showable(earlier.named(request)))
+        st.text(replace_surrogates(run_list.describe(request)))
         if stale:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
     if job is not None and job.error:
         return _failed(plain, request, digest, job.error)
     if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
-    result.unlearnt(outcome.stages)
+    result.warn_of_unlearnt(outcome.stages)
     result.table(outcome, digest)
-    result.use(loaded, digest, outcome.stages)
+    result.use_buttons(loaded, digest, outcome.stages)
     st.subheader("How it went", anchor=False)
-    looking.show(outcome.seen, "train.after")
+    curves.show(outcome.progress, "train.after")
     result.ends(outcome)
     return None
 
 
-@st.fragment(run_every=POLL)
-def _running(job: Job, name: str) -> None:
-    if not job.running:
-        st.rerun()
-    with st.container(border=True):
-        st.text(showable(name))
-        bar, cancel = st.columns([5, 1], vertical_alignment="center")
-        with bar:
-            show_progress(job)
-        stopping = job.stop.is_set()
-        cancel.button(
-            "Stopping" if stopping else "Cancel",
-            key="train.cancel",
-            on_click=job.cancel,
-            disabled=stopping,
-            width="stretch",
-            help="After the step under way; the best so far is kept.",
-        )
-    if isinstance(job.partial, Seen):
-        looking.show(job.partial, "train.now")
+def _draw_curves(progress: TrainingProgress | None) -> None:
+    if progress is not None:
+        curves.show(progress, "train.now")
 
 
-def _is(plain: Loaded, request: Request, digest: str) -> bool:
-    """Whether a request still means this run: judgements may have changed, and passages be off."""
+def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
+    """Whether a request still means this training: judgements may have changed, and passages be off."""
     try:
         return request.digest(plain) == digest
     except FrontierError:
         return False
 
 
-def _failed(plain: Loaded, request: Request, digest: str, why: str) -> None:
-    st.error("Training ended early.", icon=":material/error:")
-    st.text(showable(why))
-    blocked = jobs.busy() is not None or not _is(plain, request, digest)
+def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
+    show_failure("Training ended early.", why)
+    blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
     with st.container(horizontal=True):
         if _readable(request, digest):
             st.button(
                 "Go on",
                 type="primary",
                 key="train.on",
-                on_click=plan.begin,
+                on_click=estimate.begin,
                 args=(plain, request),
                 disabled=blocked,
                 help="From the last whole epoch, which is kept.",
@@ -202,57 +178,63 @@ def _failed(plain: Loaded, request: Request, digest: str, why: str) -> None:
         )
 
 
-def _readable(request: Request, digest: str) -> bool:
+def _readable(request: TrainingRequest, digest: str) -> bool:
     """Whether there is something to go on from."""
     try:
-        return bool(histories(runs.folder(digest), request.method))
+        return bool(histories(training_runs.folder(digest), request.method))
     except FrontierError:
         return False
 
 
-def _anew(plain: Loaded, request: Request, digest: str) -> None:
-    runs.forget(digest)
-    plan.begin(plain, request)
+def _anew(plain: Loaded, request: TrainingRequest, digest: str) -> None:
+    training_runs.forget(digest)
+    estimate.begin(plain, request)
 
 
-def _stopped(loaded: Loaded, plain: Loaded, request: Request, digest: str, outcome: Outcome | None) -> None:
-    """What is known of a run that is not over, and how to go on."""
+def _stopped(
+    loaded: Loaded, plain: Loaded, request: TrainingRequest, digest: str, outcome: TrainingOutcome | None
+) -> None:
+    """Draw what is known of a training that is not over, and how to go on."""
     try:
-        seen = outcome.seen if outcome is not None else Seen(histories(runs.folder(digest), request.method), {})
-        stages = runs.stages(digest, request)
+        progress = (
+            outcome.progress
+            if outcome is not None
+            else TrainingProgress(histories(training_runs.folder(digest), request.method), {})
+        )
+        stages = training_runs.stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
-    over = runs.over(digest, request)
-    known = [name for name, history in seen.histories.items() if history]
-    other = not _is(plain, request, digest)
+    finished = training_runs.is_finished(digest, request)
+    stages_begun = [name for name, history in progress.histories.items() if history]
+    changed = not _still_means(plain, request, digest)
     # Not where a person has just cancelled that.
-    if over and outcome is None and not other and jobs.busy() is None:
-        plan.begin(plain, request)
+    if finished and outcome is None and not changed and jobs.busy() is None:
+        estimate.begin(plain, request)
         st.rerun()
-    if over:
+    if finished:
         st.info("This training is finished; its table is to be made again.", icon=":material/check:")
     else:
-        at = f"Stopped in {known[-1]}" if known else "Stopped before its first epoch"
+        reason = f"Stopped in {stages_begun[-1]}" if stages_begun else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
-            at = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
+            reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
         st.info(
-            f"{at}. The best so far is kept: going on starts from the last whole epoch.",
+            f"{reason}. The best so far is kept: going on starts from the last whole epoch.",
             icon=":material/pause:",
         )
     with st.container(horizontal=True):
         if st.button(
-            "Show the table" if over else "Go on",
+            "Show the table" if finished else "Go on",
             type="primary",
             key="train.on",
-            disabled=other or jobs.busy() is not None,
-            help="It was of other judgements than these." if other else None,
+            disabled=changed or jobs.busy() is not None,
+            help="It was of other judgements than these." if changed else None,
         ):
-            plan.begin(plain, request)
+            estimate.begin(plain, request)
             st.rerun()
         if st.button("Close", key="train.close", help="It stays below, among the trainings of this corpus."):
-            earlier.look_at(plain, None)
+            run_list.look_at(plain, None)
             st.rerun()
-    if known:
-        looking.show(seen, "train.stopped")
-        result.use(loaded, digest, stages)
+    if stages_begun:
+        curves.show(progress, "train.stopped")
+        result.use_buttons(loaded, digest, stages)
     return None

@@ -1,57 +1,50 @@
-"""What a course came to: the table with its control, what may be said of it, and how to use it."""
-
-from __future__ import annotations
+"""The result of a course: the table with its control, the verdict, and how to use the embeddings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 
 import pandas as pd
 import streamlit as st
 
 import engine
-from dashboard import state
-from dashboard.explore import setting
-from dashboard.state import Loaded
-from dashboard.training import kept, runs
-from dashboard.training.request import Outcome, Stage
-from engine.errors import FrontierError
+from dashboard.services import trained, training_runs
+from dashboard.services.source import Loaded
+from dashboard.services.training_request import TrainingOutcome, TrainingStage
+from dashboard.session import address, decoders
+from dashboard.widgets import confirm
+from dashboard.widgets.choices import choose
+from dashboard.widgets.tables import draw_table
+from engine.decoder import Decoder
 from engine.evaluation.tables import as_csv
-from engine.learning.training.comparison import Table, percent
-from engine.learning.training.course import checkpoint
-from engine.values import showable
+from engine.training.comparison import Table, percent
+from engine.training.experiment import checkpoint
+from engine.values import replace_surrogates
 
-WRONG = "train.wrong"
 NEVER = "never got better on dev than where it started, so it has the start's weights"
 TABLE, GROUPS = "All queries", "By relevant documents"
 
 
-def table(outcome: Outcome, digest: str) -> None:
-    """The comparison; nothing where the course was stopped before it."""
-    found = outcome.table
-    if found is None:
+def table(outcome: TrainingOutcome, digest: str) -> None:
+    """Draw the comparison; nothing where the course was stopped before it."""
+    comparison = outcome.table
+    if comparison is None:
         return
-    st.html(f"<h3>On {found.queries:,} queries of {escape(showable(found.split))}</h3>")
+    st.html(f"<h3>On {comparison.queries:,} queries of {escape(replace_surrogates(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
-    if found.split == outcome.request.dev:
+    if comparison.split == outcome.request.dev:
         st.warning(
             "The best epochs were chosen by these queries, so they look better on them than on others.",
             icon=":material/warning:",
         )
     view, save = st.columns([5, 1], vertical_alignment="center")
-    way = view.segmented_control(
-        "Table",
-        [TABLE, GROUPS],
-        default=TABLE,
-        required=True,
-        key="train.table",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
+    with view:
+        way = choose("Table", [TABLE, GROUPS], "train.table")
     save.download_button(
         "CSV",
-        as_csv(pd.DataFrame(found.records)),
+        as_csv(pd.DataFrame(comparison.records)),
         f"training-{digest[:8]}.csv",
         "text/csv",
         key="train.csv",
@@ -60,50 +53,49 @@ def table(outcome: Outcome, digest: str) -> None:
         width="stretch",
     )
     if way == GROUPS:
-        _groups(found)
+        _groups(comparison)
     else:
-        st.dataframe(
-            pd.DataFrame(list(found.rows), columns=["System", *found.head[1:]]),
-            hide_index=True,
-            height=35 * (len(found.rows) + 1) + 3,
+        draw_table(
+            pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]]),
+            height=35 * (len(comparison.rows) + 1) + 3,
         )
         st.caption(
             "Percent ± standard error. “encoder” is the corpus before any training; a name after a comma is a decoder "
             "that was not trained for, with its parameters chosen on dev."
         )
     with st.expander("What can be told, and what cannot", expanded=True):
-        st.text("\n".join(map(showable, found.sentences)) or "There is nothing to compare it with.")
+        st.text("\n".join(map(replace_surrogates, comparison.sentences)) or "There is nothing to compare it with.")
 
 
-def _groups(found: Table) -> None:
-    groups = found.groups()
+def _groups(comparison: Table) -> None:
+    groups = comparison.groups()
     rows = [
         {"System": name}
         | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
-        for name in found.values
+        for name in comparison.values
     ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True, height=35 * (len(rows) + 1) + 3)
+    draw_table(rows, height=35 * (len(rows) + 1) + 3)
     st.caption(
         "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
     )
 
 
-def ends(outcome: Outcome) -> None:
-    """Why each stage ended, and with which decoder it is measured."""
+def ends(outcome: TrainingOutcome) -> None:
+    """Draw why each stage ended, and with which decoder it is measured."""
     rows = [
         {
             "Stage": stage.name,
             "Best epoch": stage.best,
-            "Ended": showable(stage.stopped or "in the middle"),
-            "Decoder": showable(stage.decoder),
+            "Ended": replace_surrogates(stage.stopped or "in the middle"),
+            "Decoder": replace_surrogates(stage.decoder),
         }
         for stage in outcome.stages
     ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True, height=35 * (len(rows) + 1) + 3)
+    draw_table(rows, height=35 * (len(rows) + 1) + 3)
 
 
-def unlearnt(stages: Sequence[Stage]) -> None:
-    """Which stages ended with the weights that they started from, the last one above all."""
+def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
+    """Warn of stages that ended with the weights that they started from."""
     *others, last = stages
     if last.best < 0:
         st.warning("Training never improved dev: these are the start's weights.", icon=":material/warning:")
@@ -111,8 +103,8 @@ def unlearnt(stages: Sequence[Stage]) -> None:
         st.text(f"Nor did that of {', '.join(names)}." if last.best < 0 else f"{', '.join(names)} {NEVER}.")
 
 
-def use(loaded: Loaded, digest: str, stages: Sequence[Stage]) -> None:
-    """Buttons that make a stage's embeddings those of the session's corpus; loaded: of the session."""
+def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) -> None:
+    """Draw the buttons that make a stage's embeddings those of the session's corpus."""
     st.subheader("Use these embeddings", anchor=False)
     st.caption(
         "Every page then works on them: the corpus's vectors are the trained ones, and queries are adapted as they "
@@ -126,57 +118,53 @@ def use(loaded: Loaded, digest: str, stages: Sequence[Stage]) -> None:
                 f"Use {stage.name}",
                 key=f"train.use.{stage.name}",
                 type="primary" if learnt and stage is stages[-1] else "secondary",
-                on_click=_use,
-                args=(loaded, digest, stage.name),
+                on_click=confirm.act,
+                args=(partial(_use, loaded, digest, stage.name),),
                 help=f"Search with what {stage.name} learnt, at its best epoch."
                 if learnt
                 else f"{stage.name} {NEVER}.",
             )
-    st.text("\n".join(showable(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
-    if wrong := st.session_state.pop(WRONG, None):
-        st.error("These embeddings cannot be used.", icon=":material/error:")
-        st.text(wrong)
+    st.text("\n".join(replace_surrogates(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
+    confirm.show_error("These embeddings cannot be used.")
 
 
 def in_use(loaded: Loaded) -> None:
-    """Whether the session searches trained embeddings, the decoder that they are for, and the way back."""
+    """Draw which trained embeddings the session searches, their decoder, and the way back."""
     origin = loaded.origin
-    if not origin.source.trained:
+    decoder = origin.trained_for
+    if not origin.source.trained or decoder is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        what = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
-        st.text(showable(f"In use now: the embeddings {what}. Trained for {origin.trained_for.label}."))
+        source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
+        st.text(replace_surrogates(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
         st.button(
             "Set Explore to its decoder",
             key="train.decoder",
-            on_click=setting.apply,
-            args=(origin.trained_for,),
+            on_click=decoders.apply,
+            args=(decoder,),
             icon=":material/compare_arrows:",
         )
         st.button(
             "Use the encoder's own",
             key="train.plain",
             on_click=_leave,
-            args=(origin,),
+            args=(origin, decoder),
             icon=":material/undo:",
         )
 
 
-def _leave(origin: Loaded) -> None:
+def _leave(origin: Loaded, decoder: Decoder) -> None:
     """Back to the encoder's own embeddings, on which a scorer of what was trained would find nothing to score."""
-    if not setting.plain(origin.trained_for):
-        setting.put_decoder(type(origin.trained_for)(origin.trained_for.select))
-    state.use(origin.source.plain)
+    if not decoders.has_default_scorers(decoder):
+        decoders.put_decoder(Decoder(decoder.select))
+    address.use(origin.source.plain)
 
 
 def _use(loaded: Loaded, digest: str, stage: str) -> None:
+    """Search with what a stage learnt, with its decoder. Raises FrontierError."""
     plain = loaded.plain
-    try:
-        trained = engine.load_trained(checkpoint(runs.folder(digest), stage), plain.space)
-        name = kept.keep(trained, stage, plain.space.corpus.name)
-    except FrontierError as error:
-        st.session_state[WRONG] = showable(str(error))
-        return
-    state.use(replace(plain.source, trained=name))
-    setting.apply(trained.decoder)
+    learnt = engine.load_trained(checkpoint(training_runs.folder(digest), stage), plain.space)
+    name = trained.keep(learnt, stage, plain.space.corpus.name)
+    address.use(replace(plain.source, trained=name))
+    decoders.apply(learnt.decoder)
     st.toast("In use: Explore now searches these embeddings, with their decoder.", icon=":material/check:")

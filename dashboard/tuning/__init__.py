@@ -1,0 +1,1 @@
+"""Tune: a setting chosen on one split and reported on another."""

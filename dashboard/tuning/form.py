@@ -1,6 +1,4 @@
-"""The form: what is tuned, for what, on which queries; what it starts from is what Explore shows."""
-
-from __future__ import annotations
+"""The form of a tuning: decoder, objective, splits; its defaults are those of Explore."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,18 +6,19 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.charts import style_of
-from dashboard.controls import control, key_of, stage_of
-from dashboard.explore import setting
-from dashboard.explore.question import most_asked
-from dashboard.state import Loaded
-from dashboard.tuning.request import Request, baseline
+from dashboard.charts.palette import style_of
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.session.parameters import form_at, in_order, key_of, stage_of
+from dashboard.session.query import corpus_key, largest_k
+from dashboard.tuning.request import TuningRequest, baseline
+from dashboard.widgets.parameters import control, label_of
 from engine.decoder import POOL, SET_SIZE
 from engine.evaluation.metrics import METRICS, available
-from engine.evaluation.objectives import Objective
-from engine.evaluation.settings import EXHAUSTIVE, Settings
-from engine.evaluation.tune import TRIALS
-from engine.params import Param, Whole, form_of, params_of, sweep_values
+from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
+from engine.evaluation.tuning.tune import TRIALS
+from engine.params import Choice, Param, Whole, params_of, sweep_values
 from engine.stages import Spec, methods
 
 PREFIX = "tune"
@@ -45,7 +44,7 @@ DEV_NAMES = ("dev", "validation", "valid", "val")
 HALVES, NO_REPORT = 0, 1
 
 
-def ask(loaded: Loaded) -> Request:
+def ask(loaded: Loaded) -> TuningRequest:
     """Draw the form; what it asks for may still be impossible, and says so when it is looked at."""
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
     method = st.selectbox(
@@ -59,9 +58,9 @@ def ask(loaded: Loaded) -> Request:
     objective = _objective(loaded)
     left, right = st.columns(2)
     with left:
-        k = min(control(SET_SIZE, setting.K_KEY), most_asked(loaded))
+        k = min(control(SET_SIZE, decoders.K_KEY), largest_k(loaded))
     with right:
-        depth = control(POOL, setting.POOL_KEY)
+        depth = control(POOL, decoders.POOL_KEY)
     choose, report, halve = _splits(loaded)
     spec = known[method]
     free = _free(spec)
@@ -72,13 +71,13 @@ def ask(loaded: Loaded) -> Request:
     with right:
         if len(free) > EXHAUSTIVE:
             trials = control(SEARCHED, f"{PREFIX}.trials")
-        elif any(not (p.name in free and p.swept and len(p.swept) > 1) for p in spec.params if p.name in free):
+        elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
             points = control(POINTS, f"{PREFIX}.points")
     fixed = _fixed(spec, free)
-    behind = setting.decoder_of(method)
-    if by := setting.said(behind):
+    behind = decoders.decoder_of(method)
+    if by := decoders.describe_scorers(behind):
         st.caption(f"As set in Explore: {by}.")
-    return Request(
+    return TuningRequest(
         method=method,
         objective=objective,
         k=k,
@@ -98,25 +97,26 @@ def ask(loaded: Loaded) -> Request:
 
 def _objective(loaded: Loaded) -> Objective:
     aim, metric, share = params_of(Objective)
+    assert isinstance(aim, Choice) and isinstance(metric, Choice)
     dataset = loaded.dataset
-    there = available(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
-    metrics = [m for m in metric.options if m in there]
+    measurable = available(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
+    metrics = [m for m in metric.options if m in measurable]
     now = {
         "metric": st.session_state.get(f"{PREFIX}.metric", metric.default),
         "share": st.session_state.get(f"{PREFIX}.share", share.default),
     }
     now["metric"] = now["metric"] if now["metric"] in metrics else metric.default
-    wanted = st.radio(
+    chosen_aim = st.radio(
         "Objective",
         aim.options,
         # What people come for: the price of diversity kept in bounds.
-        next((at for at, a in enumerate(aim.options) if Objective(aim=a).constrained), 0),
+        next((i for i, a in enumerate(aim.options) if Objective(aim=a).constrained), 0),
         key=f"{PREFIX}.aim",
         persist_state="session",
-        format_func=lambda a: _capital(Objective(aim=a, **now).text),
+        format_func=lambda a: (text := Objective(aim=a, **now).text)[:1].upper() + text[1:],
         help=f"{aim.help} Every one of them needs judgements.",
     )
-    if metric.needs[1] == wanted:
+    if metric.requires and metric.requires[1] == chosen_aim:
         now["metric"] = st.selectbox(
             "Metric",
             metrics,
@@ -126,16 +126,16 @@ def _objective(loaded: Loaded) -> Objective:
             format_func=lambda m: METRICS[m].title,
             help="\n\n".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in metrics),
         )
-    elif share.needs[1] == wanted:
+    elif share.requires and share.requires[1] == chosen_aim:
         now["share"] = control(share, f"{PREFIX}.share")
-    return Objective(aim=wanted, **now)
+    return Objective(aim=chosen_aim, **now)
 
 
 def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
     """The split to choose on, the one to report on, and whether that is a half of the first."""
     names = list(loaded.dataset.qrels)
     usual = next((n for n in DEV_NAMES if n in names), names[0])
-    key = loaded.space.corpus.digest[:12]
+    key = corpus_key(loaded)
     left, right = st.columns(2)
     choose = left.selectbox(
         "Choose on", names, names.index(usual), key=f"{PREFIX}.choose.{key}", persist_state="session"
@@ -168,7 +168,7 @@ def _free(spec: Spec) -> tuple[str, ...]:
         default=usual,
         key=f"{PREFIX}.free.{spec.name}",
         persist_state="session",
-        format_func=lambda n: _titled(declared[n]),
+        format_func=lambda n: label_of(declared[n]),
         help=f"Up to {EXHAUSTIVE} of them every setting of a grid is tried; of more, as many as a search suggests.",
     )
     return tuple(n for n in declared if n in (chosen or ()))
@@ -179,30 +179,21 @@ def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
     rest = [p for p in spec.params if p.name not in free]
     if not rest:
         return {}
-    known, values = stage_of(spec, setting.PREFIX), {}
+    explored = stage_of(spec, decoders.PREFIX)
+    values: dict[str, Any] = {}
     with st.expander("Fixed parameters"):
-        # What others hang on comes first.
-        for param in sorted(rest, key=lambda p: (p.needs is not None, bool(p.forms))):
-            shape, form = form_of(param, values)
-            if param.needs and values.get(param.needs[0], param.needs[1]) != param.needs[1]:
+        for param in in_order(rest):
+            key, form = form_at(key_of(spec, PREFIX, param.name), param, values)
+            if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
                 continue
-            own, usual = getattr(known, param.name), sweep_values(param, 1)
-            if form is param and own == param.default and len(usual) == 1:
-                own = usual[0]
-            key = ".".join(filter(None, [key_of(spec, PREFIX, param.name), shape]))
-            st.session_state.setdefault(key, form.check(own) if _fits(form, own) else form.default)
+            value, usual = getattr(explored, param.name), sweep_values(param, 1)
+            if form is param and value == param.default and len(usual) == 1:
+                value = usual[0]
+            st.session_state.setdefault(key, form.check(value) if _fits(form, value) else form.default)
             values[param.name] = control(form, key)
     return values
 
 
 def _fits(form: Param, value: Any) -> bool:
-    low, high = getattr(form, "span", (None, None))
+    low, high = getattr(form, "comfortable_range", (None, None))
     return low is None or value is None or (low <= value <= high and value == form.type(value))
-
-
-def _titled(param: Param) -> str:
-    return param.label if param.symbol == param.name else f"{param.symbol} · {param.label}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

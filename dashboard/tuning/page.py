@@ -1,51 +1,52 @@
-"""The Tune screen: the form, the work under way or stopped, and what came of it."""
+"""The Tune page: the form, the tuning under way or stopped, its result."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
-from dashboard import jobs, passages
-from dashboard.explore import setting
-from dashboard.jobs import Job
-from dashboard.parts import POLL, show_progress
-from dashboard.state import Loaded
-from dashboard.training import kept
+from dashboard.services import jobs, passage_queries, trained
+from dashboard.services.memo import remembered
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
 from dashboard.tuning import form, result, views
-from dashboard.tuning.request import PURPOSE, Outcome, Request, Splits, run
+from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, run
+from dashboard.widgets import passages
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.job_panel import JobPanel, blocked_by, show_end
 from engine.errors import FrontierError
 from engine.evaluation.aspects import digest_of_aspects
-from engine.values import digest_of, showable
+from engine.evaluation.sweep.cell import Cell
+from engine.values import digest_of, replace_surrogates
 
-OUTCOMES, STARTED = "tune.outcomes", "tune.started"
+OUTCOMES, SPLITS = "tune.outcomes", "tune.splits"
+"""Where a session keeps what tunings found, and the judgements as asked for last."""
 
 
 @dataclass(frozen=True, eq=False)
-class Started:
-    """What was started last: on which corpus, and how many settings that is at most."""
+class StartedTuning:
+    """The key of a tuning job."""
 
-    request: Request
-    digest: str
-    corpus: str
-    count: int
+    request: TuningRequest
+    digest: str  # of what it is measured on
+    corpus: str  # the name
+    count: int  # of the settings, at most
 
 
 def show(loaded: Loaded) -> None:
     """The main area of Tune, and its form in the sidebar."""
-    made = passages.offered(loaded) and _passages_wanted()
-    if not loaded.dataset.qrels and not made:
+    with_passages = passages.toggle(loaded, "tune.passages")
+    if not loaded.dataset.qrels and not with_passages:
         return _teach(
             "Tuning needs judgements: which documents answer which queries. Without them nobody can say what a setting "
             "costs, so there is no objective that does without.",
             "A BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv) on the Data page brings them, and the built-in "
             "demo of NumPy's functions has them. Explore works without."
             + (
-                f"\n\n“{passages.NAME}” in the sidebar stand in for them: to see what a setting does to finding texts "
-                "again, not to people's questions."
-                if passages.offered(loaded)
+                f"\n\n“{passage_queries.NAME}” in the sidebar stand in for them: to see what a setting does to finding "
+                "texts again, not to people's questions."
+                if passage_queries.offered(loaded)
                 else ""
             ),
         )
@@ -55,44 +56,30 @@ def show(loaded: Loaded) -> None:
             "Load the texts on the Data page and choose an encoder there, or tune with engine.tune, which takes the "
             "queries' vectors.",
         )
-    if made and (loaded := passages.judged(loaded)) is None:
-        return None
+    if with_passages:
+        judged = passages.judged(loaded)
+        if judged is None:
+            return None
+        loaded = judged
     with st.sidebar:
         request = form.ask(loaded)
     _plan(loaded, request)
-    if made:
+    if with_passages:
         passages.explain(loaded)
-    job = jobs.mine().get(PURPOSE)
-    started: Started | None = st.session_state.get(STARTED)
-    digest = _identity(loaded)
-    outcomes: dict[str, Outcome] = st.session_state.setdefault(OUTCOMES, {})
-    if job is not None and started is not None:
-        # Asked before the result: it may come between the two.
-        going = job.running and not job.stop.is_set()
-        if isinstance(job.result, Outcome):
-            outcomes[started.digest] = job.result
-        elif going:
-            return _running(job, started)
-        elif job.error is None:
-            return _stopped(loaded, job, started, digest)
-        else:
-            st.error("Tuning ended early.", icon=":material/error:")
-            st.text(showable(job.error))
+    job, digest = jobs.mine().get(PURPOSE), _identity(loaded)
+    outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
+    if job is not None and job.error:
+        show_end(job, "Tuning ended early.")
+    elif job is not None:
+        outcome = _panel(loaded, job.key).result()
+        if outcome is None:
+            return None
+        outcomes[job.key.digest] = outcome
     if digest in outcomes:
         result.show(loaded, outcomes[digest], stale=outcomes[digest].request != request)
     else:
         _introduce()
     return None
-
-
-def _passages_wanted() -> bool:
-    with st.sidebar:
-        return st.toggle(
-            passages.NAME,
-            key="tune.passages",
-            persist_state="session",
-            help="As labelled queries: parts of the corpus's own texts; right is the document that contains them.",
-        )
 
 
 def _identity(loaded: Loaded) -> str:
@@ -101,13 +88,10 @@ def _identity(loaded: Loaded) -> str:
     return digest_of([loaded.space.embeddings.digest, digest_of_aspects(loaded.dataset.aspects), *judged])
 
 
-def _splits(loaded: Loaded, request: Request) -> Splits:
+def _splits(loaded: Loaded, request: TuningRequest) -> Splits:
     """The judgements as asked for, which for very many queries takes a second: the last ones are remembered."""
     key = (_identity(loaded), request.choose, request.report, request.halve, request.most)
-    last = st.session_state.get("tune.splits")
-    if last is None or last[0] != key:
-        last = st.session_state["tune.splits"] = (key, request.splits(loaded.dataset))
-    return last[1]
+    return remembered(SPLITS, key, lambda: request.splits(loaded.dataset), 1)
 
 
 def _teach(why: str, fix: str) -> None:
@@ -124,21 +108,20 @@ def _introduce() -> None:
     )
 
 
-def _plan(loaded: Loaded, request: Request) -> None:
-    """What starting would do, or why it cannot; and the button."""
-    what, start = st.columns([5, 1], vertical_alignment="center")
-    problem = count = None
+def _plan(loaded: Loaded, request: TuningRequest) -> None:
+    """Draw the work of a start or its obstacle, and the button."""
+    summary, start = st.columns([5, 1], vertical_alignment="center")
+    problem, count = None, 0
     try:
         count = request.settings.count(request.trials)
-        setting.usable(request.like, loaded.space)
+        decoders.checked(request.like, loaded.space)
         splits = _splits(loaded, request)
     except FrontierError as error:
-        problem = showable(str(error))
-    with what:
+        problem = replace_surrogates(str(error))
+    with summary:
         st.title("Tune")
         if problem:
-            st.error("This cannot be tuned as it is asked.", icon=":material/error:")
-            st.text(problem)
+            show_failure("This cannot be tuned as it is asked.", problem)
         else:
             named = request.settings.spec.title
             then = (
@@ -147,86 +130,62 @@ def _plan(loaded: Loaded, request: Request) -> None:
                 else f", then the best one on {len(splits.queries[splits.test]):,} of {splits.test}"
             )
             st.text(
-                showable(
+                replace_surrogates(
                     f"{named}, {count:,} settings and the baseline on {len(splits.queries[splits.dev]):,} queries of "
                     f"{splits.dev}{then}, for {request.objective.text}."
                 )
             )
-            kept.warn(loaded, splits.asked)
+            trained.warn(loaded, splits.all_queries)
     job = jobs.mine().get(PURPOSE)
-    going = job is not None and job.running and not job.stop.is_set()
-    other = jobs.busy(PURPOSE)
+    going = job is not None and job.going
+    waits = blocked_by(PURPOSE)
     if start.button(
         "Start",
         type="primary",
         key="tune.start",
-        disabled=bool(problem or going or other),
-        help=f"{other.title} is still running: one piece of long work at a time." if other else None,
+        disabled=bool(problem or going or waits),
+        help=waits,
         width="stretch",
     ):
-        _start(loaded, request, count)
+        started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
+        _panel(loaded, started).begin()
         st.rerun()
 
 
-def _start(loaded: Loaded, request: Request, count: int) -> None:
-    jobs.start(PURPOSE, f"tuning {request.method}", partial(run, request, loaded))
-    space = loaded.space
-    st.session_state[STARTED] = Started(request, _identity(loaded), space.corpus.name, count)
-
-
-@st.fragment(run_every=POLL)
-def _running(job: Job, started: Started) -> None:
-    if not job.running or job.stop.is_set():
-        st.rerun()
-    with st.container(border=True):
-        st.text(showable(f"{_named(started)} on {started.corpus}"))
-        bar, cancel = st.columns([5, 1], vertical_alignment="center")
-        with bar:
-            show_progress(job)
-        cancel.button("Cancel", key="tune.cancel", on_click=job.cancel, width="stretch")
-    _so_far(job, started)
-
-
-def _stopped(loaded: Loaded, job: Job, started: Started, digest: str) -> None:
-    """What is known of a run that was cancelled, and how to go on."""
-    known = len([p for p in job.partial or () if p.method == started.request.method])
-    kept = "What is finished is kept: going on starts from there."
-    st.info(
-        f"Stopped with {known:,} of {started.count:,} settings measured. {kept}",
-        icon=":material/pause:",
+def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
+    """The panel of a tuning: what is known of it while it runs, and how to go on after a stop."""
+    job = jobs.mine().get(PURPOSE)
+    cells = job.partial or () if job is not None else ()
+    known = len([cell for cell in cells if cell.method == started.request.method])
+    elsewhere = started.digest != _identity(loaded)
+    return JobPanel(
+        purpose=PURPOSE,
+        key=started,
+        title=f"tuning {started.request.method}",
+        work=partial(run, started.request, loaded),
+        by_itself=False,
+        on_partial=partial(_so_far, started),
+        heading=replace_surrogates(f"{_named(started)} on {started.corpus}"),
+        caption="" if known else "What is measured appears here as it is finished.",
+        stopped=f"Stopped with {known:,} of {started.count:,} settings measured. What is finished is kept: going on "
+        "starts from there.",
+        locked="It was of another corpus: choose that one on the Data page." if elsewhere else "",
+        dismiss="Shows the last result again. What was measured stays kept.",
     )
-    st.text(showable(f"{_named(started)} on {started.corpus}"))
-    with st.container(horizontal=True):
-        elsewhere = started.digest != digest
-        if st.button(
-            "Go on",
-            type="primary",
-            key="tune.on",
-            disabled=elsewhere or jobs.busy(PURPOSE) is not None,
-            help="It was of another corpus: choose that one on the Data page." if elsewhere else None,
-        ):
-            _start(loaded, started.request, started.count)
-            st.rerun()
-        if st.button("Dismiss", key="tune.dismiss", help="Shows the last result again. What was measured stays kept."):
-            jobs.mine().pop(PURPOSE)
-            st.session_state.pop(STARTED)
-            st.rerun()
-    _so_far(job, started)
 
 
-def _named(started: Started) -> str:
+def _named(started: StartedTuning) -> str:
     request = started.request
     return f"{request.settings.spec.title} for {request.objective.text}, k = {request.k}"
 
 
-def _so_far(job: Job, started: Started) -> None:
-    """The settings measured until now."""
-    found: list[Any] = job.partial or []
-    own = [p for p in found if p.method == started.request.method]
-    base = next((p for p in found if p.method != started.request.method), None)
-    if base is None or not own:
-        if job.running:
-            st.caption("What is measured appears here as it is finished.")
+def _so_far(started: StartedTuning, cells: Sequence[Cell]) -> None:
+    """Draw the settings measured until now."""
+    measured = [cell for cell in cells if cell.method == started.request.method]
+    base = next((cell for cell in cells if cell.method != started.request.method), None)
+    if base is None or not measured:
         return
-    st.caption(f"So far: {len(own):,} of {started.count:,} settings, on the queries to choose on. None is chosen yet.")
-    views.show(own, base, started.request.k, started.request.objective)
+    st.caption(
+        f"So far: {len(measured):,} of {started.count:,} settings, on the queries to choose on. None is chosen yet."
+    )
+    views.show(measured, base, started.request.k, started.request.objective)

@@ -1,24 +1,22 @@
-"""What is to be tuned, as a value, and the work it takes."""
+"""A tuning as a value, and the work it takes."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import engine
-from dashboard.jobs import Job
-from dashboard.state import Loaded
+from dashboard.services.jobs import Job
+from dashboard.services.query_vectors import query_vectors
+from dashboard.services.source import Loaded
 from engine.data import cache
 from engine.decoder import Decoder
-from engine.evaluation.objectives import Objective
-from engine.evaluation.settings import Settings
-from engine.evaluation.splits import drawn, halved, judged_by
-from engine.evaluation.store import Store
-from engine.evaluation.tune import Tuned, tune
-from engine.progress import watched
+from engine.evaluation.splits import judged_by, split_in_half, subsample
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.search_space import Settings
+from engine.evaluation.tuning.tune import Tuned, tune
 from engine.stages import Scorer, make, methods, spec_of
-from engine.values import Embeddings, Qrels, Queries
+from engine.values import Qrels, Queries
 
 PURPOSE = "tune"
 STORED = "sweeps"
@@ -27,27 +25,37 @@ STORED = "sweeps"
 
 @dataclass(frozen=True)
 class Splits:
-    """qrels: judgements by name; dev, test: the names of those to choose on and to report on; queries: name → those
-    judged; said: what should be known of how they came about, or ""."""
+    """The judgements of a tuning.
+
+    qrels: by name
+    dev, test: the names of those to choose on and to report on
+    queries: name → the judged ones
+    remarks: how they came about, or ""
+    """
 
     qrels: Mapping[str, Qrels]
     dev: str
     test: str | None
     queries: Mapping[str, Queries]
-    said: str
+    remarks: str
 
     @property
-    def asked(self) -> Queries:
-        """All queries of both, each split's together."""
+    def all_queries(self) -> Queries:
+        """The queries of both, split by split."""
         parts = list(self.queries.values())
         return Queries(tuple(i for p in parts for i in p.ids), tuple(t for p in parts for t in p.texts))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """choose: the split to choose on; report: the one to report on, None for none; halve: report on the one half of
-    `choose` what was chosen on the other; most: so many queries of each, None for all; retrieve, rerank: the scorers,
-    None for the first one and for none; the rest as `tune` takes it."""
+class TuningRequest:
+    """The settings of a tuning; fields without a line are parameters of `tune`.
+
+    choose: the split to choose on
+    report: the one to report on, None for none
+    halve: report on one half of `choose`, and choose on the other
+    most: at most this many queries of each, None for all
+    retrieve, rerank: the scorers, None for the default one and for none
+    """
 
     method: str
     objective: Objective
@@ -66,81 +74,61 @@ class Request:
 
     @property
     def like(self) -> Decoder:
-        """The baseline behind the scorers that are tuned with: what differs is the selector alone."""
+        """The baseline behind the same scorers: only the selector differs."""
         plain = Decoder(make(baseline()), depth=self.depth)
         return replace(plain, retrieve=self.retrieve or plain.retrieve, rerank=self.rerank)
 
     @property
     def settings(self) -> Settings:
-        """Raises ParamError."""
+        """The settings to try. Raises ParamError."""
         return Settings.of(spec_of(self.method, "selector"), self.points, self.free, dict(self.fixed))
 
     def splits(self, dataset: engine.Dataset) -> Splits:
-        """The judgements as asked for. Raises DataError, also where the two splits share a query."""
-        dev, test, said = self.choose, self.report, []
+        """The judgements. Raises DataError, also where the two splits share a query."""
+        dev, test, remarks = self.choose, self.report, []
         if self.halve:
             dev, test = (f"half {n} of {self.choose}" for n in (1, 2))
-            qrels = dict(zip((dev, test), halved(dataset.qrels[self.choose]).values(), strict=True))
-            said.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
+            qrels = dict(zip((dev, test), split_in_half(dataset.qrels[self.choose]).values(), strict=True))
+            remarks.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
         else:
             qrels = {name: dataset.qrels[name] for name in (dev, test) if name is not None and name in dataset.qrels}
-        own = judged_by(dataset.queries, qrels, dev, test)
+        queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
         if self.most is not None:
-            there = {name: qrels[name].grades.keys() & set(found.ids) for name, found in own.items()}
-            every = {name: Qrels({q: qrels[name].grades[q] for q in kept}) for name, kept in there.items()}
-            qrels = {name: drawn(found, self.most) for name, found in every.items()}
+            ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
+            every = {name: Qrels({q: qrels[name].grades[q] for q in judged}) for name, judged in ids.items()}
+            qrels = {name: subsample(judgements, self.most) for name, judgements in every.items()}
             if short := [
-                f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}" for n in own if len(qrels[n]) < len(every[n])
+                f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}"
+                for n in queries
+                if len(qrels[n]) < len(every[n])
             ]:
-                said.append(
+                remarks.append(
                     f"A quick look: {' and '.join(short)}, drawn by their ids. Tune on all before you rely on it."
                 )
-            own = judged_by(dataset.queries, qrels, dev, test)
-        return Splits(qrels, dev, test, own, " ".join(said))
+            queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
+        return Splits(qrels, dev, test, queries, " ".join(remarks))
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """What tuning a request found; said: of its splits; documents: how many the corpus has."""
+class TuningOutcome:
+    """The result of a tuning."""
 
-    request: Request
-    tuned: Tuned
-    said: str
-    documents: int
+    request: TuningRequest  # what was asked for
+    tuned: Tuned  # the result
+    remarks: str  # on its splits
+    documents: int  # the size of the corpus
 
 
 def baseline() -> str:
-    """The selector that the others are compared with."""
+    """The name of the selector that the others are compared with."""
     return next(iter(methods("selector")))
 
 
-def run(request: Request, loaded: Loaded, job: Job) -> Outcome:
-    """Tune; what is finished on the way goes to job.partial and to the store."""
+def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
+    """Tune; finished cells go to job.partial and to the store."""
     splits = request.splits(loaded.dataset)
-    vectors = _vectors(loaded, splits.asked, job)
-    found: list[Any] = []
-
-    def seen(point: Any) -> None:
-        found.append(point)
-        job.partial = list(found)
-
-    store = cache.section(STORED) / f"{loaded.space.embeddings.digest[:16]}.db"
-    # What is slow inside a stage ends too when this is stopped.
-    with watched(stop=job.stop):
-        tuned = _tuned(request, loaded, splits, vectors, Store(store), job, seen)
-    return Outcome(request, tuned, splits.said, len(loaded.space))
-
-
-def _tuned(
-    request: Request,
-    loaded: Loaded,
-    splits: Splits,
-    vectors: Embeddings,
-    store: Store,
-    job: Job,
-    seen: Callable[[Any], None],
-) -> Tuned:
-    return tune(
+    vectors = query_vectors(loaded, splits.all_queries, job)
+    tuned = tune(
         request.method,
         loaded.space,
         vectors,
@@ -155,15 +143,9 @@ def _tuned(
         like=request.like,
         aspects=loaded.dataset.aspects,
         trials=request.trials,
-        store=store,
+        store=Store(cache.section(STORED) / f"{loaded.space.embeddings.digest[:16]}.db"),
         progress=job.report,
         stop=job.stop,
-        seen=seen,
+        seen=job.collect,
     )
-
-
-def _vectors(loaded: Loaded, queries: Queries, job: Job) -> Embeddings:
-    """The queries' vectors: those there are, or made now."""
-    if (there := loaded.vectors_of(queries)) is not None:
-        return there
-    return engine.embed_queries(loaded.space, queries, progress=job.report, stop=job.stop)
+    return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))

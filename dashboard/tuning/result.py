@@ -1,30 +1,29 @@
-"""What tuning found: why this setting, what it is worth on other queries, and how to use it."""
-
-from __future__ import annotations
+"""The result of a tuning: the setting, its report on other queries, and its export."""
 
 import json
 from html import escape
 
-import pandas as pd
 import streamlit as st
 
-from dashboard.explore import setting
-from dashboard.state import Loaded
-from dashboard.training import kept
+from dashboard.services import trained
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
 from dashboard.tuning import views
-from dashboard.tuning.request import Outcome
-from engine.evaluation.export import Use, exports
+from dashboard.tuning.request import TuningOutcome
+from dashboard.widgets.choices import choose
+from dashboard.widgets.tables import draw_table, number_column, text_column
+from engine.evaluation.export import ExportContext, exports
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import name_of
+from engine.evaluation.paired import name_of
 from engine.evaluation.tables import ARROWS, as_csv, frame
-from engine.evaluation.tune import Tuned
-from engine.values import showable
+from engine.evaluation.tuning.tune import Tuned
+from engine.values import replace_surrogates
 
 LEAST_P = 0.001
 """A smaller p is not told apart."""
 
 
-def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
+def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     """stale: the form asks for something else by now."""
     tuned, request = outcome.tuned, outcome.request
     head, button = st.columns([5, 2], vertical_alignment="center")
@@ -32,17 +31,17 @@ def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
         st.html(f"<h3>{escape(name_of(tuned.chosen.decoder, scorers=False))}</h3>")
         if stale:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
-        if by := setting.said(tuned.decoder):
+        if by := decoders.describe_scorers(tuned.decoder):
             st.caption(by)
     with button:
         views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
-    if tuned.held is False:
+    if tuned.constraint_holds_on_test is False:
         st.warning(
             "Not confirmed: on the queries to report on it misses what was asked for.", icon=":material/warning:"
         )
-    if outcome.said:
-        st.text(outcome.said)
-    st.text("\n".join(map(showable, tuned.chosen_because)))
+    if outcome.remarks:
+        st.text(outcome.remarks)
+    st.text("\n".join(map(replace_surrogates, tuned.chosen_because)))
     _report(tuned)
     views.show(tuned.points, tuned.base, tuned.k, request.objective, tuned.chosen)
     _use(loaded, outcome)
@@ -51,7 +50,7 @@ def show(loaded: Loaded, outcome: Outcome, stale: bool) -> None:
 def _report(tuned: Tuned) -> None:
     """The chosen setting beside the baseline, on both splits."""
     rows = {row.metric: row for row in tuned.comparisons}
-    dev, test = showable(tuned.dev), showable(tuned.test or "")
+    dev, test = replace_surrogates(tuned.dev), replace_surrogates(tuned.test or "")
     table = []
     for metric in views.measured(tuned.chosen):
         line = {
@@ -64,7 +63,7 @@ def _report(tuned: Tuned) -> None:
                 f"{test}: baseline": row.baseline_mean,
                 f"{test}: chosen": row.mean,
                 "Difference": row.difference,
-                "": ARROWS[(1 if row.difference > 0 else -1) if row.told else 0].strip(),
+                "": ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
                 "from": row.low,
                 "to": row.high,
                 "p": f"{row.p_holm:.3f}" if row.p_holm >= LEAST_P else f"< {LEAST_P:g}",
@@ -73,73 +72,48 @@ def _report(tuned: Tuned) -> None:
                 "Losses": row.wins.loss,
             }
         table.append(line)
-    signed = st.column_config.NumberColumn(format="%+.4f")
+    signed = number_column("%+.4f")
     tested = {
-        "Difference": st.column_config.NumberColumn(
-            format="%+.4f", help="Chosen − baseline, on the split to report on"
-        ),
-        "": st.column_config.TextColumn(width=30, help="↑ ↓: a difference can be told"),
+        "Difference": number_column("%+.4f", help="Chosen − baseline, on the split to report on"),
+        "": text_column(30, "↑ ↓: a difference can be told"),
         "from": signed,
         "to": signed,
-        "p": st.column_config.TextColumn(help="Paired randomisation test, after Holm over the metrics"),
+        "p": text_column(help="Paired randomisation test, after Holm over the metrics"),
     }
     means = [name for name in table[0] if ": " in name]
-    st.dataframe(
-        pd.DataFrame(table),
-        hide_index=True,
-        placeholder="",
-        column_config={**{name: st.column_config.NumberColumn(format="%.4f") for name in means}, **tested},
-    )
+    draw_table(table, {**dict.fromkeys(means, number_column("%.4f")), **tested}, placeholder="")
     if tuned.reported:
         st.caption(
             "From, to: 95 % paired bootstrap interval of the difference. ↑ ↓: the test and the interval tell it."
         )
         with st.expander("In words"):
-            st.text("\n".join(map(showable, tuned.reported)))
+            st.text("\n".join(map(replace_surrogates, tuned.reported)))
 
 
-def _use(loaded: Loaded, outcome: Outcome) -> None:
+def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     """The chosen decoder for elsewhere, and the numbers as files."""
     tuned, encoder = outcome.tuned, loaded.space.encoder
     st.subheader("Use it", anchor=False)
-    use = Use(
+    use = ExportContext(
         k=tuned.k,
         corpus=loaded.source.path,
-        encoder=encoder and encoder.name,
+        encoder=None if encoder is None else encoder.name,
         documents=outcome.documents,
-        **kept.told(loaded),
+        **trained.export_fields(loaded),
     )
     snippets = {s.title: s for s in exports(tuned.decoder, use)}
     left, right = st.columns([3, 1], vertical_alignment="bottom")
-    title = left.segmented_control(
-        "For",
-        list(snippets),
-        default=next(iter(snippets)),
-        required=True,
-        key="tune.target",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
+    with left:
+        snippet = snippets[choose("For", snippets, "tune.target")]
     with right.popover("Download", icon=":material/download:", width="stretch"):
         name = f"tuned-{tuned.chosen.method}"
-        found = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-        st.download_button(
-            "Result, JSON",
-            found,
-            f"{name}.json",
-            "application/json",
-            key="tune.json",
-            on_click="ignore",
-            width="stretch",
+        content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
+        files = (
+            ("Result, JSON", "json", "application/json", content),
+            ("All settings, CSV", "csv", "text/csv", as_csv(frame([tuned.base, *tuned.points]))),
         )
-        st.download_button(
-            "All settings, CSV",
-            as_csv(frame([tuned.base, *tuned.points])),
-            f"{name}.csv",
-            "text/csv",
-            key="tune.csv",
-            on_click="ignore",
-            width="stretch",
-        )
-    snippet = snippets[title]
+        for label, suffix, mime, data in files:
+            st.download_button(
+                label, data, f"{name}.{suffix}", mime, key=f"tune.{suffix}", on_click="ignore", width="stretch"
+            )
     st.code(snippet.text, language=snippet.language, wrap_lines=True)

@@ -1,43 +1,36 @@
-"""The settings measured: slices along each parameter, a heat-map of two, a table; each opens a setting."""
-
-from __future__ import annotations
+"""Measured settings: slices along each parameter, a heat map of two, a table; each opens a setting."""
 
 from collections.abc import Sequence
+from typing import Literal
 
-import pandas as pd
 import streamlit as st
 
-from dashboard.charts import heat_map_figure, slices_figure
-from dashboard.components.live_plot import Picked, plot
-from dashboard.explore import setting
+from dashboard.charts.heat_map import heat_map_figure
+from dashboard.charts.slices import slices_figure
+from dashboard.components.live_plot import Picked, is_dark, plot
+from dashboard.session import decoders
+from dashboard.widgets.choices import choose
+from dashboard.widgets.tables import draw_table, number_column, text_column
 from engine.errors import DataError, ParamError
 from engine.evaluation.heat_map import HeatMap, heat_map
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.objectives import DIVERSE, RELEVANT, Objective
-from engine.evaluation.pairing import declared_by, name_of
-from engine.evaluation.points import Point, from_json
-from engine.evaluation.slices import slices
+from engine.evaluation.paired import declared_by, name_of
+from engine.evaluation.parameter_slices import slices
+from engine.evaluation.sweep.cell import Cell, from_json
 from engine.evaluation.tables import frame
+from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
 
 SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
-PICKED = "tune.picked"
-"""The key of the setting that was opened last."""
+PICKED, REPORTED = "tune.picked", "tune.reported"
+"""Session keys: the setting that was opened last, and the one that the table reported last."""
 
 
-def show(points: Sequence[Point], base: Point, k: int, objective: Objective, chosen: Point | None = None) -> None:
+def show(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
     """Points of one selector on the split to choose on, with the baseline's, by a view of the person's choice."""
     metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
     mapped = _mapped(points, objective, k)
     ways = [SLICES, *([HEAT_MAP] if mapped is not None else []), TABLE]
-    way = st.segmented_control(
-        "View",
-        ways,
-        default=ways[0],
-        required=True,
-        key=f"tune.view.{len(ways)}",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
+    way = choose("View", ways, f"tune.view.{len(ways)}")
     if way == HEAT_MAP:
         _heat_map(points, objective, k, chosen)
     elif way == TABLE:
@@ -47,7 +40,7 @@ def show(points: Sequence[Point], base: Point, k: int, objective: Objective, cho
     _opened(points, base, k, chosen)
 
 
-def _mapped(points: Sequence[Point], objective: Objective, k: int) -> HeatMap | None:
+def _mapped(points: Sequence[Cell], objective: Objective, k: int) -> HeatMap | None:
     """Whether two parameters vary, and no more."""
     try:
         return heat_map(points, objective.metrics[-1], k)
@@ -55,23 +48,19 @@ def _mapped(points: Sequence[Point], objective: Objective, k: int) -> HeatMap | 
         return None
 
 
-def measured(point: Point) -> list[str]:
+def measured(point: Cell) -> list[str]:
     """The metrics of a point, as they are declared: a store has them by name."""
     return [m for m in METRICS if m in point.values]
 
 
-def _dark() -> bool:
-    return st.context.theme.type == "dark"
-
-
-def _slices(points: Sequence[Point], base: Point, metrics: tuple[str, ...], k: int, chosen: Point | None) -> None:
-    found = slices(points, base, metrics, k, through=chosen)
-    if not found.slices:
+def _slices(points: Sequence[Cell], base: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
+    grid = slices(points, base, metrics, k, through=chosen)
+    if not grid.slices:
         st.caption("One setting so far: there is nothing to draw a line through.")
         return
-    _clicked("slices", plot(slices_figure(found, _dark()), "tune.slices", file="slices"))
+    _clicked("slices", plot(slices_figure(grid, is_dark()), "tune.slices", file="slices"))
     joined = (
-        "Joined: settings that differ from the chosen one in this parameter alone. " if len(found.slices) > 1 else ""
+        "Joined: settings that differ from the chosen one in this parameter alone. " if len(grid.slices) > 1 else ""
     )
     marked = "Dashed: the chosen setting. " if chosen else ""
     st.caption(
@@ -80,22 +69,22 @@ def _slices(points: Sequence[Point], base: Point, metrics: tuple[str, ...], k: i
     )
 
 
-def _heat_map(points: Sequence[Point], objective: Objective, k: int, chosen: Point | None) -> None:
-    there = measured(points[0])
+def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell | None) -> None:
+    names = measured(points[0])
     metric = st.selectbox(
         "Metric of the map",
-        there,
-        there.index(objective.metrics[-1]),
+        names,
+        names.index(objective.metrics[-1]),
         key="tune.map.metric",
         persist_state="session",
         format_func=lambda m: METRICS[m].title,
         width=220,
     )
-    found = heat_map(points, metric, k)
-    figure = heat_map_figure(found, _dark(), chosen and chosen.key, clickable=True)
+    grid = heat_map(points, metric, k)
+    figure = heat_map_figure(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
     _clicked("map", plot(figure, "tune.map", file="heat-map"))
     marked = "Framed: the chosen setting. " if chosen else ""
-    fewer = found.queries[found.keys != ""]
+    fewer = grid.queries[grid.keys != ""]
     uneven = (
         " Cells differ in how many queries they have the metric on: do not compare those."
         if fewer.min() < fewer.max()
@@ -104,7 +93,7 @@ def _heat_map(points: Sequence[Point], objective: Objective, k: int, chosen: Poi
     st.caption(f"{marked}Means over the queries to choose on; click a cell to open its setting.{uneven}")
 
 
-def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
+def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
     rows = [base, *points]
     whole = frame(rows)
     declared = declared_by(points[0].method)
@@ -119,23 +108,26 @@ def _table(points: Sequence[Point], base: Point, chosen: Point | None) -> None:
         "Returned": whole["returned"],
         "ms a query": whole["milliseconds"],
     }
-    event = st.dataframe(
-        pd.DataFrame(columns),
+    event = draw_table(
+        columns,
+        {
+            "": text_column(80),
+            **{METRICS[m].title: number_column("%.4f") for m in measured(points[0])},
+            "Returned": number_column("%.1f", help="Documents a query got, on average"),
+            "ms a query": number_column("%.2f", help="As measured when it was computed"),
+        },
         key=f"tune.table.{len(rows)}",
-        hide_index=True,
         on_select="rerun",
         selection_mode="single-row",
         placeholder="",
         height=min(36 * (len(rows) + 1) + 2, 420),
-        column_config={
-            "": st.column_config.TextColumn(width=80),
-            **{METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in measured(points[0])},
-            "Returned": st.column_config.NumberColumn(format="%.1f", help="Documents a query got, on average"),
-            "ms a query": st.column_config.NumberColumn(format="%.2f", help="As measured when it was computed"),
-        },
     )
     place = next(iter(event.selection.rows), None)
-    _pick("table", None if place is None or place >= len(rows) else rows[place].key)
+    key = None if place is None or place >= len(rows) else rows[place].key
+    # Open a setting when the table reports another one than before.
+    if key != st.session_state.get(REPORTED):
+        st.session_state[REPORTED] = key
+        st.session_state[PICKED] = key or st.session_state.get(PICKED)
     st.caption("Select a row to open its setting; click a heading to sort.")
 
 
@@ -147,16 +139,7 @@ def _clicked(where: str, picked: Picked) -> None:
         st.session_state[PICKED] = picked.clicked
 
 
-def _pick(where: str, key: str | None) -> None:
-    """Open a setting when the table reports another one than before."""
-    before = st.session_state.setdefault("tune.reported", {})
-    if key != before.get(where):
-        before[where] = key
-        if key is not None:
-            st.session_state[PICKED] = key
-
-
-def _opened(points: Sequence[Point], base: Point, k: int, chosen: Point | None) -> None:
+def _opened(points: Sequence[Cell], base: Cell, k: int, chosen: Cell | None) -> None:
     """The figures of the setting that was opened last, and the way to Explore."""
     point = next((p for p in points if p.key == st.session_state.get(PICKED)), None)
     if point is None:
@@ -168,24 +151,21 @@ def _opened(points: Sequence[Point], base: Point, k: int, chosen: Point | None) 
         with button:
             apply(point, k, "tune.apply.opened")
         beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), "Baseline": base}
-        st.dataframe(
-            pd.DataFrame(
-                [{"": name, **{METRICS[m].title: p.mean[m] for m in measured(point)}} for name, p in beside.items()]
-            ),
-            hide_index=True,
-            column_config={METRICS[m].title: st.column_config.NumberColumn(format="%.4f") for m in measured(point)},
+        draw_table(
+            [{"": name, **{METRICS[m].title: p.mean[m] for m in measured(point)}} for name, p in beside.items()],
+            {METRICS[m].title: number_column("%.4f") for m in measured(point)},
         )
 
 
-def apply(point: Point, k: int, key: str, kind: str = "secondary") -> None:
+def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
     """The button that shows a setting in Explore."""
     if st.button(
         "Apply to Explore",
         key=key,
         type=kind,
         icon=":material/compare_arrows:",
-        on_click=setting.apply,
+        on_click=decoders.apply,
         args=(from_json(point.decoder), k),
         width="stretch",
     ):
-        setting.show()
+        decoders.show()

@@ -1,0 +1,1 @@
+"""Everything from outside: corpora, vectors, models, the cache."""

@@ -1,7 +1,5 @@
 """A data set as a BEIR folder: what every command and the dashboard read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,8 +32,8 @@ def write_beir(dataset: Dataset, folder: str | Path) -> Path:
         (target / "qrels").mkdir(parents=True, exist_ok=True)
         documents = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
         _lines(target / "corpus.jsonl", ({"_id": i, "title": title, "text": text} for i, title, text in documents))
-        asked = zip(queries.ids, queries.texts, strict=True)
-        _lines(target / "queries.jsonl", ({"_id": i, "text": text} for i, text in asked))
+        questions = zip(queries.ids, queries.texts, strict=True)
+        _lines(target / "queries.jsonl", ({"_id": i, "text": text} for i, text in questions))
         for split, table in rows.items():
             body = "".join(f"{query}\t{doc}\t{grade}\n" for query, doc, grade in table)
             (target / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{body}", "utf-8", newline="\n")

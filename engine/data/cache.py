@@ -1,26 +1,28 @@
-"""The cache on disk: entries named by a digest, written whole or not at all, checked on every read.
+"""The cache on disk: entries named by a digest, written atomically, checked on every read.
 
-An entry is its payload followed by a SHA-256 of its own name and the payload. A truncated, damaged or renamed file
-is therefore a miss and never a wrong answer. Nothing is ever unpickled.
+An entry is its payload followed by a SHA-256 of its name and the payload. A truncated, damaged or renamed file is
+therefore a miss and never a wrong answer. Nothing is ever unpickled.
+
+A file is written under a temporary name and renamed. On POSIX the writer holds an advisory lock (flock) on the
+temporary until then, so that `delete` can tell a write in flight from the remains of a killed run; on Windows an open
+file cannot be deleted at all.
 """
-
-from __future__ import annotations
 
 import hashlib
 import io
 import os
 import re
+import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from engine.errors import FrontierError
-from engine.home import home
+from engine.paths import home
 
 _SEAL = hashlib.sha256().digest_size
 _TAG = "CACHEDIR.TAG"
@@ -28,30 +30,15 @@ _TAG = "CACHEDIR.TAG"
 _TAG_TEXT = b"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Frontier: safe to delete at any time.\n"
 _SIGN = b"A cache of Frontier"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-
-
-@dataclass(frozen=True)
-class Section:
-    """What a part of the cache takes: files, and their bytes."""
-
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What the whole cache takes: files and bytes, and the same by section."""
-
-    files: int
-    bytes: int
-    sections: Mapping[str, Section]
+_TRIES = 10
+"""Attempts at a write whose folder or temporary another process deletes before it can be locked."""
 
 
 def section(name: str) -> Path:
     """The folder of a section, created and tagged as a cache; for stores that need more than get and put.
 
-    name: lower-case letters, digits, `.`, `_`, `-`. Raises FrontierError where the folder cannot be made, and where
-    a folder of that name holds files that are not Frontier's, which `clear` would delete.
+    name: lower-case letters, digits, `.`, `_`, `-`. Raises FrontierError when the folder cannot be made, and when a
+    folder of that name holds files of other programs, which `clear` would delete.
     """
     folder = _folder(name)
     if _ours(folder):
@@ -69,7 +56,7 @@ def section(name: str) -> Path:
 
 
 def get(section_name: str, key: str) -> bytes | None:
-    """The payload stored under a key; None where there is none, or where it is damaged."""
+    """The payload stored under a key; None if absent or damaged."""
     try:
         raw = (_folder(section_name) / checked(key)).read_bytes()
     except OSError:
@@ -79,70 +66,74 @@ def get(section_name: str, key: str) -> bytes | None:
 
 
 def put(section_name: str, key: str, payload: bytes) -> None:
-    """Store a payload under a key. Raises FrontierError where the cache cannot be written."""
+    """Store a payload under a key. Raises FrontierError when the cache cannot be written."""
     write(section(section_name) / checked(key), payload + _seal(section_name, key, payload))
 
 
 def get_array(section_name: str, key: str) -> np.ndarray | None:
-    """The array stored under a key, writable; None where there is none, or where it is damaged."""
+    """The array stored under a key, writable; None if absent or damaged."""
     payload = get(section_name, key)
     if payload is None:
         return None
     try:
-        return np.load(io.BytesIO(payload), allow_pickle=False)
+        array: np.ndarray = np.load(io.BytesIO(payload), allow_pickle=False)
+        return array
     except (ValueError, EOFError):
         return None
 
 
 def put_array(section_name: str, key: str, array: np.ndarray) -> None:
-    """Store an array under a key, any shape and numeric type. Raises FrontierError where that cannot be written."""
+    """Store an array of any shape and numeric type under a key. Raises FrontierError when it cannot be written."""
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     put(section_name, key, stream.getvalue())
 
 
 def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a file whole or not at all, even if the power fails: readers see the old content or the new.
+    """Write a file atomically and durably: readers see the old content or the new, even after a power failure.
 
     data: the content, or a function that writes it to an open binary file. Folders are made as needed. Several
     processes may write one path at once: the last one wins. Raises FrontierError that names the path and the fix.
     """
     with explained(path):
-        for _ in range(9):
-            with suppress(FileNotFoundError):  # another process cleared the cache between our steps
+        for _ in range(_TRIES - 1):
+            with suppress(FileNotFoundError):  # another process cleared the cache between two of our steps
                 return _write_once(path, data)
         _write_once(path, data)
-
-
-def usage() -> Usage:
-    """Files and bytes in the cache, by section. The remains of killed runs count, as they take room too."""
-    found = {}
-    for folder in sections():
-        sizes = [size for path in files_of(folder) if (size := _size(path)) is not None]
-        found[folder.name] = Section(len(sizes), sum(sizes))
-    return Usage(sum(s.files for s in found.values()), sum(s.bytes for s in found.values()), found)
 
 
 def clear(section: str | None = None) -> int:
     """Delete one section or all of them, remains of killed runs included; returns the bytes freed.
 
-    Only folders that Frontier tagged as its own are touched; the tags stay, so that a process which is writing at
-    this moment still finds its folder. Raises FrontierError where a file cannot be deleted.
+    Only folders that Frontier tagged as its own are touched. Tags and the temporaries of writes in flight stay. Raises
+    FrontierError when a file cannot be deleted.
     """
     freed = 0
     for folder in sections():
         if section not in (None, folder.name):
             continue
-        with explained(folder):
-            for path in list(files_of(folder)):
-                size = _size(path) or 0
-                path.unlink(missing_ok=True)
-                freed += size
-            for inner, _, _ in os.walk(folder, topdown=False):
-                if Path(inner) != folder:
-                    with suppress(OSError):  # another process has just written into it
-                        os.rmdir(inner)
+        freed += sum(map(delete, list(files_of(folder))))
+        for inner, _, _ in os.walk(folder, topdown=False):
+            if Path(inner) != folder:
+                with suppress(OSError):  # another process has just written into it
+                    os.rmdir(inner)
     return freed
+
+
+def delete(path: Path) -> int:
+    """Delete a file of the cache, unless it is the temporary of a write in flight; returns the bytes freed.
+
+    Raises FrontierError when it cannot be deleted.
+    """
+    with explained(path):
+        if _is_temporary(path) and _in_flight(path):
+            return 0
+        try:
+            size = path.lstat().st_size
+        except FileNotFoundError:
+            return 0  # gone since it was listed
+        path.unlink(missing_ok=True)
+    return size
 
 
 def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
@@ -151,13 +142,17 @@ def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
     try:
         with open(temporary, "xb") as file:
+            _hold(file)
             if callable(data):
                 data(file)
             else:
                 file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            if os.name == "posix":
+                os.replace(temporary, path)  # still locked
+        if os.name != "posix":
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -168,6 +163,36 @@ def _write_once(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+if sys.platform == "win32":
+
+    def _hold(file: BinaryIO) -> None:
+        return  # an open file cannot be deleted
+
+    def _in_flight(path: Path) -> bool:
+        try:
+            os.rename(path, path)
+        except OSError:
+            return path.exists()
+        return False
+else:
+    import fcntl
+
+    def _hold(file: BinaryIO) -> None:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+
+    def _in_flight(path: Path) -> bool:
+        """Whether a live process holds the temporary."""
+        try:
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # gone since it was listed, or a file system without locks
+        return False
 
 
 def _is_temporary(path: Path) -> bool:
@@ -192,7 +217,7 @@ def _seal(section_name: str, key: str, payload: bytes | memoryview) -> bytes:
 
 
 def sections() -> list[Path]:
-    """The folders of all sections that there are."""
+    """The folders of all existing sections."""
     try:
         # What a link leads to lies outside, and other programs tag their caches too.
         return sorted(folder for folder in home().iterdir() if not folder.is_symlink() and _ours(folder))
@@ -209,16 +234,9 @@ def _ours(folder: Path) -> bool:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Every file of a section but its tag."""
+    """Every file of a section except its tag."""
     for inner, _, names in os.walk(folder):
         yield from (Path(inner) / name for name in names if name != _TAG)
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return None  # gone since it was listed
 
 
 @contextmanager

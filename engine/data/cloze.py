@@ -1,19 +1,17 @@
-"""Judged queries without labels: find the document that contains a passage (sparse-dense paper, §5).
+"""Inverse cloze task: judged queries from an unlabelled corpus (sparse-dense paper, §5).
 
-An inverse cloze task: spans of a corpus's own documents are the queries, and documents made from theirs by changing a
-word or two of the span are in the way.
+Spans of the corpus's documents are the queries; copies of these documents with a word or two of the span replaced are
+distractors.
 """
-
-from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TypeVar
 
-from engine.data.textfiles import tick
+from engine.data.textfiles import Watch
 from engine.errors import DataError, ParamError
 from engine.params import Whole
 from engine.progress import Progress, Stop
@@ -30,10 +28,13 @@ CHANGED = Whole(default=2, low=1, symbol="changed", name="changed", help="Words 
 SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same task.")
 PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED)
 SPLIT = "test"
-LOOK = 256
-"""So many documents lie between two looks at whether to stop."""
+STRIDE = 256
+"""Documents between two progress reports."""
 TRIES = 20
-"""So often another word, or place, is drawn for a distractor before it is given up."""
+"""Draws of another word, or place, before a distractor is given up."""
+T = TypeVar("T")
+Place = tuple[int, int]
+"""Start and end of a word in its text."""
 
 
 def containing_passages(
@@ -48,17 +49,16 @@ def containing_passages(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Dataset:
-    """A judged data set from a corpus alone: queries are passages of its documents, which are what is to be found.
+    """A judged data set from a corpus alone: queries are passages of documents, to be retrieved by them.
 
-    count: how many queries at most, one a document; shortest, longest: their words, any number between as likely;
-    distractors: documents added for each query, copies of its document in which words of the passage are replaced by
-    others of the corpus, one in the first copy, two in the second, and so on up to `changed`, then again from one.
-    Every document that contains a query word for word, whatever the case and the punctuation, is relevant to it: where
-    a passage occurs in several, all are. Titles are kept, and no part of what is sampled. What a document gets depends
-    on the seed, its id and text only, but for the words that replace others; fewer queries are some of those of more.
+    count: most queries, one per document; shortest, longest: range of their words, uniformly drawn; distractors: number
+    of copies of a query's document in which words of the passage are replaced by others of the corpus, one in the first
+    copy, two in the second, and so on up to `changed`, then again from one. Every document that contains a query word
+    for word, ignoring case and punctuation, is relevant to it. Titles are copied, not sampled. A document's query
+    depends on the seed, its id and text only; the queries of a smaller count are a subset of those of a larger.
 
     Returns a Dataset: the corpus with the distractors after it, ids "<document>~<number>"; queries "<document>?"; the
-    split "test". Raises ParamError, DataError where no document has `shortest` words, and Cancelled.
+    split "test". Raises ParamError, DataError when no document has `shortest` words, and Cancelled.
     """
     count, distractors, seed = COUNT.check(count), DISTRACTORS.check(distractors), SEED.check(seed)
     shortest, longest, changed = SHORTEST.check(shortest), LONGEST.check(longest), CHANGED.check(changed)
@@ -66,123 +66,147 @@ def containing_passages(
         raise ParamError(f"longest must be a whole number in [{shortest}, ∞), shortest being {shortest}; got {longest}")
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
-    watch = partial(_watched, progress=progress, stop=stop)
+    watch = partial(_watched, watch=Watch(progress, stop))
     words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
-    able = [row for row, places in enumerate(words) if len(places) >= shortest]
-    if not able:
+    rows = _sampled_rows(corpus, words, count, shortest, seed)
+    made, missing = _Made(corpus), []
+    for row in watch(rows, "choosing passages"):
+        rng = Random(f"{seed} {corpus.ids[row]}".encode(errors="surrogatepass"))
+        span = _sampled_span(words[row], shortest, longest, rng)
+        made.add_query(row, span)
+        copies: list[str] = []
+        for number in range(distractors):
+            copy = _with_words_changed(corpus, words, row, span, min(1 + number % changed, len(span)), copies, rng)
+            if copy is None:
+                missing.append(corpus.ids[row])
+            else:
+                copies.append(copy)
+                made.add_distractor(row, number, copy)
+    documents = made.documents()
+    relevant = containing(watch(documents.texts, "looking for passages"), made.spans)
+    grades = {
+        query: {documents.ids[row]: 1 for row in rows} for query, rows in zip(made.queries, relevant, strict=True)
+    }
+    short = [name for name, places in zip(corpus.ids, words, strict=True) if len(places) < shortest]
+    several = [query for query, docs in grades.items() if len(docs) > 1]
+    notices = {
+        f"documents have fewer than {shortest} words and gave no query": short,
+        "passages occur in several documents, all of which are relevant": several,
+        "distractors could not be made: no other words, or the passage occurs again and again": missing,
+    }
+    queries = Queries(tuple(made.queries), tuple(made.spans))
+    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=_notices(notices))
+
+
+class _Made:
+    """Queries and distractors made of a corpus's documents, in order."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus, self._ids = corpus, set(corpus.ids)
+        self.queries: list[str] = []
+        self.spans: list[str] = []
+        self._distractors: list[tuple[str, str, str]] = []
+
+    def add_query(self, row: int, span: list[Place]) -> None:
+        self.queries.append(f"{self._corpus.ids[row]}?")
+        self.spans.append(" ".join(self._corpus.texts[row][span[0][0] : span[-1][1]].split()))
+
+    def add_distractor(self, row: int, number: int, text: str) -> None:
+        name = f"{self._corpus.ids[row]}~{number + 1}"
+        while name in self._ids:
+            name += "~"
+        self._ids.add(name)
+        self._distractors.append((name, text, self._corpus.titles[row]))
+
+    def documents(self) -> Corpus:
+        """The corpus with the distractors after it."""
+        corpus = self._corpus
+        ids, texts, titles = zip(*self._distractors, strict=True) if self._distractors else ((), (), ())
+        name = f"{corpus.name}: containing passage"
+        return Corpus((*corpus.ids, *ids), (*corpus.texts, *texts), (*corpus.titles, *titles), name)
+
+
+def _sampled_rows(corpus: Corpus, words: list[list[Place]], count: int, shortest: int, seed: int) -> list[int]:
+    """At most `count` documents of `shortest` words or more, at random, in the corpus's order."""
+    rows = [row for row, places in enumerate(words) if len(places) >= shortest]
+    if not rows:
         raise DataError(
             f"no document has a passage of {shortest} words (shortest); the longest of {len(corpus):,} has "
             f"{max(map(len, words), default=0)}; lower shortest"
         )
-    chosen = sorted(sorted(able, key=lambda row: digest_of([str(seed), corpus.ids[row]]))[:count])
-    taken = set(corpus.ids)
-    spans, made, owners = [], [], []
-    missing: list[str] = []
-    for row in watch(chosen, "choosing passages"):
-        name, text, places = corpus.ids[row], corpus.texts[row], words[row]
-        rng = Random(f"{seed} {name}".encode(errors="surrogatepass"))
-        length = rng.randint(shortest, min(longest, len(places)))
-        start = rng.randint(0, len(places) - length)
-        span = places[start : start + length]
-        spans.append(" ".join(text[span[0][0] : span[-1][1]].split()))
-        first = len(made)
-        for number in range(distractors):
-            copy = _changed(corpus, words, row, span, min(1 + number % changed, length), made[first:], rng)
-            if copy is None:
-                missing.append(name)
-                continue
-            made.append(copy)
-            owners.append((_free(f"{name}~{number + 1}", taken), corpus.titles[row]))
-    ids = tuple(f"{corpus.ids[row]}?" for row in chosen)
-    whole = Corpus(
-        (*corpus.ids, *(name for name, _ in owners)),
-        (*corpus.texts, *made),
-        (*corpus.titles, *(title for _, title in owners)),
-        f"{corpus.name}: containing passage",
-    )
-    found = containing(watch(whole.texts, "looking for passages"), spans)
-    grades = {query: {whole.ids[row]: 1 for row in rows} for query, rows in zip(ids, found, strict=True)}
-    several = [query for query, docs in grades.items() if len(docs) > 1]
-    short = [corpus.ids[row] for row in range(len(corpus)) if len(words[row]) < shortest]
-    notices = tuple(
-        Notice(what, len(which), tuple(which[:5]))
-        for what, which in (
-            (f"documents have fewer than {shortest} words and gave no query", short),
-            ("passages occur in several documents, all of which are relevant", several),
-            ("distractors could not be made: no other words, or the passage occurs again and again", missing),
-        )
-        if which
-    )
-    return Dataset(whole, Queries(ids, tuple(spans)), {SPLIT: Qrels(grades)}, notices=notices)
+    return sorted(sorted(rows, key=lambda row: digest_of([str(seed), corpus.ids[row]]))[:count])
+
+
+def _sampled_span(places: list[Place], shortest: int, longest: int, rng: Random) -> list[Place]:
+    """The places of consecutive words; every length is as likely, then every start."""
+    length = rng.randint(shortest, min(longest, len(places)))
+    start = rng.randint(0, len(places) - length)
+    return places[start : start + length]
+
+
+def _notices(ids_by_remark: Mapping[str, list[str]]) -> tuple[Notice, ...]:
+    return tuple(Notice(remark, len(ids), tuple(ids[:5])) for remark, ids in ids_by_remark.items() if ids)
 
 
 def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
-    """For each span the rows of the texts that contain its words in a row; case and punctuation count for nothing."""
+    """For each span the rows of the texts that contain its words consecutively; case and punctuation are ignored."""
     plain = [_plain(text) for text in texts]
-    holders: defaultdict[str, set[int]] = defaultdict(set)
+    rows_of: defaultdict[str, set[int]] = defaultdict(set)
     for row, text in enumerate(plain):
         for word in text.split():
-            holders[word].add(row)
-    found = []
+            rows_of[word].add(row)
+    results = []
     for span in map(_plain, spans):
-        among = min((holders[word] for word in span.split()), key=len, default=set())
-        found.append(sorted(row for row in among if span in plain[row]))
-    return found
+        candidates = min((rows_of[word] for word in span.split()), key=len, default=set())
+        results.append(sorted(row for row in candidates if span in plain[row]))
+    return results
 
 
-def _watched(items: Sequence[Any], label: str, progress: Progress | None, stop: Stop | None) -> Iterator[Any]:
-    """The items, of which progress and stop hear now and then."""
-    for at, item in enumerate(items):
-        if at % LOOK == 0:
-            tick(progress, stop, at, len(items), label)
+def _watched(items: Sequence[T], label: str, watch: Watch) -> Iterator[T]:
+    """The items, with progress reported and stop polled every STRIDE of them."""
+    for done, item in enumerate(items):
+        if done % STRIDE == 0:
+            watch.tick(done, len(items), label)
         yield item
 
 
 def _plain(text: str) -> str:
-    """The words in lower case, a space about each, so that whole words only are found."""
+    """The words in lower case, each between spaces, so that only whole words match."""
     return f" {' '.join(WORD.findall(text.lower()))} "
 
 
-def _changed(
+def _with_words_changed(
     corpus: Corpus,
-    words: list[list[tuple[int, int]]],
+    words: list[list[Place]],
     row: int,
-    span: list[tuple[int, int]],
+    span: list[Place],
     number: int,
-    known: list[str],
+    copies: list[str],
     rng: Random,
 ) -> str | None:
-    """The document's text with so many words of the span replaced, unlike those known; None where that is not found."""
+    """The document's text with `number` words of the span replaced, unlike the copies; None after TRIES failures."""
     text = corpus.texts[row]
-    sought = _plain(text[span[0][0] : span[-1][1]])
+    passage = _plain(text[span[0][0] : span[-1][1]])
     for _ in range(TRIES):
-        pieces = {place: _other(corpus, words, text[slice(*place)], rng) for place in rng.sample(span, number)}
-        if None in pieces.values():
-            return None
-        copy, at = [], 0
-        for (start, end), word in sorted(pieces.items()):
-            copy += [text[at:start], word]
-            at = end
-        changed = "".join([*copy, text[at:]])
-        if sought not in _plain(changed) and changed not in known:
-            return changed
+        pieces, end = [], 0
+        replacements = {place: _other(corpus, words, text[slice(*place)], rng) for place in rng.sample(span, number)}
+        for place, word in sorted(replacements.items(), key=lambda item: item[0]):
+            if word is None:
+                return None
+            pieces += [text[end : place[0]], word]
+            end = place[1]
+        copy = "".join([*pieces, text[end:]])
+        if passage not in _plain(copy) and copy not in copies:
+            return copy
     return None
 
 
-def _other(corpus: Corpus, words: list[list[tuple[int, int]]], word: str, rng: Random) -> str | None:
-    """A word of the corpus, frequent ones more often, that is not this one."""
+def _other(corpus: Corpus, words: list[list[Place]], word: str, rng: Random) -> str | None:
+    """Another word of the corpus, frequent ones more often; None after TRIES failures."""
     for _ in range(TRIES):
         row = rng.randrange(len(corpus))
         if words[row]:
-            found = corpus.texts[row][slice(*rng.choice(words[row]))]
-            if found.lower() != word.lower():
-                return found
+            other = corpus.texts[row][slice(*rng.choice(words[row]))]
+            if other.lower() != word.lower():
+                return other
     return None
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, with as many ~ more as make it new; it is taken then."""
-    while name in taken:
-        name += "~"
-    taken.add(name)
-    return name

@@ -1,7 +1,5 @@
 """Worse documentation on purpose: documents cut to their first words (Online-Optimized RAG, Fig. 1a)."""
 
-from __future__ import annotations
-
 import re
 
 from engine.params import Whole
@@ -36,7 +34,7 @@ def shortened(corpus: Corpus, words: int | None) -> Corpus:
 def _cut(text: str, words: int) -> str:
     if words <= 0:
         return ""
-    for at, found in enumerate(_WORD.finditer(text), 1):
-        if at == words:
-            return text[: found.end()]
+    for count, word in enumerate(_WORD.finditer(text), 1):
+        if count == words:
+            return text[: word.end()]
     return text

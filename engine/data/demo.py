@@ -14,36 +14,26 @@ import re
 import sys
 import threading
 import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from typing import Any
 
 from engine.errors import Cancelled, DataError
+from engine.progress import Progress, Stop
 
 Document = tuple[str, str, str]
+Named = tuple[str, Any]
+"""An object under one of its names."""
 
 # Classes that people call like functions; NumPy's other classes are scalar types, containers and exceptions.
 _CALLED_LIKE_FUNCTIONS = (
-    "broadcast",
-    "busdaycalendar",
-    "errstate",
-    "finfo",
-    "iinfo",
-    "memmap",
-    "ndenumerate",
-    "ndindex",
-    "nditer",
-    "poly1d",
-    "vectorize",
-)
+    "broadcast", "busdaycalendar", "errstate", "finfo", "iinfo", "memmap", "ndenumerate", "ndindex", "nditer",
+    "poly1d", "vectorize",
+)  # fmt: skip
 _NUMPY_MODULES = (
-    "numpy",
-    "numpy.linalg",
-    "numpy.fft",
-    "numpy.random",
-    "numpy.strings",
-    "numpy.ma",
-    "numpy.lib.stride_tricks",
-)
+    "numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.strings", "numpy.ma", "numpy.lib.stride_tricks",
+)  # fmt: skip
 _STRIDE_TRICKS = ("as_strided", "sliding_window_view")  # the only module of those without __all__
 _NUMPY_CLASSES = ("numpy.ndarray", "numpy.random.Generator")
 
@@ -51,30 +41,13 @@ PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
 # Tests, examples, vendored or generated code, build tools, and modules that set up logging or caches when imported.
 _SKIPPED_PARTS = {"conftest", "examples", "experimental", "externals", "setup", "test", "tests", "testutils"}
 _SKIPPED = (
-    "numpy.core",
-    "numpy.distutils",
-    "numpy.f2py",
-    "numpy.matlib",
-    "numpy.typing.mypy_plugin",
-    "pandas.compat",
-    "pandas.core",
-    "sklearn.utils.estimator_checks",
-    "torch.backends.xeon",
-    "torch.compiler.config",
-    "torch.contrib",
-    "torch.distributed.flight_recorder",
-    "torch.onnx.symbolic_",
-    "torch.testing",
-    "torch.utils.backcompat",
-    "torch.utils.benchmark",
-    "torch.utils.bottleneck",
-    "torch.utils.cpp_extension",
-    "torch.utils.data.datapipes.gen_pyi",
-    "torch.utils.hipify",
-    "torch.utils.jit",
-    "torch.utils.tensorboard",
-)
-
+    "numpy.core", "numpy.distutils", "numpy.f2py", "numpy.matlib", "numpy.typing.mypy_plugin",
+    "pandas.compat", "pandas.core", "sklearn.utils.estimator_checks",
+    "torch.backends.xeon", "torch.compiler.config", "torch.contrib", "torch.distributed.flight_recorder",
+    "torch.onnx.symbolic_", "torch.testing", "torch.utils.backcompat", "torch.utils.benchmark",
+    "torch.utils.bottleneck", "torch.utils.cpp_extension", "torch.utils.data.datapipes.gen_pyi",
+    "torch.utils.hipify", "torch.utils.jit", "torch.utils.tensorboard",
+)  # fmt: skip
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -102,7 +75,7 @@ def canonical(name: str) -> str:
     return _numpy_ids()[name]
 
 
-def python_api_documents(progress=None, stop=None) -> list[Document]:
+def python_api_documents(progress: Progress | None = None, stop: Stop | None = None) -> list[Document]:
     """Public modules, functions, classes and methods of PACKAGES as installed, about 15,000 documents sorted by id.
 
     progress: called as progress(done, total, label) after each module. stop: a threading.Event looked at between
@@ -121,34 +94,30 @@ def python_api_documents(progress=None, stop=None) -> list[Document]:
     return _documents(named)
 
 
-def _need_docstrings():
+def _need_docstrings() -> None:
     if sys.flags.optimize > 1:
         raise DataError("the built-in corpora are made of docstrings, which python -OO strips: run without -OO")
 
 
-def _numpy_names():
-    """(name, object) for every public function of NumPy, aliases included."""
+def _numpy_names() -> Iterator[Named]:
+    """Every public function of NumPy, aliases included."""
     for module_name in _NUMPY_MODULES:
         module = importlib.import_module(module_name)
         for name in sorted(getattr(module, "__all__", _STRIDE_TRICKS)):
             thing = getattr(module, name, None)
             if inspect.isclass(thing):
-                wanted = module_name == "numpy" and name in _CALLED_LIKE_FUNCTIONS
+                public = module_name == "numpy" and name in _CALLED_LIKE_FUNCTIONS
             else:  # masked operations are instances of private classes, so being callable has to do
-                wanted = callable(thing) and not name.startswith("_") and name != "test"
-            if wanted:
+                public = callable(thing) and not name.startswith("_") and name != "test"
+            if public:
                 yield f"{module_name}.{name}", thing
     for class_name in _NUMPY_CLASSES:
-        yield from _methods(class_name, _resolve(class_name))
+        module_name, _, name = class_name.rpartition(".")
+        yield from _methods(class_name, getattr(importlib.import_module(module_name), name))
 
 
-def _resolve(dotted):
-    module, _, name = dotted.rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
-def _methods(class_name, cls):
-    """(name, method) for the public methods of a class, those inherited from a class of PACKAGES included."""
+def _methods(class_name: str, cls: type) -> Iterator[Named]:
+    """The public methods of a class, those inherited from a class of PACKAGES included."""
     for name in sorted(set(dir(cls))):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
         if name.startswith("_") or owner is None or str(owner.__module__).partition(".")[0] not in PACKAGES:
@@ -159,29 +128,29 @@ def _methods(class_name, cls):
             yield f"{class_name}.{name}", member
 
 
-def _module_names(package):
+def _module_names(package: str) -> list[str]:
     """Public modules of a package, found on disk without importing any of them."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         return []
-    found = [package]
+    names = [package]
 
-    def walk(paths, prefix):
+    def walk(paths: list[str], prefix: str) -> None:
         for info in sorted(pkgutil.iter_modules(paths), key=lambda info: info.name):
             name = prefix + info.name
             if info.name.startswith("_") or info.name in _SKIPPED_PARTS or name.startswith(_SKIPPED):
                 continue
-            found.append(name)
+            names.append(name)
             if info.ispkg:
                 walk([f"{path}/{info.name}" for path in paths], name + ".")
 
     walk(list(spec.submodule_search_locations), package + ".")
-    return found
+    return names
 
 
-def _module_members(module_name):
-    """(name, object) for a module, its public functions and classes, and the public methods of those classes."""
-    found = []
+def _module_members(module_name: str) -> list[Named]:
+    """A module, its public functions and classes, and the public methods of those classes."""
+    members: list[Named] = []
     silence = io.StringIO()  # a few modules remark on what they miss
     # Both belong to the process: two threads at once would restore each other's.
     with _ONE_AT_A_TIME, warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
@@ -189,8 +158,8 @@ def _module_members(module_name):
         try:
             module = importlib.import_module(module_name)
         except (Exception, SystemExit):  # a module for another platform, or one whose optional dependency is missing
-            return found
-        found.append((module_name, module))
+            return members
+        members.append((module_name, module))
         listed = getattr(module, "__all__", None)  # without it, what a module merely imports is not its own
         home = module_name if listed is None else module_name.partition(".")[0]
         for name in sorted(set(dir(module) if listed is None else listed)):
@@ -204,33 +173,34 @@ def _module_members(module_name):
                 continue
             if not str(getattr(thing, "__module__", None) or home).startswith(home):
                 continue
-            found.append((f"{module_name}.{name}", thing))
+            members.append((f"{module_name}.{name}", thing))
             if inspect.isclass(thing):
-                found.extend(_methods(f"{module_name}.{name}", thing))
-    return found
+                members.extend(_methods(f"{module_name}.{name}", thing))
+    return members
 
 
-def _inner(thing):
+def _inner(thing: Any) -> Any:
     """The function inside decorators: torch wraps torch.manual_seed anew when some of its modules are imported."""
     return inspect.unwrap(thing) if inspect.isfunction(thing) else thing
 
 
-def _groups(named):
+def _groups(named: Iterable[Named]) -> list[tuple[list[str], Any]]:
     """[(names, object)]: the names of each object, the best first: its own name, then the shortest path."""
-    things, names = {}, {}
+    things: dict[int, Any] = {}
+    names: dict[int, dict[str, None]] = {}
     for name, thing in named:
         key = id(_inner(thing))
         things.setdefault(key, thing)  # kept alive, so that ids stay distinct
         names.setdefault(key, {})[name] = None
 
-    def badness(name, thing):  # ties keep the order in which the names were found
+    def badness(name: str, thing: Any) -> tuple[bool, int]:  # ties keep the order in which the names were found
         return name.rpartition(".")[2] != getattr(thing, "__name__", None), name.count(".")
 
     return [(sorted(names[key], key=lambda name: badness(name, thing)), thing) for key, thing in things.items()]
 
 
-def _documents(named):
-    documents = {}
+def _documents(named: Iterable[Named]) -> list[Document]:
+    documents: dict[str, Document] = {}
     for names, thing in _groups(named):
         others = names[1:5]  # a method inherited by 200 classes would list them all
         title = names[0] + (f" (also {', '.join(others)})" if others else "")
@@ -239,7 +209,7 @@ def _documents(named):
     return [documents[name] for name in sorted(documents)]
 
 
-def _text(name, thing):
+def _text(name: str, thing: Any) -> str:
     """Name and signature, then the first paragraph of the docstring."""
     short = name.rpartition(".")[2]
     paragraphs = re.split(r"\n\s*\n", inspect.getdoc(thing) or "")

@@ -4,8 +4,6 @@ A chunk is keyed by its texts, the model's files, the prompt and the arithmetic.
 it was at; a corpus that changes in one place loses the chunks around that place.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,11 +11,12 @@ import torch
 from torch import Tensor
 
 from engine.data import cache as store
-from engine.data import inventory, models, precision
-from engine.data.models import Encoder, Role
+from engine.data import inventory
+from engine.data.models import encoder_model, precision
+from engine.data.models.encoder_model import Encoder, Role
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import Progress, Stop
-from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Queries, digest_of, showable
+from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Queries, digest_of, replace_surrogates
 
 SECTION = "embeddings"
 _FORMAT = "1"  # a new one whenever the same texts and model would give other vectors
@@ -65,10 +64,10 @@ def embed(
         raise FrontierError(f"batch_size must be a whole number in [1, ∞); got {batch_size!r}")
     run = _Run(len(texts), progress, stop)
     run.tell(LOADING)
-    device = models.device_of(device)
-    source = models.find(encoder, cache, lambda: run.tell(DOWNLOADING))
+    device = encoder_model.device_of(device)
+    source = encoder_model.find(encoder, cache, lambda: run.tell(DOWNLOADING))
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
-    prompt = source.prompt(role)
+    prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
 
     missing, keys = [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
@@ -79,17 +78,17 @@ def embed(
         else:
             run.place(span.start, torch.from_numpy(rows), READING)
     if cache:
-        _describe(what, label, role, EncoderRef(encoder, source.digest, arithmetic), keys)
+        _describe(what, label, role, reference, keys)
     if missing:
         run.tell(LOADING)
-        model = models.load(source, device, arithmetic)
+        model = encoder_model.load(source, device, arithmetic)
         run.tell(EMBEDDING)
     for span, key in missing:
-        rows = _encoded(model, texts[span.start : span.stop], role, prompt, batch_size, run)
+        vectors = _encoded(model, texts[span.start : span.stop], role, prompt, batch_size, run)
         if cache:
-            store.put_array(SECTION, key, rows.numpy())
-        run.place(span.start, rows)
-    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _asked(texts, role))
+            store.put_array(SECTION, key, vectors.numpy())
+        run.place(span.start, vectors)
+    return Embeddings(run.vectors, ids, reference, _query_texts(texts, role))
 
 
 def embedded(
@@ -100,30 +99,20 @@ def embedded(
     The encoder is not loaded. Raises as `embed`.
     """
     ids, texts, role = _inputs(what, None)
-    source = models.find(encoder)
-    arithmetic = precision.choose(source, models.device_of(None), dtype)
+    source = encoder_model.find(encoder)
+    arithmetic = precision.choose(source, encoder_model.device_of(None), dtype)
     run = _Run(len(texts), None, None)
     for span, key in _keyed(texts, source.digest, arithmetic, role, source.prompt(role)):
         rows = store.get_array(SECTION, key)
         if rows is None:
             return None
         run.place(span.start, torch.from_numpy(rows))
-    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _asked(texts, role))
+    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _query_texts(texts, role))
 
 
-def _asked(texts: Sequence[str], role: Role) -> tuple[str, ...] | None:
+def _query_texts(texts: Sequence[str], role: Role) -> tuple[str, ...] | None:
     """The texts of queries, for scorers that read words; a corpus has its own."""
     return tuple(texts) if role == "query" else None
-
-
-def load_encoder(name: str = "bundled", device: str | None = None, dtype: str = "auto") -> Encoder:
-    """A loaded encoder for single queries: `.encode(texts, role)`, `.warm()`; shared by all who ask for the same one.
-
-    Raises FrontierError where there is no such encoder, device or dtype.
-    """
-    device = models.device_of(device)
-    source = models.find(name)
-    return models.load(source, device, precision.choose(source, device, dtype))
 
 
 def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
@@ -132,7 +121,7 @@ def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str =
     About 10,000 texts a second; the model is not loaded. Raises as `embed`.
     """
     _, texts, role = _inputs(what, None)
-    source = models.find(encoder)
+    source = encoder_model.find(encoder)
     prompt = source.prompt(role)
     return source.over_limit([prompt + text for text in texts])
 
@@ -153,9 +142,9 @@ def chunks(texts: Sequence[str]) -> Iterator[range]:
     for i, text in enumerate(texts):
         raw = text.encode("utf-8", "surrogatepass")
         tokens += _tokens(raw)
-        held = i + 1 - start
-        natural = held >= _CHUNK_LEAST and zlib.crc32(raw) % _CHUNK_MEAN == 0
-        if natural or held == _CHUNK_TEXTS or tokens >= _CHUNK_TOKENS:
+        size = i + 1 - start
+        natural = size >= _CHUNK_LEAST and zlib.crc32(raw) % _CHUNK_MEAN == 0
+        if natural or size == _CHUNK_TEXTS or tokens >= _CHUNK_TOKENS:
             yield range(start, i + 1)
             start, tokens = i + 1, 0
     if start < len(texts):
@@ -187,13 +176,13 @@ class _Run:
 
 def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:
     """The vectors of one chunk, whatever else the corpus holds: (len(texts), d)."""
-    rows: Tensor | None = None
+    rows = torch.empty(0, 0)
     for batch in _batches(texts, batch_size, model.device):
-        found = model.encode([texts[i] for i in batch], role, prompt)
-        rows = torch.empty(len(texts), found.shape[1]) if rows is None else rows
-        rows[batch] = found
+        vectors = model.encode([texts[i] for i in batch], role, prompt)
+        rows = rows if len(rows) else torch.empty(len(texts), vectors.shape[1])
+        rows[batch] = vectors
         run.tell(EMBEDDING, len(batch))
-    return rows  # type: ignore[return-value]  # a chunk has a text
+    return rows
 
 
 def _batches(texts: Sequence[str], batch_size: int, device: str) -> Iterator[list[int]]:
@@ -210,8 +199,8 @@ def _describe(what: object, label: str | None, role: Role, encoder: EncoderRef, 
     """Say in the cache what these chunks are; a single text, as somebody types it, is not worth it."""
     if not isinstance(what, (Corpus, Queries)) or (len(what) < 2 and label is None and isinstance(what, Queries)):
         return
-    facts = {
-        "name": showable(label or (what.name if isinstance(what, Corpus) else "queries")),
+    facts: inventory.Facts = {
+        "name": replace_surrogates(label or (what.name if isinstance(what, Corpus) else "queries")),
         "role": role,
         "texts": len(what),
         "content": what.digest,

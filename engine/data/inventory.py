@@ -4,8 +4,6 @@ Entries are named by digests that say nothing to a person; a label beside them s
 are as good, and are listed together.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -18,7 +16,7 @@ from pathlib import Path
 
 from engine.data import cache
 from engine.errors import FrontierError
-from engine.home import home
+from engine.paths import home
 
 LABELS = "labels"
 STORES = "stores"
@@ -68,23 +66,23 @@ def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None
 
     Said again, it counts as used now. Labels are a convenience: where one cannot be written nothing is raised.
     """
-    said = json.dumps({"section": section, "name": name, "facts": dict(facts), "keys": list(keys)}).encode()
+    content = json.dumps({"section": section, "name": name, "facts": dict(facts), "keys": list(keys)}).encode()
     key = f"{section}.{name}"
     with suppress(FrontierError, OSError):
-        if cache.get(LABELS, key) == said:
+        if cache.get(LABELS, key) == content:
             os.utime(cache.section(LABELS) / key)
         else:
-            cache.put(LABELS, key, said)
+            cache.put(LABELS, key, content)
 
 
 def items() -> list[Item]:
     """All that the cache holds, by section; what is used last comes first."""
     labels = list(_labels())
-    found = []
+    listed = []
     for folder in cache.sections():
         if folder.name != LABELS:
-            found += _of_section(folder, [label for label in labels if label.section == folder.name])
-    return [*found, *_stores(), *_code()]
+            listed += _of_section(folder, [label for label in labels if label.section == folder.name])
+    return [*listed, *_stores(), *_code()]
 
 
 def remove(chosen: Iterable[Item]) -> int:
@@ -97,18 +95,13 @@ def remove(chosen: Iterable[Item]) -> int:
     for item in chosen:
         if reason := held(item):
             raise FrontierError(f"{item.name or item.section} cannot be deleted: {reason}")
-    gone = {(item.section, item.name) for item in chosen}
-    kept = {path for item in items() if (item.section, item.name) not in gone for path in item.files}
+    shared = _files_of_others(chosen, items())
     freed = 0
     for item in chosen:
         for path in item.files:
             _inside(path)
-            if path in kept:
-                continue
-            with cache.explained(path):
-                size = path.lstat().st_size if os.path.lexists(path) else 0
-                path.unlink(missing_ok=True)
-            freed += size
+            if path not in shared:
+                freed += cache.delete(path)
         _tidy(item)
     return freed
 
@@ -120,14 +113,20 @@ def weight(chosen: Iterable[Item]) -> int:
 
 def frees(chosen: Collection[Item], among: Iterable[Item]) -> int:
     """The bytes that `remove` would free: without the files that others of `among` share."""
+    shared = _files_of_others(chosen, among)
+    return sum({p: size for item in chosen for p, size in item.files.items() if p not in shared}.values())
+
+
+def _files_of_others(chosen: Collection[Item], among: Iterable[Item]) -> set[Path]:
+    """Files of the items that are not chosen."""
     gone = {(item.section, item.name) for item in chosen}
-    kept = {path for item in among if (item.section, item.name) not in gone for path in item.files}
-    return sum({p: size for item in chosen for p, size in item.files.items() if p not in kept}.values())
+    return {path for item in among if (item.section, item.name) not in gone for path in item.files}
 
 
 def held(item: Item) -> str | None:
     """Why a store cannot be deleted now; None where nothing is in the way, as for anything else."""
-    if not (store := _store_of(item)):
+    store = next(filter(_is_store, item.files), None)
+    if store is None:
         return None
     if item.fresh:
         return "it changed less than a minute ago, so something is at work on it"
@@ -167,47 +166,47 @@ def _labels() -> Iterator[_Label]:
     folder = next((f for f in cache.sections() if f.name == LABELS), None)
     for path in sorted(cache.files_of(folder)) if folder else ():
         try:
-            said = json.loads(cache.get(LABELS, path.name) or b"")
-            keys = tuple(map(cache.checked, said["keys"]))
-            yield _Label(str(said["section"]), str(said["name"]), dict(said["facts"]), keys, path)
+            content = json.loads(cache.get(LABELS, path.name) or b"")
+            keys = tuple(map(cache.checked, content["keys"]))
+            yield _Label(str(content["section"]), str(content["name"]), dict(content["facts"]), keys, path)
         except (ValueError, KeyError, TypeError, FrontierError):
             continue  # damaged, or the remains of a killed run
 
 
 def _of_section(folder: Path, labels: Collection[_Label]) -> list[Item]:
-    there = {path: _stat(path)[0] for path in cache.files_of(folder)}
+    sizes_of = {path: _stat(path)[0] for path in cache.files_of(folder)}
     claimed = {folder / key for label in labels for key in label.keys}
-    found = []
+    listed = []
     for label in labels:
-        files = [path for path in dict.fromkeys(folder / key for key in label.keys) if path in there]
+        files = [path for path in dict.fromkeys(folder / key for key in label.keys) if path in sizes_of]
         if not files:
             with suppress(OSError):  # what it names was deleted
                 label.path.unlink()
             continue
         missing = len(set(label.keys)) - len(files)
-        sizes = {path: there[path] for path in files}
-        found.append(Item(folder.name, label.name, label.facts, sizes, _stat(label.path)[1], missing))
+        sizes = {path: sizes_of[path] for path in files}
+        listed.append(Item(folder.name, label.name, label.facts, sizes, _stat(label.path)[1], missing))
     rest: dict[str, list[Path]] = {}
-    for path in there.keys() - claimed:
+    for path in sizes_of.keys() - claimed:
         inner = path.relative_to(folder).parts
         name = inner[0] if len(inner) > 1 else _base(path).name if _is_store(_base(path)) else ""
         rest.setdefault(name, []).append(path)
     for name, files in sorted(rest.items()):
         names = sorted({path.name for path in files}) if name else []
         facts: Facts = {"files": ", ".join(names[:4]) + (", …" if len(names) > 4 else "")} if names else {}
-        found.append(_item(folder.name, name, facts, files))
-    return sorted(found, key=lambda item: (item.name == "", -item.used))
+        listed.append(_item(folder.name, name, facts, files))
+    return sorted(listed, key=lambda item: (item.name == "", -item.used))
 
 
 def _stores() -> list[Item]:
     """Databases that lie in the cache's own folder."""
     try:
-        there = sorted(p for p in home().iterdir() if p.is_file() and not p.is_symlink() and _is_store(p))
+        stores = sorted(p for p in home().iterdir() if p.is_file() and not p.is_symlink() and _is_store(p))
     except OSError:
         return []
-    beside = [[p for end in _BESIDE if (p := path.with_name(path.name + end)).is_file()] for path in there]
-    found = [_item(STORES, path.name, {"files": path.name}, files) for path, files in zip(there, beside, strict=True)]
-    return sorted(found, key=lambda item: -item.used)
+    beside = [[p for end in _BESIDE if (p := path.with_name(path.name + end)).is_file()] for path in stores]
+    listed = [_item(STORES, path.name, {"files": path.name}, files) for path, files in zip(stores, beside, strict=True)]
+    return sorted(listed, key=lambda item: -item.used)
 
 
 def _code() -> list[Item]:
@@ -224,10 +223,6 @@ def _item(section: str, name: str, facts: Facts, files: Collection[Path]) -> Ite
     return Item(section, name, facts, {p: size for p, (size, _) in stats.items()}, max(t for _, t in stats.values()))
 
 
-def _store_of(item: Item) -> Path | None:
-    return next((path for path in item.files if _is_store(path)), None)
-
-
 def _is_store(path: Path) -> bool:
     if not path.suffix:
         return False  # an entry named by its digest
@@ -240,20 +235,17 @@ def _is_store(path: Path) -> bool:
 
 def _base(path: Path) -> Path:
     """The database that a file belongs to."""
-    return next((_without(path, end) for end in _BESIDE[1:] if path.name.endswith(end)), path)
-
-
-def _without(path: Path, end: str) -> Path:
+    end = next((end for end in _BESIDE[1:] if path.name.endswith(end)), "")
     return path.with_name(path.name.removesuffix(end))
 
 
 def _stat(path: Path) -> tuple[int, float]:
     """Bytes, and when it was last changed."""
     try:
-        found = path.lstat()
+        stat = path.lstat()
     except OSError:
         return 0, 0.0  # gone since it was listed
-    return found.st_size, found.st_mtime
+    return stat.st_size, stat.st_mtime
 
 
 def _inside(path: Path) -> None:

@@ -1,7 +1,5 @@
 """Documents cut into overlapping windows of words, so that length can be varied on any corpus."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -127,4 +125,4 @@ def _windows(text: str, words: int, step: int) -> list[str]:
         return [text]
     # One that ended where the text ends is the last: another would only repeat.
     starts = range(0, len(spans) - words + step, step)
-    return [text[spans[at][0] : spans[min(at + words, len(spans)) - 1][1]] for at in starts]
+    return [text[spans[start][0] : spans[min(start + words, len(spans)) - 1][1]] for start in starts]

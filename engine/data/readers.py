@@ -1,16 +1,14 @@
 """Data sets: the built-in demos, folders in BEIR layout, single tables and bare vectors, all as one `Dataset`."""
 
-from __future__ import annotations
-
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 
 from engine.data import tables, vectors
 from engine.data.tables import Columns, read_documents
-from engine.data.textfiles import lines
+from engine.data.textfiles import Watch, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
@@ -53,17 +51,18 @@ def load_dataset(
         raise DataError(f"columns= is for tables; {source} has fixed ones")
     if qrels != "qrels" and not folder:
         raise DataError(f"qrels={qrels!r} chooses among the folders of a data set; {source} has none")
+    watch = Watch(progress, stop)
     if source in BUILT_IN:
-        return _built_in(str(source), progress, stop)
+        return _built_in(str(source), watch)
     if folder:
-        return _folder(path, qrels, progress, stop)
+        return _folder(path, qrels, watch)
     if not path.exists():
         raise DataError(f"{path} does not exist; expected {_expected()}")
     if suffix in vectors.SUFFIXES:
-        return _bare_vectors(path, progress, stop)
+        return _bare_vectors(path, watch)
     if suffix not in tables.SUFFIXES:
         raise DataError(f"{path}: cannot read {suffix or 'a file without a suffix'}; expected {_expected()}")
-    corpus, notices = _corpus(path, path.stem, columns, progress, stop)
+    corpus, notices = _corpus(path, path.stem, columns, watch)
     if columns is not None and columns.title is not None and not any(corpus.titles):
         notices += (Notice(f"rows have nothing in the title column {columns.title!r}", len(corpus)),)
     return Dataset(corpus, Queries((), ()), notices=notices)
@@ -73,41 +72,35 @@ def _expected() -> str:
     return f"{' or '.join(map(repr, BUILT_IN))}, a folder with {_LAYOUT}, {tables.KINDS}, or .npy or .npz vectors"
 
 
-def _folder(path: Path, qrels: str, progress: Progress | None, stop: Stop | None) -> Dataset:
+def _folder(path: Path, qrels: str, watch: Watch) -> Dataset:
     if not (path / "corpus.jsonl").is_file():
         raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed; whatever else a line holds (its metadata may give answers away) is not kept.
     corpus, notices = _corpus(
-        path / "corpus.jsonl", path.resolve().name, Columns(id="_id", text="text", title="title"), progress, stop
+        path / "corpus.jsonl", path.resolve().name, Columns(id="_id", text="text", title="title"), watch
     )
-    queries, more = _queries(path / "queries.jsonl", progress, stop)
-    splits, remarks = _splits(path, qrels, progress, stop)
+    queries, more = _queries(path / "queries.jsonl", watch)
+    splits, remarks = _splits(path, qrels, watch)
     notices += more + remarks
     for split, grades in splits.items():
         notices += _unknown(f"{qrels}/{split}.tsv", grades, corpus, queries)
-    aspects, remarks = _aspects(path / "aspects.tsv", corpus, queries, progress, stop)
-    brought, more = _vectors_of(path, corpus, progress, stop)
-    return Dataset(
-        corpus,
-        queries,
-        {split: _qrels(grades) for split, grades in splits.items()},
-        aspects,
-        brought,
-        notices + remarks + more,
-    )
+    aspects, remarks = _aspects(path / "aspects.tsv", corpus, queries, watch)
+    embeddings, more = _vectors_of(path, corpus, watch)
+    judged = {split: _qrels(grades) for split, grades in splits.items()}
+    return Dataset(corpus, queries, judged, aspects, embeddings, notices + remarks + more)
 
 
-def _built_in(name: str, progress: Progress | None, stop: Stop | None) -> Dataset:
+def _built_in(name: str, watch: Watch) -> Dataset:
     from engine.data import demo
 
-    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(progress, stop)
+    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(*watch)
     ids, titles, texts = zip(*rows, strict=True)
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
         return Dataset(corpus, Queries((), ()), notices=_blank(corpus))
     folder = _demo_folder() / name
-    queries, notices = _queries(folder / "queries.jsonl", progress, stop)
-    splits, more = _splits(folder, "qrels", progress, stop)
+    queries, notices = _queries(folder / "queries.jsonl", watch)
+    splits, more = _splits(folder, "qrels", watch)
     notices = _blank(corpus) + notices + more
     judged = {}
     for split, grades in splits.items():
@@ -122,7 +115,7 @@ def _demo_folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
 
-def _canonical(grades: Grades, canonical) -> tuple[Grades, list[str]]:
+def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades, list[str]]:
     """Judgements by document id: names of one function count once, those of no function are listed apart."""
     known: Grades = {}
     gone: dict[str, None] = {}
@@ -138,17 +131,15 @@ def _canonical(grades: Grades, canonical) -> tuple[Grades, list[str]]:
     return {query: documents for query, documents in known.items() if documents}, list(gone)
 
 
-def _corpus(
-    path: Path, name: str, columns: Columns | None, progress: Progress | None, stop: Stop | None
-) -> tuple[Corpus, tuple[Notice, ...]]:
-    found = read_documents(path, columns, progress, stop)
-    if not found.ids:
+def _corpus(path: Path, name: str, columns: Columns | None, watch: Watch) -> tuple[Corpus, tuple[Notice, ...]]:
+    documents = read_documents(path, columns, watch)
+    if not documents.ids:
         raise DataError(f"{path} holds no documents; at least one is needed")
     try:
-        corpus = Corpus(found.ids, found.texts, found.titles, name)
+        corpus = Corpus(documents.ids, documents.texts, documents.titles, name)
     except DataError as error:
         raise DataError(f"{path}: {error}; every document needs an id of its own") from None
-    return corpus, found.notices + _blank(corpus)
+    return corpus, documents.notices + _blank(corpus)
 
 
 def _blank(corpus: Corpus) -> tuple[Notice, ...]:
@@ -157,38 +148,34 @@ def _blank(corpus: Corpus) -> tuple[Notice, ...]:
     return _notice("documents have neither title nor text", empty)
 
 
-def _queries(path: Path, progress: Progress | None, stop: Stop | None) -> tuple[Queries, tuple[Notice, ...]]:
+def _queries(path: Path, watch: Watch) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
-    found = read_documents(path, Columns(id="_id", text="text"), progress, stop)
+    rows = read_documents(path, Columns(id="_id", text="text"), watch)
     try:
-        queries = Queries(found.ids, found.texts)
+        queries = Queries(rows.ids, rows.texts)
     except DataError as error:
         raise DataError(f"{path}: {error}; every query needs an id of its own") from None
     empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
     return queries, _notice("queries have no text", empty)
 
 
-def _splits(
-    folder: Path, name: str, progress: Progress | None, stop: Stop | None
-) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
+def _splits(folder: Path, name: str, watch: Watch) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
     """The judgements of one folder by split; a data set without the usual folder has none."""
-    found = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
-    if name not in found and name != "qrels":
-        raise DataError(f"{folder} has no judgements {name!r}; it has {', '.join(found) or 'none'}")
+    folders = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
+    if name not in folders and name != "qrels":
+        raise DataError(f"{folder} has no judgements {name!r}; it has {', '.join(folders) or 'none'}")
     files = sorted((folder / name).glob("*.tsv"))
     files.sort(key=lambda file: _SPLITS.index(file.stem) if file.stem in _SPLITS else len(_SPLITS))
     splits: dict[str, Grades] = {}
     notices: tuple[Notice, ...] = ()
     for file in files:
-        splits[file.stem], remarks = _grades(file, ("query-id",), progress, stop)
+        splits[file.stem], remarks = _grades(file, ("query-id",), watch)
         notices += remarks
     return splits, notices
 
 
-def _grades(
-    path: Path, key: tuple[str, ...], progress: Progress | None, stop: Stop | None
-) -> tuple[Grades, tuple[Notice, ...]]:
+def _grades(path: Path, key: tuple[str, ...], watch: Watch) -> tuple[Grades, tuple[Notice, ...]]:
     """Judgements of a file with the columns `key`, corpus-id, score; or TREC's query, 0, document, grade.
 
     The header may be missing. Quotes are characters like any other.
@@ -196,7 +183,7 @@ def _grades(
     grades: Grades = {}
     repeated: list[str] = []
     names: tuple[str, ...] = ()
-    for number, line in lines(path, progress, stop):
+    for number, line in lines(path, watch):
         line = line.removesuffix("\n").removesuffix("\r")
         if not line.strip():
             continue
@@ -230,11 +217,11 @@ def _grades(
 
 
 def _aspects(
-    path: Path, corpus: Corpus, queries: Queries, progress: Progress | None, stop: Stop | None
+    path: Path, corpus: Corpus, queries: Queries, watch: Watch
 ) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
     if not path.is_file():
         return None, ()
-    grades, notices = _grades(path, ("query-id", "aspect-id"), progress, stop)
+    grades, notices = _grades(path, ("query-id", "aspect-id"), watch)
     aspects: dict[str, dict[str, frozenset[str]]] = {}
     for (query, aspect), documents in grades.items():
         if covering := frozenset(doc for doc, grade in documents.items() if grade > 0):
@@ -242,36 +229,34 @@ def _aspects(
     return aspects, notices + _unknown(path.name, grades, corpus, queries)
 
 
-def _bare_vectors(path: Path, progress: Progress | None, stop: Stop | None) -> Dataset:
-    found, notices = vectors.read_vectors(path, progress=progress, stop=stop)
-    corpus = Corpus(found.ids, ("",) * len(found), name=path.stem)
-    return Dataset(corpus, Queries((), ()), vectors=found, notices=notices + _lengths(found))
+def _bare_vectors(path: Path, watch: Watch) -> Dataset:
+    embeddings, notices = vectors.read_vectors(path, watch=watch)
+    corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=path.stem)
+    return Dataset(corpus, Queries((), ()), vectors=embeddings, notices=notices + _lengths(embeddings))
 
 
-def _lengths(found: Embeddings) -> tuple[Notice, ...]:
+def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
     """A remark where rows are not of unit length, because λ then weighs products and not cosines."""
-    odd = ((found.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
+    odd = ((embeddings.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
     what = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
-    return _notice(what, [found.ids[i] for i in odd])
+    return _notice(what, [embeddings.ids[i] for i in odd])
 
 
-def _vectors_of(
-    folder: Path, corpus: Corpus, progress: Progress | None, stop: Stop | None
-) -> tuple[Embeddings | None, tuple[Notice, ...]]:
+def _vectors_of(folder: Path, corpus: Corpus, watch: Watch) -> tuple[Embeddings | None, tuple[Notice, ...]]:
     """The vectors that stand in a data set's folder, in the order of its corpus."""
     path = next((file for suffix in vectors.SUFFIXES if (file := folder / f"vectors{suffix}").is_file()), None)
     if path is None:
         return None, ()
-    found, without_ids = vectors.read_vectors(path, progress=progress, stop=stop)
+    embeddings, without_ids = vectors.read_vectors(path, watch=watch)
     if not without_ids:
-        return vectors.aligned(found, corpus.ids, path), _lengths(found)
-    if len(found) != len(corpus):
+        return vectors.aligned(embeddings, corpus.ids, path), _lengths(embeddings)
+    if len(embeddings) != len(corpus):
         raise DataError(
-            f"{path} has {len(found)} rows and no ids, the corpus {len(corpus)} documents; "
+            f"{path} has {len(embeddings)} rows and no ids, the corpus {len(corpus)} documents; "
             f"put the ids of the rows into {path.stem}.ids.txt, one a line"
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
-    return Embeddings(found.vectors, corpus.ids), (Notice(what, len(found)), *_lengths(found))
+    return Embeddings(embeddings.vectors, corpus.ids), (Notice(what, len(embeddings)), *_lengths(embeddings))
 
 
 def _qrels(grades: Grades) -> Qrels:
@@ -281,10 +266,9 @@ def _qrels(grades: Grades) -> Qrels:
 def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:
     """Notices for documents and queries that a file judges and the data set does not have; they stay judged."""
     documents = dict.fromkeys(doc for judged in grades.values() for doc in judged if doc not in corpus.position)
-    asked = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
-    return _notice(f"documents judged in {file} are not in the corpus", documents) + _notice(
-        f"queries judged in {file} are not in queries.jsonl", asked
-    )
+    unknown = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
+    notices = _notice(f"documents judged in {file} are not in the corpus", documents)
+    return notices + _notice(f"queries judged in {file} are not in queries.jsonl", unknown)
 
 
 def _notice(what: str, ids: Iterable[str]) -> tuple[Notice, ...]:

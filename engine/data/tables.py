@@ -5,23 +5,20 @@ TSV: no quoting at all, as in judgement files and most published corpora: a tab 
 a double quote is a character like any other. Reading `"Yes" she said` with a CSV dialect would fail or lose quotes.
 """
 
-from __future__ import annotations
-
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.data.textfiles import lines, tick
+from engine.data.textfiles import SILENT, Watch, lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop
-from engine.values import Notice, showable
+from engine.values import Notice, replace_surrogates
 
-Rows = Iterator[tuple[int, Mapping[str, Any]]]
+Rows = Generator[tuple[int, Mapping[str, Any]]]
 
 ID_NAMES = ("id", "_id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "passage", "description")
@@ -64,36 +61,33 @@ class Documents(NamedTuple):
 
 
 def preview(path: str | Path, rows: int = _HEAD) -> Preview:
-    """The columns, the first rows and the guessed mapping of a table. Raises DataError."""
+    """The columns, the first rows and the guessed mapping of a table. Raises DataError.
+
+    The guess is by usual names; without one, text is the column with the longest texts.
+    """
     names, records = _open(Path(path))
     if not names:
         raise DataError(f"{path} is empty")
     with closing(records):
         head = list(islice(records, rows + 1))
-    total = _parquet_rows(Path(path)) if _suffix(path) == ".parquet" else len(head) if len(head) <= rows else None
-    shown = [{name: showable(_shown(record.get(name))) for name in names} for _, record in head[:rows]]
+    total = len(head) if len(head) <= rows else None
+    if _suffix(path) == ".parquet":
+        from pyarrow.parquet import read_metadata
+
+        total = int(read_metadata(path).num_rows)
+    shown = [{name: replace_surrogates(_shown(record.get(name))) for name in names} for _, record in head[:rows]]
     return Preview(tuple(names), shown, total, _guess(names, shown))
 
 
-def guess_columns(path: str | Path) -> Columns:
-    """The mapping that the column names suggest; without a usual name, text is the column with the longest texts.
-
-    Raises DataError when the file cannot be read or has no columns.
-    """
-    return preview(path).guess
-
-
-def read_documents(
-    path: str | Path, columns: Columns | None = None, progress: Progress | None = None, stop: Stop | None = None
-) -> Documents:
+def read_documents(path: str | Path, columns: Columns | None = None, watch: Watch = SILENT) -> Documents:
     """Every row of a table as a document, in file order; columns: None guesses.
 
     A missing title and a null text are empty. Raises DataError naming file, row and cause; Cancelled.
     """
     path, notices = Path(path), []
     guessed = columns is None
-    columns = guess_columns(path) if columns is None else columns
-    _, records = _open(path, columns, progress, stop)
+    columns = preview(path).guess if columns is None else columns
+    _, records = _open(path, columns, watch)
     ids: list[str] = []
     texts: list[str] = []
     titles: list[str] = []
@@ -106,7 +100,7 @@ def read_documents(
             doc = record.get(columns.id, _ABSENT)
             ids.append(doc if type(doc) is str else as_id(doc, _place(path, number), columns.id))
         title = record.get(columns.title) if columns.title is not None else ""
-        titles.append(title if type(title) is str else _as_text(title, columns.title, path, number, record))
+        titles.append(title if type(title) is str else _as_text(title, columns.title or "", path, number, record))
     if columns.id is None:
         notices.append(Notice("rows without an id column: their ids are row numbers, counted from 0", len(ids)))
     if guessed and columns.text.lower() not in TEXT_NAMES:
@@ -121,12 +115,10 @@ def read_documents(
 
 def as_id(value: Any, place: str, column: str = "id") -> str:
     """An id as text: text as it is, a whole number in decimal. Raises DataError for anything else, naming `place`."""
-    if isinstance(value, str):
+    if isinstance(value, str | int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    found = "nothing" if value is _ABSENT else "null" if value is None else f"{_shown(value)} ({type(value).__name__})"
-    raise DataError(f"{place}: the id in {column!r} must be text or a whole number; found {found}")
+    what = "nothing" if value is _ABSENT else "null" if value is None else f"{_shown(value)} ({type(value).__name__})"
+    raise DataError(f"{place}: the id in {column!r} must be text or a whole number; found {what}")
 
 
 def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[str, Any]) -> str:
@@ -140,36 +132,34 @@ def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[s
     raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_shown(value)} ({type(value).__name__})")
 
 
-def _open(
-    path: Path, columns: Columns | None = None, progress: Progress | None = None, stop: Stop | None = None
-) -> tuple[list[str], Rows]:
+def _open(path: Path, columns: Columns | None = None, watch: Watch = SILENT) -> tuple[list[str], Rows]:
     """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
-    wanted = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
+    required = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
     match _suffix(path):
         case ".csv":
-            names, records = _with_header(path, _csv_rows(path, progress, stop))
+            names, records = _with_header(path, _csv_rows(path, watch))
         case ".tsv":
-            names, records = _with_header(path, _tsv_rows(path, progress, stop))
+            names, records = _with_header(path, _tsv_rows(path, watch))
         case ".jsonl" | ".ndjson":
-            records = _json_rows(path, progress, stop)
+            records = _json_rows(path, watch)
             head = list(islice(records, _HEAD))
-            # Keys may differ from line to line: which are missing is found out, and said, line by line.
+            # Keys may differ from line to line: a missing one is an error of its line.
             names = list(dict.fromkeys(key for _, record in head for key in record))
             return names, (row for part in (head, records) for row in part)
         case ".parquet":
-            names, records = _parquet(path, wanted, progress, stop)
+            names, records = _parquet(path, required, watch)
         case suffix:
             raise DataError(f"{path}: cannot read {suffix or 'a file without a suffix'}; expected {KINDS}")
-    for name in wanted or ():
+    for name in required or ():
         if names.count(name) != 1:
-            found = f"{names.count(name)} columns" if name in names else "no column"
-            raise DataError(f"{path}: {found} called {name!r}; it has {', '.join(map(repr, names))}")
+            number = f"{names.count(name)} columns" if name in names else "no column"
+            raise DataError(f"{path}: {number} called {name!r}; it has {', '.join(map(repr, names))}")
     return names, records
 
 
-def _csv_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
-    reader = csv.reader((text for _, text in lines(path, progress, stop)), strict=True)
+    reader = csv.reader((text for _, text in lines(path, watch)), strict=True)
     while True:
         first = reader.line_num + 1
         try:
@@ -185,8 +175,8 @@ def _csv_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Itera
             yield first, fields
 
 
-def _tsv_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Iterator[tuple[int, list[str]]]:
-    for number, text in lines(path, progress, stop):
+def _tsv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
+    for number, text in lines(path, watch):
         if text := text.removesuffix("\n").removesuffix("\r"):
             yield number, text.split("\t")
 
@@ -209,8 +199,8 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def _json_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Rows:
-    for number, text in lines(path, progress, stop):
+def _json_rows(path: Path, watch: Watch) -> Rows:
+    for number, text in lines(path, watch):
         try:
             record = json.loads(text)
         except json.JSONDecodeError as error:
@@ -226,9 +216,7 @@ def _json_rows(path: Path, progress: Progress | None, stop: Stop | None) -> Rows
         yield number, record
 
 
-def _parquet(
-    path: Path, wanted: list[str] | None, progress: Progress | None, stop: Stop | None
-) -> tuple[list[str], Rows]:
+def _parquet(path: Path, required: list[str] | None, watch: Watch) -> tuple[list[str], Rows]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -240,10 +228,10 @@ def _parquet(
         raise DataError(f"{path} is not a readable Parquet file: {error}") from None
 
     def records() -> Rows:
-        batches, done = file.iter_batches(_BATCH, columns=wanted), 0
+        batches, done = file.iter_batches(_BATCH, columns=required), 0
         with file:
             while True:
-                tick(progress, stop, done, total, f"reading {path.name}")
+                watch.tick(done, total, f"reading {path.name}")
                 try:
                     batch = next(batches)
                     values = [column.to_pylist() for column in batch.columns]
@@ -256,12 +244,6 @@ def _parquet(
                     yield done, dict(zip(batch.schema.names, row, strict=True))
 
     return names, records()
-
-
-def _parquet_rows(path: Path) -> int:
-    from pyarrow.parquet import read_metadata
-
-    return read_metadata(path).num_rows
 
 
 def _guess(names: list[str], head: list[dict[str, str]]) -> Columns:

@@ -1,10 +1,8 @@
 """UTF-8 text files read line by line, and how long reading reports and stops."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from engine.errors import Cancelled, DataError
 from engine.progress import Progress, Stop
@@ -13,7 +11,25 @@ _BATCH = 4096  # lines between two looks at `stop`
 _BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
-def lines(path: Path, progress: Progress | None = None, stop: Stop | None = None) -> Iterator[tuple[int, str]]:
+class Watch(NamedTuple):
+    """Where reading reports its progress, and what stops it."""
+
+    progress: Progress | None = None
+    stop: Stop | None = None
+
+    def tick(self, done: int, total: int, label: str) -> None:
+        """Report progress; raises Cancelled where `stop` is set."""
+        if self.stop is not None and self.stop.is_set():
+            raise Cancelled(f"{label} was stopped")
+        if self.progress is not None:
+            self.progress(done, total, label)
+
+
+SILENT = Watch()
+"""Neither reports nor stops."""
+
+
+def lines(path: Path, watch: Watch = SILENT) -> Iterator[tuple[int, str]]:
     """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
 
     Only a line feed ends a line. Raises DataError naming the first byte that is not UTF-8; Cancelled.
@@ -28,7 +44,7 @@ def lines(path: Path, progress: Progress | None = None, stop: Stop | None = None
         done = _skip_bom(path, file)
         for number, raw in enumerate(file, 1):
             if number % _BATCH == 1:
-                tick(progress, stop, done, total, label)
+                watch.tick(done, total, label)
             try:
                 text = raw.decode()
             except UnicodeDecodeError as error:
@@ -38,15 +54,7 @@ def lines(path: Path, progress: Progress | None = None, stop: Stop | None = None
                 ) from None
             done += len(raw)
             yield number, text
-        tick(progress, stop, total, total, label)
-
-
-def tick(progress: Progress | None, stop: Stop | None, done: int, total: int, label: str) -> None:
-    """Reports progress; raises Cancelled where `stop` is set."""
-    if stop is not None and stop.is_set():
-        raise Cancelled(f"{label} was stopped")
-    if progress is not None:
-        progress(done, total, label)
+        watch.tick(total, total, label)
 
 
 def _skip_bom(path: Path, file: BinaryIO) -> int:

@@ -1,9 +1,8 @@
 """Vectors that a person brings along: .npy and .npz files, checked row by row. Nothing is ever unpickled."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 
 from engine.data.tables import as_id
-from engine.data.textfiles import lines, tick
+from engine.data.textfiles import SILENT, Watch, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop
 from engine.values import Embeddings, Notice
@@ -52,15 +51,14 @@ def load_vectors(
     else row numbers from 0. normalize: scale rows to length 1. Raises DataError for anything that is not (n, d)
     finite numbers within float32, or ids that do not fit; Cancelled.
     """
-    return read_vectors(path, ids, normalize, progress, stop)[0]
+    return read_vectors(path, ids, normalize, Watch(progress, stop))[0]
 
 
 def read_vectors(
     path: str | Path,
     ids: Sequence[str] | str | Path | None = None,
     normalize: bool = False,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    watch: Watch = SILENT,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
     """The same, with what a person should know: a notice where no ids came with the vectors."""
     path = Path(path)
@@ -80,14 +78,14 @@ def read_vectors(
     else:
         names = tuple(as_id(value, f"{path} row {row}") for row, value in enumerate(ids))
     _check_ids(path, names, len(array))
-    return Embeddings(torch.from_numpy(_float32(path, array, names, normalize, progress, stop)), names), notices
+    return Embeddings(torch.from_numpy(_float32(path, array, names, normalize, watch)), names), notices
 
 
-def aligned(found: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
+def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
     """The rows re-ordered to `ids`. Raises DataError when the two do not name the same documents."""
-    if found.ids == ids:
-        return found
-    position = {doc: row for row, doc in enumerate(found.ids)}
+    if embeddings.ids == ids:
+        return embeddings
+    position = {doc: row for row, doc in enumerate(embeddings.ids)}
     missing = [doc for doc in ids if doc not in position]
     extra = sorted(position.keys() - set(ids), key=position.__getitem__)
     if missing or extra:
@@ -95,7 +93,7 @@ def aligned(found: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
             f"{path} and the corpus name different documents: {_listed('without a vector', missing)}, "
             f"{_listed('not in the corpus', extra)}"
         )
-    return Embeddings(found.vectors[torch.tensor([position[doc] for doc in ids])], ids, found.encoder)
+    return Embeddings(embeddings.vectors[[position[doc] for doc in ids]], ids, embeddings.encoder)
 
 
 def _beside(path: Path) -> Path | None:
@@ -123,12 +121,13 @@ def _arrays(path: Path) -> tuple[np.ndarray, list[Any] | None]:
 
 def _matrix(path: Path, stored: Any) -> np.ndarray:
     if "vectors" in stored.files:
-        return stored["vectors"]
-    shapes = {name: array for name in stored.files if name != "ids" and isinstance(array := stored[name], np.ndarray)}
-    matrices = [array for array in shapes.values() if array.ndim == 2]
+        array: np.ndarray = stored["vectors"]
+        return array
+    arrays = {name: value for name in stored.files if name != "ids" and isinstance(value := stored[name], np.ndarray)}
+    matrices = [value for value in arrays.values() if value.ndim == 2]
     if len(matrices) != 1:
-        found = ", ".join(f"{name} {array.shape}" for name, array in shapes.items()) or "no arrays"
-        raise DataError(f"{path}: expected an array called 'vectors' or a single 2-D array; found {found}")
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items()) or "no arrays"
+        raise DataError(f"{path}: expected an array called 'vectors' or a single 2-D array; found {shapes}")
     return matrices[0]
 
 
@@ -146,14 +145,11 @@ def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
     if len(ids) != rows:
         raise DataError(f"{path} has {rows} rows but {len(ids)} ids; one id is needed for each row")
     if len(set(ids)) < rows:
-        seen: set[str] = set()
-        twice = list(dict.fromkeys(doc for doc in ids if doc in seen or seen.add(doc)))
+        twice = [doc for doc, count in Counter(ids).items() if count > 1]
         raise DataError(f"{path}: {_listed('occur more than once', twice)}")
 
 
-def _float32(
-    path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, progress: Progress | None, stop: Stop | None
-) -> np.ndarray:
+def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Watch) -> np.ndarray:
     """(n, d) float32, contiguous, checked and converted in blocks."""
     total = len(array)
     usable = array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable
@@ -163,7 +159,7 @@ def _float32(
     no_length: list[int] = []
     step = max(1, _BLOCK // array.shape[1])
     for start in range(0, total, step):
-        tick(progress, stop, start, total, f"reading {path.name}")
+        watch.tick(start, total, f"reading {path.name}")
         block, into = array[start : start + step], out[start : start + step]
         if not usable:
             with np.errstate(over="ignore"):
@@ -177,7 +173,7 @@ def _float32(
             length = np.linalg.norm(into.astype(np.float64), axis=1, keepdims=True)
             no_length += (start + np.flatnonzero(length == 0)).tolist()
             np.divide(into, length, out=into, where=length > 0, casting="same_kind")
-    tick(progress, stop, total, total, f"reading {path.name}")
+    watch.tick(total, total, f"reading {path.name}")
     for rows, what in (
         (not_finite, "hold NaN or infinity"),
         (too_large, "hold values beyond float32 (3.4e38)"),

@@ -1,0 +1,1 @@
+"""What decoders reach on judged queries: metrics, sweeps, frontiers, statistics, tuning, tables and exports."""

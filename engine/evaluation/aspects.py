@@ -1,10 +1,8 @@
-"""What is known of a list of queries, as arrays made once: judgements, and the aspects that documents cover.
+"""Judgements and aspects of a list of queries, as arrays made once.
 
 α-nDCG: Clarke et al., Novelty and Diversity in Information Retrieval Evaluation, SIGIR 2008, §5. S-recall: Zhai,
 Cohen & Lafferty, Beyond Independent Relevance, SIGIR 2003, §3.
 """
-
-from __future__ import annotations
 
 import json
 from collections import OrderedDict
@@ -32,12 +30,13 @@ _kept: OrderedDict[Hashable, Any] = OrderedDict()
 _lock = Lock()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
     """The relevant documents of B queries over a corpus of n.
 
-    keys: (m,) int64, rising, query·n + row of those in the corpus, and their grades: (m,); counts: (B,) how many there
-    are, in the corpus or not; query, place, best: of every one its query, its place by falling grade, its grade.
+    keys, grades: (m,) int64 query·n + row, rising, of those in the corpus, and their grades
+    counts: (B,) number of a query, in the corpus or not
+    query, place, best: of each its query, its place by falling grade, its grade
     """
 
     rows: int
@@ -50,9 +49,9 @@ class Judgements:
 
     def of(self, index: np.ndarray) -> np.ndarray:
         """(B, k) the grades of the rows in index, (B, k), −1 pads: 0 where there is none above 0."""
-        found, at = _among(self.keys, index, self.rows)
+        known, position = _find(self.keys, index, self.rows)
         grades = np.zeros(index.shape)
-        grades[found] = self.grades[at]
+        grades[known] = self.grades[position]
         return grades
 
     def ideal(self, k: int) -> np.ndarray:
@@ -82,12 +81,13 @@ class Coverage:
     def covered(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same
         aspect, for every aspect of every document listed; each (e,), in no particular order."""
-        found, at = _among(self.keys, index, self.rows)
-        query, rank = np.nonzero(found)
-        many = self.starts[at + 1] - self.starts[at]
+        known, position = _find(self.keys, index, self.rows)
+        query, rank = np.nonzero(known)
+        starts = self.starts[position]
+        many = self.starts[position + 1] - starts
         query, rank = np.repeat(query, many), np.repeat(rank, many)
-        # Where each document's aspects lie: its start, and then one after the other.
-        aspect = self.aspect[np.arange(len(query)) + np.repeat(self.starts[at] - (np.cumsum(many) - many), many)]
+        # Each document's aspects: its start, and then one after the other.
+        aspect = self.aspect[np.arange(len(query)) + np.repeat(starts - (np.cumsum(many) - many), many)]
         # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
         order = np.argsort(aspect, kind="stable")
         aspect = aspect[order]
@@ -165,8 +165,15 @@ def _judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
     known.sort()
     keys = np.array([key for key, _ in known], dtype=np.int64)
     grades = np.array([grade for _, grade in known], dtype=float)
-    whole = (np.array(column, dtype=np.int64) for column in (query, place))
-    return Judgements(n, keys, grades, counts, *whole, np.array(best, dtype=float))
+    return Judgements(
+        rows=n,
+        keys=keys,
+        grades=grades,
+        counts=counts,
+        query=np.array(query, dtype=np.int64),
+        place=np.array(place, dtype=np.int64),
+        best=np.array(best, dtype=float),
+    )
 
 
 def _coverage(space: Space, content: Sequence[Sequence[tuple[str, Collection[str]]]], k: int) -> Coverage:
@@ -181,10 +188,10 @@ def _coverage(space: Space, content: Sequence[Sequence[tuple[str, Collection[str
         counts[b] = len(of_query)
         # Greedy ties go to the greater id, as in TREC's ndeval.
         docs = sorted(frozenset().union(*of_query), reverse=True)
-        at = {doc: i for i, doc in enumerate(docs)}
+        number_of = {doc: i for i, doc in enumerate(docs)}
         covers = np.zeros((len(docs), len(of_query)))
         for a, covering in enumerate(of_query):
-            covers[[at[doc] for doc in covering], a] = 1
+            covers[[number_of[doc] for doc in covering], a] = 1
             pairs += [(b * n + position[doc], number + a) for doc in covering if doc in position]
         number += len(of_query)
         ideal[b] = _greedy_gain(covers, k)
@@ -206,14 +213,14 @@ def _greedy_gain(covers: np.ndarray, k: int) -> float:
     return total
 
 
-def _among(keys: np.ndarray, index: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the rows in index, (B, k), −1 pads, have a key, (B, k) bool, and where, one number for each that has."""
+def _find(keys: np.ndarray, index: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the rows in index, (B, k), −1 pads, have a key, (B, k) bool, and the positions of these keys."""
     if not len(keys):
         return np.zeros(index.shape, dtype=bool), np.zeros(0, dtype=np.int64)
-    wanted = index + n * np.arange(len(index), dtype=np.int64)[:, None]
-    at = keys.searchsorted(wanted)
-    found = (keys[np.minimum(at, len(keys) - 1)] == wanted) & (index >= 0)
-    return found, at[found]
+    queried = index + n * np.arange(len(index), dtype=np.int64)[:, None]
+    position = keys.searchsorted(queried)
+    known = (keys[np.minimum(position, len(keys) - 1)] == queried) & (index >= 0)
+    return known, position[known]
 
 
 def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """A chosen decoder for use elsewhere: as Python, JSON or a command, and for vector stores, λ's direction converted."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable
@@ -12,10 +10,10 @@ from urllib.parse import quote
 
 from engine.decoder import DEPTH, SET_SIZE, Decoder
 from engine.errors import ParamError
-from engine.evaluation.points import as_json
+from engine.evaluation.sweep.cell import as_json
 from engine.params import Param
 from engine.stages import Selector, Stage
-from engine.values import showable
+from engine.values import replace_surrogates
 
 STAGES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
 """The stages of a decoder, and what the command line writes before the flags of their parameters."""
@@ -24,7 +22,7 @@ POOL = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class ExportContext:
     """Where a decoder is to be used; every field is a stand-in until somebody knows better.
 
     k: how many documents a query gets; corpus: as load_dataset takes it; encoder: as embed takes it, None where the
@@ -49,7 +47,7 @@ class Use:
             value = getattr(self, name)
             if value is not None:
                 # No snippet can hold a NUL or half a character.
-                object.__setattr__(self, name, showable(str(value)).replace("\0", " "))
+                object.__setattr__(self, name, replace_surrogates(str(value)).replace("\0", " "))
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Snippet:
 
 
 @dataclass(frozen=True)
-class Form:
+class StoreSearch:
     """How vector stores have a selector. search: by which of their searches; weight: the parameter that says how much
     relevance counts, 1 being all that counts."""
 
@@ -73,7 +71,7 @@ class Form:
     weight: str | None = None
 
 
-FORMS = {"top_k": Form("similarity"), "mmr": Form("mmr", "relevance_weight")}
+FORMS = {"top_k": StoreSearch("similarity"), "mmr": StoreSearch("mmr", "relevance_weight")}
 """The one place that knows selectors by name. Stores offer two searches; that the one they call MMR maximises what our
 selector of that name maximises is a fact about their code, which no declaration of ours can hold. A selector that is
 not here cannot be expressed, and the snippet says so."""
@@ -85,14 +83,14 @@ class Target:
 
     title: str
     language: str
-    write: Callable[[Decoder, Use], str]
+    write: Callable[[Decoder, ExportContext], str]
 
 
 class _Cannot(Exception):
     """Why a target has no words for a decoder."""
 
 
-def export(decoder: Decoder, target: str, use: Use | None = None) -> Snippet:
+def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> Snippet:
     """The decoder for one of TARGETS. Raises ParamError."""
     if target not in TARGETS:
         raise ParamError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
@@ -100,12 +98,12 @@ def export(decoder: Decoder, target: str, use: Use | None = None) -> Snippet:
         raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
     of = TARGETS[target]
     try:
-        return Snippet(target, of.title, of.language, of.write(decoder, use or Use()))
+        return Snippet(target, of.title, of.language, of.write(decoder, use or ExportContext()))
     except _Cannot as why:
         return Snippet(target, of.title, "text", f"{of.title} cannot express this decoder: {why}.\n", possible=False)
 
 
-def exports(decoder: Decoder, use: Use | None = None) -> tuple[Snippet, ...]:
+def exports(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snippet, ...]:
     """The decoder for every target, in their order."""
     return tuple(export(decoder, target, use) for target in TARGETS)
 
@@ -116,20 +114,20 @@ def _shown(stage: Stage) -> list[tuple[Param, Any]]:
     return [(p, value) for p, value in values if not p.advanced or value != p.default]
 
 
-def _python(decoder: Decoder, use: Use) -> str:
+def _python(decoder: Decoder, use: ExportContext) -> str:
     stages = [(name, getattr(decoder, name)) for name, _ in STAGES]
     made = [f"{name}={_made(stage)}" for name, stage in stages if stage is not None]
     made += [f"depth={decoder.depth!r}"] if decoder.depth is not None else []
     if use.encoder is None:
         vectors = "dataset.vectors"
-        asked = [
+        query_lines = [
             "# Vectors of the encoder that made those of the corpus.",
             'queries = engine.load_vectors("queries.npy")',
         ]
     else:
-        how = "" if use.encoder == Use().encoder else f", encoder={_literal(use.encoder)}"
-        how += "" if use.dtype == Use().dtype else f", dtype={_literal(use.dtype)}"
-        vectors, asked = f"engine.embed(dataset.corpus{how})", [f"queries = [{_literal(use.query)}]"]
+        how = "" if use.encoder == ExportContext().encoder else f", encoder={_literal(use.encoder)}"
+        how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
+        vectors, query_lines = f"engine.embed(dataset.corpus{how})", [f"queries = [{_literal(use.query)}]"]
     return _lines(
         "import engine",
         "",
@@ -139,7 +137,7 @@ def _python(decoder: Decoder, use: Use) -> str:
         "decoder = engine.Decoder(",
         *(f"    {part}," for part in made),
         ")",
-        *asked,
+        *query_lines,
         f"ranking = engine.decode(decoder, space, queries, k={use.k})",
         "for rows in ranking.index.tolist():",
         "    print([dataset.corpus.ids[row] for row in rows if row >= 0])",
@@ -151,19 +149,19 @@ def _made(stage: Stage) -> str:
     return f"engine.make({_literal(stage.spec.name)}{params})"
 
 
-def _json(decoder: Decoder, use: Use) -> str:
+def _json(decoder: Decoder, use: ExportContext) -> str:
     """`points.from_json` reads what stands under "decoder"."""
-    found = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
-    found |= {} if use.trained is None else {"trained": use.trained}
-    return json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
+    content |= {} if use.trained is None else {"trained": use.trained}
+    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _command(decoder: Decoder, use: Use) -> str:
+def _command(decoder: Decoder, use: ExportContext) -> str:
     if use.encoder is None:
         raise _Cannot("the corpus came with its own vectors, and a command can only ask in words")
     words = ["frontier", "decode", "--corpus", use.corpus, "--query", use.query, "-k", SET_SIZE.text(use.k)]
-    words += [] if use.encoder == Use().encoder else ["--encoder", use.encoder]
-    words += [] if use.dtype == Use().dtype else ["--dtype", use.dtype]
+    words += [] if use.encoder == ExportContext().encoder else ["--encoder", use.encoder]
+    words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
     words += [] if use.trained is None else ["--trained", use.trained]
     for name, prefix in STAGES:
         if (stage := getattr(decoder, name)) is not None:
@@ -177,13 +175,13 @@ def _command(decoder: Decoder, use: Use) -> str:
     return shlex.join(words) + "\n"
 
 
-def _langchain(decoder: Decoder, use: Use) -> str:
+def _langchain(decoder: Decoder, use: ExportContext) -> str:
     search, weight, notes = _in_a_store(decoder, use)
     kwargs: dict[str, Any] = {"k": _size(decoder, use)}
     if search == "mmr":
-        kwargs["fetch_k"], said = _pool(decoder, use)
+        kwargs["fetch_k"], remarks = _pool(decoder, use)
         kwargs["lambda_mult"] = weight
-        notes += ["lambda_mult: 1 is pure relevance, as here.", *said]
+        notes += ["lambda_mult: 1 is pure relevance, as here.", *remarks]
     return _lines(
         *_comments("store: your vector store.", *notes),
         "retriever = store.as_retriever(",
@@ -197,21 +195,21 @@ def _langchain(decoder: Decoder, use: Use) -> str:
 QDRANT_MOST = 16_384
 
 
-def _qdrant(decoder: Decoder, use: Use) -> str:
+def _qdrant(decoder: Decoder, use: ExportContext) -> str:
     search, weight, notes = _in_a_store(decoder, use)
-    asked = "vector"
+    query = "vector"
     if search == "mmr":
-        pool, said = _pool(decoder, use, QDRANT_MOST)
-        notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *said]
+        pool, remarks = _pool(decoder, use, QDRANT_MOST)
+        notes += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
         mmr = f"models.Mmr(diversity={_flipped(weight)!r}, candidates_limit={pool})"
-        asked = f"models.NearestQuery(nearest=vector, mmr={mmr})"
+        query = f"models.NearestQuery(nearest=vector, mmr={mmr})"
     return _lines(
         "from qdrant_client import models",
         "",
         *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
         "found = client.query_points(",
         f"    collection_name={_literal(use.collection)},",
-        f"    query={asked},",
+        f"    query={query},",
         f"    limit={_size(decoder, use)},",
         ")",
     )
@@ -221,7 +219,7 @@ OPENSEARCH_MOST = 10_000
 OPENSEARCH_FACTORIES = ("mmr_over_sample_factory", "mmr_rerank_factory")
 
 
-def _opensearch(decoder: Decoder, use: Use) -> str:
+def _opensearch(decoder: Decoder, use: ExportContext) -> str:
     """https://docs.opensearch.org/latest/vector-search/specialized-operations/vector-search-mmr"""
     search, weight, notes = _in_a_store(decoder, use)
     size = _size(decoder, use)
@@ -229,11 +227,11 @@ def _opensearch(decoder: Decoder, use: Use) -> str:
     body: dict[str, Any] = {"size": size, "query": {"knn": {use.field: knn}}}
     first = ["vector: the query's embedding; the field's space_type: cosinesimil (others score on other scales)."]
     if search == "mmr":
-        pool, said = _pool(decoder, use, OPENSEARCH_MOST)
+        pool, remarks = _pool(decoder, use, OPENSEARCH_MOST)
         knn["k"] = pool
         body["ext"] = {"mmr": {"diversity": _flipped(weight), "candidates": pool}}
         enabled = json.dumps(list(OPENSEARCH_FACTORIES))
-        first += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *said]
+        first += [f"diversity: 1 is pure diversity, so it is 1 − {weight!r}.", *remarks]
         first += [f"OpenSearch 3.3 or newer, with cluster.search.enabled_system_generated_factories set to {enabled}."]
     return _lines(
         *_comments(*first, *notes),
@@ -242,8 +240,8 @@ def _opensearch(decoder: Decoder, use: Use) -> str:
     )
 
 
-def _in_a_store(decoder: Decoder, use: Use) -> tuple[str, float | None, list[str]]:
-    """By which search, with which weight of relevance, and what to note. Raises _Cannot."""
+def _in_a_store(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[str]]:
+    """The search, the weight of relevance in it, and what to note. Raises _Cannot."""
     selector: Selector = decoder.select
     form = FORMS.get(selector.spec.name)
     if form is None:
@@ -256,7 +254,7 @@ def _in_a_store(decoder: Decoder, use: Use) -> tuple[str, float | None, list[str
         raise _Cannot(f"it ranks by vectors, not by {decoder.retrieve.label}")
     if decoder.rerank is not None:
         raise _Cannot(f"it does not rerank by {decoder.rerank.label}")
-    weight = None if form.weight is None else getattr(selector, form.weight)
+    weight = 1.0 if form.weight is None else float(getattr(selector, form.weight))
     notes = ["The same answers need the same vectors, of length 1."]
     if use.trained is not None:
         notes.append(
@@ -266,12 +264,12 @@ def _in_a_store(decoder: Decoder, use: Use) -> tuple[str, float | None, list[str
     return form.search, weight, notes
 
 
-def _size(decoder: Decoder, use: Use) -> int:
+def _size(decoder: Decoder, use: ExportContext) -> int:
     """How many a query gets: no more than the pool holds."""
     return min(use.k, decoder.depth or use.k)
 
 
-def _pool(decoder: Decoder, use: Use, most: int | None = None) -> tuple[int, list[str]]:
+def _pool(decoder: Decoder, use: ExportContext, most: int | None = None) -> tuple[int, list[str]]:
     """How many documents a store's MMR is to look at, and what to note of it. Raises _Cannot."""
     if decoder.depth is not None:
         if most is not None and decoder.depth > most:
@@ -303,7 +301,7 @@ def _literal(value: Any) -> str:
         case str():
             return json.dumps(value, ensure_ascii=False)
         case dict():
-            return "{" + ", ".join(f"{_literal(key)}: {_literal(own)}" for key, own in value.items()) + "}"
+            return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
     return repr(value)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.errors import ParamError
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import SAME, declared_by, name_of, scorers_matter, shared
+from engine.evaluation.paired import SAME, declared_by, name_of, none_last, scorers_matter, shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
 from engine.params import Real
 from engine.stages import methods
@@ -30,13 +30,16 @@ SHARE = Real(
 _DECIMALS = -round(math.log10(SAME))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
     """A decoder's place on the chart.
 
-    point: as measured; name: short, of the decoder; parameter, value: what its curve sweeps, "" and None where it
-    sweeps nothing; x, y: means over the frontier's queries; x_low … y_high: ends of their 95 % intervals, None for a
-    single query; dominated: another point has as much of both and more of one.
+    point: its cell
+    name: short, of the decoder
+    parameter, value: what its curve sweeps, "" and None where it sweeps nothing
+    x, y: means over the frontier's queries
+    x_low … y_high: ends of their 95 % intervals, None for a single query
+    dominated: another point has as much of both and more of one
     """
 
     point: Any
@@ -52,14 +55,18 @@ class FrontierPoint:
     dominated: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Frontier:
     """Every decoder's mean x and y, over the queries on which all of them have both.
 
-    curves: label → points in the order of the parameter that is swept; front: those that no other dominates, by x;
-    hypervolume: the area they dominate above `reference`; x, y: metrics at k; queries: over how many the means are;
-    asked: how many there were; left_out: names of decoders that have x and y on no query; resamples, seed: of the
-    bands.
+    curves: label → points in the order of the parameter that is swept
+    front: those that no other dominates, by x
+    hypervolume: the area they dominate above `reference`
+    x, y: metrics at k
+    queries: number of queries that the means are over
+    asked: number of all queries
+    left_out: names of decoders that have x and y on no query
+    resamples, seed: of the bands
     """
 
     curves: Mapping[str, tuple[FrontierPoint, ...]]
@@ -101,42 +108,62 @@ def frontier(
     """
     resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
     for axis, metric in (("x", x), ("y", y)):
-        if metric in METRICS and METRICS[metric].less:
+        if metric in METRICS and METRICS[metric].lower_is_better:
             raise ParamError(f"{axis} must be a metric of which more is better; got {metric!r}")
-    found = shared(points, (x, y), k)
-    both = np.concatenate([found.values[x], found.values[y]], axis=1)
+    common = shared(points, (x, y), k)
+    both = np.concatenate([common.values[x], common.values[y]], axis=1)
     where = both.mean(0).reshape(2, -1).T
     ends = intervals(both, resamples, seed)
     bands = np.full((len(where), 4), None) if ends is None else ends.reshape(2, 2, -1).T.reshape(-1, 4)
     beaten = dominated(where)
     corner = _reference(reference, where)
-    scorers = scorers_matter([*found.points, *found.left_out])
+    scorers = scorers_matter([*common.points, *common.left_out])
     curves = {}
-    for curve in _curves(found.points):
-        label = name_of(found.points[curve.members[0]].decoder, scorers, without=curve.parameter)
-        curves[label] = tuple(
-            FrontierPoint(
-                found.points[i],
-                name_of(found.points[i].decoder, scorers),
-                curve.parameter[1] if curve.parameter else "",
-                value,
-                *where[i].tolist(),
-                *bands[i].tolist(),
-                bool(beaten[i]),
-            )
-            for i, value in zip(curve.members, curve.values, strict=True)
-        )
-    front = (p for curve in curves.values() for p in curve if not p.dominated)
-    front = sorted(front, key=lambda p: (round(p.x, _DECIMALS), -round(p.y, _DECIMALS), p.point.label))
-    left_out = tuple(name_of(p.decoder, scorers) for p in found.left_out)
-    area = hypervolume(where, corner)
-    k = found.points[0].k
+    for curve in _curves(common.points):
+        label = name_of(common.points[curve.members[0]].decoder, scorers, without=curve.parameter)
+        curves[label] = _placed(curve, common.points, scorers, where, bands, beaten)
+    front = [p for curve in curves.values() for p in curve if not p.dominated]
     return Frontier(
-        curves, tuple(front), area, corner, k, x, y, len(found.queries), found.asked, left_out, resamples, seed
+        curves=curves,
+        front=tuple(sorted(front, key=lambda p: (round(p.x, _DECIMALS), -round(p.y, _DECIMALS), p.point.label))),
+        hypervolume=hypervolume(where, corner),
+        reference=corner,
+        k=common.points[0].k,
+        x=x,
+        y=y,
+        queries=len(common.queries),
+        asked=common.asked,
+        left_out=tuple(name_of(p.decoder, scorers) for p in common.left_out),
+        resamples=resamples,
+        seed=seed,
     )
 
 
-def best_of_each(found: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
+def _placed(
+    curve: _Curve, cells: Sequence[Any], scorers: bool, where: np.ndarray, bands: np.ndarray, beaten: np.ndarray
+) -> tuple[FrontierPoint, ...]:
+    """The points of a curve; where: (m, 2) means; bands: (m, 4) ends in x and y; beaten: (m,) dominated."""
+    points = []
+    for i, value in zip(curve.members, curve.values, strict=True):
+        (x, y), (x_low, x_high, y_low, y_high) = where[i].tolist(), bands[i].tolist()
+        point = FrontierPoint(
+            point=cells[i],
+            name=name_of(cells[i].decoder, scorers),
+            parameter=curve.parameter[1] if curve.parameter else "",
+            value=value,
+            x=x,
+            y=y,
+            x_low=x_low,
+            x_high=x_high,
+            y_low=y_low,
+            y_high=y_high,
+            dominated=bool(beaten[i]),
+        )
+        points.append(point)
+    return tuple(points)
+
+
+def best_of_each(measured: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
     """Each method's setting with the most x among those that keep `share` of the baseline's y, the baseline first.
 
     A method behind other scorers is another one.
@@ -145,17 +172,17 @@ def best_of_each(found: Frontier, baseline: str, share: float) -> tuple[Frontier
     with the most y stands for it. Ties go to more of the other metric, then to the first. Raises ParamError.
     """
     share = SHARE.check(share)
-    base = next((p for p in found.points if p.point.label == baseline), None)
+    base = next((p for p in measured.points if p.point.label == baseline), None)
     if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
     floor = base.y - (1 - share) * abs(base.y) - SAME
     best: dict[Any, FrontierPoint] = {}
-    for p in found.points:
+    for p in measured.points:
         kind = p.point.method, _scorers(p.point.decoder)
         if kind not in best or _better(p, best[kind], floor):
             best[kind] = p
-    own = base.point.method, _scorers(base.point.decoder)
-    return (base, *(p for kind, p in best.items() if kind != own))
+    baseline_kind = base.point.method, _scorers(base.point.decoder)
+    return (base, *(p for kind, p in best.items() if kind != baseline_kind))
 
 
 def _scorers(decoder: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -165,11 +192,11 @@ def _scorers(decoder: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 def _better(p: FrontierPoint, other: FrontierPoint, floor: float) -> bool:
     """Whether p has more x than another of those that reach the floor, or is nearer to it."""
-    reach, reached = p.y >= floor, other.y >= floor
-    if reach != reached:
-        return reach
-    (own, own_next), (its, its_next) = (((q.x, q.y) if reach else (q.y, q.x)) for q in (p, other))
-    return own > its + SAME or (abs(own - its) <= SAME and own_next > its_next + SAME)
+    reaches = p.y >= floor
+    if reaches != (other.y >= floor):
+        return reaches
+    (first, second), (other_first, other_second) = (((q.x, q.y) if reaches else (q.y, q.x)) for q in (p, other))
+    return first > other_first + SAME or (abs(first - other_first) <= SAME and second > other_second + SAME)
 
 
 def dominated(where: np.ndarray) -> np.ndarray:
@@ -179,14 +206,14 @@ def dominated(where: np.ndarray) -> np.ndarray:
     one set in two orders are worth the same.
     """
     across, up = np.round(np.asarray(where, dtype=np.float64), _DECIMALS).reshape(-1, 2).T
-    found = np.zeros(len(across), dtype=bool)
+    beaten = np.zeros(len(across), dtype=bool)
     best = top = -math.inf  # the best y further right; the best y at this x
     last = None
     for i in np.lexsort((-up, -across)):
         if across[i] != last:
             best, top, last = max(best, top), up[i], across[i]
-        found[i] = up[i] <= best or up[i] < top
-    return found
+        beaten[i] = up[i] <= best or up[i] < top
+    return beaten
 
 
 def hypervolume(where: np.ndarray, reference: tuple[float, float]) -> float:
@@ -205,7 +232,7 @@ def hypervolume(where: np.ndarray, reference: tuple[float, float]) -> float:
 
 def _reference(given: tuple[float, float] | None, where: np.ndarray) -> tuple[float, float]:
     if given is None:
-        return tuple(where.min(0).tolist())
+        return float(where[:, 0].min()), float(where[:, 1].min())
     pair = tuple(given) if isinstance(given, Sequence | np.ndarray) else ()
     if len(pair) != 2 or not all(_is_number(v) and math.isfinite(v) for v in pair):
         raise ParamError(f"reference must be two finite numbers, (x, y); got {given!r}")
@@ -230,34 +257,30 @@ def _curves(points: Sequence[Any]) -> list[_Curve]:
         # What is not a number is never swept: stages, choices and switches keep curves apart.
         apart = tuple((key, str(v)) for key, v in settings[i].items() if v is not None and not _is_number(v))
         groups.setdefault((order.get(point.method, len(order)), point.method, apart), []).append(i)
-    found = []
+    curves = []
     for _, group in sorted(groups.items()):
         varying = [key for key in settings[group[0]] if len({settings[i].get(key) for i in group}) > 1]
         swept, rest = (varying[0], varying[1:]) if varying else (None, [])
         lines: dict[Any, list[int]] = {}
         for i in group:
-            lines.setdefault(tuple(_place(settings[i].get(key)) for key in rest), []).append(i)
+            lines.setdefault(tuple(none_last(settings[i].get(key)) for key in rest), []).append(i)
         for _, line in sorted(lines.items()):
-            line.sort(key=lambda i: _place(settings[i].get(swept)))
-            found.append(_Curve(line, swept, [settings[i].get(swept) for i in line]))
-    return found
+            value = {i: settings[i].get(swept) if swept else None for i in line}
+            line.sort(key=lambda i: none_last(value[i]))
+            curves.append(_Curve(line, swept, [value[i] for i in line]))
+    return curves
 
 
 def _settings(point: Any) -> dict[tuple[str, str], Any]:
     """(stage, parameter) → value, the selector's first, in the order in which they are declared."""
-    found: dict[tuple[str, str], Any] = {}
+    settings: dict[tuple[str, str], Any] = {}
     for role in ("select", "retrieve", "rerank"):
         stage = point.decoder.get(role) or {}
         declared = list(declared_by(stage.get("name", "")))
         for name in sorted(stage, key=lambda n: declared.index(n) if n in declared else -1):
-            found[role, name] = stage[name]
-    found["", "depth"] = point.decoder.get("depth")
-    return found
-
-
-def _place(value: Any) -> tuple[bool, Any]:
-    """Numbers in order, "none" after them, as declared grids have it."""
-    return (value is None, 0 if value is None else value)
+            settings[role, name] = stage[name]
+    settings["", "depth"] = point.decoder.get("depth")
+    return settings
 
 
 def _is_number(value: Any) -> bool:

@@ -1,7 +1,5 @@
 """A metric over two parameters of one method, as a table: NNN paper, Fig. 2."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DataError, ParamError
-from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import SAME, at, declared_by
+from engine.evaluation.metrics import defined_mean, title_of
+from engine.evaluation.paired import SAME, cells_at, declared_by, none_last
 from engine.params import UNSET, form_of
 
 
@@ -28,11 +26,15 @@ class Axis:
         return tuple(UNSET if v is None else f"{v:g}" if isinstance(v, float) else str(v) for v in self.values)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HeatMap:
-    """metric at k on a split; rows, columns: the two parameters, in the order in which they are declared; values:
-    (rows, columns) means, NaN where nothing was measured or the metric exists for no query; queries: (rows, columns)
-    over how many each mean is: where they differ, so do the queries, and the means do not compare."""
+    """A metric at k on a split over two parameters, in the order in which they are declared.
+
+    values: (rows, columns) means, NaN where nothing was measured or the metric exists for no query
+    queries: (rows, columns) number that each mean is over: where they differ, so do the queries, and the means do not
+        compare
+    keys: (rows, columns) of the cells, "" where nothing was measured
+    """
 
     method: str
     metric: str
@@ -52,44 +54,62 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
     points: `Point`s of one split, of any k and any methods; method: which one, needed where there are several with two
     parameters that vary. Raises ParamError or DataError: not two parameters vary, or something besides them does.
     """
-    there = at(points, k)
-    chosen = [p for p in there if method in (None, p.method)]
-    varying = {name: _varying([p for p in chosen if p.method == name]) for name in {p.method for p in chosen}}
-    two = [name for name, own in varying.items() if len(own) == 2]
+    chosen, names = _one_grid([p for p in cells_at(points, k) if method in (None, p.method)], method)
+    if missing := [p.label for p in chosen if metric not in p.values]:
+        raise ParamError(f"{metric} was not measured for {missing[0]}")
+    rows, columns = (_axis(name, chosen) for name in names)
+    shape = len(rows.values), len(columns.values)
+    values, queries = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
+    keys: np.ndarray = np.full(shape, "", dtype=object)
+    for point in chosen:
+        cell = tuple(axis.values.index(point.decoder["select"][axis.name]) for axis in (rows, columns))
+        has = np.isfinite(point.values[metric])
+        mean = defined_mean(np.where(has, point.values[metric], np.nan))
+        if keys[cell] and not np.isclose(values[cell], mean, rtol=0, atol=SAME, equal_nan=True):
+            raise DataError(f"two points are called {point.label} and differ: take those of one data set")
+        values[cell], queries[cell], keys[cell] = mean, int(has.sum()), point.key
+    return HeatMap(
+        method=chosen[0].method,
+        metric=metric,
+        title=title_of(metric),
+        k=chosen[0].k,
+        split=str(chosen[0].split),
+        rows=rows,
+        columns=columns,
+        values=values,
+        queries=queries,
+        keys=keys,
+    )
+
+
+def _one_grid(cells: list[Any], method: str | None) -> tuple[list[Any], list[str]]:
+    """The cells of the one method in which two parameters vary, and the names of these."""
+    varying = {name: _varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
+    two = [name for name, params in varying.items() if len(params) == 2]
     if len(two) != 1:
-        told = "; ".join(f"{name} varies {', '.join(own) or 'nothing'}" for name, own in sorted(varying.items()))
-        asked = f"of {method} " if method else ""
+        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
+        of_method = f"of {method} " if method else ""
         raise ParamError(
-            f"a heat-map {asked}needs points of one method in which exactly two parameters vary"
-            + (f": {told}" if told else "; there are none")
+            f"a heat-map {of_method}needs points of one method in which exactly two parameters vary"
+            + (f": {'; '.join(varied)}" if varied else "; there are none")
             + ("; say which method" if len(two) > 1 else "")
         )
-    own = [p for p in chosen if p.method == two[0]]
-    if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in own}) > 1:
+    grid = [p for p in cells if p.method == two[0]]
+    if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in grid}) > 1:
         raise ParamError(f"the points of {two[0]} differ in scorers or pool besides: take those of one chain")
-    if missing := [p.label for p in own if metric not in p.values]:
-        raise ParamError(f"{metric} was not measured for {missing[0]}")
-    declared = declared_by(two[0])
-    axes = []
-    for name in varying[two[0]]:
-        values = sorted({p.decoder["select"][name] for p in own}, key=lambda v: (v is None, 0 if v is None else v))
-        forms = {form_of(declared[name], p.decoder["select"])[1].symbol for p in own} if name in declared else {name}
-        axes.append(Axis(name, forms.pop() if len(forms) == 1 else declared[name].symbol, tuple(values)))
-    values = np.full(tuple(len(axis.values) for axis in axes), np.nan)
-    queries, keys = np.zeros(values.shape, dtype=int), np.full(values.shape, "", dtype=object)
-    seen = set()
-    for point in own:
-        cell = tuple(axis.values.index(point.decoder["select"][axis.name]) for axis in axes)
-        has = np.isfinite(point.values[metric])
-        mean = float(point.values[metric][has].mean()) if has.any() else np.nan
-        if cell in seen and not np.isclose(values[cell], mean, rtol=0, atol=SAME, equal_nan=True):
-            raise DataError(f"two points are called {point.label} and differ: take those of one data set")
-        seen.add(cell)
-        values[cell], queries[cell], keys[cell] = mean, int(has.sum()), point.key
-    title = METRICS[metric].title if metric in METRICS else metric
-    return HeatMap(two[0], metric, title, own[0].k, str(own[0].split), *axes, values, queries, keys)
+    return grid, varying[two[0]]
 
 
-def _varying(points: list[Any]) -> list[str]:
+def _axis(name: str, cells: list[Any]) -> Axis:
+    """A parameter's values among the cells, with the symbol of the form in which all of them mean it."""
+    declared = declared_by(cells[0].method).get(name)
+    values = tuple(sorted({p.decoder["select"][name] for p in cells}, key=none_last))
+    if declared is None:
+        return Axis(name, name, values)
+    symbols = {form_of(declared, p.decoder["select"])[1].symbol for p in cells}
+    return Axis(name, symbols.pop() if len(symbols) == 1 else declared.symbol, values)
+
+
+def _varying(cells: list[Any]) -> list[str]:
     """The selector's parameters that have more than one value, as declared."""
-    return [name for name in points[0].decoder["select"] if len({p.decoder["select"].get(name) for p in points}) > 1]
+    return [name for name in cells[0].decoder["select"] if len({p.decoder["select"].get(name) for p in cells}) > 1]

@@ -4,9 +4,7 @@ Recall, Comp, nDCG, MRR and Precision need judgements, α-nDCG and S-recall aspe
 vectors; ILAD and redundancy need nothing but the set.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -16,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from engine.candidates import exactly
+from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, coverage, judgements
@@ -33,18 +31,15 @@ CACHED_NUMBERS = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What B queries got and what is known of them, made when a metric first asks for it.
+class RetrievedSets:
+    """The sets of B queries with all that metrics need, made on first use."""
 
-    rows: (B, k) int64, −1 pads; points: (B, d) the queries' vectors.
-    """
-
-    rows: Tensor
+    rows: Tensor  # (B, k) int64, −1 pads
     space: Space
     ids: tuple[str, ...]
     qrels: Qrels | None
     aspects: Aspects | None
-    points: Tensor | None
+    points: Tensor  # (B, d) the queries' vectors, empty without them
 
     @cached_property
     def index(self) -> np.ndarray:
@@ -53,7 +48,7 @@ class Found:
 
     @cached_property
     def known(self) -> Judgements:
-        return judgements(self.space, self.ids, self.qrels)
+        return judgements(self.space, self.ids, self.qrels or Qrels({}))
 
     @cached_property
     def grades(self) -> np.ndarray:
@@ -72,7 +67,7 @@ class Found:
 
     @cached_property
     def coverage(self) -> Coverage:
-        return coverage(self.space, self.ids, self.aspects, self.rows.shape[1])
+        return coverage(self.space, self.ids, {} if self.aspects is None else self.aspects, self.rows.shape[1])
 
 
 Need = Literal["qrels", "aspects", "vectors"]
@@ -85,30 +80,30 @@ NEEDS: dict[Need, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """name; title: as charts write it; formula: its definition; needs: what it cannot do without, besides the set; of:
-    what B queries got to (B,) numbers; less: whether less of it is better."""
+    """A number for each query. title: as charts write it; needs: what it cannot do without, besides the set."""
 
     name: str
     title: str
     formula: str
     needs: Need | None
-    of: Callable[[Found], np.ndarray]
-    less: bool = False
+    compute: Callable[[RetrievedSets], np.ndarray]
+    lower_is_better: bool = False
 
-    def values(self, found: Found) -> np.ndarray:
+    def values(self, sets: RetrievedSets) -> np.ndarray:
         """(B,) float64, NaN where undefined: what needs judgements is so without a relevant document."""
-        values = self.of(found)
-        return np.where(np.isnan(found.relevant), np.nan, values) if self.needs == "qrels" else values
+        values = self.compute(sets)
+        return np.where(np.isnan(sets.relevant), np.nan, values) if self.needs == "qrels" else values
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What `measure` found.
+    """Metrics at k of B queries.
 
-    per_query: metric → query id → value, without the queries for which it is undefined; mean: metric → mean over
-    those, NaN if there are none; left_out: how many queries have no relevant document judged, and so no recall;
-    undefined: metric → for how many queries it does not exist; values: metric → (B,) float64 in the order of the
-    queries, NaN where undefined.
+    per_query: metric → query id → value, without the queries for which it is undefined
+    mean: metric → mean over those, NaN if there are none
+    left_out: number of queries without a document judged relevant, and so without recall
+    undefined: metric → number of queries for which it does not exist
+    values: metric → (B,) float64 in the order of the queries, NaN where undefined
     """
 
     k: int
@@ -119,28 +114,26 @@ class Measures:
     values: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
 
-def _reciprocal_rank(found: Found) -> np.ndarray:
-    hits = found.hits
+def _reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
+    hits = sets.hits
     return np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0.0)
 
 
-def _ndcg(found: Found) -> np.ndarray:
-    ideal = _discounted(found.known.ideal(found.rows.shape[1]))
-    return _discounted(found.grades) / np.where(ideal > 0, ideal, np.nan)
+def _ndcg(sets: RetrievedSets) -> np.ndarray:
+    ideal = _discounted(sets.known.ideal(sets.rows.shape[1]))
+    return _discounted(sets.grades) / np.where(ideal > 0, ideal, np.nan)
 
 
-def _budget_recall(found: Found) -> np.ndarray:
-    words = found.space.derived("words a document", lambda: _word_counts(found.space.corpus.passages))
-    there = found.index >= 0
-    used = np.where(there, words[found.index], 0).cumsum(1)
+def _budget_recall(sets: RetrievedSets) -> np.ndarray:
+    texts = sets.space.corpus.passages
+    words = sets.space.derived("words a document", lambda: np.array([len(text.split()) for text in texts]))
+    returned = sets.index >= 0
+    used = np.where(returned, words[sets.index], 0).cumsum(1)
     # What does not fit ends the reading, but for the first: no budget is too small for one document.
-    read = there & (used <= BUDGET)
-    read[:, 0] = there[:, 0]
-    return (found.hits & read).sum(1) / found.relevant
-
-
-def _word_counts(texts: Sequence[str]) -> np.ndarray:
-    return np.array([len(text.split()) for text in texts])
+    read = returned & (used <= BUDGET)
+    read[:, 0] = returned[:, 0]
+    share: np.ndarray = (sets.hits & read).sum(1) / sets.relevant
+    return share
 
 
 METRICS: dict[str, Metric] = {
@@ -192,10 +185,21 @@ METRICS: dict[str, Metric] = {
             f"share of the documents returned that have a cosine of {REDUNDANT:g} or more with one above them",
             None,
             lambda f: redundancy(f.space.vectors, f.rows).cpu().numpy(),
-            less=True,
+            lower_is_better=True,
         ),
     )
 }
+
+
+def title_of(metric: str) -> str:
+    """A metric as charts write it; the name of one that is not registered."""
+    return METRICS[metric].title if metric in METRICS else metric
+
+
+def defined_mean(values: np.ndarray) -> float:
+    """The mean of (n,) values without the NaN among them; NaN where there is no other."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")
 
 
 def available(
@@ -206,7 +210,13 @@ def available(
     return tuple(m.name for m in METRICS.values() if m.needs is None or given[m.needs])
 
 
-@exactly
+def check_metrics(names: Iterable[str]) -> None:
+    """Raise a ParamError that names those that are no metrics."""
+    if unknown := [m for m in names if m not in METRICS]:
+        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
+
+
+@without_autocast
 def measure(
     ranking: Ranking,
     space: Space,
@@ -224,9 +234,8 @@ def measure(
     as not found. Alike for aspects. Raises ParamError or DataError.
     """
     k = SET_SIZE.check(k)
-    wanted = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    if unknown := [m for m in wanted if m not in METRICS]:
-        raise ParamError(f"metrics must be among {', '.join(METRICS)}; got {', '.join(map(repr, unknown))}")
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    check_metrics(names)
     ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
     if isinstance(queries, str) or len(set(ids)) != len(ids):
         raise DataError("queries must be Queries, Embeddings, or a list of distinct query ids")
@@ -239,31 +248,32 @@ def measure(
         raise DataError(f"queries must be those of the ranking: {len(ids)} queries, {len(ranking)} rankings")
     if ranking.index.shape[1] < k:
         raise ParamError(f"k ({k}) must be at most the ranking's depth, {ranking.index.shape[1]}; decode with k={k}")
-    points = space.fitted(queries).vectors if isinstance(queries, Embeddings) else None
-    _refuse_needy(wanted, {"qrels": qrels, "aspects": aspects, "vectors": points})
-    if "cos_sum" in wanted and points.shape[1] != space.vectors.shape[1]:
+    points = space.fitted(queries).vectors if isinstance(queries, Embeddings) else torch.empty(0, 0)
+    vectors = queries if isinstance(queries, Embeddings) else None
+    _refuse_needy(names, {"qrels": qrels, "aspects": aspects, "vectors": vectors})
+    if "cos_sum" in names and points.shape[1] != space.vectors.shape[1]:
         raise DataError(f"the queries have {points.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}")
 
-    found = Found(ranking.index[:, :k], space, ids, qrels, aspects, points)
-    values = {name: METRICS[name].values(found) for name in wanted}
+    sets = RetrievedSets(ranking.index[:, :k], space, ids, qrels, aspects, points)
+    values = {name: METRICS[name].values(sets) for name in names}
     per_query = {name: _by_query(ids, column) for name, column in values.items()}
-    mean = {name: _mean(column) for name, column in values.items()}
-    left_out = 0 if qrels is None else int(np.isnan(found.relevant).sum())
+    mean = {name: defined_mean(column) for name, column in values.items()}
+    left_out = 0 if qrels is None else int(np.isnan(sets.relevant).sum())
     undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
     return Measures(k, per_query, mean, left_out, undefined, values)
 
 
-def _refuse_needy(wanted: Sequence[str], given: Mapping[Need, object]) -> None:
+def _refuse_needy(names: Sequence[str], given: Mapping[Need, object]) -> None:
     """Raise a DataError that names the metrics whose needs are not met."""
-    lacking = {need: [m for m in wanted if METRICS[m].needs == need] for need, thing in given.items() if thing is None}
-    said = [
+    lacking = {need: [m for m in names if METRICS[m].needs == need] for need, value in given.items() if value is None}
+    problems = [
         f"{', '.join(needy)} {'need' if len(needy) > 1 else 'needs'} {NEEDS[need]}"
         for need, needy in lacking.items()
         if needy
     ]
-    if said:
+    if problems:
         rest = ", ".join(m.name for m in METRICS.values() if m.needs is None or given[m.needs] is not None)
-        raise DataError(f"{'; '.join(said)}; without, only {rest} can be measured")
+        raise DataError(f"{'; '.join(problems)}; without, only {rest} can be measured")
 
 
 def ilad(vectors: Tensor, rows: Tensor) -> Tensor:
@@ -272,11 +282,11 @@ def ilad(vectors: Tensor, rows: Tensor) -> Tensor:
     vectors: (n, d); rows: (B, k) int64, −1 pads. A zero row has cosine 0 to everything.
     """
     parts = []
-    for listed, at in _listed(vectors, rows):
+    for listed, positions in _listed(vectors, rows):
         unit = _unit(listed)
         ones = unit.square().sum(1)
         # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
-        parts += [_sums(unit, few).square().sum(1) - ones[few].sum(1) for few in at]
+        parts += [_sums(unit, block).square().sum(1) - ones[block].sum(1) for block in positions]
     count = (rows >= 0).sum(1).double().to(vectors.device)
     spread = 1 - torch.cat(parts) / (count * (count - 1))
     return spread.clamp_min(0).masked_fill(count < 2, torch.nan)
@@ -291,11 +301,11 @@ def cos_sum(vectors: Tensor, rows: Tensor, points: Tensor) -> Tensor:
     points = points.to(vectors.device)
     parts: list[Tensor] = []
     done = 0
-    for listed, at in _listed(vectors, rows):
-        for few in at:
-            query = _unit(points[done : done + len(few)].double())
-            parts.append((_unit(_sums(listed, few)) * query).sum(1))
-            done += len(few)
+    for listed, positions in _listed(vectors, rows):
+        for block in positions:
+            query = _unit(points[done : done + len(block)].double())
+            parts.append((_unit(_sums(listed, block)) * query).sum(1))
+            done += len(block)
     return torch.cat(parts).masked_fill((rows < 0).all(1).to(vectors.device), torch.nan)
 
 
@@ -314,14 +324,14 @@ def redundancy(vectors: Tensor, rows: Tensor) -> Tensor:
     before = torch.ones(k, k, dtype=torch.bool, device=vectors.device).tril_(-1)
     parts = []
     for block in rows.split(max(1, CACHED_NUMBERS // (k * max(k, vectors.shape[1])))):
-        there, chosen = block >= 0, block.clamp_min(0)
+        returned, chosen = block >= 0, block.clamp_min(0)
         if whole is not None:
             cosines = whole[chosen.unsqueeze(2), chosen.unsqueeze(1)]
         else:
             unit = _unit(vectors[chosen].double())
             cosines = torch.bmm(unit, unit.transpose(1, 2))
-        alike = (cosines >= REDUNDANT) & before & there.unsqueeze(1)
-        parts.append((alike.any(2) & there).sum(1) / there.sum(1).double())
+        alike = (cosines >= REDUNDANT) & before & returned.unsqueeze(1)
+        parts.append((alike.any(2) & returned).sum(1) / returned.sum(1).double())
     return torch.cat(parts)
 
 
@@ -331,32 +341,29 @@ def _listed(vectors: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Sequence[Te
     rows = rows.to(vectors.device)
     width = vectors.shape[1]
     for block in rows.split(max(1, CHUNK_NUMBERS // (rows.shape[1] * width))):
-        used, at = block.unique(return_inverse=True)
+        used, positions = block.unique(return_inverse=True)
         listed = vectors[used.clamp_min(0)].double().masked_fill_((used < 0).unsqueeze(1), 0)
-        yield listed, at.split(max(1, CACHED_NUMBERS // (4 * width)))
+        yield listed, positions.split(max(1, CACHED_NUMBERS // (4 * width)))
 
 
-def _sums(listed: Tensor, at: Tensor) -> Tensor:
+def _sums(listed: Tensor, index: Tensor) -> Tensor:
     """(b, d) sums of the rows of listed at (b, k)."""
-    return embedding_bag(at, listed, mode="sum")
+    sums: Tensor = embedding_bag(index, listed, mode="sum")
+    return sums
 
 
 def _unit(rows: Tensor) -> Tensor:
     """Rows of length 1; zero rows stay."""
-    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows / length.masked_fill(length == 0, 1)
 
 
 def _discounted(grades: np.ndarray) -> np.ndarray:
-    return (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
+    sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
+    return sums
 
 
 def _by_query(ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
     """Query → value, without the undefined."""
     pairs = zip(ids, values.tolist(), strict=True)
     return {query: value for query, value in pairs if value == value} if np.isnan(values).any() else dict(pairs)
-
-
-def _mean(values: np.ndarray) -> float:
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if len(defined) else float("nan")

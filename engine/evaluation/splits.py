@@ -1,14 +1,12 @@
 """Splits of judged queries: those to choose on and those to report on share none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from engine.errors import DataError
 from engine.values import Embeddings, Qrels, Queries, digest_of
 
 
-def halved(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
+def split_in_half(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
     """Judgements as two splits, "dev" and "test", for a data set that has one: a query's id decides."""
     in_dev = {query: int(digest_of([str(seed), query])[:8], 16) % 2 == 0 for query in qrels.grades}
     parts = {"dev": True, "test": False}
@@ -18,7 +16,7 @@ def halved(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
 SHARES = (0.6, 0.2, 0.2)
 
 
-def parted(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = SHARES) -> dict[str, Qrels]:
+def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = SHARES) -> dict[str, Qrels]:
     """Judgements as three splits, "train", "dev" and "test", for a data set that has fewer; drawn by ids and a seed.
 
     shares: of the queries, their sum 1; every part has one at least. Raises DataError for fewer than three queries.
@@ -30,13 +28,13 @@ def parted(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = SHA
     dev, test = (max(1, round(share * count)) for share in shares[1:])
     ends = (0, count - dev - test, count - test, count)
     parts = {name: set(order[ends[i] : ends[i + 1]]) for i, name in enumerate(("train", "dev", "test"))}
-    return {name: Qrels({q: g for q, g in qrels.grades.items() if q in own}) for name, own in parts.items()}
+    return {name: Qrels({q: g for q, g in qrels.grades.items() if q in ids}) for name, ids in parts.items()}
 
 
-def drawn(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
+def subsample(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
     """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
-    kept = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]
-    return Qrels({query: qrels.grades[query] for query in qrels.grades.keys() & set(kept)})
+    chosen = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]
+    return Qrels({query: qrels.grades[query] for query in qrels.grades.keys() & set(chosen)})
 
 
 def judged_by(
@@ -45,9 +43,9 @@ def judged_by(
     """Split → the queries that it judges, in their own order. Raises DataError, also where the two share queries."""
     if not isinstance(queries, Queries | Embeddings):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
-    if not isinstance(qrels, Mapping) or not all(isinstance(own, Qrels) for own in qrels.values()):
+    if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):
         raise DataError("qrels must be judgements by split, as dataset.qrels is: {'dev': engine.Qrels, …}")
-    found: dict[str, Queries | Embeddings] = {}
+    judged: dict[str, Queries | Embeddings] = {}
     for split in (dev, test):
         if split is None:
             continue
@@ -58,12 +56,12 @@ def judged_by(
             raise DataError(f"none of the queries is judged by {split!r}")
         ids = tuple(queries.ids[row] for row in rows)
         if isinstance(queries, Queries):
-            found[split] = queries.only(ids)
+            judged[split] = queries.only(ids)
         else:
-            found[split] = queries.take(rows)
-    if test is not None and (both := len(set(found[dev].ids) & set(found[test].ids))):
+            judged[split] = queries.take(rows)
+    if test is not None and (both := len(set(judged[dev].ids) & set(judged[test].ids))):
         raise DataError(
             f"{dev!r} and {test!r} share {both:,} queries, and a setting chosen on a query looks good on it: take two "
-            "splits without a common query (engine.evaluation.splits.halved makes two of one), or test=None"
+            "splits without a common query (engine.evaluation.splits.split_in_half makes two of one), or test=None"
         )
-    return found
+    return judged

@@ -3,8 +3,6 @@
 All of it takes the corpus and the judgements as given, and the queries as drawn from those that people ask.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +12,10 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from engine.errors import DataError, ParamError
-from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import SAME, at, names, shared
+from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import SAME, cells_at, names, shared
 from engine.params import Real, Whole
+from engine.progress import counted
 
 LEVEL = 0.95
 ALPHA = 0.05
@@ -44,13 +43,19 @@ class Wins(NamedTuple):
     loss: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One decoder against a baseline.
 
-    name, baseline: as charts write them; label: the decoder in full; queries: on how many they were compared; mean,
-    baseline_mean: over those; difference: of the two; low, high: its 95 % interval, None for a single query; p: of the
-    paired randomisation test; p_holm: after Holm's correction over `comparisons`; wins: query by query.
+    name, baseline: as charts write them
+    label: the decoder in full
+    queries: number on which both were compared
+    mean, baseline_mean: over those
+    difference: of the two means
+    low, high: its 95 % interval, None for a single query
+    p: of the paired randomisation test
+    p_holm: after Holm's correction over `comparisons`
+    wins: query by query
     """
 
     name: str
@@ -70,9 +75,14 @@ class Comparison:
     wins: Wins
 
     @property
+    def significant(self) -> bool:
+        """Holm-corrected p < 0.05 and the 95 % interval excludes 0."""
+        return self.p_holm < ALPHA and self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+    @property
     def told(self) -> bool:
-        """Whether a difference can be told: the corrected test says so, and the interval does not hold 0."""
-        return self.p_holm < ALPHA and self.low is not None and not self.low <= 0 <= self.high
+        """Public alias of `significant`."""
+        return self.significant
 
 
 def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -84,13 +94,14 @@ def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     count, centre = len(values), values.mean(0)
     apart = values - centre
     rng = np.random.default_rng(seed)
-    found = np.empty((resamples, values.shape[1]))
+    sums = np.empty((resamples, values.shape[1]))
     for rows in _blocks(resamples, count):
         size = rows.stop - rows.start
         drawn = rng.integers(count, size=(size, count)) + np.arange(0, size * count, count)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count)
-        found[rows] = counts.astype(np.float64) @ apart
-    return centre + found / count
+        sums[rows] = counts.astype(np.float64) @ apart
+    means: np.ndarray = centre + sums / count
+    return means
 
 
 def intervals(values: np.ndarray, resamples: int, seed: int, level: float = LEVEL) -> np.ndarray | None:
@@ -107,13 +118,13 @@ def intervals(values: np.ndarray, resamples: int, seed: int, level: float = LEVE
     return np.stack([np.minimum(low, mean), np.maximum(high, mean)])  # rounding may put a constant's ends beside it
 
 
+def ends_of(ends: np.ndarray | None, column: int) -> tuple[float, float] | tuple[None, None]:
+    """Lower and upper end of one column of `intervals`; None for both where there are none."""
+    return (None, None) if ends is None else (float(ends[0, column]), float(ends[1, column]))
+
+
 def bootstrap_interval(
-    a: Any,
-    b: Any = None,
-    *,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES.default,
-    seed: int = 0,
+    a: Any, b: Any = None, *, level: float = LEVEL, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> Interval | None:
     """The percentile bootstrap interval of the mean of a, or of the mean paired difference a − b, over queries.
 
@@ -146,12 +157,12 @@ def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray
     """
     differences = np.where(np.abs(differences) <= SAME, 0.0, differences)
     sizes = (differences != 0).sum(0)
-    found = np.ones(differences.shape[1])
+    p = np.ones(differences.shape[1])
     exact = sizes <= int(math.log2(resamples))
     for column in np.flatnonzero(exact & (sizes > 0)):
         d = differences[differences[:, column] != 0, column]
         flips = np.arange(1 << len(d))[:, None] >> np.arange(len(d)) & 1
-        found[column] = _extreme(flips, d[:, None])[0] / len(flips)
+        p[column] = _extreme(flips, d[:, None])[0] / len(flips)
     if (many := np.flatnonzero(~exact)).size:
         d = differences[:, many]
         d = d[d.any(1)]
@@ -159,11 +170,11 @@ def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray
         extreme = np.zeros(len(many))
         for rows in _blocks(resamples, len(d)):
             extreme += _extreme(rng.integers(2, size=(rows.stop - rows.start, len(d)), dtype=np.int8), d)
-        found[many] = (extreme + 1) / (resamples + 1)
-    return found
+        p[many] = (extreme + 1) / (resamples + 1)
+    return p
 
 
-def holm(pvalues: Sequence[float]) -> np.ndarray:
+def holm(pvalues: Sequence[float] | np.ndarray) -> np.ndarray:
     """p-values corrected so that the chance of even one false claim among them stays under α: Holm 1979.
 
     The smallest of m is multiplied by m, the next by m − 1 …, none below the one before it and none above 1. Neither
@@ -173,9 +184,9 @@ def holm(pvalues: Sequence[float]) -> np.ndarray:
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise DataError(f"pvalues must be a list of numbers in [0, 1]; got {pvalues!r}")
     order = np.argsort(p, kind="stable")
-    found = np.empty_like(p)
-    found[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return found
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return corrected
 
 
 def wins(a: Any, b: Any, tolerance: float = SAME) -> Wins:
@@ -186,13 +197,7 @@ def wins(a: Any, b: Any, tolerance: float = SAME) -> Wins:
 
 
 def compare(
-    points: Iterable[Any],
-    metric: str,
-    baseline: Any,
-    k: int = 10,
-    *,
-    resamples: int = RESAMPLES.default,
-    seed: int = 0,
+    points: Iterable[Any], metric: str, baseline: Any, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Comparison, ...]:
     """Every point against a baseline in one metric, on the queries for which all of them have it.
 
@@ -212,48 +217,70 @@ def compare(
     differences = values - values[:, :1]
     ends = intervals(differences, resamples, seed)
     p = sign_flips(differences[:, 1:], max(resamples, PATTERNS_EACH * (len(both.points) - 1)), seed)
+    labels = [(name, p.label, both.names[0]) for name, p in zip(both.names, both.points, strict=True)]
+    pairs = values[:, 1:], np.broadcast_to(values[:, :1], (len(values), len(p)))
+    return comparison_rows(labels[1:], metric, base.k, *pairs, None if ends is None else ends[:, 1:], p)
+
+
+def comparison_rows(
+    labels: Sequence[tuple[str, str, str]],
+    metric: str,
+    k: int,
+    values: np.ndarray,
+    baselines: np.ndarray,
+    ends: np.ndarray | None,
+    p: np.ndarray,
+) -> tuple[Comparison, ...]:
+    """A row for each of m columns, with Holm's correction over them.
+
+    labels: (name, label, baseline) of each row
+    values, baselines: (n, m) over the same queries
+    ends: as `intervals` gives them for the differences
+    p: (m,) of `sign_flips`
+    """
     corrected = holm(p)
-    return tuple(
-        Comparison(
-            name=both.names[i],
-            label=both.points[i].label,
-            baseline=both.names[0],
+    rows = []
+    for i, (name, label, baseline) in enumerate(labels):
+        column, base, (low, high) = values[:, i], baselines[:, i], ends_of(ends, i)
+        row = Comparison(
+            name=name,
+            label=label,
+            baseline=baseline,
             metric=metric,
-            k=base.k,
-            queries=len(values),
-            mean=float(values[:, i].mean()),
-            baseline_mean=float(values[:, 0].mean()),
-            difference=float(differences[:, i].mean()),
-            low=None if ends is None else float(ends[0, i]),
-            high=None if ends is None else float(ends[1, i]),
-            p=float(p[i - 1]),
-            p_holm=float(corrected[i - 1]),
+            k=k,
+            queries=len(column),
+            mean=float(column.mean()),
+            baseline_mean=float(base.mean()),
+            difference=float((column - base).mean()),
+            low=low,
+            high=high,
+            p=float(p[i]),
+            p_holm=float(corrected[i]),
             comparisons=len(p),
-            wins=wins(values[:, i], values[:, 0]),
+            wins=wins(column, base),
         )
-        for i in range(1, len(both.points))
-    )
+        rows.append(row)
+    return tuple(rows)
 
 
 def statement(row: Comparison) -> str:
     """One sentence that says what the statistics allow, and no more."""
-    what, a, b = f"{_title(row.metric)}@{row.k}", row.name, row.baseline
-    on = _counted(row.queries, "query", "queries")
+    what, a, b = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
+    on = counted(row.queries, "query", "queries")
     if row.wins.win == row.wins.loss == 0:
         return f"{a} and {b} have the same {what} on " + (f"all {on}." if row.queries > 1 else "the one query asked.")
     more = f"{a} has {_number(abs(row.difference))} {'more' if row.difference > 0 else 'less'} {what} than {b}"
-    if row.low is None:
+    if row.low is None or row.high is None:
         return f"{more} on one query, which says nothing of others."
     after = f" after Holm over {row.comparisons} comparisons" if row.comparisons > 1 else ""
-    won = _counted(row.wins.win, "win", "wins"), _counted(row.wins.tie, "tie", "ties")
-    lost = _counted(row.wins.loss, "loss", "losses")
-    tested = f"{_p(row.p_holm)}{after}, {on}: {won[0]}, {won[1]}, {lost}"
-    ends = (row.low, row.high) if row.difference > 0 or not row.told else (-row.high, -row.low)
+    outcome = f"{counted(row.wins.win, 'win')}, {counted(row.wins.tie, 'tie')}, "
+    tested = f"{_p(row.p_holm)}{after}, {on}: {outcome}{counted(row.wins.loss, 'loss', 'losses')}"
+    ends = (row.low, row.high) if row.difference > 0 or not row.significant else (-row.high, -row.low)
     interval = f"95 % interval {_number(ends[0])} to {_number(ends[1])}"
-    if row.told:
+    if row.significant:
         return f"{more} ({interval}, {tested})."
-    seen = _number(row.difference)
-    return f"No difference in {what} can be told between {a} and {b} (measured {seen}, {interval}, {tested})."
+    difference = _number(row.difference)
+    return f"No difference in {what} can be told between {a} and {b} (measured {difference}, {interval}, {tested})."
 
 
 def summary(rows: Sequence[Comparison]) -> str:
@@ -261,12 +288,12 @@ def summary(rows: Sequence[Comparison]) -> str:
     if not rows:
         return "Nothing was compared."
     first = rows[0]
-    more = sum(row.told and row.difference > 0 for row in rows)
-    less = sum(row.told and row.difference < 0 for row in rows)
+    more = sum(row.significant and row.difference > 0 for row in rows)
+    less = sum(row.significant and row.difference < 0 for row in rows)
     return (
-        f"Of {_counted(len(rows), 'decoder', 'decoders')}, {more} can be told to have more and {less} to have less "
-        f"{_title(first.metric)}@{first.k} than {first.baseline}; for {len(rows) - more - less} no difference can be "
-        f"told (randomisation test, p < {str(ALPHA)[1:]} after Holm, {_counted(first.queries, 'query', 'queries')})."
+        f"Of {counted(len(rows), 'decoder')}, {more} can be told to have more and {less} to have less "
+        f"{title_of(first.metric)}@{first.k} than {first.baseline}; for {len(rows) - more - less} no difference can be "
+        f"told (randomisation test, p < {str(ALPHA)[1:]} after Holm, {counted(first.queries, 'query', 'queries')})."
     )
 
 
@@ -276,15 +303,15 @@ def meant(points: Sequence[Any], baseline: Any, k: int) -> Any:
         if getattr(baseline, "k", None) != k:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
-    there = at(points, k)
-    for means in ([p.label for p in there], names(there), [p.method for p in there]):
-        fitting = {p.label: p for p, meant in zip(there, means, strict=True) if meant == baseline}
+    cells = cells_at(points, k)
+    for called in ([p.label for p in cells], names(cells), [p.method for p in cells]):
+        fitting = {p.label: p for p, name in zip(cells, called, strict=True) if name == baseline}
         if len(fitting) == 1:
             return next(iter(fitting.values()))
         if fitting:
             few = ", ".join(list(fitting)[:3])
             raise ParamError(f"baseline {baseline!r} means {len(fitting)} points; give the label of one, as {few}")
-    few = ", ".join(names(there)[:3])
+    few = ", ".join(names(cells)[:3])
     raise ParamError(f"baseline must be one of the points at k = {k}, as {few}; none is called {baseline!r}")
 
 
@@ -293,28 +320,22 @@ def _differences(a: Any, b: Any) -> np.ndarray:
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.ndim != 1 or (b.ndim and b.shape != a.shape):
         raise DataError(f"a and b must be values of the same queries, in order; got shapes {a.shape} and {b.shape}")
-    d = a - b
-    return d[np.isfinite(d)]
+    differences = a - b
+    finite: np.ndarray = differences[np.isfinite(differences)]
+    return finite
 
 
 def _extreme(flips: np.ndarray, differences: np.ndarray) -> np.ndarray:
     """(m,) how many of the (r, n) patterns of flipped signs give sums at least as far from 0 as the observed."""
     total, room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
     sums = total - 2 * (flips.astype(np.float64) @ differences)
-    return (np.abs(sums) >= np.abs(total) - room).sum(0)
+    counts: np.ndarray = (np.abs(sums) >= np.abs(total) - room).sum(0)
+    return counts
 
 
 def _blocks(count: int, width: int) -> Iterator[slice]:
     size = max(1, BLOCK_NUMBERS // max(1, width))
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-def _title(metric: str) -> str:
-    return METRICS[metric].title if metric in METRICS else metric
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _number(value: float) -> str:

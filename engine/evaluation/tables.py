@@ -14,12 +14,12 @@ import numpy as np
 
 from engine.data.cache import write as write_whole
 from engine.errors import DataError, ParamError
-from engine.evaluation.metrics import METRICS
-from engine.evaluation.pairing import at, names
-from engine.evaluation.points import Point
+from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import cells_at, names
 from engine.evaluation.statistics import ALPHA, LEVEL, RESAMPLES, compare, meant
+from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
-from engine.values import showable
+from engine.values import replace_surrogates
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,7 +31,7 @@ ALWAYS_TEXT = frozenset({"method", "name", "label", "retrieve", "rerank", "split
 PROVENANCE = "provenance."
 
 
-def frame(points: Iterable[Point]) -> DataFrame:
+def frame(points: Iterable[Cell]) -> DataFrame:
     """One row a cell.
 
     Columns: method, name (short, tells the rows apart), label (the decoder in full), select.<parameter>, retrieve,
@@ -48,26 +48,24 @@ def frame(points: Iterable[Point]) -> DataFrame:
     return pd.DataFrame({c: _column(c, [row.get(c) for row in flat]) for c in columns})
 
 
-def _sections(point: Point, name: str) -> tuple[dict[str, Any], ...]:
+def _sections(point: Cell, name: str) -> tuple[dict[str, Any], ...]:
     """A cell's row, in the parts whose columns stand together."""
     chain = []
     for role in ("select", "retrieve", "rerank"):
         stage = point.decoder.get(role) or {}
-        own = {f"{role}.{param}": value for param, value in stage.items() if param != "name"}
-        chain.append(own if role == "select" else {role: stage.get("name"), **own})
-    asked = {"depth": point.decoder.get("depth"), "k": point.k, "split": point.split, "queries": len(point.queries)}
-    found = {"left_out": point.left_out, "returned": point.returned, "milliseconds": point.milliseconds}
+        params = {f"{role}.{param}": value for param, value in stage.items() if param != "name"}
+        chain.append(params if role == "select" else {role: stage.get("name"), **params})
     return (
         {"method": point.method, "name": name, "label": point.label},
         *chain,
-        asked,
+        {"depth": point.decoder.get("depth"), "k": point.k, "split": point.split, "queries": len(point.queries)},
         {metric: point.mean[metric] for metric in point.values},
-        found | {"key": point.key, "digest": point.digest},
+        {name: getattr(point, name) for name in ("left_out", "returned", "milliseconds", "key", "digest")},
         {f"{PROVENANCE}{what}": value for what, value in point.provenance.items()},
     )
 
 
-def per_query(points: Iterable[Point]) -> DataFrame:
+def per_query(points: Iterable[Cell]) -> DataFrame:
     """One row a cell, metric and query: method, name, label, k, split, query, metric, value, key.
 
     value is missing where the metric does not exist for the query. Columns of text, which repeats, are categories.
@@ -82,15 +80,16 @@ def per_query(points: Iterable[Point]) -> DataFrame:
     ]
     lists = [p.queries for p in points for _ in p.values]
     sizes = [len(queries) for queries in lists]
-    found: dict[str, Any] = {}
+    table: dict[str, Any] = {}
     for column in set(LONG) - {"query", "value"}:
-        codes, distinct = pd.factorize(np.array([showable(str(b[column])) for b in blocks], dtype=object))
-        found[column] = pd.Categorical.from_codes(np.repeat(codes, sizes), distinct)
-    found["k"] = np.repeat(np.array([b["k"] for b in blocks], dtype=np.int64), sizes)
-    found["query"] = pd.Categorical(np.array([showable(q) for queries in lists for q in queries], dtype=object))
+        codes, distinct = pd.factorize(np.array([replace_surrogates(str(b[column])) for b in blocks], dtype=object))
+        table[column] = pd.Categorical.from_codes(np.repeat(codes, sizes), pd.Index(distinct))
+    table["k"] = np.repeat(np.array([b["k"] for b in blocks], dtype=np.int64), sizes)
+    ids = [replace_surrogates(q) for queries in lists for q in queries]
+    table["query"] = pd.Categorical(np.array(ids, dtype=object))
     values = [np.asarray(column, dtype=np.float64) for p in points for column in p.values.values()]
-    found["value"] = np.concatenate([np.empty(0), *values])
-    return pd.DataFrame({column: found[column] for column in LONG})
+    table["value"] = np.concatenate([np.empty(0), *values])
+    return pd.DataFrame({column: table[column] for column in LONG})
 
 
 def write(table: DataFrame, path: str | Path) -> Path:
@@ -175,34 +174,30 @@ def _column(name: str, values: Sequence[Any]) -> Any:
     """A column of one type: text, or where all that is there is alike switches, whole numbers, numbers."""
     import pandas as pd
 
-    there = [value for value in values if value is not None]
-    kinds = {type(value) for value in there}
+    present = [value for value in values if value is not None]
+    kinds = {type(value) for value in present}
     if not _is_text(name):
         if kinds <= {int, float} and (float in kinds or not kinds):
             return pd.array([np.nan if v is None else float(v) for v in values], dtype="float64")
         if kinds == {int}:
-            return pd.array(values, dtype="int64" if len(there) == len(values) else "Int64")
+            return pd.array(values, dtype="int64" if len(present) == len(values) else "Int64")
         if kinds == {bool}:
-            return pd.array(values, dtype="bool" if len(there) == len(values) else "boolean")
-    return pd.array([None if v is None else showable(str(v)) for v in values], dtype="string")
+            return pd.array(values, dtype="bool" if len(present) == len(values) else "boolean")
+    return pd.array([None if v is None else replace_surrogates(str(v)) for v in values], dtype="string")
 
 
 @dataclass(frozen=True)
 class Results:
-    """A table of decoders for people to read.
+    """A table of decoders for people to read."""
 
-    head: titles of the columns; rows: cells of text, the decoder's name first; marks: for every cell 1 or −1 where a
-    difference to the baseline can be told, and which way, else 0; caption: what is shown, and how it was tested.
-    """
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marks: tuple[tuple[int, ...], ...]
-    caption: str
+    head: tuple[str, ...]  # titles of the columns
+    rows: tuple[tuple[str, ...], ...]  # cells of text, the decoder's name first
+    marks: tuple[tuple[int, ...], ...]  # for every cell the sign of a significant difference to the baseline, else 0
+    caption: str  # what is shown, and how it was tested
 
 
 def results(
-    points: Iterable[Point],
+    points: Iterable[Cell],
     metrics: Sequence[str] = ("recall", "comp", "ndcg", "ilad"),
     baseline: Any = None,
     k: int = 10,
@@ -217,45 +212,45 @@ def results(
     where it has several that without reranking and of the first scorer. The means are over the queries on which all
     have the metric, which the caption counts. Raises ParamError or DataError.
     """
-    there = list({p.label: p for p in at(points, k)}.values())
+    cells = list({p.label: p for p in cells_at(points, k)}.values())
     metrics = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
-    first = meant(there, usual_baseline(there) if baseline is None else baseline, k)
-    there = [first, *(p for p in there if p.label != first.label)]
-    if len(there) < 2:
+    first = meant(cells, usual_baseline(cells) if baseline is None else baseline, k)
+    cells = [first, *(p for p in cells if p.label != first.label)]
+    if len(cells) < 2:
         raise DataError("there is nothing to compare: give the baseline and at least one other point")
-    compared = {m: compare(there, m, first, k, resamples=resamples, seed=seed) for m in metrics}
-    rows = {m: {row.label: row for row in own} for m, own in compared.items()}
-    short = any(p.returned < p.k - 1e-9 for p in there)
-    cells, marks = [], []
-    for p, name in zip(there, names(there), strict=True):
-        line, told = [name], [0]
+    compared = {m: compare(cells, m, first, k, resamples=resamples, seed=seed) for m in metrics}
+    by_label = {m: {row.label: row for row in rows} for m, rows in compared.items()}
+    short = any(p.returned < p.k - 1e-9 for p in cells)
+    texts, marks = [], []
+    for p, name in zip(cells, names(cells), strict=True):
+        line, signs = [name], [0]
         for m in metrics:
-            row = rows[m].get(p.label)
+            row = by_label[m].get(p.label)
             value = compared[m][0].baseline_mean if p is first and compared[m] else row and row.mean
             line.append("–" if value is None else f"{value:.{digits}f}".replace("-", "−"))
-            told.append(int(np.sign(row.difference)) if row and row.told else 0)
-        cells.append((*line, f"{p.returned:.1f}") if short else tuple(line))
-        marks.append((*told, 0) if short else tuple(told))
-    head = ("Decoder", *(f"{_title(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
-    counts = {m: own[0].queries if own else 0 for m, own in compared.items()}
-    tests = max(len(own) for own in compared.values())
-    return Results(head, tuple(cells), tuple(marks), _caption(first, cells[0][0], counts, tests, resamples))
+            signs.append(int(np.sign(row.difference)) if row and row.significant else 0)
+        texts.append((*line, f"{p.returned:.1f}") if short else tuple(line))
+        marks.append((*signs, 0) if short else tuple(signs))
+    head = ("Decoder", *(f"{title_of(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
+    counts = {m: rows[0].queries if rows else 0 for m, rows in compared.items()}
+    tests = max(map(len, compared.values()))
+    return Results(head, tuple(texts), tuple(marks), _caption(first, texts[0][0], counts, tests, resamples))
 
 
-def usual_baseline(points: Sequence[Point]) -> Point | str:
+def usual_baseline(points: Sequence[Cell]) -> Cell | str:
     """What others are compared with where nobody says what: the point, or the method that there should be one of."""
     first, scorer = next(iter(methods("selector"))), next(iter(methods("scorer")))
-    own = [p for p in points if p.method == first]
-    plain = [(bool(p.decoder["rerank"]), p.decoder["retrieve"]["name"] != scorer) for p in own]
-    usual = [p for p, chain in zip(own, plain, strict=True) if chain == min(plain)]
+    candidates = [p for p in points if p.method == first]
+    chains = [(bool(p.decoder["rerank"]), p.decoder["retrieve"]["name"] != scorer) for p in candidates]
+    usual = [p for p, chain in zip(candidates, chains, strict=True) if chain == min(chains)]
     return usual[0] if len(usual) == 1 else first
 
 
-def _caption(base: Point, name: str, counts: dict[str, int], tests: int, resamples: int) -> str:
+def _caption(base: Cell, name: str, counts: dict[str, int], tests: int, resamples: int) -> str:
     if len(set(counts.values())) == 1:
         over = f"{next(iter(counts.values())):,}"
     else:
-        over = ", ".join(f"{_title(m)} {count:,}" for m, count in counts.items())
+        over = ", ".join(f"{title_of(m)} {count:,}" for m, count in counts.items())
     split = f", split {base.split}" if base.split else ""
     holm = f" after Holm's correction over {tests} decoders for each metric" if tests > 1 else ""
     return (
@@ -318,8 +313,4 @@ def _in_latex(text: str) -> str:
 
 def _line(text: str) -> str:
     """As one line of characters that can be shown."""
-    return " ".join("".join(c if c.isprintable() else " " for c in showable(text)).split())
-
-
-def _title(metric: str) -> str:
-    return METRICS[metric].title if metric in METRICS else metric
+    return " ".join("".join(c if c.isprintable() else " " for c in replace_surrogates(text)).split())

@@ -1,7 +1,5 @@
 """Why each document was picked: its relevance, the nearest one already chosen, and its score at that moment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.candidates import exactly
+from engine.candidates import without_autocast
 from engine.decoder import QueryLike, searched
 from engine.errors import DataError, ParamError
 from engine.space import Space
@@ -20,11 +18,13 @@ Column = str | int | float | None
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What was known of every pick of a ranking, each (B, k), 0 on pads.
+    """The numbers behind every pick of a ranking, each (B, k), 0 on pads.
 
-    index: row of the corpus, −1 pads; relevance: inner product with the query, or as given; nearest: row of the most
-    similar document listed before, −1 for the first; similarity: inner product with that one; score: the ranking's
-    gain, what the method ranks by.
+    index: row of the corpus, −1 pads
+    relevance: inner product with the query, or as given
+    nearest: row of the most similar document listed before, −1 for the first
+    similarity: inner product with that one
+    score: the ranking's gain, by which the method ranks
     """
 
     index: Tensor
@@ -35,12 +35,12 @@ class Trace:
 
     def rows(self, query: int = 0) -> list[Mapping[str, Column]]:
         """One mapping a pick of one query, best first; nearest and similarity are None for the first."""
-        found = []
+        picks: list[Mapping[str, Column]] = []
         for rank, row in enumerate(self.index[query].tolist()):
             if row < 0:
                 break
             near = self.nearest[query, rank].item()
-            found.append(
+            picks.append(
                 {
                     "rank": rank + 1,
                     "row": row,
@@ -50,10 +50,10 @@ class Trace:
                     "score": self.score[query, rank].item(),
                 }
             )
-        return found
+        return picks
 
 
-@exactly
+@without_autocast
 def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, relevance: Tensor | None = None) -> Trace:
     """What each pick of a ranking was worth when it was made.
 
@@ -76,15 +76,14 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
         raise DataError(f"the ranking holds row {int(index.max())}, but there are {len(vectors):,} vectors")
     if relevance is not None and relevance.shape != (len(ranking), len(vectors)):
         raise DataError(f"relevance must be {(len(ranking), len(vectors))} scores; got shape {tuple(relevance.shape)}")
-    kept = index >= 0
-    own = torch.zeros(index.shape, dtype=torch.float64, device=vectors.device)
-    similarity, nearest = torch.zeros_like(own), torch.full_like(index, -1)
+    picked = torch.zeros(index.shape, dtype=torch.float64, device=vectors.device)
+    similarity, nearest = torch.zeros_like(picked), torch.full_like(index, -1)
     for b in range(len(ranking)):
-        found = index[b, kept[b]]
-        rows = vectors[found].double()
-        own[b, : len(found)] = rows @ points[b].to(rows) if relevance is None else relevance[b, found].to(rows)
-        if len(found) > 1:
-            before = torch.ones(len(found), len(found), dtype=torch.bool, device=rows.device).tril_(-1)
-            value, at = (rows @ rows.T).masked_fill_(~before, -torch.inf)[1:].max(1)
-            similarity[b, 1 : len(found)], nearest[b, 1 : len(found)] = value, found[at]
-    return Trace(index, own, nearest, similarity, ranking.gain.to(vectors.device))
+        picks = index[b, index[b] >= 0]
+        count, rows = len(picks), vectors[picks].double()
+        picked[b, :count] = rows @ points[b].to(rows) if relevance is None else relevance[b, picks].to(rows)
+        if count > 1:
+            before = torch.ones(count, count, dtype=torch.bool, device=rows.device).tril_(-1)
+            value, position = (rows @ rows.T).masked_fill_(~before, -torch.inf)[1:].max(1)
+            similarity[b, 1:count], nearest[b, 1:count] = value, picks[position]
+    return Trace(index, picked, nearest, similarity, ranking.gain.to(vectors.device))

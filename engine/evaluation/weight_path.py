@@ -1,19 +1,17 @@
 """The weights of a query's documents at every λ₁: the whole regularisation path of the non-negative elastic net."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from engine.candidates import Candidates, exactly
+from engine.candidates import Candidates, without_autocast
 from engine.decoder import POOL, QueryLike, searched
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix, products
 from engine.params import Real
-from engine.solvers.contest import ranked
-from engine.solvers.regularization_path import WeightPath
+from engine.solvers.elastic_net.path import WeightPath
+from engine.solvers.tie_breaking import ranked
 from engine.space import Space
 from engine.stages import Selector, make
 
@@ -29,10 +27,12 @@ def weight_path(
     λ₂; pool: of the most relevant only. The path is made of straight lines between kinks; `path.at(l1)` reads it, and
     `path.residual` certifies all of it. Raises ParamError or DataError. NNN paper, eq. 1.
     """
-    return path_of(make("nnn", l2=l2), space, query, lowest, pool)
+    path = path_of(make("nnn", l2=l2), space, query, lowest, pool)
+    assert path is not None, "nnn's answer is made of weights"
+    return path
 
 
-@exactly
+@without_autocast
 def path_of(
     selector: Selector,
     space: Space | Any,
@@ -52,12 +52,12 @@ def path_of(
     if points.shape[1] != matrix.vectors.shape[1]:
         raise DataError(f"query must have the vectors' dimension, {matrix.vectors.shape[1]}; got {points.shape[1]}")
     c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-    if rows is None and (pool is None or pool >= c.count):
-        return selector.path(c, lowest)
     if rows is None:
+        if pool is None or pool >= c.count:
+            return selector.lambda_path(c, lowest)
         rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
     part = Matrix(matrix.vectors[rows])
-    path = selector.path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
+    path = selector.lambda_path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
     if path is None:
         return None
     return replace(path, members=rows.cpu().numpy()[path.members])

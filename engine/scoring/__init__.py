@@ -1,0 +1,1 @@
+"""Scorers: one file each, a number for every document."""

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from engine.params import declare
-from engine.solvers.lexical import K1, NGRAMS, VARIANT, B, Index, index_of
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
+from engine.text.bm25_index import K1, NGRAMS, VARIANT, B, Bm25Index, index_of
 
 
 @register(
@@ -36,10 +36,10 @@ class BM25(Scorer):
         self._index(space)
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `lexical.Index`."""
+        """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `Bm25Index`."""
         index = self._index(space)
-        found = torch.from_numpy(np.stack([index.scores(text) for text in queries.texts])).to(space.device)
-        return found if rows is None else found.gather(1, rows)
+        scores = torch.from_numpy(np.stack([index.scores(text) for text in queries.known_texts])).to(space.device)
+        return scores if rows is None else scores.gather(1, rows)
 
-    def _index(self, space: Space) -> Index:
+    def _index(self, space: Space) -> Bm25Index:
         return index_of(space, self.variant, self.k1, self.b, self.ngrams)

@@ -7,10 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from engine.data.rerankers import Reranker, absent, fingerprint, load
-from engine.errors import Cancelled
+from engine.data.models.rerankers import CrossEncoderModel, absent, fingerprint, load
 from engine.params import Text, Whole, declare
-from engine.progress import watcher
+from engine.progress import current_reporter, stoppable
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -27,11 +26,11 @@ from engine.stages import Scorer, register
 class CrossEncoder(Scorer):
     """A model reads query and document together: made to rerank a pool; over a whole corpus it costs n passes a query.
 
-    Inside engine.progress.watched it says how far it is, and can be stopped between batches.
+    Reports to engine.progress.report_to, and can be stopped between batches.
     """
 
     words: ClassVar[bool] = True
-    for_pools: ClassVar[bool] = True
+    rerank_only: ClassVar[bool] = True
 
     model: str = declare(
         Text(
@@ -52,37 +51,34 @@ class CrossEncoder(Scorer):
         )
     )
 
-    def missing(self, space: Space) -> str | None:
+    def consent_needed(self, space: Space) -> str | None:
         return f"a download of {self.model!r}" if absent(self.model) else None
 
-    def reads(self, space: Space) -> Mapping[str, str]:
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
         return {"model": fingerprint(self.model)}
 
     def prepare(self, space: Space) -> None:
         load(self.model, str(space.device))
 
-    def reader(self, space: Space) -> Reranker:
+    def reader(self, space: Space) -> CrossEncoderModel:
         """The loaded model."""
         return load(self.model, str(space.device))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows: no other document is read. Raises Cancelled where it is stopped."""
+        """(B, n), or (B, m) for given rows: no other document is read. Raises Cancelled."""
         model = self.reader(space)
         texts = space.corpus.passages
         chosen = [range(len(texts))] * len(queries) if rows is None else rows.tolist()
         total = sum(map(len, chosen))
-        progress, stop = watcher()
+        report = stoppable(*current_reporter(), "scoring stopped at {done} of {total} pairs")
         scores: list[list[float]] = []
         done = 0
 
-        def told(more: int) -> None:
-            if stop is not None and stop.is_set():
-                raise Cancelled(f"scoring stopped at {done + more:,} of {total:,} pairs")
-            if progress is not None:
-                progress(done + more, total, "scoring pairs")
+        def tell(more: int) -> None:
+            report(done + more, total, "scoring pairs")
 
-        for query, own in zip(queries.texts, chosen, strict=True):
-            scores.append(model.score(query, [texts[row] for row in own], self.batch_size, told))
-            done += len(own)
-        told(0)
+        for query, documents in zip(queries.known_texts, chosen, strict=True):
+            scores.append(model.score(query, [texts[row] for row in documents], self.batch_size, tell))
+            done += len(documents)
+        tell(0)
         return torch.tensor(scores, dtype=space.vectors.dtype, device=space.device)

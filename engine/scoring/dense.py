@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.matrix import products
-from engine.parts import Parts
+from engine.multi_vector import Parts
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -25,6 +25,6 @@ class Dense(Scorer):
             return products(space.vectors, queries.vectors)
         return torch.bmm(space.vectors[rows], queries.vectors.unsqueeze(2)).squeeze(2)
 
-    def entries(self, space: Space) -> Parts:
+    def document_vectors(self, space: Space) -> Parts:
         """One vector a document."""
         return Parts(space.vectors, torch.arange(len(space), device=space.device))

@@ -11,10 +11,10 @@ from engine.matrix import steady_products
 from engine.params import Choice, Real, Whole, declare
 from engine.scoring.bm25 import BM25
 from engine.scoring.dense import Dense
-from engine.solvers.contest import ranked
-from engine.solvers.lexical import K1, NGRAMS, B
+from engine.solvers.tie_breaking import ranked
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
+from engine.text.bm25_index import K1, NGRAMS, B
 
 
 @register(
@@ -25,7 +25,7 @@ from engine.stages import Scorer, register
     cost="n·d + postings",
     order=20,
 )
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hybrid(Scorer):
     """Dense and BM25 scores of the best of either, normalised for each query and added."""
 
@@ -56,7 +56,7 @@ class Hybrid(Scorer):
             options=("min-max", "z-score", "none"),
             symbol="norm",
             help="How the scores of either are brought to one scale, over the union of one query.",
-            needs=("combination", "linear"),
+            requires=("combination", "linear"),
             swept=("min-max",),
         )
     )
@@ -69,7 +69,7 @@ class Hybrid(Scorer):
             symbol="c",
             help="The larger, the less the first ranks stand out.",
             source="Cormack et al. 2009",
-            needs=("combination", "rrf"),
+            requires=("combination", "rrf"),
             advanced=True,
         )
     )

@@ -8,9 +8,9 @@ from torch import Tensor
 from engine.data.encoders import embed
 from engine.data.passages import OVERLAP, WORDS, counted, cut
 from engine.errors import DataError
+from engine.multi_vector import Parts
 from engine.params import Whole, declare
-from engine.parts import Parts
-from engine.progress import watcher
+from engine.progress import current_reporter
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
 
@@ -49,13 +49,13 @@ class MaxSim(Scorer):
         )
     )
 
-    def missing(self, space: Space) -> str | None:
+    def consent_needed(self, space: Space) -> str | None:
         if space.parts or space.has_derived(self._key):
             return None
         count = counted(space.corpus, self.length, self.overlap)
         return f"the embedding of {count:,} passages" if count > UNASKED else None
 
-    def reads(self, space: Space) -> Mapping[str, str]:
+    def cache_dependencies(self, space: Space) -> Mapping[str, str]:
         return {} if space.given_parts is None else {"parts": space.given_parts.digest}
 
     @property
@@ -72,12 +72,13 @@ class MaxSim(Scorer):
     def index(self, space: Space) -> Parts:
         """The vectors that are searched; `per_document` is how many a document has, `bytes` what they take."""
         whole = space.parts or space.derived(self._key, lambda: self._embedded(space))
-        if self.most is None:
+        most = self.most
+        if most is None:
             return whole
-        key = ("max_sim", None if space.parts else (self.length, self.overlap), self.most)
-        return space.derived(key, lambda: whole.first(self.most))
+        key = ("max_sim", None if space.parts else (self.length, self.overlap), most)
+        return space.derived(key, lambda: whole.first(most))
 
-    def entries(self, space: Space) -> Parts:
+    def document_vectors(self, space: Space) -> Parts:
         """As `index`."""
         return self.index(space)
 
@@ -89,13 +90,14 @@ class MaxSim(Scorer):
                 "embed the corpus with engine.embed, or give engine.Space the passages' vectors as parts"
             )
         passages = cut(space.corpus, self.length, self.overlap)
-        progress, stop = watcher()
-        found = embed(passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
-        if found.encoder.digest != encoder.digest:
+        progress, stop = current_reporter()
+        vectors = embed(passages.corpus, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
+        digest = vectors.encoder.digest if vectors.encoder else ""
+        if digest != encoder.digest:
             raise DataError(
                 f"max_sim needs the encoder that embedded the corpus, {encoder.name} (weights {encoder.digest[:8]}); "
-                f"what is called so now has other weights ({found.encoder.digest[:8]}): embed the corpus again"
+                f"what is called so now has other weights ({digest[:8]}): embed the corpus again"
             )
         if space.adapt is not None:
-            found = space.adapt.passages(found)
-        return Parts(found.vectors.to(space.device, space.vectors.dtype), passages.documents.to(space.device))
+            vectors = space.adapt.passages(vectors)
+        return Parts(vectors.vectors.to(space.device, space.vectors.dtype), passages.documents.to(space.device))

@@ -11,10 +11,10 @@ from torch import Tensor
 from engine.errors import DataError
 from engine.matrix import steady_products
 from engine.params import Choice, Whole, declare
-from engine.solvers.bag_of_words import boolean, counted, filled, rarity, saturated, words_of
-from engine.solvers.lexical import K1, B
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
+from engine.text.bag_of_words import binary, count_words, idf, saturated_tf, with_values, words_of
+from engine.text.bm25_index import K1, B
 
 BLOCK_WORDS = 64
 """So many columns of A are drawn from one seed: few enough for a query's words, enough for the generator."""
@@ -67,8 +67,8 @@ class RandomProjection(Scorer):
             source="§2.2",
         )
     )
-    k1: float = declare(replace(K1, needs=("weighting", "bm25"), advanced=True))
-    b: float = declare(replace(B, needs=("weighting", "bm25"), advanced=True))
+    k1: float = declare(replace(K1, requires=("weighting", "bm25"), advanced=True))
+    b: float = declare(replace(B, requires=("weighting", "bm25"), advanced=True))
     seed: int = declare(
         Whole(
             default=0,
@@ -87,8 +87,8 @@ class RandomProjection(Scorer):
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
         index, (_, columns) = self._index(space), words_of(space)
-        counts, _ = counted(queries.texts, columns)
-        asked = boolean(counts) if self.weighting == "boolean" else counts
+        counts, _ = count_words(queries.known_texts, columns)
+        asked = binary(counts) if self.weighting == "boolean" else counts
         points = self._projected(asked, np.float64).to(space.device)
         return steady_products(index, points, rows).to(space.vectors.dtype)
 
@@ -106,19 +106,19 @@ class RandomProjection(Scorer):
     def _weights(self, counts: csr_array) -> csr_array:
         """(n, v) whose inner products with the counts of queries are what is projected."""
         if self.weighting == "boolean":
-            return boolean(counts)
-        soft = saturated(counts, self.k1, self.b)
-        return filled(soft, soft.data * rarity(counts)[soft.indices])
+            return binary(counts)
+        soft = saturated_tf(counts, self.k1, self.b)
+        return with_values(soft, soft.data * idf(counts)[soft.indices])
 
     def _projected(self, weights: csr_array, dtype: type = np.float32) -> Tensor:
         """(n, k) the rows of `weights`, (n, v), times Aᵀ, of which some rows are there at a time."""
-        out = np.zeros((weights.shape[0], self.dimension), dtype)
+        out: np.ndarray = np.zeros((weights.shape[0], self.dimension), dtype)
         columns = weights.astype(dtype).tocsc()
         # Of a block in which no row has a word, nothing is drawn: a few queries need a few blocks.
         used = np.unique(np.flatnonzero(np.diff(columns.indptr)) // BLOCK_WORDS)
         for at in range(0, len(used), step := max(1, HELD_NUMBERS // (BLOCK_WORDS * self.dimension))):
             blocks = used[at : at + step]
-            entries = np.concatenate([self._entries(block) for block in blocks]).astype(dtype)
+            entries: np.ndarray = np.concatenate([self._entries(block) for block in blocks]).astype(dtype)
             own = (blocks[:, None] * BLOCK_WORDS + np.arange(BLOCK_WORDS)).ravel()
             held = own < weights.shape[1]
             out += columns[:, own[held]] @ entries[held]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.matrix import CHUNK_NUMBERS, steady_products
+from engine.matrix import Matrix, blocks, scatter, steady_products
 from engine.params import Choice, Flag, Whole, declare
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
@@ -65,26 +65,21 @@ class Truncated(Scorer):
         if self.method == "first":
             short = vectors[:, :size]
         else:
-            axes = space.derived(("truncated", "axes"), lambda: principal_axes(space.vectors))[:, :size]
+            axes = space.derived(("truncated", "axes"), lambda: principal_axes(space.matrix))[:, :size]
             # The mean is not taken off: that would add the same to all of a query's scores.
-            step = max(1, CHUNK_NUMBERS // vectors.shape[1])
-            short = torch.cat([(block.double() @ axes).to(vectors.dtype) for block in vectors.split(step)])
+            parts = [(block.double() @ axes).to(vectors.dtype) for (block,) in blocks(vectors.shape[1], vectors)]
+            short = torch.cat(parts)
         return torch.nn.functional.normalize(short, dim=1, eps=1e-30) if self.renormalise else short.contiguous()
 
 
-def principal_axes(vectors: Tensor) -> Tensor:
+def principal_axes(matrix: Matrix) -> Tensor:
     """(d, at most d) float64 unit columns: the eigenvectors of the rows' covariance, the largest eigenvalue first.
 
     Few rows do not span the space: what they leave is any axes whatever, of which only the mean's direction matters and
     stands last. Each one's largest entry is positive, so that a sign is no accident.
     """
-    step = max(1, CHUNK_NUMBERS // vectors.shape[1])
-    mean = torch.stack([block.double().sum(0) for block in vectors.split(step)]).sum(0) / len(vectors)
-    scatter = vectors.new_zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64)
-    for block in vectors.split(step):
-        centred = block.double() - mean
-        scatter.addmm_(centred.T, centred)
-    values, axes = torch.linalg.eigh(scatter)
+    mean = matrix.mean
+    values, axes = torch.linalg.eigh(scatter(matrix.vectors, mean))
     axes = axes[:, values > SPANNED * values[-1]].flip(1)
     left = mean - axes @ (axes.T @ mean)
     if axes.shape[1] < len(mean) and left.norm() > SPANNED * mean.norm():
@@ -92,4 +87,5 @@ def principal_axes(vectors: Tensor) -> Tensor:
     if not axes.shape[1]:
         axes = torch.eye(len(mean), 1, dtype=torch.float64, device=axes.device)  # all rows are zero
     largest = axes.gather(0, axes.abs().argmax(0, keepdim=True))
-    return axes * torch.where(largest < 0, -1.0, 1.0)
+    signed: Tensor = axes * torch.where(largest < 0, -1.0, 1.0)
+    return signed

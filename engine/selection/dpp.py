@@ -8,8 +8,8 @@ import torch
 
 from engine.candidates import Candidates
 from engine.params import declare
-from engine.solvers.greedy import greedy_grid
-from engine.solvers.marginals import LogResidual
+from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.objectives import LogResidual
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -40,17 +40,14 @@ class DPP(Selector):
     )
     window: int | None = declare(replace(WINDOW, help="Volume with the last so many picks only.", source="§4.2"))
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
         """Greedily the largest λ·Σ relevance + (1−λ)·log det of the chosen rows' inner products; λ = 1 is top_k.
 
         A document whose squared distance to the span of the chosen is noise comes after all that add something;
         among such, relevance decides. gain: the growth of the objective, past the rank the relevance. info: see
-        `solvers.greedy.greedy`.
+        `certified.greedy`.
+        Stages that differ in their weight only share every pass over the corpus.
         """
-        return self.select_grid([self], candidates, k)[0]
-
-    @classmethod
-    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Stages that differ in their weight only share every pass over the corpus."""
         largest = float(candidates.relevance.abs().max())
         return greedy_grid(stages, candidates, k, LogResidual.over(NOISE[candidates.vectors.dtype], largest))

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from engine.candidates import Candidates
 from engine.params import Whole, declare
-from engine.solvers.contest import ranked
-from engine.solvers.exact_products import ExactProducts
+from engine.solvers.exact_dot import ExactProducts
+from engine.solvers.tie_breaking import ranked
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -51,17 +51,14 @@ class FacilityLocation(Selector):
         )
     )
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
+    @classmethod
+    def select_grid(cls, stages: Sequence[FacilityLocation], candidates: Candidates, k: int) -> list[Ranking]:
         """Greedy: one document of P at a time, whichever adds most to the objective; of k = 1, the most relevant.
 
         P: the `ground_set` most relevant candidates, but no fewer than k. gain: what the pick added. info: pool = |P|,
         whole = P is every candidate, objective = the sum of the gains, evaluations = how many gains were computed.
+        Similarities are computed once for all stages with the same ground set.
         """
-        return self.select_grid([self], candidates, k)[0]
-
-    @classmethod
-    def select_grid(cls, stages: Sequence[FacilityLocation], candidates: Candidates, k: int) -> list[Ranking]:
-        """What each stage selects; similarities are computed once for all stages with the same ground set."""
         c = candidates
         answers: dict[int, Ranking] = {}
         sizes = [max(k, min(stage.ground_set or c.count, c.count)) for stage in stages]

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
-from engine.solvers.conditional_gradient import ascend
-from engine.solvers.quadratic import Quadratic, most_relevant
-from engine.solvers.swaps import polish
+from engine.solvers.quadratic.frank_wolfe import ascend
+from engine.solvers.quadratic.local_search import polish
+from engine.solvers.quadratic.objective import Quadratic, most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 

@@ -6,9 +6,9 @@ import torch
 
 from engine.candidates import Candidates
 from engine.params import Flag, declare
-from engine.solvers.quadratic import Quadratic, most_relevant
-from engine.solvers.sum_greedy import greedy
-from engine.solvers.swaps import polish
+from engine.solvers.greedy.max_sum import greedy
+from engine.solvers.quadratic.local_search import polish
+from engine.solvers.quadratic.objective import Quadratic, most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 

@@ -6,8 +6,8 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import declare
-from engine.solvers.greedy import greedy_grid
-from engine.solvers.marginals import Nearest
+from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.objectives import Nearest
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -31,14 +31,11 @@ class MMR(Selector):
     )
     window: int | None = declare(WINDOW)
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
-        """First the most relevant, then the best of λ·relevance − (1−λ)·(similarity to the nearest chosen).
-
-        gain: that score at the moment of the pick (the first: λ·relevance). info: see `solvers.greedy.greedy`.
-        """
-        return self.select_grid([self], candidates, k)[0]
-
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Stages that differ in their weight only share every pass over the corpus."""
+        """First the most relevant, then the best of λ·relevance − (1−λ)·(similarity to the nearest chosen).
+
+        gain: that score at the moment of the pick (the first: λ·relevance). info: see `certified.greedy`.
+        Stages that differ in their weight only share every pass over the corpus.
+        """
         return greedy_grid(stages, candidates, k, Nearest())

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates
 from engine.params import Choice, Real, Whole, declare
-from engine.solvers.reconstruction import reconstruct, warm
-from engine.solvers.regularization_path import WeightPath, regularization_path
+from engine.solvers.elastic_net.decode import reconstruct, warm
+from engine.solvers.elastic_net.path import WeightPath, regularization_path
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -45,7 +45,7 @@ class NNN(Selector):
     by_scores = False
 
     l1: float = declare(
-        replace(PENALTY, symbol="λ₁", help=FEWER, forms=(("scale", "relative", SHARE), ("scale", "support", SIZE)))
+        replace(PENALTY, symbol="λ₁", help=FEWER, variants=(("scale", "relative", SHARE), ("scale", "support", SIZE)))
     )
     l2: float = declare(
         replace(PENALTY, symbol="λ₂", help="Spreads weight over similar documents: more of it, more alike are kept.")
@@ -69,7 +69,7 @@ class NNN(Selector):
             symbol="T",
             help="How many steps fista takes.",
             source="eq. 5",
-            needs=("solver", "fista"),
+            requires=("solver", "fista"),
             advanced=True,
         )
     )
@@ -94,10 +94,6 @@ class NNN(Selector):
         )
     )
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The documents with a weight, the largest first; `select_grid` says what else."""
-        return self.select_grid([self], candidates, k)[0]
-
     @classmethod
     def select_grid(cls, stages: Sequence["NNN"], candidates: Candidates, k: int) -> list[Ranking]:
         """What rebuilds each query at every setting; the settings share their products and start from one another.
@@ -116,6 +112,6 @@ class NNN(Selector):
         """Compile the solvers, or load what was compiled: which takes ten to twenty seconds once a machine."""
         warm()
 
-    def path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
+    def lambda_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The exact minimisers of one query at this λ₂ and every λ₁."""
         return regularization_path(candidates, self.l2, lowest)

@@ -6,8 +6,8 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import declare
-from engine.solvers.greedy import greedy_grid
-from engine.solvers.marginals import RootResidual
+from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.objectives import RootResidual
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -29,14 +29,11 @@ class SSD(Selector):
     relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure distance."))
     window: int | None = declare(replace(WINDOW, help="Far from the last so many picks only.", source="§3.3"))
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
-        """Greedily the best of λ·relevance + (1−λ)·(distance to the span of the last `window` picks).
-
-        gain: that score at the moment of the pick. info: see `solvers.greedy.greedy`.
-        """
-        return self.select_grid([self], candidates, k)[0]
-
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
-        """Stages that differ in their weight only share every pass over the corpus."""
+        """Greedily the best of λ·relevance + (1−λ)·(distance to the span of the last `window` picks).
+
+        gain: that score at the moment of the pick. info: see `certified.greedy`.
+        Stages that differ in their weight only share every pass over the corpus.
+        """
         return greedy_grid(stages, candidates, k, RootResidual())

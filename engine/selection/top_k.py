@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.candidates import Candidates
-from engine.solvers.contest import ranked
+from engine.solvers.tie_breaking import ranked
 from engine.stages import Selector, register
 from engine.values import Ranking
 

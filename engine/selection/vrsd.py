@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import CHUNK_NUMBERS
-from engine.solvers.contest import best
+from engine.matrix import blocks
+from engine.solvers.tie_breaking import best
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -43,9 +43,9 @@ class VRSD(Selector):
         for step in range(k):
             if step:
                 score, error = race.cosines()
-                pick, close = best(score, error, race.exact, lambda: c.matrix.twins if c.shared else None)
+                pick, close = best(score, error, race.exact, lambda: c.matrix.duplicate_of if c.shared else None)
             else:
-                pick, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.twins)
+                pick, close = best(c.relevance, c.relevance_error, c.exact_relevance, lambda: c.duplicate_of)
             chosen[:, step], gain[:, step] = pick, race.exact(every, pick)
             close_calls += close
             race.add(every, pick)
@@ -64,7 +64,7 @@ class _Race:
     def __init__(self, c: Candidates) -> None:
         kind = torch.finfo(c.vectors.dtype)
         self.c = c
-        self.scale = math.ldexp(1.0, -math.frexp(max(c.norm, 2.0**-100))[1])
+        self.scale = math.ldexp(1.0, -math.frexp(max(c.max_norm, 2.0**-100))[1])
         self.sum = c.queries.new_zeros(c.queries.shape, dtype=torch.float64)
         self.travelled = self.sum.new_zeros(c.batch)
 
@@ -131,8 +131,7 @@ class _Race:
     def exact(self, batch: Tensor, index: Tensor) -> Tensor:
         """(m,) float64 cosines at flat (problem, candidate) pairs."""
         parts = []
-        size = max(1, CHUNK_NUMBERS // self.sum.shape[1])
-        for b, i in zip(batch.split(size), index.split(size), strict=True):
+        for b, i in blocks(self.sum.shape[1], batch, index):
             own = self.c.rows(b, i).double() * self.scale
             total = own + self.sum[b]
             length = (total * total).sum(1).sqrt()

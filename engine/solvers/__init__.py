@@ -1,0 +1,1 @@
+"""Numerics behind the selectors: ties, greedy pools, quadratic sets, the elastic net."""

@@ -1,15 +1,13 @@
 """One query's documents before and after feedback moved them: scores, and ranks by every decoder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from engine.space import Space
-from engine.values import Ranking, showable
-from engine.views.decision import kept, relevances
+from engine.values import Ranking, replace_surrogates
+from engine.views.decision import relevances
 
 
 @dataclass(frozen=True)
@@ -39,21 +37,21 @@ def before_after(
     changed most come first, then by the first decoder's ranks.
     """
     places = {
-        name: tuple({row: at for at, row in enumerate(kept(r), 1)} for r in two) for name, two in rankings.items()
+        name: tuple({row: rank for rank, row in enumerate(r.rows(), 1)} for r in two) for name, two in rankings.items()
     }
     rows = list(dict.fromkeys(row for two in places.values() for ranks in reversed(two) for row in ranks))
     if not rows:
         return ()
     before, after = relevances(then, query, rows), relevances(now, query, rows)
-    found = [
+    changes = [
         BeforeAfter(
             row,
-            showable(then.corpus.ids[row]),
-            showable(then.corpus.titles[row]),
+            replace_surrogates(then.corpus.ids[row]),
+            replace_surrogates(then.corpus.titles[row]),
             old,
             new,
             {name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
         )
         for row, old, new in zip(rows, before, after, strict=True)
     ]
-    return tuple(sorted((one for one in found if one.moved), key=lambda one: -abs(one.after - one.before)))
+    return tuple(sorted((one for one in changes if one.moved), key=lambda one: -abs(one.after - one.before)))

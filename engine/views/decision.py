@@ -1,6 +1,4 @@
-"""Why a document is in a decoder's set or out of it, from numbers that a person can check."""
-
-from __future__ import annotations
+"""Why a document is in a decoder's set or out of it, in numbers that can be checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,22 +6,27 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, exactly
-from engine.decoder import Decoder, choose, decode
+from engine.candidates import Candidates, without_autocast
+from engine.decoder import Decoder, decode, select_from
 from engine.matrix import products
 from engine.space import Space
 from engine.stages import Selector
-from engine.values import Embeddings, Ranking, showable
+from engine.values import Embeddings, Ranking, replace_surrogates
 from engine.views.relevance import Relevance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dual:
-    """Of a set made of weights w that rebuild the query v, what a document u is worth beside it, in float64.
+    """Dual score of a document u beside a set of weights w that rebuild the query v, in float64.
 
-    score: u·(v − Uᵀw), what it would add; l1, l2: λ₁ and λ₂ as used; weight: its own, 0 for most; twin: the id of an
-    exact duplicate that has a weight in its place; residual: by how much the optimality conditions are off at most;
-    certified: that is next to nothing. At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
+    At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
+
+    score: u·(v − Uᵀw), what it would add.
+    l1, l2: λ₁ and λ₂ as used.
+    weight: of the document, 0 for most.
+    twin: the id of an exact duplicate that has a weight in its place.
+    residual: largest violation of the optimality conditions.
+    certified: whether that is within rounding.
     """
 
     score: float
@@ -35,16 +38,21 @@ class Dual:
     certified: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Why:
     """One document against one decoder's set.
 
-    row: its position in the corpus; rank: in the set, from 1, None for out; size: of the set; relevance: inner product
-    with the query, or what another scorer gave it, None where the selector saw no score of it; place: its rank by
-    relevance in the corpus; overtaken: for one that is in, how many more relevant documents are not ranked above it,
-    for one that is out, how many documents of the set are less relevant; nearest, nearest_rank, similarity: the most
-    similar document ranked above it, or in the whole set for one that is out, None where there is none; score: what the
-    decoder ranked it by, None for out; pool: the size of the decoder's pool, None where this document is in it.
+    row: position in the corpus.
+    rank: in the set, from 1, None for out.
+    size: of the set.
+    relevance: inner product with the query, or another scorer's score, None where the selector saw none.
+    place: rank by relevance in the corpus.
+    overtaken: for a document that is in, the number of more relevant ones not ranked above it; for one that is out, the
+        number of less relevant ones in the set.
+    nearest, nearest_rank, similarity: the most similar document ranked above it, or in the whole set for one that is
+        out, None where there is none.
+    score: what the decoder ranked it by, None for out.
+    pool: the size of the decoder's pool, None where this document is in it.
     """
 
     row: int
@@ -61,7 +69,7 @@ class Why:
     dual: Dual | None
 
 
-@exactly
+@without_autocast
 def why(
     space: Space,
     query: Tensor,
@@ -72,23 +80,24 @@ def why(
     place: int | None = None,
     relevance: Relevance | None = None,
 ) -> Why:
-    """What speaks for a document of the corpus and against it, in one decoder's set for one query.
+    """Reasons for and against a document in one decoder's set for one query.
 
-    query: (d,) its vector; ranking: of this query alone; row: the document; stage: the
-    selector, for the dual score where its sets are made of weights; depth: of the decoder's pool; place: what `places`
-    says of the row, if that is known already (it takes a pass over the corpus); relevance: what the selector saw where
-    that was not the inner product.
+    query: (d,) its vector; ranking: of this query alone; row: the document; stage: the selector, for the dual score
+    where its sets are made of weights; depth: of the decoder's pool; place: the row's rank as `places` has it, where it
+    is known already (it takes a pass over the corpus); relevance: what the selector saw where that was not the inner
+    product.
     """
-    found = kept(ranking)
-    at = found.index(row) if row in found else None
-    others = found if at is None else found[:at]
+    rows = ranking.rows()
+    index = rows.index(row) if row in rows else None
+    others = rows if index is None else rows[:index]
+    score: float | None
     if relevance is None:
         place = place or places(space, query, [row])[0]
-        own = relevances(space, query, [row, *others])
+        score, *scores = relevances(space, query, [row, *others])
         # Equals are ordered by row, as everywhere.
-        ahead = sum((-value, other) < (-own[0], row) for other, value in zip(others, own[1:], strict=True))
+        ahead = sum((-value, other) < (-score, row) for other, value in zip(others, scores, strict=True))
     else:
-        place, own = int(relevance.place[row]), known(relevance, [row])
+        place, (score,) = int(relevance.place[row]), known(relevance, [row])
         ahead = sum(int(relevance.place[other]) < place for other in others)
     near = value = None
     if others:
@@ -98,50 +107,50 @@ def why(
         near = alike.index(value)
     return Why(
         row=row,
-        rank=None if at is None else at + 1,
-        size=len(found),
-        relevance=own[0],
+        rank=None if index is None else index + 1,
+        size=len(rows),
+        relevance=score,
         place=place,
-        overtaken=len(others) - ahead if at is None else place - 1 - ahead,
-        nearest=None if near is None else showable(space.corpus.ids[others[near]]),
+        overtaken=len(others) - ahead if index is None else place - 1 - ahead,
+        nearest=None if near is None else replace_surrogates(space.corpus.ids[others[near]]),
         nearest_rank=None if near is None else near + 1,
         similarity=value,
-        score=None if at is None else ranking.gain[0, at].item(),
+        score=None if index is None else ranking.gain[0, index].item(),
         pool=depth if depth is not None and place > depth else None,
-        dual=_dual(space, query, ranking, row, stage, depth, relevance) if stage and stage.weighs() else None,
+        dual=_dual(space, query, ranking, row, stage, depth, relevance) if stage and stage.has_weights() else None,
     )
 
 
-def reasons(found: Why) -> str:
-    """In words why a document is in or out."""
-    if found.pool is not None and found.rank is None:
-        return f"Out: #{found.place:,} by relevance, and only the first {found.pool:,} were looked at."
-    if found.dual is not None:
-        return _weighed(found, found.dual)
-    if found.rank is not None:
-        if not found.overtaken:
+def reasons(facts: Why) -> str:
+    """Why a document is in or out, in words."""
+    if facts.pool is not None and facts.rank is None:
+        return f"Out: #{facts.place:,} by relevance, and only the first {facts.pool:,} were looked at."
+    if facts.dual is not None:
+        return _weighed(facts, facts.dual)
+    if facts.rank is not None:
+        if not facts.overtaken:
             return "In: the most relevant of those left."
-        return f"In: preferred to {_documents(found.overtaken, 'more relevant')}."
-    if not found.size:
+        return f"In: preferred to {_documents(facts.overtaken, 'more relevant')}."
+    if not facts.size:
         return "Out: the set is empty."
-    if not found.overtaken:
+    if not facts.overtaken:
         return "Out: nothing in the set is less relevant."
-    return f"Out: {_documents(found.overtaken, 'less relevant')} preferred."
+    return f"Out: {_documents(facts.overtaken, 'less relevant')} preferred."
 
 
-def _weighed(found: Why, dual: Dual) -> str:
+def _weighed(facts: Why, dual: Dual) -> str:
     adds, l1 = _apart(dual.score, dual.l1)
     if dual.weight > 0:
-        if found.rank is None:
-            return f"Out: has a weight, {dual.weight:.3g}, but {_documents(found.size)} weigh more."
-        said = f"In with weight {dual.weight:.3g}: adds"
+        if facts.rank is None:
+            return f"Out: has a weight, {dual.weight:.3g}, but {_documents(facts.size)} weigh more."
+        start = f"In with weight {dual.weight:.3g}: adds"
         if not dual.certified:
             due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
-            return f"{said} {has}, not λ₁ + λ₂w = {due} as at the minimiser: the solver stopped before."
+            return f"{start} {has}, not λ₁ + λ₂w = {due} as at the minimiser: the solver stopped before."
         if dual.l2 == 0:
-            return f"{said} {dual.l1:.3g} = λ₁."
-        return f"{said} {dual.score:.3g} = λ₁ + λ₂w."
-    head = "Out" if found.rank is None else "Filled in"
+            return f"{start} {dual.l1:.3g} = λ₁."
+        return f"{start} {dual.score:.3g} = λ₁ + λ₂w."
+    head = "Out" if facts.rank is None else "Filled in"
     if dual.twin is not None:
         return f"{head}: exact duplicate of {dual.twin}, which has the weight for both."
     if not dual.certified and dual.score > dual.l1:
@@ -178,60 +187,55 @@ def _dual(
     depth: int | None,
     relevance: Relevance | None,
 ) -> Dual:
-    info, weights = ranking.info[0], _weights(ranking)
+    info, weights = ranking.info[0], weights_of(ranking)
     if len(weights) < info["support"]:
         # The set shows the k largest only, and all of them rebuild the query.
         if relevance is not None:
-            weights = _weights(choose(stage, relevance.found, k=info["support"]))
+            weights = weights_of(select_from(stage, relevance.found, k=info["support"]))
         else:
-            asked = Embeddings(query.unsqueeze(0), ("",), space.embeddings.encoder)
-            weights = _weights(decode(Decoder(select=stage, depth=depth), space, asked, k=info["support"]))
+            queries = Embeddings(query.unsqueeze(0), ("",), space.embeddings.encoder)
+            weights = weights_of(decode(Decoder(select=stage, depth=depth), space, queries, k=info["support"]))
     vectors = space.vectors[[row, *weights]].double()
-    given = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
-    left = _exact(space, query) - (given @ vectors[1:])[0]
+    values = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)
+    left = _exact(space, query) - (values @ vectors[1:])[0]
     twin = next((one for one, others in info["tied"].items() if row in others), None)
     return Dual(
         score=(vectors[0] @ left).item(),
         l1=info["l1"],
         l2=info["l2"],
         weight=weights.get(row, 0.0),
-        twin=None if twin is None else showable(space.corpus.ids[twin]),
+        twin=None if twin is None else replace_surrogates(space.corpus.ids[twin]),
         residual=info["residual"],
         certified=info["certified"],
     )
 
 
-def _weights(ranking: Ranking) -> dict[int, float]:
-    """The documents that have a weight; those filled in have a gain of 0 or less."""
+def weights_of(ranking: Ranking) -> dict[int, float]:
+    """Row → weight of one query's documents; those filled in have a gain of 0 or less, and no weight."""
     pairs = zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
     return {row: weight for row, weight in pairs if row >= 0 and weight > 0}
 
 
-def kept(ranking: Ranking) -> list[int]:
-    """The rows of one query's set, best first."""
-    return [row for row in ranking.index[0].tolist() if row >= 0]
-
-
-@exactly
+@without_autocast
 def relevances(space: Space, query: Tensor, rows: Sequence[int]) -> list[float]:
     """Inner products of some documents with a query, (d,), in float64."""
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
     return (vectors * _exact(space, query)).sum(1).tolist()
 
 
-@exactly
+@without_autocast
 def places(space: Space, query: Tensor, rows: Sequence[int]) -> list[int]:
-    """The rank by relevance of some documents in the whole corpus, from 1; of equals the lower row goes first."""
+    """Ranks of documents by relevance in the whole corpus, from 1; of equals the lower row goes first."""
     point = query.to(space.device, space.vectors.dtype).unsqueeze(0)
     c = Candidates(space.vectors, products(space.vectors, point), point, space.matrix)
-    score, error, found = c.relevance[0].double(), c.relevance_error.double(), []
-    for row, own in zip(rows, relevances(space, query, rows), strict=True):
+    scores, error, ranks = c.relevance[0].double(), c.relevance_error.double(), []
+    for row, score in zip(rows, relevances(space, query, rows), strict=True):
         # What rounding cannot decide is scored again in float64.
-        close = ((score - own).abs() <= error).nonzero().flatten()
+        close = ((scores - score).abs() <= error).nonzero().flatten()
         exact = c.exact_relevance(torch.zeros_like(close), close)
-        before = (exact > own) | ((exact == own) & (close < row))
-        found.append(int((score > own + error).sum()) + int(before.sum()) + 1)
-    return found
+        before = (exact > score) | ((exact == score) & (close < row))
+        ranks.append(int((scores > score + error).sum()) + int(before.sum()) + 1)
+    return ranks
 
 
 def _exact(space: Space, query: Tensor) -> Tensor:

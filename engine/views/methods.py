@@ -1,7 +1,5 @@
 """The registered methods as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from engine.evaluation.metrics import METRICS
@@ -28,12 +26,12 @@ def method_columns(kind: Kind | None = None) -> list[Mapping[str, str]]:
 
 def method_table() -> str:
     """The README's table of methods and metrics, in Markdown."""
-    tables = []
-    for kind, heading in (("selector", "Selectors"), ("scorer", "Scorers")):
-        rows = method_columns(kind)
-        tables.append(f"**{heading}**\n\n" + _markdown(rows))
-    metrics = [{"name": m.name, "metric": f"{m.title}@k", "formula": m.formula} for m in METRICS.values()]
-    return "\n\n".join([*tables, "**Metrics**\n\n" + _markdown(metrics)])
+    tables: dict[str, Sequence[Mapping[str, str]]] = {
+        "Selectors": method_columns("selector"),
+        "Scorers": method_columns("scorer"),
+        "Metrics": [{"name": m.name, "metric": f"{m.title}@k", "formula": m.formula} for m in METRICS.values()],
+    }
+    return "\n\n".join(f"**{heading}**\n\n{_markdown(rows)}" for heading, rows in tables.items())
 
 
 def _markdown(rows: Sequence[Mapping[str, str]]) -> str:

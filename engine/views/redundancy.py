@@ -1,6 +1,4 @@
-"""How alike the documents of a set are."""
-
-from __future__ import annotations
+"""Redundancy of a set: similarities between its documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +6,22 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from engine.candidates import exactly
+from engine.candidates import without_autocast
 from engine.evaluation.metrics import REDUNDANT
 from engine.space import Space
-from engine.values import Ranking, showable
-from engine.views.decision import kept
+from engine.values import Ranking, replace_surrogates
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Redundancy:
-    """A set, best first, and how alike its documents are.
+    """A set, best first, and the similarities between its documents.
 
-    rows: their positions in the corpus; ids, titles; similarity: (m, m) inner products, float64; mean, most: over the
-    pairs, None where there is none; pairs: how many there are; close: how many reach `threshold`; nearest: for each
-    document the place in the set, from 0, of the most similar one ranked above it, None for the first.
+    rows: positions in the corpus.
+    similarity: (m, m) inner products, float64.
+    mean, most: over the pairs, None where there is none.
+    pairs: their number.
+    close: the number of pairs that reach `threshold`.
+    nearest: per document the index in the set of the most similar one ranked above it, None for the first.
     """
 
     rows: tuple[int, ...]
@@ -45,31 +45,31 @@ class Redundancy:
         if not self.pairs:
             return None
         i, j = np.triu_indices(len(self.rows), 1)
-        at = int(self.similarity[i, j].argmax())
-        return self.rows[i[at]], self.rows[j[at]]
+        most = int(self.similarity[i, j].argmax())
+        return self.rows[i[most]], self.rows[j[most]]
 
 
-@exactly
+@without_autocast
 def similarities(space: Space, rows: Sequence[int]) -> np.ndarray:
-    """(m, m) inner products of the documents at `rows` with one another, in float64; cosines where vectors are unit."""
+    """(m, m) float64 inner products of the documents at `rows`; cosines where vectors are unit."""
     vectors = space.vectors[torch.as_tensor(rows, dtype=torch.int64, device=space.device)].double()
     return (vectors @ vectors.T).cpu().numpy()
 
 
 def redundancy(space: Space, ranking: Ranking, threshold: float = REDUNDANT) -> Redundancy:
     """The similarities in one query's set; threshold: a pair as similar as this counts as close."""
-    rows = kept(ranking)
-    found = similarities(space, rows)
-    above = found[np.tril_indices(len(rows), -1)]
+    rows = ranking.rows()
+    similarity = similarities(space, rows)
+    pairs = similarity[np.tril_indices(len(rows), -1)]
     return Redundancy(
-        tuple(rows),
-        tuple(showable(space.corpus.ids[row]) for row in rows),
-        tuple(showable(space.corpus.titles[row]) for row in rows),
-        found,
-        float(above.mean()) if len(above) else None,
-        float(above.max()) if len(above) else None,
-        len(above),
-        int((above >= threshold).sum()),
-        threshold,
-        tuple(int(found[at, :at].argmax()) if at else None for at in range(len(rows))),
+        rows=tuple(rows),
+        ids=tuple(replace_surrogates(space.corpus.ids[row]) for row in rows),
+        titles=tuple(replace_surrogates(space.corpus.titles[row]) for row in rows),
+        similarity=similarity,
+        mean=float(pairs.mean()) if len(pairs) else None,
+        most=float(pairs.max()) if len(pairs) else None,
+        pairs=len(pairs),
+        close=int((pairs >= threshold).sum()),
+        threshold=threshold,
+        nearest=tuple(int(similarity[i, :i].argmax()) if i else None for i in range(len(rows))),
     )

@@ -1,14 +1,12 @@
 """The relevance that a decoder's selector saw, where that is not the inner product with the query."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engine.candidates import exactly
-from engine.decoder import Scored
+from engine.candidates import without_autocast
+from engine.decoder import ScoredCandidates
 from engine.stages import Selector
 
 
@@ -22,11 +20,11 @@ class Relevance:
 
     score: Tensor
     place: Tensor
-    found: Scored
+    found: ScoredCandidates
 
 
-@exactly
-def relevance(selector: Selector, found: Scored) -> Relevance | None:
+@without_autocast
+def relevance(selector: Selector, found: ScoredCandidates) -> Relevance | None:
     """The relevance that a selector saw; None where it is the inner product, and that chose the pool too."""
     c = found.candidates
     retrieved = found.retrieved.double()

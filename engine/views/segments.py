@@ -1,37 +1,35 @@
 """Theorem 1 on many queries of a corpus, in words."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from engine.theory.segmented import Segments
+from engine.theory.segments import Segments
 
 
-def segments_said(found: Segments, queries: int, words: int) -> tuple[str, ...]:
+def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
     """What the pairs of so many queries show, sentence by sentence.
 
     queries: how many were asked; words: of a passage.
     """
-    pairs = len(found)
+    pairs = len(segments)
     if not pairs:
         return (f"{queries:,} queries, and none has two documents that can be compared by words.",)
-    promised, apart = int(found.promised.sum()), int(found.apart.sum())
-    held = "holds for all of these" if not found.broken else f"fails for {found.broken:,} of these"
-    said = [
+    promised, apart = int(segments.promised.sum()), int(segments.apart.sum())
+    verdict = "holds for all of these" if not segments.broken else f"fails for {segments.broken:,} of these"
+    sentences = [
         f"{queries:,} queries, {pairs:,} pairs of a best document and a rival. The theorem speaks of {promised:,} "
         f"({promised / pairs:.0%}), whose best document has the query's words in one passage of {words:,} words only"
-        + (f", and {held}." if promised else ".")
+        + (f", and {verdict}." if promised else ".")
     ]
-    passages = found.passages[~np.isnan(found.passages)]
-    whole = float(np.median(found.documents))
+    passages = segments.passages[~np.isnan(segments.passages)]
+    whole = float(np.median(segments.documents))
     if len(passages):
         middle = float(np.median(passages))
-        said.append(
-            f"Of real passages, {found.passages_gain:.0%} of the pairs have at least the documents' margin; the median "
-            f"is {middle:.3f}, the documents' {whole:.3f}."
+        sentences.append(
+            f"Of real passages, {segments.passages_gain:.0%} of the pairs have at least the documents' margin; the "
+            f"median is {middle:.3f}, the documents' {whole:.3f}."
         )
     shared = pairs - apart
-    said.append(
+    sentences.append(
         "The theorem assumes segments without words in common. "
         + (
             f"For {shared / pairs:.0%} of the pairs the best passages share words with the rest of their documents: of "
@@ -41,4 +39,4 @@ def segments_said(found: Segments, queries: int, words: int) -> tuple[str, ...]:
             "one passage."
         )
     )
-    return tuple(said)
+    return tuple(sentences)

@@ -1,6 +1,4 @@
-"""One query's sets: their documents, their figures, what a ranking says of itself, the lines of its weights."""
-
-from __future__ import annotations
+"""One query's sets: documents, metrics, certificates in words, weights along λ₁."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,38 +8,32 @@ import torch
 
 from engine.evaluation.metrics import METRICS, available, measure
 from engine.evaluation.trace import trace
-from engine.solvers.regularization_path import WeightPath
+from engine.solvers.elastic_net.path import WeightPath
 from engine.space import Space
-from engine.values import Embeddings, Qrels, Ranking, showable
-from engine.views.decision import kept, places, relevances
+from engine.values import Embeddings, Qrels, Ranking, replace_surrogates
+from engine.views.decision import places, relevances
 from engine.views.relevance import Relevance
 
 SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
 LEAST = 1e-16
-"""float64 proves nothing finer."""
+"""Finest bound in float64."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
-    """One document of a retrieved set, against the baseline's.
+    """One document of a retrieved set, against the baseline's."""
 
-    rank: from 1; row: its position in the corpus; change: places gained (above 0) or lost, None where the baseline
-    did not return it; relevant: as judged, None without judgements; relevance: the score that the selector saw, None
-    where it saw none; similarity: inner product with the nearest document ranked above it (None for the first), whose
-    id is `nearest`.
-    """
-
-    rank: int
-    row: int
+    rank: int  # from 1
+    row: int  # position in the corpus
     id: str
     title: str
     text: str
-    change: int | None
-    relevant: bool | None
-    relevance: float | None
+    change: int | None  # places gained (above 0) or lost, None where the baseline did not return it
+    relevant: bool | None  # as judged, None without judgements
+    relevance: float | None  # the score that the selector saw, None where it saw none
     gain: float
-    similarity: float | None
-    nearest: str | None
+    similarity: float | None  # inner product with the nearest document ranked above it, None for the first
+    nearest: str | None  # the id of that document
 
     @property
     def mark(self) -> str:
@@ -62,21 +54,17 @@ def mark(change: int | None) -> str:
             return f"▼{-down}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Card:
-    """A decoder's figures for one query.
-
-    recall: None without judgements; ilad: None for fewer than two documents; the deltas are to the baseline;
-    overlap: share of the baseline's documents that it returns too; others: title → value of the remaining metrics.
-    """
+    """A decoder's metrics for one query; the deltas are to the baseline."""
 
     returned: int
-    recall: float | None
+    recall: float | None  # None without judgements
     recall_delta: float | None
-    ilad: float | None
+    ilad: float | None  # None for fewer than two documents
     ilad_delta: float | None
-    overlap: float
-    others: Mapping[str, float]
+    overlap: float  # share of the baseline's documents that it returns too
+    others: Mapping[str, float]  # title → value of the remaining metrics
 
 
 def diff(
@@ -88,56 +76,63 @@ def diff(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> tuple[list[Row], list[Row]]:
-    """What one query's set holds, best first, and what the baseline holds that it dropped.
+    """The documents of one query's set, best first, and those of the baseline that it dropped.
 
     query: (d,) its vector; ranking, baseline: of this query alone; relevance: what the ranking's selector saw where
     that was not the inner product.
     """
-    base = kept(baseline)
-    here = kept(ranking)
+    shown, base = ranking.rows(), baseline.rows()
     places = {row: rank for rank, row in enumerate(base)}
     relevant = qrels.relevant(query_id) if qrels is not None else None
-    rows = []
-    for found, gains, only in ((here, ranking.gain[0].tolist(), None), (base, baseline.gain[0].tolist(), set(here))):
-        only_these = Ranking(torch.tensor([found]), torch.tensor([gains[: len(found)]]), ({},))
-        asked = Embeddings(query.unsqueeze(0), (query_id,), space.embeddings.encoder)
-        scores = None if relevance is None else relevance.score.unsqueeze(0)
-        picks = trace(only_these, space, asked, scores).rows() if found else []
-        rows.append(
-            [
-                Row(
-                    rank=rank + 1,
-                    row=row,
-                    id=showable(space.corpus.ids[row]),
-                    title=showable(space.corpus.titles[row]),
-                    text=showable(space.corpus.texts[row]),
-                    change=places[row] - rank if row in places else None,
-                    relevant=None if not relevant else space.corpus.ids[row] in relevant,
-                    relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
-                    gain=pick["score"],
-                    similarity=pick["similarity"],
-                    nearest=None if pick["nearest"] is None else showable(space.corpus.ids[pick["nearest"]]),
-                )
-                for rank, (row, pick) in enumerate(zip(found, picks, strict=True))
-                if only is None or row not in only
-            ]
-        )
-    return rows[0], rows[1]
+    queries = Embeddings(query.unsqueeze(0), (query_id,), space.embeddings.encoder)
+    scores = None if relevance is None else relevance.score.unsqueeze(0)
+
+    def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:
+        alone = Ranking(torch.tensor([documents]), torch.tensor([gains[: len(documents)]]), ({},))
+        picks: list[Any] = trace(alone, space, queries, scores).rows() if documents else []
+        return [
+            Row(
+                rank=rank + 1,
+                row=row,
+                id=replace_surrogates(space.corpus.ids[row]),
+                title=replace_surrogates(space.corpus.titles[row]),
+                text=replace_surrogates(space.corpus.texts[row]),
+                change=places[row] - rank if row in places else None,
+                relevant=None if not relevant else space.corpus.ids[row] in relevant,
+                relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
+                gain=pick["score"],
+                similarity=pick["similarity"],
+                nearest=None if pick["nearest"] is None else replace_surrogates(space.corpus.ids[pick["nearest"]]),
+            )
+            for rank, (row, pick) in enumerate(zip(documents, picks, strict=True))
+            if row not in left_out
+        ]
+
+    return rows_of(shown, ranking.gain[0].tolist(), set()), rows_of(base, baseline.gain[0].tolist(), set(shown))
 
 
 def card(space: Space, query_id: str, ranking: Ranking, baseline: Ranking, qrels: Qrels | None, k: int) -> Card:
     """The figures of one query's set; k: for Recall@k and ILAD@k."""
     judged = qrels is not None and bool(qrels.relevant(query_id))
-    wanted = ("ilad", *(m for m in available(qrels) if METRICS[m].needs)) if judged else ("ilad",)
-    own, base = (
-        measure(r, space, (query_id,), qrels if judged else None, k, wanted).per_query for r in (ranking, baseline)
+    names = ("ilad", *(m for m in available(qrels) if METRICS[m].needs)) if judged else ("ilad",)
+    values, base = (
+        measure(r, space, (query_id,), qrels if judged else None, k, names).per_query for r in (ranking, baseline)
     )
-    figure = {m: own.get(m, {}).get(query_id) for m in ("recall", "ilad")}
-    delta = {m: None if figure[m] is None or query_id not in base[m] else figure[m] - base[m][query_id] for m in figure}
-    others = {METRICS[m].title: own[m][query_id] for m in wanted if m not in figure}
-    found, shared = kept(ranking), set(kept(baseline))
-    overlap = len(shared.intersection(found)) / max(1, len(shared))
-    return Card(len(found), figure["recall"], delta["recall"], figure["ilad"], delta["ilad"], overlap, others)
+
+    def delta(metric: str) -> float | None:
+        own, other = (of.get(metric, {}).get(query_id) for of in (values, base))
+        return None if own is None or other is None else own - other
+
+    documents, shared = ranking.rows(), set(baseline.rows())
+    return Card(
+        returned=len(documents),
+        recall=values.get("recall", {}).get(query_id),
+        recall_delta=delta("recall"),
+        ilad=values.get("ilad", {}).get(query_id),
+        ilad_delta=delta("ilad"),
+        overlap=len(shared.intersection(documents)) / max(1, len(shared)),
+        others={METRICS[m].title: values[m][query_id] for m in names if m not in ("recall", "ilad")},
+    )
 
 
 def missed(
@@ -148,7 +143,7 @@ def missed(
     qrels: Qrels | None,
     relevance: Relevance | None = None,
 ) -> list[tuple[str, int | None]]:
-    """The relevant documents that a set lacks, with their rank by relevance in the whole corpus, nearest first.
+    """Relevant documents that a set lacks, with their rank by relevance in the corpus, nearest first.
 
     ranking: one, or several whose sets all lack them. The rank is None for a judged document that the corpus does not
     have; relevance: what the selector saw where that was not the inner product.
@@ -156,19 +151,20 @@ def missed(
     if qrels is None:
         return []
     rankings = (ranking,) if isinstance(ranking, Ranking) else ranking
-    held = {space.corpus.ids[row] for found in rankings for row in kept(found)}
-    lacking = sorted(qrels.relevant(query_id) - held)
-    there = [doc for doc in lacking if doc in space.corpus.position]
-    rows = [space.corpus.position[doc] for doc in there]
-    found = places(space, query, rows) if relevance is None else relevance.place[rows].tolist()
-    ranks = dict(zip(there, found, strict=True))
-    found = [(showable(doc), ranks.get(doc)) for doc in lacking]
-    return sorted(found, key=lambda entry: (entry[1] is None, entry[1]))
+    returned = {space.corpus.ids[row] for each in rankings for row in each.rows()}
+    lacking = sorted(qrels.relevant(query_id) - returned)
+    known = [doc for doc in lacking if doc in space.corpus.position]
+    rows = [space.corpus.position[doc] for doc in known]
+    ranks = dict(
+        zip(known, places(space, query, rows) if relevance is None else relevance.place[rows].tolist(), strict=True)
+    )
+    entries = [(replace_surrogates(doc), ranks.get(doc)) for doc in lacking]
+    return sorted(entries, key=lambda entry: (entry[1] is None, entry[1]))
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a decoder has a document: rank, from 1, or None; mark: against the baseline, "" for the baseline's own."""
+    """Rank of a document in a decoder's set, from 1, or None; mark: against the baseline, "" for its own."""
 
     rank: int | None
     mark: str
@@ -177,22 +173,18 @@ class Place:
         return " ".join(filter(None, [str(self.rank or ""), self.mark]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Merged:
-    """A document that one decoder or more returned.
+    """A document that one decoder or more returned."""
 
-    row: its position in the corpus; relevant: as judged, None without judgements; places: by decoder; sets: how many
-    decoders returned it.
-    """
-
-    row: int
+    row: int  # position in the corpus
     id: str
     title: str
     text: str
     relevance: float
-    relevant: bool | None
-    places: Mapping[str, Place]
-    sets: int
+    relevant: bool | None  # as judged, None without judgements
+    places: Mapping[str, Place]  # by decoder
+    sets: int  # the number of decoders that returned it
 
 
 def merged(
@@ -208,22 +200,22 @@ def merged(
     query: (d,) its vector; rankings: by decoder, of this query alone; baseline: the one that changes are marked
     against.
     """
-    ranks = {name: {row: at for at, row in enumerate(kept(found), 1)} for name, found in rankings.items()}
+    ranks = {name: {row: rank for rank, row in enumerate(each.rows(), 1)} for name, each in rankings.items()}
     base = ranks[baseline]
-    rows = list({row: None for found in ranks.values() for row in found})
+    rows = list({row: None for of_decoder in ranks.values() for row in of_decoder})
     relevance = dict(zip(rows, relevances(space, query, rows), strict=True))
-    best = {row: min(found[row] for found in ranks.values() if row in found) for row in rows}
+    best = {row: min(of_decoder[row] for of_decoder in ranks.values() if row in of_decoder) for row in rows}
     relevant = qrels.relevant(query_id) if qrels is not None else None
     return [
         Merged(
-            row,
-            showable(space.corpus.ids[row]),
-            showable(space.corpus.titles[row]),
-            showable(space.corpus.texts[row]),
-            relevance[row],
-            None if not relevant else space.corpus.ids[row] in relevant,
-            {name: _place(found.get(row), base.get(row), name == baseline) for name, found in ranks.items()},
-            sum(row in found for found in ranks.values()),
+            row=row,
+            id=replace_surrogates(space.corpus.ids[row]),
+            title=replace_surrogates(space.corpus.titles[row]),
+            text=replace_surrogates(space.corpus.texts[row]),
+            relevance=relevance[row],
+            relevant=None if not relevant else space.corpus.ids[row] in relevant,
+            places={name: _place(of.get(row), base.get(row), name == baseline) for name, of in ranks.items()},
+            sets=sum(row in of_decoder for of_decoder in ranks.values()),
         )
         for row in sorted(rows, key=lambda row: (best[row], base.get(row, len(rows) + 1), -relevance[row], row))
     ]
@@ -315,8 +307,8 @@ def weight_lines(
     order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -max(w for _, w in corners[row]), row))
     return [
         WeightLine(
-            showable(space.corpus.ids[row]),
-            showable(space.corpus.titles[row]),
+            replace_surrogates(space.corpus.ids[row]),
+            replace_surrogates(space.corpus.titles[row]),
             None if not relevant else space.corpus.ids[row] in relevant,
             ranks.get(row),
             *zip(*corners[row], strict=True),

@@ -1,6 +1,4 @@
-"""What the Theory page shows: a theorem's witness with its certificate, a query turned in a plane, bounds measured."""
-
-from __future__ import annotations
+"""Theory page data: a theorem's witness and certificate, a query turned in a plane, bounds measured."""
 
 import math
 from dataclasses import dataclass
@@ -9,16 +7,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import exactly
+from engine.candidates import without_autocast
 from engine.decoder import select
 from engine.errors import ParamError
 from engine.params import Whole
 from engine.space import Space
-from engine.stages import Selector, methods
-from engine.theory import Witness, counterexample, kept_from, simple_dimension, sufficient_dimension, witness
-from engine.theory.by_length import Margins
-from engine.theory.projections import PairErrors
-from engine.values import Ranking, showable
+from engine.stages import methods
+from engine.theory.elastic_net import Witness, counterexample, witness
+from engine.theory.margins import Margins
+from engine.theory.projection_bounds import simple_dimension, sufficient_dimension
+from engine.theory.random_projections import PairErrors, kept_from
+from engine.values import replace_surrogates
+from engine.views.decision import weights_of
 
 ANGLE = Whole(
     default=20,
@@ -29,18 +29,18 @@ ANGLE = Whole(
     help="Of v, in degrees: at 0 it is document 2, at 90 document 3.",
 )
 NEXT = 5
-"""So many documents below the set are shown with it."""
+"""Documents below the set that are shown with it."""
 SHARES = (0.5, 0.75, 0.95)
 
 
 def weighing() -> str:
     """The name of the first selector whose answers are made of weights."""
-    return next(name for name, spec in methods("selector").items() if spec.cls.path is not Selector.path)
+    return next(name for name, spec in methods("selector").items() if spec.cls.has_weights())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """A document in a proof. place: by score; weight: 0 outside the support; inside: whether the set has it."""
+    """A document in a proof; place: by score; weight: 0 outside the support; inside: is in the set."""
 
     row: int
     id: str
@@ -51,7 +51,7 @@ class Weighed:
     inside: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proof:
     """Theorem 1 on a query. rows: the set's documents and the next ones, by score; support: how many documents have a
     weight at the witness; same: whether they are the set; residual, certified: of the optimality conditions."""
@@ -65,42 +65,44 @@ class Proof:
     certified: bool
 
 
-@exactly
+@without_autocast
 def proof(space: Space, query: Tensor, k: int) -> Proof:
     """The witness of the k best documents, and the elastic net solved there. Raises as `witness` does."""
     vectors = space.vectors.double()
     query = query.to(vectors)
-    found = witness(vectors, query, k)
+    located = witness(vectors, query, k)
     # One more than the set: a support that is too large would show.
-    size = min(len(found.rows) + 1, len(space))
-    answer = select(weighing(), vectors, query, k=size, l1=found.l1, l2=found.l2)
-    weights = {
-        row: weight
-        for row, weight in zip(answer.index[0].tolist(), answer.gain[0].tolist(), strict=True)
-        if row >= 0 and weight > 0
-    }
+    size = min(len(located.rows) + 1, len(space))
+    answer = select(weighing(), vectors, query, k=size, l1=located.l1, l2=located.l2)
+    weights = weights_of(answer)
     scores = vectors @ query
-    order = torch.sort(scores, descending=True, stable=True).indices[: len(found.rows) + NEXT].tolist()
-    corpus, inside = space.corpus, set(found.rows)
+    order = torch.sort(scores, descending=True, stable=True).indices[: len(located.rows) + NEXT].tolist()
+    corpus, inside = space.corpus, set(located.rows)
     rows = tuple(
         Weighed(
-            row,
-            showable(corpus.ids[row]),
-            showable(corpus.titles[row]),
-            place,
-            float(scores[row]),
-            weights.get(row, 0.0),
-            row in inside,
+            row=row,
+            id=replace_surrogates(corpus.ids[row]),
+            title=replace_surrogates(corpus.titles[row]),
+            place=place,
+            score=float(scores[row]),
+            weight=weights.get(row, 0.0),
+            inside=row in inside,
         )
         for place, row in enumerate(order, start=1)
     )
     info = answer.info[0]
     return Proof(
-        weighing(), found, rows, info["support"], set(weights) == inside, info["residual"], bool(info["certified"])
+        method=weighing(),
+        witness=located,
+        rows=rows,
+        support=info["support"],
+        same=set(weights) == inside,
+        residual=info["residual"],
+        certified=bool(info["certified"]),
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Turned:
     """Proposition 1's documents with a query turned in the plane of documents 2 and 3.
 
@@ -130,77 +132,93 @@ def turned(angle: int = ANGLE.default, l1: float = 0.1) -> Turned:
     """
     angle = ANGLE.check(angle)
     example = counterexample(l1)
-    vectors, at = example.vectors, math.radians(angle)
+    vectors, radians = example.vectors, math.radians(angle)
     axes = vectors[1:]
-    query = math.cos(at) * axes[0] + math.sin(at) * axes[1]
+    query = math.cos(radians) * axes[0] + math.sin(radians) * axes[1]
     scores = tuple((vectors @ query).tolist())
     answer = select(weighing(), vectors, query, k=len(vectors), l1=l1, l2=0.0)
-    weights = _spread(answer, len(vectors))
-    support = tuple(row for row, weight in enumerate(weights) if weight > 0)
+    weights = weights_of(answer)
+    support = tuple(sorted(weights))
     order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
     points = tuple(tuple(point) for point in (vectors @ axes.T).tolist())
     best = tuple(sorted(order[: len(support)]))
-    return Turned(angle, l1, points, (math.cos(at), math.sin(at)), scores, weights, support, best)
+    return Turned(
+        angle=angle,
+        l1=l1,
+        points=points,
+        query=(math.cos(radians), math.sin(radians)),
+        scores=scores,
+        weights=tuple(weights.get(row, 0.0) for row in range(len(vectors))),
+        support=support,
+        best=best,
+    )
 
 
-def _spread(answer: Ranking, count: int) -> tuple[float, ...]:
-    """A weight for every row."""
-    weights = [0.0] * count
-    for row, weight in zip(answer.index[0].tolist(), answer.gain[0].tolist(), strict=True):
-        if row >= 0:
-            weights[row] = weight
-    return tuple(weights)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Pairs of like margin at one error: the k that was enough (None: no k that was tried), the bound's, how many times
-    that is, and whether the first k that was tried was enough already; simple: what Corollary 1 asks."""
+    """Pairs of like margin at one error.
+
+    least, most: of their margins.
+    pairs: their number.
+    measured: the k that was enough, None where no k that was tried is.
+    guaranteed: the bound's k.
+    at_once: whether the first k that was tried was enough.
+    simple: the k of Corollary 1.
+    """
 
     least: float
     most: float
     pairs: int
     measured: int | None
     guaranteed: int
-    times: float | None
     at_once: bool
     simple: int
 
+    @property
+    def times(self) -> float | None:
+        """How many times the measured k the bound's is."""
+        return None if self.measured is None else self.guaranteed / self.measured
 
-def against_bound(found: PairErrors, error: float) -> tuple[Bounded, ...]:
+
+def against_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
     """What was measured against what Lemma 1 asks, bin by bin; error: β, in (0, 1). Raises ParamError."""
-    first = min(cell.k for cell in found.cells)
+    first = min(cell.k for cell in errors.cells)
     rows = []
-    for own, k in zip(found.bins, kept_from(found, error), strict=True):
-        bound = sufficient_dimension(own.least, error)
-        times = None if k is None else bound / k
+    for pairs, k in zip(errors.bins, kept_from(errors, error), strict=True):
+        bound = sufficient_dimension(pairs.least, error)
         rows.append(
-            Bounded(own.least, own.most, own.pairs, k, bound, times, k == first, simple_dimension(own.least, error))
+            Bounded(
+                least=pairs.least,
+                most=pairs.most,
+                pairs=pairs.pairs,
+                measured=k,
+                guaranteed=bound,
+                at_once=k == first,
+                simple=simple_dimension(pairs.least, error),
+            )
         )
     return tuple(rows)
 
 
 @dataclass(frozen=True)
 class Needed:
-    """share: of the queries; margin: what their best documents have over the nearest rival, the one
-    of the smallest margin, at least; dimension: what the bound asks to keep that order; simple: what Corollary 1
-    asks."""
+    """Dimension that keeps the best document first for a share of the queries."""
 
-    share: float
-    margin: float
-    dimension: int
-    simple: int
+    share: float  # of the queries
+    margin: float  # the least that their best documents have over the nearest rival
+    dimension: int  # what the bound asks
+    simple: int  # what Corollary 1 asks
 
 
-def needed(found: Margins, error: float) -> tuple[Needed, ...]:
+def needed(measured: Margins, error: float) -> tuple[Needed, ...]:
     """The dimension that the bound asks for so that shares of the queries keep their best document first against its
     nearest rival, at an error of β for each.
 
-    found: of one bin, with rank 1 among the ranks; error: in (0, 1). Raises ParamError.
+    measured: of one bin, with rank 1 among the ranks; error: in (0, 1). Raises ParamError.
     """
-    rows = [row for row in found.rows if row.rank == 1]
+    rows = [row for row in measured.rows if row.rank == 1]
     if len(rows) != 1:
-        raise ParamError(f"found must be margins of one bin with rank 1 among the ranks; got {len(rows)} such rows")
+        raise ParamError(f"measured must be margins of one bin with rank 1 among the ranks; got {len(rows)} such rows")
     values = rows[0].values
     if not len(values):
         return ()

@@ -1,13 +1,11 @@
-"""What the chart of a training run shows: its epochs as columns, its best one, and what it is to be compared with."""
-
-from __future__ import annotations
+"""Training chart data: a run's epochs as columns, its best epoch, and the lines it is compared with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.evaluation.metrics import METRICS
-from engine.learning.training.course import CONTROL, START
-from engine.learning.training.history import Dev, Epoch
+from engine.training.comparison import CONTROL, START
+from engine.training.metrics import Dev, Epoch
 
 WATCHED = (("comp", 5), ("comp", 3), ("recall", 5))
 """Metrics of the chart, the one that chooses the best epoch first."""
@@ -20,7 +18,14 @@ SHARES = {
 
 @dataclass(frozen=True)
 class Band:
-    """A metric on dev by epoch: its mean, and one standard error to both sides; best: its mean at the best epoch."""
+    """A metric on dev by epoch.
+
+    title: its name.
+    values: means.
+    low, high: one standard error to both sides.
+    best: the mean at the best epoch.
+    lines: other systems' means, by name.
+    """
 
     title: str
     values: tuple[float, ...]
@@ -32,15 +37,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Curves:
-    """epochs: −1 is before the first; best: which of them was; bands: the metrics of WATCHED; loss, support, shares:
-    None at epochs that have none, empty where no epoch has, as shares are where a method has no such thing."""
+    """Columns of a training run; None at epochs without a number, empty where no epoch has one."""
 
-    epochs: tuple[int, ...]
-    best: int
-    bands: tuple[Band, ...]
-    loss: tuple[float | None, ...]
-    support: tuple[float | None, ...]
-    shares: Mapping[str, tuple[float | None, ...]]
+    epochs: tuple[int, ...]  # their numbers, −1 before the first step
+    best: int  # number of the best one
+    bands: tuple[Band, ...]  # the metrics of WATCHED
+    loss: tuple[float | None, ...]  # mean loss
+    support: tuple[float | None, ...]  # mean count of documents with a weight
+    shares: Mapping[str, tuple[float | None, ...]]  # the columns of SHARES, by title
 
 
 def best_of(history: Sequence[Epoch]) -> Epoch:
@@ -49,15 +53,15 @@ def best_of(history: Sequence[Epoch]) -> Epoch:
 
 
 def compared_with(stage: str, histories: Mapping[str, Sequence[Epoch]], untrained: Mapping[str, Dev]) -> dict[str, Dev]:
-    """How dev is answered by what a stage is to be compared with: start and control at their best, what does not learn.
+    """Dev metrics of the systems that a stage is compared with: start and control at their best, untrained systems.
 
     histories: the epochs of every stage; untrained: by name.
     """
-    known = {name: best_of(histories[name]).dev for name in (START, CONTROL) if name != stage and histories.get(name)}
     order = list(histories)
-    # What comes later is no measure of a stage.
-    known = {name: dev for name, dev in known.items() if stage not in order or order.index(name) < order.index(stage)}
-    return known | (dict(untrained) if stage not in (START, CONTROL) else {})
+    # Later stages are no measure of a stage.
+    earlier = order[: order.index(stage)] if stage in order else order
+    trained = {name: best_of(histories[name]).dev for name in (START, CONTROL) if name in earlier and histories[name]}
+    return trained | (dict(untrained) if stage not in (START, CONTROL) else {})
 
 
 def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
@@ -65,29 +69,29 @@ def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
     best = best_of(history)
     bands = []
     for metric, k in WATCHED:
-        of = f"{metric}{k}"
-        values = [getattr(epoch.dev, of) for epoch in history]
-        errors = [getattr(epoch.dev, f"{of}_se") for epoch in history]
+        name = f"{metric}{k}"
+        values = [getattr(epoch.dev, name) for epoch in history]
+        errors = [getattr(epoch.dev, f"{name}_se") for epoch in history]
         bands.append(
             Band(
                 f"{METRICS[metric].title}@{k}",
                 tuple(values),
                 tuple(value - error for value, error in zip(values, errors, strict=True)),
                 tuple(value + error for value, error in zip(values, errors, strict=True)),
-                getattr(best.dev, of),
-                {name: getattr(dev, of) for name, dev in lines.items()},
+                getattr(best.dev, name),
+                {system: getattr(dev, name) for system, dev in lines.items()},
             )
         )
     columns = {name: tuple(getattr(epoch, name) for epoch in history) for name in ("loss", "support", *SHARES)}
-    known = {name: column for name, column in columns.items() if any(value is not None for value in column)}
-    # A loss that is never 0, as of a method without weights, has no share of queries for which it is.
-    if "support" not in known and not any(known.get("satisfied", ())):
-        known.pop("satisfied", None)
+    present = {name: column for name, column in columns.items() if any(value is not None for value in column)}
+    # A loss that is never 0, as of a method without weights, has no share of satisfied queries.
+    if "support" not in present and not any(present.get("satisfied", ())):
+        present.pop("satisfied", None)
     return Curves(
         tuple(epoch.epoch for epoch in history),
         best.epoch,
         tuple(bands),
-        known.get("loss", ()),
-        known.get("support", ()),
-        {title: known[name] for name, title in SHARES.items() if name in known},
+        present.get("loss", ()),
+        present.get("support", ()),
+        {title: present[name] for name, title in SHARES.items() if name in present},
     )

@@ -9,11 +9,8 @@ animation frame after the overlay's data changed. Server: the script run, Stream
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
-import shutil
 import signal
 import socket
 import statistics
@@ -22,16 +19,13 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
+from harness import ROOT, chromium, machine, open_page, options, spread, table, timed, write_page
 
-ROOT = Path(__file__).resolve().parents[2]
 DECODERS = ("mmr", "frank_wolfe", "nnn")
-FLAGS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 WAIT = 180_000
 PLAIN = "import dashboard.components.live_plot as p; p.available = lambda: False; "
 TIMED = """
@@ -99,28 +93,32 @@ def mapped(path: Path, home: Path) -> None:
 
 
 class Server:
-    """A dashboard of its own on a free port."""
+    """A dashboard of its own on a free port, which answers.
 
-    def __init__(self, path: Path, home: Path, live: bool) -> None:
+    code: what its process runs; threads: of the engine, "" for its own choice.
+    """
+
+    def __init__(self, home: Path, *flags: str, code: str = TIMED + START, threads: str = "1") -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.times = home.parent / f"times-{port}"
-        command = ["serve", "--no-browser", "--port", str(port), "--corpus", str(path)]
+        command = [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", TIMED + ("" if live else PLAIN) + START, *command],
+            command,
             cwd=ROOT,
-            env={**os.environ, "FRONTIER_HOME": str(home), "FRONTIER_THREADS": "1", "TIMES": str(self.times)},
+            env={**os.environ, "FRONTIER_HOME": str(home), "FRONTIER_THREADS": threads, "TIMES": str(self.times)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         self.url = f"http://127.0.0.1:{port}"
-        for _ in range(300):
+        deadline = time.monotonic() + WAIT / 1000
+        while time.monotonic() < deadline:
             try:
                 if urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200:
                     return
             except OSError:
-                time.sleep(0.2)
+                time.sleep(0.02)
         raise RuntimeError("the server did not answer")
 
     def runs(self) -> int:
@@ -131,9 +129,9 @@ class Server:
         """Milliseconds that the last script run took, Streamlit's own part with it."""
         return float(self.times.read_text(encoding="utf-8").splitlines()[-1])
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 class Session:
@@ -141,9 +139,7 @@ class Session:
 
     def __init__(self, browser, server: Server) -> None:
         self.server = server
-        self.page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-        self.page.goto(server.url)
-        page = self.page
+        self.page = page = open_page(browser, server.url)
         page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
         for title in self.titles():
             pill = page.get_by_test_id("stButtonGroup").get_by_text(title, exact=False).first
@@ -185,8 +181,8 @@ class Session:
         return bool(np.allclose(self.range(), self.zoom, rtol=1e-6))
 
 
-def floor(path: Path, moves: int) -> dict[str, float]:
-    """What the engine needs for one λ move, in this process: the decoder, and torch's product and topk beside it."""
+def floor(path: Path, moves: int) -> tuple[float, float]:
+    """Milliseconds of one λ move in this process: of the decoder, and of torch's product and topk."""
     import torch
 
     import engine
@@ -196,89 +192,65 @@ def floor(path: Path, moves: int) -> dict[str, float]:
     dataset = engine.load_dataset(str(path))
     space = engine.Space(dataset.corpus, dataset.vectors)
     query = Embeddings(space.vectors[:1].cpu(), ("q",), None)
-    found: dict[str, list[float]] = {"mmr": [], "product and topk": []}
+    moves_ms, search_ms = [], []
     for i in range(moves):
         decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.3 + 0.6 * i / moves))
-        started = time.perf_counter()
-        engine.decode(decoder, space, query, k=10)
-        found["mmr"].append(1000 * (time.perf_counter() - started))
-        started = time.perf_counter()
-        torch.topk(space.vectors @ query.vectors[0], 10)
-        found["product and topk"].append(1000 * (time.perf_counter() - started))
-    return {name: statistics.median(times) for name, times in found.items()}
+        moves_ms.append(1000 * timed(lambda decoder=decoder: engine.decode(decoder, space, query, k=10))[0])
+        search_ms.append(1000 * timed(lambda: torch.topk(space.vectors @ query.vectors[0], 10))[0])
+    return statistics.median(moves_ms), statistics.median(search_ms)
 
 
-def spread(values: list[float]) -> str:
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:.0f} ({low:.0f} to {high:.0f}, n = {len(values)})"
+def race(path: Path, home: Path, moves: int) -> dict[str, tuple[list[float], list[float], bool]]:
+    """Milliseconds painted, and of the script run, by chart; and whether it kept its zoom."""
+    codes = {"live plot": TIMED + START, "st.plotly_chart": TIMED + PLAIN + START}
+    with chromium(len(codes)) as browsers, ExitStack() as stack:
+        servers = [stack.enter_context(closing(Server(home, "--corpus", str(path), code=c))) for c in codes.values()]
+        sessions = dict(zip(codes, map(Session, browsers, servers), strict=True))
+        painted, served = ({name: [] for name in sessions} for _ in range(2))
+        zoomed = dict.fromkeys(sessions, True)
+        for turn in range(4 * moves):
+            key = "PageDown" if turn // 4 % 2 == 0 else "PageUp"
+            for name, session in sessions.items():
+                if turn % 4 == 0:
+                    session.move("ArrowLeft")  # no value comes twice, so no answer is remembered
+                paint_ms, server_ms = session.move(key)
+                zoomed[name] &= session.zoom_kept()
+                if paint_ms is not None:
+                    painted[name].append(paint_ms)
+                    served[name].append(server_ms)
+            if min(map(len, painted.values())) >= moves:
+                break
+    return {name: (painted[name], served[name], zoomed[name]) for name in sessions}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--n", type=int, nargs="+", default=[10_000])
     parser.add_argument("--moves", type=int, default=20)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    lines = [
+    given = parser.parse_args()
+    rows, ratios = [], []
+    for n in given.n:
+        with tempfile.TemporaryDirectory() as folder:
+            path, home = corpus(Path(folder) / f"made-{n}", n), Path(folder) / "home"
+            mapped(path, home)
+            times = race(path, home, given.moves)
+            decode_ms, search_ms = floor(path, given.moves)
+        for name, (painted, served, zoomed) in times.items():
+            alone = (f"{decode_ms:.1f}", f"{search_ms:.2f}")
+            rows.append((f"{n:,}", name, spread(painted), spread(served), "yes" if zoomed else "no", *alone))
+        live, plain = (statistics.median(painted) for painted, _, _ in times.values())
+        ratios.append(f"{n:,} documents: the live plot paints {plain / live:.1f} × sooner.")
+    head = ("documents", "chart", "painted", "server", "zoom kept", "alone: the decoder", "product and topk")
+    write_page(
+        given.out / "dashboard.md",
         "# A slider's key press on the map",
-        "",
-        f"`python tests/bench/bench_dashboard.py --n {' '.join(map(str, options.n))} --moves {options.moves}`; "
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, headless Chromium without a GPU, one "
-        "torch thread. Milliseconds: median (least to most). Four decoders chosen, λ of one moved, the map zoomed in. "
-        "Painted: key event to the second animation frame with the new sets. Server: the script run, Streamlit's own "
-        "part with it.",
-        "",
-        "| documents | chart | painted | server | zoom kept | alone: the decoder | product and topk |",
-        "| ---: | --- | ---: | ---: | --- | ---: | ---: |",
-    ]
-    ratios = []
-    for n in options.n:
-        with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-            path = corpus(Path(folder) / f"made-{n}", n)
-            mapped(path, Path(folder) / "home")
-            browsers, servers, sessions, kept = [], [], {}, {}
-            try:
-                for name, live in (("live plot", True), ("st.plotly_chart", False)):
-                    servers.append(server := Server(path, Path(folder) / "home", live))
-                    browser = playwright.chromium.launch(
-                        executable_path=shutil.which("chromium"), chromium_sandbox=False, args=FLAGS
-                    )
-                    browsers.append(browser)
-                    sessions[name] = Session(browser, server)
-                times = {name: ([], []) for name in sessions}
-                for at in range(4 * options.moves):
-                    key = "PageDown" if at // 4 % 2 == 0 else "PageUp"
-                    for name, session in sessions.items():
-                        if at % 4 == 0:
-                            session.move("ArrowLeft")  # no value comes twice, so no answer is remembered
-                        painted, server_ms = session.move(key)
-                        kept.setdefault(name, session.zoom_kept())
-                        kept[name] = kept[name] and session.zoom_kept()
-                        if painted is not None:
-                            times[name][0].append(painted)
-                            times[name][1].append(server_ms)
-                    if min(len(own[0]) for own in times.values()) >= options.moves:
-                        break
-            finally:
-                for browser in browsers:
-                    browser.close()
-                for server in servers:
-                    server.end()
-            least = floor(path, options.moves)
-            for name, (painted, served) in times.items():
-                lines.append(
-                    f"| {n:,} | {name} | {spread(painted)} | {spread(served)} | {'yes' if kept[name] else 'no'} | "
-                    f"{least['mmr']:.1f} | {least['product and topk']:.2f} |"
-                )
-                print(lines[-1], flush=True)
-            live, plain = (statistics.median(times[name][0]) for name in sessions)
-            ratios.append(f"{n:,} documents: the live plot paints {plain / live:.1f} × sooner.")
-            print(ratios[-1], flush=True)
-    text = "\n".join([*lines, "", *ratios, ""])
-    if options.out:
-        (options.out / "dashboard.md").write_text(text, encoding="utf-8")
+        f"`python tests/bench/bench_dashboard.py --n {' '.join(map(str, given.n))} --moves {given.moves}`; "
+        f"{machine(('torch', 'streamlit'))}; headless Chromium without a GPU. Milliseconds: median (least to most). "
+        "Four decoders chosen, λ of one moved, the map zoomed in. Painted: key event to the second animation frame "
+        "with the new sets. Server: the script run, Streamlit's own part with it.",
+        table(head, rows, "rlrrlr"),
+        ratios,
+    )
 
 
 if __name__ == "__main__":

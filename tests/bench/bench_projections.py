@@ -8,31 +8,22 @@ left out. --work: what bench_training.py has trained there for as many epochs, d
 One thread.
 """
 
-import os
-import sys
-from pathlib import Path
-
-os.environ.update({f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")})
-# The checkout is measured, whatever copy of the engine is installed.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 import argparse
 import datetime
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from bench_training import PACKAGES
-from machine import machine
+from harness import Block, Say, join_blocks, load_figures, machine, one_thread, options, stopwatch, table
 
 import engine
 from engine.evaluation.statistics import RESAMPLES, intervals
-from engine.learning.training.loop import generator_of
-from engine.learning.training.projections import drawn
-from engine.solvers.threads import limit_blas
+from engine.training.loop import generator_of
+from engine.training.projections import initial_heads
 from engine.values import Embeddings
 
 
@@ -73,9 +64,9 @@ LESS = ("less PCA", "less dense, then PCA")
 class Judged:
     """One set, and what a system is worth on its test queries."""
 
-    def __init__(self, name: str, folder: Path, work: Path | None, say) -> None:
-        self.name, self.plan, self.work, self.say = name, SETS[name], work, say
-        self.data = engine.load_dataset(str(folder / self.plan.folder), qrels=self.plan.qrels)
+    def __init__(self, name: str, given: argparse.Namespace, say: Say) -> None:
+        self.name, self.plan, self.work, self.say = name, SETS[name], given.work, say
+        self.data = engine.load_dataset(str(given.data / self.plan.folder), qrels=self.plan.qrels)
         self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus), "cpu")
         self.queries = engine.embed(self.data.queries)
         place = self.data.queries.position
@@ -83,26 +74,24 @@ class Judged:
         self.d = self.space.embeddings.dimension
 
     def train(self, method: str, seed: int, start: engine.Space | None = None, **params):
-        began = time.monotonic()
-        space, epochs = self.space if start is None else start, self.plan.epochs
-        found = engine.train(method, space, self.queries, self.data.qrels, seed=seed, epochs=epochs, **params)
-        took = time.monotonic() - began
-        self.say(f"{self.name}, seed {seed}: {method} {params}: best {found.run.best}, {took:.0f} s")
-        return found
+        params["epochs"] = self.plan.epochs
+        trained = engine.train(method, start or self.space, self.queries, self.data.qrels, seed=seed, **params)
+        self.say(f"{self.name}, seed {seed}: {method} {params}: best {trained.run.best}")
+        return trained
 
     def dense(self, seed: int):
         path = None if self.work is None else self.work / self.plan.folder / f"dense-{seed}.safetensors"
         if path is None or not path.is_file():
             return self.train("dense", seed)
-        found = engine.load_trained(path, self.space)
-        if (found.facts["seed"], found.recipe.epochs) != (seed, self.plan.epochs):
-            raise SystemExit(f"{path} was trained with seed {found.facts['seed']} for {found.recipe.epochs} epochs")
-        return found
+        trained = engine.load_trained(path, self.space)
+        if (trained.facts["seed"], trained.recipe.epochs) != (seed, self.plan.epochs):
+            raise SystemExit(f"{path} was trained with seed {trained.facts['seed']} for {trained.recipe.epochs} epochs")
+        return trained
 
     def worth(self, space, decoder) -> np.ndarray:
         """(B, metrics) per test query."""
-        found = engine.decode(decoder, space, self.test, K)
-        values = engine.measure(found, space, self.test, self.data.qrels["test"], K, METRICS).values
+        ranking = engine.decode(decoder, space, self.test, K)
+        values = engine.measure(ranking, space, self.test, self.data.qrels["test"], K, METRICS).values
         return np.stack([values[metric] for metric in METRICS], axis=1)
 
     def rows(self, seed: int) -> Iterator[tuple[str, int, int, np.ndarray]]:
@@ -126,9 +115,9 @@ class Judged:
             if k == 64 and self.plan.varied:
                 if self.name == LONG:
                     passages = engine.Decoder(top, engine.make("max_sim", length=100))
-                    many = engine.make("max_sim", length=100).index(self.space).per_document
-                    yield "encoder, passages", self.d, round(many, 2), self.worth(self.space, passages)
-                    yield "DE-k, passages", k, round(many, 2), self.worth(one.space, passages)
+                    per_document = round(engine.make("max_sim", length=100).index(self.space).per_document, 2)
+                    yield "encoder, passages", self.d, per_document, self.worth(self.space, passages)
+                    yield "DE-k, passages", k, per_document, self.worth(one.space, passages)
                 yield "4 uniform, 4 hard", 0, 0, self.worth(one.space, one.decoder)
                 for name, params in NEGATIVES.items():
                     if params:
@@ -137,12 +126,12 @@ class Judged:
                 wide = self.train("dual_encoder", seed, dimension=4 * k)
                 yield "DE-k", 4 * k, 1, self.worth(wide.space, wide.decoder)
             for m in COUNTS if k == 64 and self.plan.varied else (4,):
-                found = self.train("multi_vector", seed, dimension=k, vectors=m)
-                yield "ME-k", k, m, self.worth(found.space, found.decoder)
+                many = self.train("multi_vector", seed, dimension=k, vectors=m)
+                yield "ME-k", k, m, self.worth(many.space, many.decoder)
 
     def randomly(self, k: int, seed: int) -> engine.Space:
         """The corpus through k random directions; queries go through the same."""
-        head = drawn(self.space.vectors, k, None, "random", 0.0, generator_of(seed, -1)).query
+        head = initial_heads(self.space.vectors, k, None, "random", 0.0, generator_of(seed, -1)).query
 
         class Through:
             base = self.space.encoder
@@ -198,68 +187,60 @@ def measure(judged: Judged) -> dict:
 
 def report(figures: dict[str, dict]) -> str:
     """The page as Markdown."""
-    lines = ["# Projections to fewer dimensions, learnt and not", "", HOW, ""]
-    for name, own in figures.items():
-        systems = own["systems"]
-        train, dev, test = own["queries"]
-        lines += [
-            f"## {name}",
-            "",
-            f"`python tests/bench/bench_projections.py --data <folder of judged sets> --sets {name}{READ[name]}`",
-            "",
-            f"{own['machine']}; {own['date']}. {own['documents']:,} documents; {train:,} queries to learn from, "
-            f"{dev:,} of dev, {test:,} of test; {own['seeds']} seed{'s' * (own['seeds'] > 1)}, at most {own['epochs']} "
-            "epochs.",
-            "",
-            _line("", "k", "m", "Recall@10", "nDCG@10", *(f"{of}: Recall@10" for of in LESS), "less PCA: nDCG@10"),
-            _line("---", *["---:"] * 7),
-        ]
+    head = ["", "k", "m", "Recall@10", "nDCG@10", *(f"{of}: Recall@10" for of in LESS), "less PCA: nDCG@10"]
+    blocks: list[Block] = ["# Projections to fewer dimensions, learnt and not", HOW]
+    for name, measured in figures.items():
+        systems = measured["systems"]
+        train, dev, test = measured["queries"]
         main = [s for s in systems.values() if s["k"] and (s["label"] != "ME-k" or s["m"] == 4)]
         order = {label: i for i, label in enumerate(dict.fromkeys(s["label"] for s in main))}
-        for s in sorted(main, key=lambda s: (s["k"] == own["d"] and -1, s["k"], order[s["label"]])):
-            gaps = [_gap(s["against"], *which) for which in (("PCA", 0), ("dense", 0), ("PCA", 1))]
-            lines.append(_line(s["label"], s["k"], f"{s['m']:g}", *_means(s), *gaps))
-        lines += _varied(systems) if SETS[name].varied else []
-        lines += ["", *_verdict(systems, own["d"], SETS[name].sizes), ""]
-    return "\n".join(lines).rstrip() + "\n"
+        rows = []
+        for s in sorted(main, key=lambda s: (s["k"] == measured["d"] and -1, s["k"], order[s["label"]])):
+            gaps = (_gap(s["against"], *pair) for pair in (("PCA", 0), ("dense", 0), ("PCA", 1)))
+            rows.append((s["label"], s["k"], f"{s['m']:g}", *_means(s), *gaps))
+        blocks += [
+            f"## {name}",
+            f"`python tests/bench/bench_projections.py --data <folder of judged sets> --sets {name}{READ[name]}`",
+            f"{measured['machine']}; {measured['date']}. {measured['documents']:,} documents; {train:,} queries to "
+            f"learn from, {dev:,} of dev, {test:,} of test; {measured['seeds']} seed{'s' * (measured['seeds'] > 1)}, "
+            f"at most {measured['epochs']} epochs.",
+            table(head, rows, "lr"),
+            *(_varied(systems) if SETS[name].varied else []),
+            _verdict(systems, measured["d"], SETS[name].sizes),
+        ]
+    return join_blocks(blocks)
 
 
-def _varied(systems: dict) -> list[str]:
+def _varied(systems: dict) -> list[Block]:
     """By m, and by the negatives."""
-    lines = ["", "ME-64 by the number of vectors, beside DE-k:", ""]
-    lines += [
-        _line("m", "Recall@10", "nDCG@10", "Recall@10 less DE-64's", "Recall@10 less that of DE-k, k = 64m"),
-        _line(*["---:"] * 5),
-    ]
+    counts = []
     for m in COUNTS:
         s = systems[f"ME-k|64|{m}"]
-        gaps = (_gap(s["against"], what, 0) if m > 1 else "" for what in ("DE", "same size"))
-        lines.append(_line(m, *_means(s), *gaps))
-    lines += ["", "DE-64 by its negatives:", ""]
-    lines += [
-        _line("negatives a query", "Recall@10", "nDCG@10", "Recall@10 less that of 4 and 4"),
-        _line("---", *["---:"] * 3),
+        counts.append((m, *_means(s), *(_gap(s["against"], what, 0) if m > 1 else "" for what in ("DE", "same size"))))
+    drawn = ((label, systems[f"{label}|0|0"]) for label in NEGATIVES)
+    negatives = ((label, *_means(s), _gap(s["against"], "drawn", 0)) for label, s in drawn)
+    head = ("m", "Recall@10", "nDCG@10", "Recall@10 less DE-64's", "Recall@10 less that of DE-k, k = 64m")
+    return [
+        "ME-64 by the number of vectors, beside DE-k:",
+        table(head, counts, "r"),
+        "DE-64 by its negatives:",
+        table(("negatives a query", "Recall@10", "nDCG@10", "Recall@10 less that of 4 and 4"), negatives, "lr"),
     ]
-    for label in NEGATIVES:
-        s = systems[f"{label}|0|0"]
-        lines.append(_line(label, *_means(s), _gap(s["against"], "drawn", 0)))
-    return lines
 
 
 def _verdict(systems: dict, d: int, sizes: tuple[int, ...]) -> list[str]:
     """What can be told, whichever way it came out."""
-    told = []
+    lines = []
     for k in sizes:
+        pairs = (("PCA", "PCA"), ("encoder", f"the encoder's {d}"), ("dense", "dense, then PCA"), ("DE", f"DE-{k}"))
         for label, m in (("DE-k", 1), ("ME-k", 4)):
-            s = systems[f"{label}|{k}|{m}"]
-            short = label.replace("k", str(k))
-            pairs = (("PCA", "PCA"), ("encoder", f"the encoder's {d}"), ("dense", "dense, then PCA"), ("DE", f"DE-{k}"))
-            parts = [_told(s["against"][what][0], of) for what, of in pairs if what in s["against"]]
-            told.append(f"- {short}, Recall@10: {'; '.join(parts)}.")
-    return told
+            against = systems[f"{label}|{k}|{m}"]["against"]
+            parts = [_compare(against[what][0], of) for what, of in pairs if what in against]
+            lines.append(f"- {label.replace('k', str(k))}, Recall@10: {'; '.join(parts)}.")
+    return lines
 
 
-def _told(gap: list[float], of: str) -> str:
+def _compare(gap: list[float], of: str) -> str:
     mean, low, high = gap
     if low <= 0 <= high:
         return f"no difference from {of} can be told"
@@ -277,10 +258,6 @@ def _gap(against: dict, what: str, metric: int) -> str:
     return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})".replace("-", "−")
 
 
-def _line(*cells) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 HOW = (
     "Percent on test queries, the mean over the seeds; “less”: differences query by query, with 95 % intervals over "
     "the queries. first k, PCA: the encoder's vectors cut to k dimensions (`truncated`); random projection: the same "
@@ -295,30 +272,21 @@ HOW = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of judged sets")
+    parser = options(__doc__, data=True)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
     parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="what bench_training.py has trained")
-    out = Path(__file__).resolve().parents[2] / "assets" / "results"
-    parser.add_argument("--out", type=Path, default=out, metavar="DIR")
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    limit_blas(1)
-    raw, started = given.out / "projections.json", time.monotonic()
-
-    def say(what: str) -> None:
-        print(f"[{(time.monotonic() - started) / 60:5.1f} min] {what}", file=sys.stderr, flush=True)
-
+    one_thread()
+    raw, say = given.out / "projections.json", stopwatch()
     for name in given.sets:
         if not (given.data / SETS[name].folder).is_dir():
             say(f"{name} is not there")
             continue
-        found = json.loads(raw.read_text(encoding="utf-8")) if raw.is_file() else {}
-        found[name] = measure(Judged(name, given.data, given.work, say))
-        found = {name: found[name] for name in SETS if name in found}
-        lines = (f"{json.dumps(name)}: {json.dumps(own, ensure_ascii=False)}" for name, own in found.items())
+        figures = load_figures(raw) | {name: measure(Judged(name, given, say))}
+        figures = {name: figures[name] for name in SETS if name in figures}
+        lines = (f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}" for name, one in figures.items())
         raw.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")
-        (given.out / "projections.md").write_text(report(found), encoding="utf-8")
+        (given.out / "projections.md").write_text(report(figures), encoding="utf-8")
     say("done")
 
 

@@ -5,16 +5,14 @@ python tests/bench/bench_sessions.py --out assets/results
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
-import shutil
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
-from bench_dashboard import FLAGS, WAIT, Server, corpus
+from bench_dashboard import WAIT, Server, corpus
+from harness import chromium, machine, one_thread, open_page, options, table, write_page
 
 CORPORA, SIZE = 5, 10_000
 """More than a server keeps loaded, so that every switch loads one and drops one."""
@@ -33,7 +31,14 @@ def slider(page):
     return page.get_by_test_id("stSlider").filter(has_text="relevance weight").first.locator("input[type=range]")
 
 
-def ready(page) -> None:
+def visit(browser, server: Server):
+    """A page of a new visitor, drawn."""
+    page = open_page(browser, server.url)
+    wait_until_drawn(page)
+    return page
+
+
+def wait_until_drawn(page) -> None:
     page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
     page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
 
@@ -65,72 +70,49 @@ def switch(page, url: str, path: Path) -> None:
     page.wait_for_timeout(1500)
     page.get_by_role("link", name="Explore").click()
     page.get_by_test_id("stSidebar").get_by_text(path.name, exact=True).wait_for(timeout=WAIT)
-    ready(page)
+    wait_until_drawn(page)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--moves", type=int, default=200)
     parser.add_argument("--switches", type=int, default=30)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    given = parser.parse_args()
+    one_thread()
+    curves: dict[str, list[float]] = {"λ moves": [], "corpus switches": []}
+    with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
         paths = [corpus(Path(folder) / f"made{i}", SIZE, seed=i) for i in range(CORPORA)]
-        server = Server(paths[0], Path(folder) / "home", live=True)
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), chromium_sandbox=False, args=FLAGS
-        )
-        try:
-            page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-            page.goto(server.url)
-            ready(page)
-            curves: dict[str, list[float]] = {"λ moves": [], "corpus switches": []}
+        with closing(Server(Path(folder) / "home", "--corpus", str(paths[0]))) as server:
+            page = visit(browser, server)
             page.wait_for_timeout(1000 * COMPILED)
-            for at in range(options.moves + 40):
-                moved(server, [page], "ArrowLeft" if at // 40 % 2 == 0 else "ArrowRight")
-                if at >= 40 and at % 20 == 0:
+            for turn in range(given.moves + 40):
+                moved(server, [page], "ArrowLeft" if turn // 40 % 2 == 0 else "ArrowRight")
+                if turn >= 40 and turn % 20 == 0:
                     curves["λ moves"].append(megabytes(server.process.pid))
             curves["λ moves"].append(megabytes(server.process.pid))
-            for at in range(options.switches + CORPORA):
-                switch(page, server.url, paths[(at + 1) % CORPORA])
-                if at >= CORPORA:
+            for turn in range(given.switches + CORPORA):
+                switch(page, server.url, paths[(turn + 1) % CORPORA])
+                if turn >= CORPORA:
                     curves["corpus switches"].append(megabytes(server.process.pid))
-            keys = ["ArrowLeft" if at // 10 % 2 == 0 else "ArrowRight" for at in range(20)]
+            keys = ["ArrowLeft" if turn // 10 % 2 == 0 else "ArrowRight" for turn in range(20)]
             alone = [moved(server, [page], key) for key in keys]
-            pages = [page]
-            for _ in range(TOGETHER - 1):
-                other = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-                other.goto(server.url)
-                ready(other)
-                pages.append(other)
+            pages = [page, *(visit(browser, server) for _ in range(TOGETHER - 1))]
             together = [moved(server, pages, key) for key in keys]
-            wrong = sum(own.get_by_test_id("stException").count() for own in pages)
-        finally:
-            browser.close()
-            server.end()
-    lines = [
+            errors = sum(page.get_by_test_id("stException").count() for page in pages)
+    rows = (
+        (f"{name}, {len(curve)} looks", *(f"{mb:.0f}" for mb in (curve[0], min(curve), max(curve), curve[-1])))
+        for name, curve in curves.items()
+    )
+    write_page(
+        given.out / "sessions.md",
         "# Memory, and several people at once",
-        "",
-        f"`python tests/bench/bench_sessions.py --moves {options.moves} --switches {options.switches}`; "
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores. {CORPORA} made corpora of {SIZE:,} "
-        "documents with 384 numbers each; resident memory of the server in MB, after a warm-up.",
-        "",
-        "| | first | least | most | last |",
-        "| --- | ---: | ---: | ---: | ---: |",
-        *(
-            f"| {what}, {len(curve)} looks | {curve[0]:.0f} | {min(curve):.0f} | {max(curve):.0f} | {curve[-1]:.0f} |"
-            for what, curve in curves.items()
-        ),
-        "",
+        f"`python tests/bench/bench_sessions.py --moves {given.moves} --switches {given.switches}`; "
+        f"{machine(('torch', 'streamlit'))}. {CORPORA} made corpora of {SIZE:,} documents with 384 numbers each; "
+        "resident memory of the server in MB, after a warm-up.",
+        table(("", "first", "least", "most", "last"), rows, "lr"),
         f"A λ move alone: median {1000 * statistics.median(alone):.0f} ms until its script run has ended; {TOGETHER} "
-        f"sessions moving at once: {1000 * statistics.median(together):.0f} ms until all have, {wrong} errors.",
-        "",
-    ]
-    print("\n".join(lines))
-    if options.out:
-        (options.out / "sessions.md").write_text("\n".join(lines), encoding="utf-8")
+        f"sessions moving at once: {1000 * statistics.median(together):.0f} ms until all have, {errors} errors.",
+    )
 
 
 if __name__ == "__main__":

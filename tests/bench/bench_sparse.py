@@ -8,39 +8,32 @@ half of the queries, or on the split dev, and reported on the others. Fails wher
 longer than is promised.
 """
 
-import argparse
 import os
-import platform
 import sys
 import time
 from importlib.metadata import version
-from pathlib import Path
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "FRONTIER_THREADS"):
-    os.environ[name] = "1"
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+import numpy as np
+import torch
+from harness import machine, one_thread, options, table, timed, write_page
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from real_sets import DATA, SETS  # noqa: E402
-
-import engine  # noqa: E402
-from engine.cli import use_threads  # noqa: E402
-from engine.evaluation.splits import drawn, halved  # noqa: E402
-from engine.evaluation.statistics import holm, randomisation_test  # noqa: E402
-from engine.solvers.lexical import Counted, Index, terms  # noqa: E402
-from engine.values import Corpus, Embeddings, EncoderRef  # noqa: E402
+import engine
+from engine.evaluation.splits import split_in_half, subsample
+from engine.evaluation.statistics import holm, randomisation_test
+from engine.text.bag_of_words import count_terms
+from engine.text.bm25_index import Bm25Index
+from engine.text.tokenizer import terms
+from engine.values import Corpus, Embeddings, EncoderRef
+from support.judged_sets import DATA, SETS
 
 PROMISED = 2.0
 """Milliseconds of a query over 20,000 documents, in the median."""
 MADE = 20_000
-ASKED = 200
+QUERIES = 200
 METRICS = ("recall", "ndcg", "mrr")
 SPLITS = {"cranfield": "test", "toollens": None, "multihop-rag-summ500": None}
 """Set → the split that is halved; None: it has dev and test of its own."""
 K = 10
-PYTHON = platform.python_version()
 
 
 def made(count, seed=0):
@@ -49,58 +42,57 @@ def made(count, seed=0):
     vocabulary = np.array([f"word{i}" for i in range(50_000)])
     often = 1 / np.arange(1, len(vocabulary) + 1)
     sizes = rng.integers(20, 181, size=count)
-    drawn_ = rng.choice(len(vocabulary), size=sizes.sum(), p=often / often.sum())
-    texts = [" ".join(vocabulary[part]) for part in np.split(drawn_, np.cumsum(sizes)[:-1])]
+    draws = rng.choice(len(vocabulary), size=sizes.sum(), p=often / often.sum())
+    texts = [" ".join(vocabulary[part]) for part in np.split(draws, np.cumsum(sizes)[:-1])]
     # Ten words of a document, common ones among them.
-    queries = [" ".join(rng.choice(texts[i].split(), 10)) for i in rng.integers(count, size=ASKED)]
+    queries = [" ".join(rng.choice(texts[i].split(), 10)) for i in rng.integers(count, size=QUERIES)]
     return texts, queries
 
 
-def seconds(work, clock=time.process_time):
-    """(seconds, what it found): by default of this process's CPU, which others on the machine do not lengthen."""
-    start = clock()
-    found = work()
-    return clock() - start, found
+def cpu_seconds(work):
+    """Seconds of this process's CPU, which others on the machine do not lengthen, and the result."""
+    return timed(work, clock=time.process_time)
 
 
 def median_ms(score, queries):
     score(queries[0])
-    return 1000 * float(np.median([seconds(lambda q=q: score(q), time.perf_counter)[0] for q in queries]))
+    return 1000 * float(np.median([timed(score, query)[0] for query in queries]))
 
 
 def speed(name, texts, queries):
-    """(rows of the table, milliseconds of this project's scorer for a query)."""
+    """(rows of the table, milliseconds of this project's scorer for a query, largest difference from bm25s)."""
     import bm25s
     from rank_bm25 import BM25Okapi
 
-    tag = f"| {name}, {len(texts):,} |"
-    cutting, counted = seconds(lambda: Counted.of(texts, "1"))
-    building, index = seconds(lambda: Index(counted, "lucene", 1.5, 0.75))
-    both, pairs = seconds(lambda: Index(Counted.of(texts, "2"), "lucene", 1.5, 0.75))
+    place = f"{name}, {len(texts):,}"
+    counting, counts = cpu_seconds(lambda: count_terms(texts))
+    building, index = cpu_seconds(lambda: Bm25Index(counts, "1", "lucene", 1.5, 0.75))
+    both, pairs = cpu_seconds(lambda: Bm25Index(count_terms(texts, ngrams="2"), "2", "lucene", 1.5, 0.75))
     ids = tuple(map(str, range(len(texts))))
-    bare = Embeddings(torch.ones(len(texts), 2), ids, EncoderRef("none", "", ""))
-    space = engine.Space(Corpus(ids, tuple(texts)), bare, "cpu")
+    vectors = Embeddings(torch.ones(len(texts), 2), ids, EncoderRef("none", "", ""))
+    space = engine.Space(Corpus(ids, tuple(texts)), vectors, "cpu")
     stage = engine.make("bm25")
 
-    def scored(query):
+    def score(query):
         return stage.score(space, engine.space.QueryBatch(("q",), torch.ones(1, 2), (query,)))
 
-    own = median_ms(scored, queries)
-    wide = median_ms(pairs.scores, queries)
+    milliseconds, wide = median_ms(score, queries), median_ms(pairs.scores, queries)
     rows = [
-        f"{tag} frontier, words | {cutting + building:.2f} | {building:.2f} | {own:.3f} |",
-        f"{tag} frontier, words and pairs | {both:.2f} | – | {wide:.3f} |",
+        (place, "frontier, words", f"{counting + building:.2f}", f"{building:.2f}", f"{milliseconds:.3f}"),
+        (place, "frontier, words and pairs", f"{both:.2f}", "–", f"{wide:.3f}"),
     ]
-    cut, tokens = seconds(lambda: [terms(text) for text in texts])
+    cutting, tokens = cpu_seconds(lambda: [terms(text) for text in texts])
     peer = bm25s.BM25(method="lucene")
-    made_, _ = seconds(lambda: peer.index(tokens, show_progress=False))
-    theirs = median_ms(lambda q: peer.get_scores(terms(q)), queries)
+    indexing, _ = cpu_seconds(lambda: peer.index(tokens, show_progress=False))
+    slow, okapi = cpu_seconds(lambda: BM25Okapi(tokens))
+    for label, build, scores, some in (
+        (f"bm25s {version('bm25s')}", indexing, peer.get_scores, queries),
+        (f"rank_bm25 {version('rank-bm25')}", slow, okapi.get_scores, queries[:30]),
+    ):
+        theirs = median_ms(lambda query, scores=scores: scores(terms(query)), some)
+        rows.append((place, label, f"{cutting + build:.2f}", f"{build:.2f}", f"{theirs:.3f}"))
     apart = max(float(np.abs(peer.get_scores(terms(q)) - index.scores(q)).max()) for q in queries[:50])
-    rows.append(f"{tag} bm25s {version('bm25s')} | {cut + made_:.2f} | {made_:.2f} | {theirs:.3f} |")
-    made_, okapi = seconds(lambda: BM25Okapi(tokens))
-    theirs = median_ms(lambda q: okapi.get_scores(terms(q)), queries[:30])
-    rows.append(f"{tag} rank_bm25 {version('rank-bm25')} | {cut + made_:.2f} | {made_:.2f} | {theirs:.3f} |")
-    return rows, own, apart
+    return rows, milliseconds, apart
 
 
 def settings():
@@ -116,8 +108,8 @@ def quality(name, most):
     """(rows of the table, rows of the tests, what was chosen) of one set."""
     data = engine.load_dataset(DATA / name)
     whole = SPLITS[name]
-    splits = halved(data.qrels[whole]) if whole else {s: data.qrels[s] for s in ("dev", "test")}
-    splits = {s: drawn(qrels, most) for s, qrels in splits.items()}
+    splits = split_in_half(data.qrels[whole]) if whole else {s: data.qrels[s] for s in ("dev", "test")}
+    splits = {s: subsample(qrels, most) for s, qrels in splits.items()}
     space = engine.Space(data.corpus, engine.embed(data.corpus), "cpu")
     queries = {s: engine.embed(data.queries.only(qrels.grades)) for s, qrels in splits.items()}
 
@@ -139,85 +131,65 @@ def quality(name, most):
         "hybrid, chosen on dev": chosen,
     }
     points, labels = measured(list(rivals.values()), "test")
-    found = {title: points[label] for title, label in zip(rivals, labels, strict=True)}
+    cells = {title: points[label] for title, label in zip(rivals, labels, strict=True)}
     sizes = f"{name} ({len(queries['dev']):,} dev, {len(queries['test']):,} test)"
-    rows = [
-        f"| {sizes} | {title} | " + " | ".join(f"{p.mean[m]:.4f}" for m in METRICS) + " |" for title, p in found.items()
-    ]
-    mine, tests = found["hybrid, chosen on dev"], []
+    rows = [(sizes, title, *(f"{cell.mean[m]:.4f}" for m in METRICS)) for title, cell in cells.items()]
+    mine, tests = cells["hybrid, chosen on dev"], []
     for metric in METRICS:
-        parts = [found["dense"], found["bm25, words"]]
+        parts = [cells["dense"], cells["bm25, words"]]
         p = [randomisation_test(mine.values[metric], other.values[metric]) for other in parts]
         for title, other, corrected in zip(("dense", "bm25, words"), parts, holm(p), strict=True):
             gap = mine.mean[metric] - other.mean[metric]
             verdict = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
-            tests.append(f"| {name} | {metric}@{K} | {title} | {gap:+.4f} | {corrected:.4f} | {verdict} |")
+            tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", verdict))
     return rows, tests, f"- {name}: `{chosen.label}`"
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = options(__doc__)
     parser.add_argument("--queries", type=int, default=1000, help="at most so many of a split")
-    most = parser.parse_args().queries
-    use_threads()
+    given = parser.parse_args()
+    one_thread()
+    os.environ["FRONTIER_THREADS"] = "1"
     fast, apart = [], 0.0
     corpora = {"made": made(MADE)}
     if "cranfield" in SETS:
         data = engine.load_dataset(DATA / "cranfield")
-        corpora = {"cranfield": (data.corpus.passages, data.queries.texts[:ASKED])} | corpora
+        corpora = {"cranfield": (data.corpus.passages, data.queries.texts[:QUERIES])} | corpora
     for name, (texts, queries) in corpora.items():
-        rows, took, gap = speed(name, texts, queries)
+        rows, milliseconds, gap = speed(name, texts, queries)
         fast, apart = fast + rows, max(apart, gap)
-        print("\n".join(rows), flush=True)
-    table, tests, chosen = [], [], []
+        print(*rows, sep="\n", flush=True)
+    figures, tests, chosen = [], [], []
     for name in [n for n in SPLITS if n in SETS]:
-        rows, told, what = quality(name, most)
-        table, tests, chosen = table + rows, tests + told, [*chosen, what]
-        print("\n".join([*rows, *told, what]), flush=True)
-    text = f"""# Sparse, dense and both
-
-`python tests/bench/bench_sparse.py --queries {most}`
-
-{os.cpu_count()} cores, one thread; Python {PYTHON}, numpy {version("numpy")}, torch {version("torch")}.
-
-## Time
-
-Builds: CPU seconds of one run; queries: the median by the clock (of 200; rank_bm25: of 30), other work on the
-machine. made: seeded documents of 20 to 180 words, 50,000 words with Zipf's frequencies; queries of ten words of a
-document, common ones among them. A query gets the scores of all documents. "New k₁, b": what a slider costs, as the
-words are not cut and counted again; peers start from tokens there.
-
-Promised: {PROMISED:g} ms a query over {MADE:,} documents.
-The largest difference between a score here and bm25s's: {apart:.1g}.
-
-| documents | what | from texts, s | new k₁, b, s | a query, ms |
-| --- | --- | --- | --- | --- |
-{chr(10).join(fast)}
-
-## Quality
-
-The {K} most relevant by each scorer; encoder: the bundled one. hybrid: of {len(list(settings()))} settings (λ from 0 to
-1, min-max, z-score, reciprocal ranks; the best 100 of either) the one with most nDCG@{K} on dev; all figures are of
-test. cranfield has one split, whose queries were halved by their ids.
-
-| set (queries) | scorer | Recall@{K} | nDCG@{K} | MRR@{K} |
-| --- | --- | --- | --- | --- |
-{chr(10).join(table)}
-
-Chosen on dev:
-
-{chr(10).join(chosen)}
-
-### The chosen hybrid against its parts
-
-Two-sided paired randomisation test over the queries of test; p after Holm's correction over the two parts.
-
-| set | metric | against | difference | p | α = .05 |
-| --- | --- | --- | --- | --- | --- |
-{chr(10).join(tests)}
-"""
-    (ROOT / "assets" / "results" / "sparse.md").write_text(text, encoding="utf-8")
-    sys.exit(took > PROMISED)
+        rows, comparisons, choice = quality(name, given.queries)
+        figures, tests, chosen = figures + rows, tests + comparisons, [*chosen, choice]
+        print(*rows, *comparisons, choice, sep="\n", flush=True)
+    write_page(
+        given.out / "sparse.md",
+        "# Sparse, dense and both",
+        f"`python tests/bench/bench_sparse.py --queries {given.queries}`",
+        f"{machine(('numpy', 'torch'))}.",
+        "## Time",
+        "Builds: CPU seconds of one run; queries: the median by the clock (of 200; rank_bm25: of 30), other work on "
+        "the machine. made: seeded documents of 20 to 180 words, 50,000 words with Zipf's frequencies; queries of ten "
+        'words of a document, common ones among them. A query gets the scores of all documents. "New k₁, b": what a '
+        "slider costs, as the words are not cut and counted again; peers start from tokens there.",
+        f"Promised: {PROMISED:g} ms a query over {MADE:,} documents. The largest difference between a score here and "
+        f"bm25s's: {apart:.1g}.",
+        table(("documents", "what", "from texts, s", "new k₁, b, s", "a query, ms"), fast),
+        "## Quality",
+        f"The {K} most relevant by each scorer; encoder: the bundled one. hybrid: of {len(list(settings()))} settings "
+        "(λ from 0 to 1, min-max, z-score, reciprocal ranks; the best 100 of either) the one with most "
+        f"nDCG@{K} on dev; all figures are of test. cranfield has one split, whose queries were halved by their ids.",
+        table(("set (queries)", "scorer", f"Recall@{K}", f"nDCG@{K}", f"MRR@{K}"), figures),
+        "Chosen on dev:",
+        chosen,
+        "### The chosen hybrid against its parts",
+        "Two-sided paired randomisation test over the queries of test; p after Holm's correction over the two parts.",
+        table(("set", "metric", "against", "difference", "p", "α = .05"), tests),
+    )
+    sys.exit(milliseconds > PROMISED)
 
 
 if __name__ == "__main__":

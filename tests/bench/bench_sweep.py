@@ -7,78 +7,65 @@ import os
 import resource
 import tempfile
 import threading
-import time
 from collections import defaultdict
 from pathlib import Path
 
-import click
-import torch
+from harness import load_judged, machine, one_thread, options, table, timed, write_page
 
 import engine
-from engine.evaluation.points import digest_of_all
-from engine.evaluation.sweep import grid, sweep
+from engine.evaluation.sweep.cell import digest_of_all
+from engine.evaluation.sweep.sweep import grid, sweep
 
 SET, SPLIT, KS = "toolbank-numpy", "dev", (3, 5, 10)
 SELECTORS = ("top_k", "mmr", "dpp", "frank_wolfe", "max_sum", "vrsd", "nnn")
 METRICS = ("recall", "comp", "ndcg", "ilad")
 
 
-@click.command()
-@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--workers", default=2)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path))
-def main(data: Path, workers: int, out: Path | None) -> None:
-    torch.set_num_threads(1)
-    dataset = engine.load_dataset(str(data / SET))
-    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus, device="cpu"), "cpu")
-    queries = engine.embed(dataset.judged(SPLIT), device="cpu")
+def main() -> None:
+    parser = options(__doc__, data=True)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    one_thread()
+    _, space, queries, qrels = load_judged(given.data / SET, SPLIT)
     decoders = [decoder for name in SELECTORS for decoder in grid(name)]
     most, halt = [0], threading.Event()
     threading.Thread(target=_watch, args=(most, halt), daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
-        how = {"split": SPLIT, "store": Path(folder) / "sweep.db", "workers": workers}
-        started = time.perf_counter()
-        points = list(sweep(decoders, space, queries, dataset.qrels[SPLIT], KS, METRICS, **how))
-        took = time.perf_counter() - started
-        started = time.perf_counter()
-        again = list(sweep(decoders, space, queries, dataset.qrels[SPLIT], KS, METRICS, **how))
-        resumed = time.perf_counter() - started
+        store = Path(folder) / "sweep.db"
+
+        def run() -> list:
+            return list(
+                sweep(decoders, space, queries, qrels, KS, METRICS, split=SPLIT, store=store, workers=given.workers)
+            )
+
+        seconds, points = timed(run)
+        resumed, again = timed(run)
     halt.set()
     if digest_of_all(points) != digest_of_all(again):
         raise SystemExit("the store gave back another result than was computed")
-    lines = _report(points, took, resumed, most[0], workers, len(queries), len(space))
-    print("\n".join(lines))
-    if out:
-        (out / "sweep.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _report(points, took, resumed, most, workers, queries, documents) -> list[str]:
     spent, cells = defaultdict(float), defaultdict(int)
     for p in points:
-        spent[p.method] += p.milliseconds * queries / 1000
+        spent[p.method] += p.milliseconds * len(queries) / 1000
         cells[p.method] += 1
-    lines = [
-        "# A whole sweep",
-        "",
-        f"`python tests/bench/bench_sweep.py --data <folder of judged sets> --workers {workers} --out assets/results`",
-        "",
-        f"{SET}: {queries:,} queries, {documents} documents, k = {', '.join(map(str, KS))}, "
-        f"{', '.join(METRICS)}; {len(points)} cells, {workers} worker processes of one thread on "
-        f"{os.cpu_count()} cores, torch {torch.__version__}.",
-        "",
-        f"**{took:.0f} s** in all with the start of the workers (asked: 240), {len(points) / took:.2f} cells a second; "
-        f"at most {most / 2**30:.2f} GiB in all processes together (asked: 2). The same again from the store: "
-        f"{resumed:.1f} s.",
-        "",
-        "| decoder | cells | ms a query | cells a second and worker |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name in SELECTORS:
         # A selector whose answers are nested decodes once for all k: its time is shared by its cells.
-        shared = len(KS) if engine.methods()[name].cls.nested else 1
-        own = spent[name] / shared
-        lines.append(f"| {name} | {cells[name]} | {1000 * own / queries / cells[name]:.3f} | {cells[name] / own:.2f} |")
-    return lines
+        share = spent[name] / (len(KS) if engine.methods()[name].cls.nested else 1)
+        milliseconds = 1000 * share / len(queries) / cells[name]
+        rows.append((name, cells[name], f"{milliseconds:.3f}", f"{cells[name] / share:.2f}"))
+    write_page(
+        given.out / "sweep.md",
+        "# A whole sweep",
+        f"`python tests/bench/bench_sweep.py --data <folder of judged sets> --workers {given.workers} --out "
+        "assets/results`",
+        f"{SET}: {len(queries):,} queries, {len(space)} documents, k = {', '.join(map(str, KS))}, "
+        f"{', '.join(METRICS)}; {len(points)} cells, {given.workers} worker processes of one thread; "
+        f"{machine(('torch',))}.",
+        f"**{seconds:.0f} s** in all with the start of the workers (asked: 240), {len(points) / seconds:.2f} cells a "
+        f"second; at most {most[0] / 2**30:.2f} GiB in all processes together (asked: 2). The same again from the "
+        f"store: {resumed:.1f} s.",
+        table(("decoder", "cells", "ms a query", "cells a second and worker"), rows, "lr"),
+    )
 
 
 def _watch(most: list[int], halt: threading.Event) -> None:
@@ -96,13 +83,13 @@ def _watch(most: list[int], halt: threading.Event) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    children = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            found += [int(child) for child in (task / "children").read_text().split()]
+            children += [int(child) for child in (task / "children").read_text().split()]
         except OSError:
             continue
-    return found + [deeper for child in found for deeper in _children(child)]
+    return children + [deeper for child in children for deeper in _children(child)]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from nnn_speed import PAPER, SET, STEPS, Row, Say, table
+from harness import Block, Say, table
+from nnn_speed import PAPER, SET, STEPS, Row
 from torch import Tensor
 
 import engine
@@ -42,17 +43,17 @@ def judged_sets(folder: Path, names: Iterable[str]) -> list[Path]:
 
 def iterations(given: Namespace, say: Say) -> dict[str, Any]:
     """For every set and setting, how often the first five and their order differ, and FISTA's residual."""
-    found, late = [], []
+    rows, late = [], []
     sample, large = (20, 5) if given.quick else (SAMPLE, LARGE_SAMPLE)
     for folder in judged_sets(given.data, SETS):
         judged = engine.load_dataset(folder)
         vectors, asked = engine.embed(judged.corpus).vectors, engine.embed(judged.queries).vectors
         some = np.sort(np.random.default_rng(0).choice(len(asked), min(sample, len(asked)), replace=False))
-        found += _compared(folder.name, vectors, asked[torch.from_numpy(some)], say)
+        rows += _compared(folder.name, vectors, asked[torch.from_numpy(some)], say)
         if folder.name == SET:
             real = engine.embed(engine.load_dataset(PROBE).corpus).vectors
             late = _compared(PROBE, real, asked[torch.from_numpy(some[:large])], say)
-    return {"rows": found + late, "queries": {"sample": sample, "large": large}}
+    return {"rows": rows + late, "queries": {"sample": sample, "large": large}}
 
 
 def _compared(name: str, vectors: Tensor, asked: Tensor, say: Say) -> list[Row]:
@@ -81,28 +82,27 @@ def _compared(name: str, vectors: Tensor, asked: Tensor, say: Say) -> list[Row]:
     return rows
 
 
-def iteration_tables(found: dict[str, Any]) -> list[str]:
+def iteration_tables(figures: dict[str, Any]) -> list[Block]:
     """The section as Markdown."""
-    lines = [ITERATIONS, ""]
-    for name in dict.fromkeys(row["data"] for row in found["rows"]):
-        own = {(row["l1"], row["l2"]): row for row in found["rows"] if row["data"] == name}
-        some = list(own.values())
-        lines += [f"### {name}: {some[0]['n']:,} documents, {some[0]['queries']} queries", ""]
-        changed, order = (100 * np.mean([row[key] for row in some]) for key in ("set", "order"))
-        most = max(100 * row["set"] for row in some)
-        sure = min(100 * row["certified"] for row in some)
-        lines += [
+    blocks: list[Block] = [ITERATIONS]
+    for name in dict.fromkeys(row["data"] for row in figures["rows"]):
+        by_setting = {(row["l1"], row["l2"]): row for row in figures["rows"] if row["data"] == name}
+        rows = list(by_setting.values())
+        changed, order = (100 * np.mean([row[key] for row in rows]) for key in ("set", "order"))
+        most = max(100 * row["set"] for row in rows)
+        certified = min(100 * row["certified"] for row in rows)
+        body = [[f"λ₂ = {l2:g}", *(_differences(by_setting[l1, l2]) for l1 in PAPER)] for l2 in PAPER]
+        blocks += [
+            f"### {name}: {rows[0]['n']:,} documents, {rows[0]['queries']} queries",
             f"Over the whole grid: another set {changed:.1f} %, another set or order {order:.1f} %; in the worst "
-            f"setting another set {most:.0f} %. Certified by the exact solver: at least {sure:.0f} % of the queries of "
-            "each setting.",
-            "",
+            f"setting another set {most:.0f} %. Certified by the exact solver: at least {certified:.0f} % of the "
+            "queries of each setting.",
+            table(("", *(f"λ₁ = {l1:g}" for l1 in PAPER)), body),
         ]
-        body = [[f"λ₂ = {l2:g}", *(_met(own[l1, l2]) for l1 in PAPER)] for l2 in PAPER]
-        lines += table(("", *(f"λ₁ = {l1:g}" for l1 in PAPER)), body)
-    return lines
+    return blocks
 
 
-def _met(row: Row) -> str:
+def _differences(row: Row) -> str:
     if row["support"] == row["stopped_support"] == 0:
         return "–"
     residual = "0" if row["residual"] < 1e-12 else f"{row['residual']:.0e}".replace("e-0", "e-")
@@ -133,20 +133,20 @@ class Part:
         """(B,) values of each metric, query by query."""
         values = {}
         for k in (3, K):
-            found = engine.measure(ranking, self.space, self.ids, self.qrels, k=k, metrics=("recall", "comp"))
-            for name, of in found.per_query.items():
+            result = engine.measure(ranking, self.space, self.ids, self.qrels, k=k, metrics=("recall", "comp"))
+            for name, of in result.per_query.items():
                 values[f"{name}@{k}"] = np.array([of[q] for q in self.ids])
         return values
 
 
 def quality(given: Namespace, say: Say) -> dict[str, Any]:
     """Every method tuned on dev by Comp@5, with its figures on test."""
-    found = []
+    rows = []
     for folder in judged_sets(given.data, SETS):
         dev, test, how = _split(folder, given.quick)
         place = {"data": folder.name, "n": len(dev.space), "split": how, "dev": len(dev.ids), "test": len(test.ids)}
-        found += [place | row for row in _tuned(folder.name, dev, test, say)]
-    return {"rows": found}
+        rows += [place | row for row in _tuned(folder.name, dev, test, say)]
+    return {"rows": rows}
 
 
 def _split(folder: Path, quick: bool) -> tuple[Part, Part, str]:
@@ -224,35 +224,30 @@ def _row(title: str, params: dict, values: dict[str, np.ndarray], dense: dict[st
     }
 
 
-def quality_tables(found: dict[str, Any]) -> list[str]:
+def quality_tables(figures: dict[str, Any]) -> list[Block]:
     """The section as Markdown."""
-    lines = [PROTOCOL, ""]
+    blocks: list[Block] = [PROTOCOL]
     symbols = {"relevance_weight": "λ", "l1": "λ₁", "l2": "λ₂"}
-    for name in dict.fromkeys(row["data"] for row in found["rows"]):
-        own = [row for row in found["rows"] if row["data"] == name]
-        first = own[0]
-        lines += [
+    head = ("method", "tuned", *(h.capitalize() for h in HEAD), "Comp@5 − dense", "won · lost", "returned")
+    for name in dict.fromkeys(row["data"] for row in figures["rows"]):
+        rows = [row for row in figures["rows"] if row["data"] == name]
+        first = rows[0]
+        body = []
+        for row in rows:
+            tuned = ", ".join(f"{symbols[key]} {value:g}" for key, value in row["params"].items())
+            gain = f"{100 * row['gain']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+            against = ("", "") if row["who"] == DENSE else (gain, f"{row['won']} · {row['lost']}")
+            body.append((row["who"], tuned, *(f"{100 * row[h]:.1f}" for h in HEAD), *against, f"{row['returned']:.1f}"))
+        blocks += [
             f"### {name}: {first['n']:,} documents, {first['dev']:,} queries to tune on, {first['test']:,} to test "
             f"({first['split']})",
-            "",
+            table(head, body),
+            _conclusion(rows),
         ]
-        head = ("method", "tuned", *(h.capitalize() for h in HEAD), "Comp@5 − dense", "won · lost", "returned")
-        body = []
-        for row in own:
-            tuned = ", ".join(f"{symbols[key]} {value:g}" for key, value in row["params"].items())
-            figures = (f"{100 * row[h]:.1f}" for h in HEAD)
-            gain = f"{100 * row['gain']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-            if row["who"] == DENSE:
-                body.append((row["who"], tuned, *figures, "", "", f"{row['returned']:.1f}"))
-            else:
-                outcome = f"{row['won']} · {row['lost']}"
-                body.append((row["who"], tuned, *figures, gain, outcome, f"{row['returned']:.1f}"))
-        lines += table(head, body)
-        lines += [_said(own), ""]
-    return lines
+    return blocks
 
 
-def _said(rows: Iterable[Row]) -> str:
+def _conclusion(rows: Iterable[Row]) -> str:
     rows = [row for row in rows if row["who"] != DENSE]
     better = sum(row["low"] > 0 for row in rows)
     worse = sum(row["high"] < 0 for row in rows)

@@ -7,17 +7,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 import selector_data
 import torch
+from harness import ROOT, Block, Say, ms, table, timed, verdict
 from selector_data import Data
 from sklearn.linear_model import ElasticNet
 from torch import Tensor
@@ -26,9 +25,9 @@ import engine
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, Matrix, products
 from engine.params import params_of
-from engine.solvers.elastic_net import Solutions, certificate, elastic_nets
-from engine.solvers.fista import iterates
-from engine.solvers.regularization_path import regularization_path
+from engine.solvers.elastic_net.fista import iterates
+from engine.solvers.elastic_net.path import regularization_path
+from engine.solvers.elastic_net.solve import Solutions, certificate, elastic_nets
 
 SIZES, D, QUERIES = (2_000, 10_000, 100_000), 384, 64
 SETTINGS = ((0.1, 0.1), (0.03, 0.03))
@@ -59,7 +58,6 @@ print(time.perf_counter() - started)
 """A fresh process that asks for nnn once."""
 
 Row = dict[str, Any]
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -79,13 +77,13 @@ class Bench:
         ids = [str(i) for i in range(self.n)]
         self.space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(data.vectors, ids), "cpu")
         # Two that keep: one contestant must not find what another's call has left there.
-        self.bare, self.kept = Matrix(data.vectors), Matrix(data.vectors, kept=True)
+        self.bare, self.kept = Matrix(data.vectors), Matrix(data.vectors, cached=True)
         self.gram = self.n <= GRAM_ROWS
         self.made = {what: _made(data, what) for what in (("codes", "gram") if self.gram else ("codes",))}
         for what in self.made:
             getattr(self.kept, what)
             getattr(self.space.matrix, what)
-        self.bound = self.bare.spectrum
+        self.bound = self.bare.spectral_norm_squared
         """The largest eigenvalue, which is not on FISTA's clock."""
         self.asked = [engine.Embeddings(data.queries[i : i + 1], [str(i)]) for i in range(QUERIES)]
 
@@ -100,8 +98,9 @@ class Bench:
         members = np.flatnonzero(weight > 0)
         none = np.zeros(1)
         c = self.candidates(i)
-        found = Solutions(np.array([len(members)]), members, weight[members], none, none, none, {})
-        return float(certificate(c, found, np.array([l1]), np.array([l2]))[0][0] / c.relevance.max())
+        ends = np.array([len(members)])
+        solution = Solutions(ends=ends, members=members, weights=weight[members], residual=none, gap=none, passes=none)
+        return float(certificate(c, solution, np.array([l1]), np.array([l2]))[0][0] / c.relevance.max())
 
 
 def sources(given: Namespace) -> Iterator[Data]:
@@ -114,56 +113,49 @@ def sources(given: Namespace) -> Iterator[Data]:
 
 def measure(given: Namespace, say: Say) -> dict[str, Any]:
     """All raw figures."""
-    found: dict[str, list[Row]] = {key: [] for key in ("made", "cells", "moves", "passes", "paths", "ridge", "grids")}
+    figures: dict[str, list[Row]] = {key: [] for key in ("made", "cells", "moves", "passes", "paths", "ridge", "grids")}
     queries = 6 if given.quick else QUERIES
     for data in sources(given):
         bench = Bench(data)
         large = bench.n > CACHED
         place = {"data": data.name, "n": bench.n}
-        found["made"].append(place | bench.made | {"vectors": data.vectors.numel() * 4})
+        figures["made"].append(place | bench.made | {"vectors": data.vectors.numel() * 4})
         for l1, l2 in SETTINGS:
             say(f"{data.name} {bench.n}: a query, λ₁ {l1}, λ₂ {l2}")
-            found["cells"] += [place | row for row in _race(bench, l1, l2, queries)]
+            figures["cells"] += [place | row for row in _race(bench, l1, l2, queries)]
         say(f"{data.name} {bench.n}: slider moves, path, λ₁ = 0, passes")
-        found["moves"].append(place | _moves(bench, min(queries, 8 if large else 16)))
-        found["paths"].append(place | _paths(bench, min(queries, 4 if large else 16)))
-        found["ridge"] += [place | _ridge(bench, l2, min(queries, 16)) for l2 in (0.1, 1.0)]
-        found["passes"] += [place | row for row in _passes(bench, min(queries, 16 if large else 32))]
+        figures["moves"].append(place | _moves(bench, min(queries, 8 if large else 16)))
+        figures["paths"].append(place | _paths(bench, min(queries, 4 if large else 16)))
+        figures["ridge"] += [place | _ridge(bench, l2, min(queries, 16)) for l2 in (0.1, 1.0)]
+        figures["passes"] += [place | row for row in _passes(bench, min(queries, 16 if large else 32))]
         few = min(queries, 2 if large else 16)
-        found["grids"].append(place | _grid(data.vectors, data.queries[:few], 1 if large else 3, 0))
+        figures["grids"].append(place | _grid(data.vectors, data.queries[:few], 1 if large else 3, 0))
     say("the first call in a process")
-    found["first"] = [_first("few documents, many queries: a Gram matrix", 500, 64), _first("a query", 3_000, 1)]
+    figures["first"] = [_first("few documents, many queries: a Gram matrix", 500, 64), _first("a query", 3_000, 1)]
     folder = given.data / SET
     if folder.is_dir():
         say(f"{SET}: the whole grid")
         judged = engine.load_dataset(folder)
         vectors, asked = engine.embed(judged.corpus).vectors, engine.embed(judged.queries).vectors
         asked = asked[:100] if given.quick else asked
-        found["grids"].append({"data": SET, "n": len(vectors)} | _grid(vectors, asked, 3, 4 if given.quick else 40))
-    return found
+        figures["grids"].append({"data": SET, "n": len(vectors)} | _grid(vectors, asked, 3, 4 if given.quick else 40))
+    return figures
 
 
 def _first(what: str, n: int, queries: int) -> Row:
     """Seconds of a process's first call, with nothing compiled and with what the process before it has compiled."""
     with tempfile.TemporaryDirectory() as folder:
-        root = str(Path(__file__).resolve().parents[2])
-        around = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": root}
+        around = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
         child = [sys.executable, "-c", FIRST.format(n=n, queries=queries)]
         seconds = [float(subprocess.check_output(child, env=around)) for _ in range(2)]
     return {"what": what, "fresh": seconds[0], "kept": seconds[1]}
-
-
-def _timed(call: Callable[..., Any], *args: Any) -> tuple[float, Any]:
-    started = time.perf_counter()
-    answer = call(*args)
-    return time.perf_counter() - started, answer
 
 
 def _made(data: Data, what: str) -> Row:
     """What it takes to make something that a kept corpus holds, median of three."""
     seconds = []
     for _ in range(3):
-        spent, parts = _timed(getattr, Matrix(data.vectors), what)
+        spent, parts = timed(getattr, Matrix(data.vectors), what)
         seconds.append(spent)
     tensors = parts if isinstance(parts, tuple) else (parts,)
     return {"seconds": statistics.median(seconds), "bytes": sum(t.numel() * t.element_size() for t in tensors)}
@@ -181,7 +173,7 @@ def _race(bench: Bench, l1: float, l2: float, queries: int) -> list[Row]:
                 continue
             if bench.n <= CACHED:
                 torch.mv(bench.data.vectors, bench.data.queries[0])
-            spent, answer = _timed(racer.call, max(i, 0))
+            spent, answer = timed(racer.call, max(i, 0))
             if i >= 0:
                 seconds[who].append(spent)
                 if racer.residual:
@@ -192,9 +184,7 @@ def _race(bench: Bench, l1: float, l2: float, queries: int) -> list[Row]:
             "l2": l2,
             "who": who,
             "calls": len(spent),
-            "seconds": statistics.median(spent),
-            "least": min(spent),
-            "most": max(spent),
+            **_summary(spent),
             "residual": worst[who] if racers[who].residual else None,
             "to": {
                 peer: statistics.median(a / b for a, b in zip(spent, seconds[peer], strict=False))
@@ -203,6 +193,10 @@ def _race(bench: Bench, l1: float, l2: float, queries: int) -> list[Row]:
         }
         for who, spent in seconds.items()
     ]
+
+
+def _summary(seconds: list[float]) -> Row:
+    return {"seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
 
 
 def _contestants(bench: Bench, l1: float, l2: float, queries: int) -> dict[str, Contestant]:
@@ -270,11 +264,11 @@ def _moves(bench: Bench, queries: int) -> Row:
     warm, cold, search, passes = [], [], [], []
     for i in range(queries):
         c = bench.candidates(i, bench.kept)
-        search.append(_timed(lambda i: torch.mv(bench.data.vectors, bench.data.queries[i]).topk(10), i)[0])
+        search.append(timed(lambda i: torch.mv(bench.data.vectors, bench.data.queries[i]).topk(10), i)[0])
         before = elastic_nets(c, stops[-1], second)
         for stop in [*stops[-2::-1], *stops[1:]]:
-            cold.append(_timed(elastic_nets, c, stop, second)[0])
-            spent, before = _timed(elastic_nets, c, stop, second, (before.members, before.weights))
+            cold.append(timed(elastic_nets, c, stop, second)[0])
+            spent, before = timed(elastic_nets, c, stop, second, (before.members, before.weights))
             warm.append(spent)
             passes.append(int(before.passes[0]))
     median, ends = statistics.median, {"p90": float(np.quantile(warm, 0.9)), "moves": len(warm)}
@@ -285,7 +279,7 @@ def _paths(bench: Bench, queries: int) -> Row:
     seconds, kinks, passes, sizes, residuals = [], [], [], [], []
     for i in range(-1, queries):
         c = bench.candidates(max(i, 0), bench.kept)
-        spent, path = _timed(regularization_path, c, 0.1, LOWEST)
+        spent, path = timed(regularization_path, c, 0.1, LOWEST)
         if i >= 0:
             seconds.append(spent)
             kinks.append(len(path))
@@ -293,7 +287,7 @@ def _paths(bench: Bench, queries: int) -> Row:
             sizes.append(int(path.sizes.max()))
             residuals.append(path.residual / float(c.relevance.max()) if path.finished else float("inf"))
     return {
-        "queries": queries, "seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds),
+        "queries": queries, **_summary(seconds),
         "kinks": statistics.median(kinks), "passes": max(passes), "support": max(sizes), "residual": max(residuals),
     }  # fmt: skip
 
@@ -302,15 +296,15 @@ def _ridge(bench: Bench, l2: float, queries: int) -> Row:
     """λ₁ = 0."""
     seconds, sizes, residuals = [], [], []
     for i in range(-1, queries):
-        spent, found = _timed(
+        spent, solutions = timed(
             lambda i: elastic_nets(bench.candidates(i, bench.kept), np.zeros((1, 1)), np.array([l2])), max(i, 0)
         )
         if i >= 0:
             seconds.append(spent)
-            sizes.append(len(found.members))
-            residuals.append(float(found.residual[0] / bench.candidates(i).relevance.max()))
+            sizes.append(len(solutions.members))
+            residuals.append(float(solutions.residual[0] / bench.candidates(i).relevance.max()))
     return {
-        "l2": l2, "seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds),
+        "l2": l2, **_summary(seconds),
         "support": statistics.median(sizes), "largest": max(sizes), "residual": max(residuals),
     }  # fmt: skip
 
@@ -318,31 +312,159 @@ def _ridge(bench: Bench, l2: float, queries: int) -> Row:
 def _passes(bench: Bench, queries: int) -> Iterator[Row]:
     for l1 in PASSES[0]:
         for l2 in PASSES[1]:
-            found = [
+            infos = [
                 engine.select("nnn", bench.data.vectors, bench.data.queries[i], l1=l1, l2=l2).info[0]
                 for i in range(queries)
             ]
-            passes = [info["passes"] for info in found]
-            certified = sum(info["certified"] for info in found) / queries
+            passes = [info["passes"] for info in infos]
+            certified = sum(info["certified"] for info in infos) / queries
             yield {"l1": l1, "l2": l2, "mean": statistics.fmean(passes), "most": max(passes), "certified": certified}
 
 
 def _grid(vectors: Tensor, asked: Tensor, runs: int, slow: int) -> Row:
     """The paper's 49 settings for all queries in one call; and by FISTA for the first `slow` of them."""
     grid = [{"l1": l1, "l2": l2} for l2 in PAPER for l1 in PAPER]
-    spent = [_timed(lambda: engine.select_grid("nnn", vectors, asked, grid=grid))[0] for _ in range(runs)]
+    spent = [timed(lambda: engine.select_grid("nnn", vectors, asked, grid=grid))[0] for _ in range(runs)]
     row = {"queries": len(asked), "seconds": statistics.median(spent) / len(asked), "runs": runs}
     if slow:
         steps = [params | {"solver": "fista", "iterations": STEPS} for params in grid]
-        row["fista"] = _timed(lambda: engine.select_grid("nnn", vectors, asked[:slow], grid=steps))[0] / slow
+        row["fista"] = timed(lambda: engine.select_grid("nnn", vectors, asked[:slow], grid=steps))[0] / slow
     return row
 
 
-def ms(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+def verdicts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Every target, what was measured, and whether it is met."""
+    cells = figures["cells"]
+
+    def rows_of(who: Iterable[str], n: int) -> list[Row]:
+        return [row for row in cells if row["n"] == n and row["who"] in who and row["data"] == "clustered"]
+
+    def judge(target: str, values: list[float], limit: float, unit: str, least: bool = False):
+        if not values:
+            return target, "not measured", "–"
+        worst = min(values) if least else max(values)
+        met = worst >= limit if least else worst <= limit
+        shown = f"{worst:.3g} {unit}" + (f" (the best of {len(values)}: " if len(values) > 1 else "")
+        best = max(values) if least else min(values)
+        return target, shown + (f"{best:.3g} {unit})" if len(values) > 1 else ""), verdict(met)
+
+    def over_search(who: str, n: int) -> list[float]:
+        return [row["to"][SEARCH] for row in rows_of([who], n)]
+
+    for who, n, most in ((BARE, 10_000, 5), (BARE, 100_000, 4), (KEPT, 10_000, 5), (KEPT, 100_000, 3)):
+        codes = " with 8-bit codes" if who == KEPT else ""
+        target = f"a cold query{codes}, n = {n:,}: at most {most} × {SEARCH}"
+        yield judge(target, over_search(who, n), most, "×")
+    for n, most in ((2_000, 200), (10_000, 500)):
+        warm = [1e6 * row["warm"] for row in figures["moves"] if row["n"] == n]
+        yield judge(f"a warm slider move, n = {n:,}: at most {most} µs", warm, most, "µs")
+    whole = [1e3 * row["seconds"] for row in figures["grids"] if row["data"] == SET]
+    yield judge(f"the 7 × 7 grid on {SET}: at most 2 ms a query", whole, 2, "ms")
+    for peers, least in (((FISTA, PLAIN_FISTA), 20), ((SKLEARN, SKLEARN_64), 100)):
+        for n in SIZES:
+            slower = [row["to"][BARE] for row in rows_of(peers, n)]
+            name = "either FISTA-50" if least == 20 else "scikit-learn in either precision"
+            yield judge(f"a cold query, n = {n:,}: at least {least} × as fast as {name}", slower, least, "×", True)
+    passes = [float(row["most"]) for row in figures["passes"]]
+    yield judge("passes of a query (info), λ₁ .03 to .3, λ₂ 0 to 1: at most 5", passes, 5, "passes")
 
 
-def table(head: Iterable[Any], lines: Iterable[Iterable[Any]]) -> list[str]:
-    """A Markdown table and a blank line."""
-    head = list(head)
-    return ["| " + " | ".join(map(str, row)) + " |" for row in (head, ["---"] * len(head), *lines)] + [""]
+def tables(figures: dict[str, Any]) -> list[Block]:
+    """The section as Markdown."""
+    blocks = ["### Targets", table(("target", "measured", "met"), verdicts(figures)), "### A query, cold", COLD]
+    blocks += [_cold_table(figures["cells"], l1, l2) for l1, l2 in SETTINGS]
+    head = ("data", "n", "warm, median", "warm, 90 % within", "cold", SEARCH, "most passes", "moves")
+    blocks += ["### A slider move", MOVES, table(head, map(_move_row, figures["moves"]))]
+    head = ("data", "n", "queries", "exact, a query", "FISTA-50, a query")
+    rows = (
+        (*_place(r), r["queries"], ms(r["seconds"]), ms(r["fista"]) if "fista" in r else "–") for r in figures["grids"]
+    )
+    blocks += ["### The paper's grid, 7 × 7, in one call of select_grid", table(head, rows)]
+    blocks += ["### Passes over the corpus", COUNTED, _passes_table(figures["passes"])]
+    blocks.append(f"### The whole path, λ₂ = .1, from the best score to λ₁ = {LOWEST:g}")
+    head = ("data", "n", "time", "least to most", "kinks", "most passes", "largest support", "residual")
+    rows = (
+        (*_place(r), *_times(r), f"{r['kinks']:.0f}", r["passes"], r["support"], f"{r['residual']:.0e}")
+        for r in figures["paths"]
+    )
+    blocks += [table(head, rows), "### λ₁ = 0"]
+    head = ("data", "n", "λ₂", "time", "least to most", "support, median", "largest", "residual")
+    rows = (
+        (*_place(r), r["l2"], *_times(r), f"{r['support']:.0f}", r["largest"], f"{r['residual']:.0e}")
+        for r in figures["ridge"]
+    )
+    blocks += [table(head, rows), "### What a kept corpus makes once"]
+    rows = (
+        (*_place(r), name, ms(r[name]["seconds"]), f"{size / 2**20:.1f} MiB", f"{size / r['vectors']:.2f}")
+        for r in figures["made"]
+        for name in ("codes", "gram")
+        if name in r and (size := r[name]["bytes"])
+    )
+    blocks.append(table(("data", "n", "what", "time", "memory", "of the vectors'"), rows))
+    blocks += ["### The first call in a process", "One thread; compiling happens once a machine."]
+    rows = ((row["what"], ms(row["fresh"]), ms(row["kept"])) for row in figures["first"])
+    return [*blocks, table(("call", "nothing compiled yet", "compiled code on the disk"), rows), selector_data.HOW]
+
+
+def _cold_table(cells: list[Row], l1: float, l2: float) -> list[str]:
+    """Every contestant by corpus at one setting; ratios to ours; residuals."""
+    rows = {(row["data"], row["n"], row["who"]): row for row in cells if (row["l1"], row["l2"]) == (l1, l2)}
+    places = list(dict.fromkeys((data, n) for data, n, _ in rows))
+
+    def of(who: str) -> list[Row]:
+        return [rows[*place, who] for place in places]
+
+    body = [
+        [who, *(f"{ms(row['seconds'])} · {row['to'][SEARCH]:.2f} ×" for row in of(who))]
+        for who in dict.fromkeys(who for _, _, who in rows)
+    ]
+    body += [[f"{who} ÷ {FAST_SEARCH}", *(f"{row['to'][FAST_SEARCH]:.2f}" for row in of(who))] for who in (BARE, KEPT)]
+    for peer, ours in product((FISTA, PLAIN_FISTA, SKLEARN, SKLEARN_64), (BARE, KEPT)):
+        body.append([f"{peer} ÷ {ours}", *(f"{row['to'][ours]:.1f}" for row in of(peer))])
+    for who in (BARE, KEPT, FISTA, PLAIN_FISTA, SKLEARN, SKLEARN_64):
+        body.append([f"residual, {who}", *(f"{row['residual']:.0e}" for row in of(who))])
+    return table([f"λ₁ = {l1}, λ₂ = {l2}", *(f"{name}, {n:,}" for name, n in places)], body)
+
+
+def _passes_table(rows: list[Row]) -> list[str]:
+    body = []
+    for (name, n), l1 in product(dict.fromkeys((row["data"], row["n"]) for row in rows), PASSES[0]):
+        line = [row for row in rows if (row["data"], row["n"], row["l1"]) == (name, n, l1)]
+        cells = (f"{row['mean']:.2f} · {row['most']}" for row in line)
+        body.append([name, f"{n:,}", l1, *cells, f"{min(row['certified'] for row in line):.0%}"])
+    return table(("data", "n", "λ₁", *(f"λ₂ = {l2:g}" for l2 in PASSES[1]), "certified"), body)
+
+
+def _move_row(row: Row) -> tuple[Any, ...]:
+    micro = (f"{1e6 * row[key]:.0f} µs" for key in ("warm", "p90", "cold", "search"))
+    return *_place(row), *micro, row["passes"], row["moves"]
+
+
+def _place(row: Row) -> tuple[str, str]:
+    return row["data"], f"{row['n']:,}"
+
+
+def _times(row: Row) -> tuple[str, str]:
+    return ms(row["seconds"]), f"{ms(row['least'])} to {ms(row['most'])}"
+
+
+COLD = (
+    f"One query, float32, d = {D}, medians; contestants take turns query by query, and a ratio is the median over the "
+    f"queries of the two times. exact: the scores (one product) and the minimiser with its certificate, nothing kept "
+    "of the corpus; kept: with its 8-bit codes (up to 2,048 rows: its Gram matrix) at hand; engine.select: the whole "
+    "call on a tensor, validation included; engine.decode: the whole call on a Space, which keeps. After each time: "
+    f"how many times that of {SEARCH}, one torch.mv and topk(10); the engine's own product reads memory faster. "
+    "FISTA-50: the steps alone, its largest eigenvalue known. scikit-learn: ElasticNet(positive=True, "
+    f"fit_intercept=False, precompute=False, tol={TOLERANCE:g}).fit on Uᵀ as it lies. residual: the largest violation "
+    "of the optimality conditions, of the best score, worst query. python-api's queries are eight questions in turn. "
+    f"Up to {CACHED:,} rows the vectors are read once before each call, off the clock."
+)
+MOVES = (
+    f"The solver's call on a kept corpus with the scores given, λ₂ = .1, from one stop to the next of a slider with "
+    f"{STOPS} stops, down from λ₁ = {BETWEEN[1]} to {BETWEEN[0]} and up again, each from the weights of the stop "
+    "before; cold: the same call without them."
+)
+COUNTED = (
+    "Mean · most over queries of info['passes'] of engine.select: the product that scores all rows, and the passes "
+    "that check the answer against them. certified: the least share of certified answers in the line."
+)

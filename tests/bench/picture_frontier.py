@@ -3,24 +3,19 @@
 python tests/bench/picture_frontier.py            needs Debian's chromium
 """
 
-import shutil
-from pathlib import Path
-
 import plotly.graph_objects as go
-import torch
-from playwright.sync_api import sync_playwright
+from harness import ROOT, draw, one_thread
 
 import engine
-from dashboard.charts import style_of
+from dashboard.charts.palette import style_of
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
 WEIGHTS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5)
 K = 10
 
 
 def measured() -> dict[str, list[tuple[float | None, float, float]]]:
     """(weight, ILAD, Recall) of every setting, by method."""
-    torch.set_num_threads(1)
+    one_thread()
     data = engine.load_dataset("numpy-api")
     space = engine.Space(data.corpus, engine.embed(data.corpus))
     queries, qrels = data.judged("test"), data.qrels["test"]
@@ -41,18 +36,18 @@ def figure(points: dict[str, list[tuple[float | None, float, float]]], dark: boo
     """Points joined in the order of λ, λ written at the ends and in the middle."""
     ink, grid = ("#E6E6E6", "#333333") if dark else ("#222222", "#E3E3E3")
     chart = go.Figure()
-    for name, found in points.items():
+    for name, settings in points.items():
         style = style_of(name)
         labels = [
-            "" if w is None else f"λ = {w:g}" if i in (0, len(found) // 2, len(found) - 1) else ""
-            for i, (w, _, _) in enumerate(found)
+            "" if w is None else f"λ = {w:g}" if i in (0, len(settings) // 2, len(settings) - 1) else ""
+            for i, (w, _, _) in enumerate(settings)
         ]
         chart.add_scatter(
-            x=[p[1] for p in found],
-            y=[p[2] for p in found],
+            x=[p[1] for p in settings],
+            y=[p[2] for p in settings],
             text=labels,
-            textposition=["top right"] * (len(found) - 1) + ["top center"],
-            mode="lines+markers+text" if len(found) > 1 else "markers",
+            textposition=["top right"] * (len(settings) - 1) + ["top center"],
+            mode="lines+markers+text" if len(settings) > 1 else "markers",
             name=engine.methods()[name].title,
             line={"color": style.colour(dark), "width": 2},
             marker={"color": style.colour(dark), "symbol": style.symbol, "size": 11},
@@ -75,22 +70,12 @@ def figure(points: dict[str, list[tuple[float | None, float, float]]], dark: boo
 
 def main() -> None:
     points = measured()
-    for name, found in points.items():
-        for weight, ilad, recall in found:
+    for name, settings in points.items():
+        for weight, ilad, recall in settings:
             print(f"{name:6} λ={weight}  ILAD@{K} {ilad:.4f}  Recall@{K} {recall:.4f}")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            chromium_sandbox=False,
-            args=["--headless=new", "--disable-gpu", "--disable-background-networking", "--disable-sync"],
-        )
-        page = chromium.new_page(viewport={"width": 1100, "height": 520})
-        for dark in (False, True):
-            html = figure(points, dark).to_html(include_plotlyjs=True, config={"staticPlot": True})
-            page.set_content(html.replace("<body>", "<body style='margin:0'>"))
-            page.wait_for_selector(".main-svg")
-            page.screenshot(path=ASSETS / f"frontier-{'dark' if dark else 'light'}.png")
-        chromium.close()
+    for scheme in ("light", "dark"):
+        picture = figure(points, dark=scheme == "dark")
+        draw(picture, ROOT / "assets" / f"frontier-{scheme}.png", height=picture.layout.height)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import peers
 import torch
+from harness import timed
 from selector_data import Data
 from selector_rows import CELL, Row
 from torch import Tensor
@@ -72,7 +72,7 @@ class Bench:
         params = {} if weight is None else {"relevance_weight": weight}
         if method == "facility_location":
             params["ground_set"] = None
-        found = [Contestant(OURS, self.ours(method, k, **params))]
+        seats = [Contestant(OURS, self.ours(method, k, **params))]
         rows, points, w = self.vectors, self.queries, weight or 0.0
 
         def torch_peer(who: str, plain: Callable[..., Tensor]) -> Contestant:
@@ -80,24 +80,24 @@ class Bench:
 
         match method:
             case "top_k":
-                found += self._search(k)
+                seats += self._search(k)
             case "mmr":
-                found.append(torch_peer("plain torch greedy", peers.greedy_mmr))
+                seats.append(torch_peer("plain torch greedy", peers.greedy_mmr))
             case "dpp":
-                found.append(torch_peer("plain torch greedy", peers.greedy_dpp))
+                seats.append(torch_peer("plain torch greedy", peers.greedy_dpp))
             case "frank_wolfe":
-                found.append(Contestant(PAPER, self.ours(method, k, **params, loading=1.0, polish=False)))
-                found.append(torch_peer(REFERENCE, peers.reference_frank_wolfe))
+                seats.append(Contestant(PAPER, self.ours(method, k, **params, loading=1.0, polish=False)))
+                seats.append(torch_peer(REFERENCE, peers.reference_frank_wolfe))
         strategy = {"mmr": "mmr", "dpp": "dpp", "max_sum": "msd", "facility_location": "cover", "ssd": "ssd"}
         # The libraries compute on the CPU; beside another device they would be measured twice.
         if self.device == "cpu" and method in strategy:
-            found.append(self._pyversity(strategy[method], k, w))
+            seats.append(self._pyversity(strategy[method], k, w))
             if method == "mmr":
                 far = n > LANGCHAIN_MOST[0] or k > LANGCHAIN_MOST[1]
                 why = f"not called past n = {LANGCHAIN_MOST[0]}, k = {LANGCHAIN_MOST[1]}" if far else ""
                 call: Call = lambda i: peers.langchain(self.array, self.points[i], k, w)  # noqa: E731
-                found.append(Contestant("langchain mmr", call, absent=why))
-        return found
+                seats.append(Contestant("langchain mmr", call, absent=why))
+        return seats
 
     def _pyversity(self, strategy: str, k: int, weight: float) -> Contestant:
         n, d = self.shape
@@ -110,18 +110,18 @@ class Bench:
     def _search(self, k: int) -> list[Contestant]:
         rows, points = self.vectors, self.queries
         every = points[:BATCH]
-        found = [
+        seats = [
             Contestant("torch product + topk", lambda i: peers.product_topk(rows, points[i : i + 1], k)[0]),
             Contestant(OURS, lambda i: engine.select("top_k", rows, every, k=k).index, BATCH),
             Contestant("torch product + topk", lambda i: peers.product_topk(rows, every, k), BATCH),
         ]
         if self.device == "cpu":
             index = self._index = self._index or peers.flat_index(self.array)
-            found += [
+            seats += [
                 Contestant("faiss IndexFlatIP", lambda i: index.search(self.points[i : i + 1], k)[1][0]),
                 Contestant("faiss IndexFlatIP", lambda i: index.search(self.points[:BATCH], k)[1], BATCH),
             ]
-        return found
+        return seats
 
 
 def measured(bench: Bench, method: str, k: int, weight: float | None, runs: int, past: Iterable[Row]) -> list[Row]:
@@ -161,11 +161,11 @@ class _Clock:
 
     def warm_up(self) -> None:
         """The first call of each: not counted, unless it is so long that nothing in it is warm-up."""
-        timed(self.bench.device, self.bench.one_pass, 0)
+        timed_on(self.bench.device, self.bench.one_pass, 0)
         for at, seat in enumerate(self.seats):
             if seat.absent:
                 continue
-            seconds, answer = timed(self.bench.device, seat.call, 0)
+            seconds, answer = timed_on(self.bench.device, seat.call, 0)
             self.most[at] = 1000
             if seconds > LONG:
                 self.most[at] = 3 if seconds <= TOO_LONG else 1
@@ -176,9 +176,9 @@ class _Clock:
         # Nobody always follows the same one, whose traces in the caches it would inherit.
         for at in order[i % len(order) :] + order[: i % len(order)]:
             if len(self.times[at]) < self.most[at] and i not in self.picks[at]:
-                self._keep(at, i, *timed(self.bench.device, self.seats[at].call, i))
+                self._keep(at, i, *timed_on(self.bench.device, self.seats[at].call, i))
             # The second of two, as a selector's passes follow each other: the first may find the caches cold.
-            self.passes.append([timed(self.bench.device, self.bench.one_pass, i)[0] for _ in range(2)][1])
+            self.passes.append([timed_on(self.bench.device, self.bench.one_pass, i)[0] for _ in range(2)][1])
 
     def _keep(self, at: int, i: int, seconds: float, answer: object) -> None:
         self.times[at].append(seconds)
@@ -188,17 +188,17 @@ class _Clock:
         """The fields of a row for each contestant, those of the cell apart."""
         one_pass = statistics.median(self.passes)
         for seat, times, picks in zip(self.seats, self.times, self.picks, strict=True):
-            found: dict[str, object] = {"who": seat.who, "queries": seat.queries, "note": seat.absent}
+            result: dict[str, object] = {"who": seat.who, "queries": seat.queries, "note": seat.absent}
             if times:
-                found |= {"runs": len(times), "seconds": statistics.median(times), "pass_seconds": one_pass}
-                found |= {"least": min(times), "most": max(times)}
+                result |= {"runs": len(times), "seconds": statistics.median(times), "pass_seconds": one_pass}
+                result |= {"least": min(times), "most": max(times)}
             shared = sorted(picks.keys() & self.picks[0].keys())
             if shared and seat.who != OURS and seat.queries == 1:
                 ours = self.picks[0]
-                found["same"] = statistics.mean(picks[i] == ours[i] for i in shared)
+                result["same"] = statistics.mean(picks[i] == ours[i] for i in shared)
                 if seat.who == REFERENCE and weight is not None:
-                    found["objective"] = statistics.mean(self._no_lower(i, ours[i], picks[i], weight) for i in shared)
-            yield found
+                    result["objective"] = statistics.mean(self._no_lower(i, ours[i], picks[i], weight) for i in shared)
+            yield result
 
     def _no_lower(self, i: int, ours: list[int], theirs: list[int], weight: float) -> bool:
         mine, other = (
@@ -207,12 +207,14 @@ class _Clock:
         return mine >= other - 1e-9 * abs(other)
 
 
-def timed(device: str, call: Call, i: int) -> tuple[float, object]:
+def timed_on(device: str, call: Call, i: int) -> tuple[float, object]:
     """Seconds of call(i), the device's queue empty before and after, and what it answers."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    started = time.perf_counter()
-    answer = call(i)
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - started, answer
+    synchronize = torch.cuda.synchronize if device == "cuda" else int
+    synchronize()
+
+    def answered() -> object:
+        answer = call(i)
+        synchronize()
+        return answer
+
+    return timed(answered)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from selector_cells import LONG, Bench, timed
+from harness import forget_peak, memory, one_thread, run_json
+from selector_cells import LONG, Bench, timed_on
 from selector_data import Data
 from selector_rows import GRID, MEMORY, Row
 
@@ -26,7 +26,7 @@ MEMORY_CELL = (100_000, 384, 100)
 MEMORY_RUNS = 3
 AT_ONCE, ONE_BY_ONE = "engine.select_grid", "engine.select, one by one"
 PEAK = "engine, peak over the vectors"
-CHILD = Path(__file__).with_name("selector_memory.py")
+WARM_ROWS = 2000
 
 
 def grid_rows(bench: Bench, runs: int) -> list[Row]:
@@ -44,18 +44,18 @@ def grid_rows(bench: Bench, runs: int) -> list[Row]:
         query, setting = sample[i]
         return engine.select("mmr", bench.vectors, bench.queries[query], k=k, **grid[setting]).index[0]
 
-    timed(bench.device, single, 0)
-    seconds, answers = timed(bench.device, at_once, 0)
+    timed_on(bench.device, single, 0)
+    seconds, answers = timed_on(bench.device, at_once, 0)
     runs = min(runs, 3) if seconds > LONG else runs
     whole, singles, same, passes = [], [], [], []
     for part in range(runs):
-        whole.append(timed(bench.device, at_once, 0)[0])
+        whole.append(timed_on(bench.device, at_once, 0)[0])
         for i in range(part, len(sample), runs):
-            seconds, picks = timed(bench.device, single, i)
+            seconds, picks = timed_on(bench.device, single, i)
             query, setting = sample[i]
             singles.append(seconds)
             same.append(torch.equal(picks, answers[setting].index[query]))
-            passes.append(timed(bench.device, bench.one_pass, query)[0])
+            passes.append(timed_on(bench.device, bench.one_pass, query)[0])
     row = Row(GRID, bench.device, bench.data.name, n, d, k, None, "mmr", AT_ONCE, len(every))
     row = replace(row, pass_seconds=statistics.median(passes))
     scaled = [len(every) * seconds for seconds in singles]
@@ -80,18 +80,35 @@ def memory_rows(data: Data, weights: tuple[float, ...]) -> list[Row]:
     """The most that dpp takes beyond the vectors, each weight in processes of its own."""
     n, d = data.vectors.shape
     k = MEMORY_CELL[2]
-    found = []
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / "vectors.npy", Path(folder) / "query.npy"]
         np.save(files[0], data.vectors.numpy())
         np.save(files[1], data.queries[0].numpy())
         for weight in weights:
-            command = [sys.executable, str(CHILD), *map(str, files), str(weight), str(k)]
-            runs = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(MEMORY_RUNS)]
+            runs = [run_json(__file__, *files, weight, k) for _ in range(MEMORY_RUNS)]
             # The largest: what the allocator happens to have at hand differs by a few MiB between processes.
-            answer = max((json.loads(run.stdout) for run in runs), key=lambda told: told["bytes"])
+            answer = max(runs, key=lambda run: run["bytes"])
             row = Row(MEMORY, "cpu", data.name, n, d, k, weight, "dpp", PEAK, runs=len(runs), bytes=answer["bytes"])
             note = "" if answer["pool"] is not None else "the answer names no pool: counted as 0"
             allowance = 4 * ((2 * k + (answer["pool"] or 0)) * d + 8 * n)
-            found.append(replace(row, allowance=allowance, note=note))
-    return found
+            rows.append(replace(row, allowance=allowance, note=note))
+    return rows
+
+
+def measure_memory(vectors: str, query: str, weight: float, k: int) -> dict[str, int | None]:
+    """Peak of this process over what it held with the vectors loaded and a small problem solved, and the pool used."""
+    one_thread()
+    rows, point = np.load(vectors), np.load(query)
+    engine.select("dpp", rows[:WARM_ROWS], point, k=k, relevance_weight=weight)
+    # The linear algebra keeps buffers from its first large product on; they are the library's, not the method's.
+    for columns in (1, 2, 8, 32, 128):
+        torch.from_numpy(rows) @ torch.from_numpy(rows[:columns]).T
+    forget_peak()
+    before = memory("VmRSS")
+    info = engine.select("dpp", rows, point, k=k, relevance_weight=weight).info[0]
+    return {"bytes": max(0, memory("VmHWM") - before), "pool": info.get("pool")}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_memory(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))))

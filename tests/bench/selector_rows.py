@@ -68,7 +68,7 @@ class Book:
         path.parent.mkdir(parents=True, exist_ok=True)
         if resume and path.is_file():
             with open(path, newline="", encoding="utf-8") as file:
-                self.rows = [_row(found) for found in csv.DictReader(file)]
+                self.rows = [_row(result) for result in csv.DictReader(file)]
         # Written anew, so that columns of another version of this file never mix with ours.
         self._write(self.rows, "w")
 

@@ -7,28 +7,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 import torch
+from harness import Block, Say, forget_peak, memory, one_thread, run_json, table, timed, verdict
 from selector_data import clustered
-from selector_memory import _status
 
 import engine
-from engine.learning.training.loop import generator_of
-from engine.learning.training.recipes import made
-from engine.learning.training.run import prepared
-from engine.learning.training.samples import Samples, gathered
-from engine.solvers.threads import limit_blas
+from engine.training.dataset import Samples, gather_samples
+from engine.training.loop import generator_of
+from engine.training.recipes import make_recipe
+from engine.training.train import prepare_run
 from engine.values import Corpus, Embeddings, Qrels
 
 D, BATCH, QUERIES = 384, 64, 13_515
@@ -46,6 +40,9 @@ MADE = {"clustered, 10,000": 10_000, "clustered, 50,000": 50_000}
 STEPS = {"toollens": 40, "toolbank-numpy": 40, "clustered, 10,000": 8, "clustered, 50,000": 4}
 ROUNDS = 2
 """Processes of each cell, taking turns; the fastest counts."""
+HEAD = (
+    "data", "n", "queries", "way", "support", "a step", "an epoch", "memory", "time ÷ implicit", "memory ÷ implicit",
+)  # fmt: skip
 
 
 def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
@@ -53,9 +50,9 @@ def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     if where in REAL:
         dataset = engine.load_dataset(str(data / where), qrels=REAL[where])
         space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
-        wanted = {q for split in ("train", "dev") for q in dataset.qrels[split].grades}
-        queries = engine.embed(dataset.queries.only(wanted))
-        samples = gathered(space, queries, dataset.qrels, "train", "dev", None, None)
+        judged = {q for split in ("train", "dev") for q in dataset.qrels[split].grades}
+        queries = engine.embed(dataset.queries.only(judged))
+        samples = gather_samples(space, queries, dataset.qrels, "train", "dev")
         return space, samples, len(samples)
     n, count = MADE[where], BATCH * (max(STEPS.values()) + 1)
     rows = clustered(n, D).vectors
@@ -67,9 +64,7 @@ def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     grades = {name: {ids[j]: 1 for j in own} for name, own in zip(names, relevant.tolist(), strict=True)}
     space = engine.Space(Corpus(ids, ids), Embeddings(rows, ids))
     last = Qrels({names[-1]: grades.pop(names[-1])})
-    samples = gathered(
-        space, Embeddings(asked, names), {"train": Qrels(grades), "dev": last}, "train", "dev", None, None
-    )
+    samples = gather_samples(space, Embeddings(asked, names), {"train": Qrels(grades), "dev": last}, "train", "dev")
     return space, samples, QUERIES
 
 
@@ -78,83 +73,67 @@ def cell(where: str, way: str, steps: int, data: Path) -> dict[str, Any]:
 
     The clock runs only while the process does, so that what else the machine has to do counts little.
     """
-    torch.set_num_threads(1)
-    limit_blas(1)
+    one_thread()
     space, samples, queries = _of(where, data)
     method, params = WAYS[way]
-    job = prepared(made(method, **params), space, samples, 0)
-    type(made(method, **params).decoder().select).warm()
-    job.objective.begin(generator_of(0, 0))
-    order = torch.randperm(len(samples), generator=generator_of(0, 0)).split(BATCH)
-    with suppress(OSError):
-        # The peak so far is forgotten: what was freed again is not the training's.
-        Path("/proc/self/clear_refs").write_text("5")
-    before, took, held = _status("VmRSS"), [], []
-    for at in order[: steps + 1]:
-        began = time.process_time()
-        job.optimizer.zero_grad()
-        losses = job.objective(samples.batch(at))
-        losses.values.mean().backward()
-        torch.nn.utils.clip_grad_norm_(job.model.parameters(), 1.0)
-        job.optimizer.step()
-        took.append(time.process_time() - began)
+    job = prepare_run(make_recipe(method, **params), samples, 0)
+    type(make_recipe(method, **params).decoder().select).warm()
+    batches = islice(job.batches(generator_of(0, 0)), steps + 1)
+    forget_peak()
+    before, seconds, supports = memory("VmRSS"), [], []
+    for batch in batches:
+        spent, (losses, _) = timed(job.built.step, batch, 1.0, clock=time.process_time)
+        seconds.append(spent)
         if losses.weights is not None:
-            held.append(float(losses.weights[0].double().mean()))
+            supports.append(float(losses.weights[0].double().mean()))
     return {
         "where": where,
         "n": len(space),
         "way": way,
         "queries": queries,
-        "step": statistics.median(took[1:]),
-        "bytes": max(0, _status("VmHWM") - before),
-        "support": statistics.mean(held) if held else None,
+        "step": statistics.median(seconds[1:]),
+        "bytes": max(0, memory("VmHWM") - before),
+        "support": statistics.mean(supports) if supports else None,
     }
 
 
-def measure(given: argparse.Namespace, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure(given: argparse.Namespace, say: Say) -> list[dict[str, Any]]:
     """Every cell, the fastest of some processes."""
-    places = [where for where in REAL if (given.data / where).is_dir()] + list(MADE)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for where in places:
-        for _ in range(ROUNDS):
-            for way in WAYS:
-                if where in MADE and way == "dense":
-                    continue
-                command = [sys.executable, __file__, where, way, str(STEPS[where]), str(given.data)]
-                done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
-                own = json.loads(done.stdout.splitlines()[-1])
-                kept = found.setdefault((where, way), own)
-                kept["step"] = min(kept["step"], own["step"])
-                say(f"{where}: {way}: {own['step']:.3f} s a step, {own['bytes'] / 2**20:.0f} MiB")
-    return list(found.values())
+    names = [name for name in REAL if (given.data / name).is_dir()] + list(MADE)
+    cells: dict[tuple[str, str], dict[str, Any]] = {}
+    for name, _, way in product(names, range(ROUNDS), WAYS):
+        if name in MADE and way == "dense":
+            continue
+        measured = run_json(__file__, name, way, STEPS[name], given.data)
+        row = cells.setdefault((name, way), measured)
+        row["step"] = min(row["step"], measured["step"])
+        say(f"{name}: {way}: {measured['step']:.3f} s a step, {measured['bytes'] / 2**20:.0f} MiB")
+    return list(cells.values())
 
 
-def tables(found: list[dict[str, Any]]) -> list[str]:
+def tables(figures: list[dict[str, Any]]) -> list[Block]:
     """The section as Markdown."""
-    by = {(row["where"], row["way"]): row for row in found}
-    head = "| data | n | queries | way | support | a step | an epoch | memory | time ÷ implicit | memory ÷ implicit |"
-    lines = [head, "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
-    for row in found:
-        base = by.get((row["where"], IMPLICIT), row)
+    cells = {(row["where"], row["way"]): row for row in figures}
+    rows = []
+    for row in figures:
+        base = cells.get((row["where"], IMPLICIT), row)
         steps = -(-row["queries"] // BATCH)
         support = "" if row["support"] is None else f"{row['support']:.1f}"
-        lines.append(
-            f"| {row['where']} | {row['n']:,} | {row['queries']:,} | {row['way']} | {support} | {row['step']:.3f} s | "
-            f"{steps * row['step']:.1f} s | {row['bytes'] / 2**20:,.0f} MiB | {row['step'] / base['step']:.2f} | "
-            f"{row['bytes'] / base['bytes']:.1f} |"
-        )
-    lines += ["", "| asked | measured | met |", "| --- | --- | --- |"]
-    for where, what, least in (
+        times = (f"{row['step']:.3f} s", f"{steps * row['step']:.1f} s", f"{row['bytes'] / 2**20:,.0f} MiB")
+        ratios = (f"{row['step'] / base['step']:.2f}", f"{row['bytes'] / base['bytes']:.1f}")
+        rows.append((row["where"], f"{row['n']:,}", f"{row['queries']:,}", row["way"], support, *times, *ratios))
+    targets = []
+    for name, key, least in (
         ("toollens", "step", 2.3), ("clustered, 50,000", "step", 5), ("clustered, 50,000", "bytes", 10),
     ):  # fmt: skip
-        if (where, UNROLLED) in by:
-            ratio = by[where, UNROLLED][what] / by[where, IMPLICIT][what]
-            said = "faster" if what == "step" else "less memory"
-            met = "met" if ratio >= least else "**not met**"
-            lines.append(f"| {where}: at least {least} × {said} than unrolled | {ratio:.1f} × | {met} |")
+        if (name, UNROLLED) in cells:
+            ratio = cells[name, UNROLLED][key] / cells[name, IMPLICIT][key]
+            better = "faster" if key == "step" else "less memory"
+            target = f"{name}: at least {least} × {better} than unrolled"
+            targets.append((target, f"{ratio:.1f} ×", verdict(ratio >= least)))
     return [
-        *lines,
-        "",
+        table(HEAD, rows, "lrrlrrrrrr"),
+        table(("asked", "measured", "met"), targets),
         f"Batches of {BATCH}, adapters of width 768 on d = {D}, λ₁ = λ₂ = .1, the encoder's own vectors at the start. "
         "A step: encoding, solving, backward, clipping, AdamW, in seconds of one core; the median of "
         f"{STEPS['toollens']} steps (of {STEPS['clustered, 10,000']} and {STEPS['clustered, 50,000']} for the made "
@@ -162,7 +141,6 @@ def tables(found: list[dict[str, Any]]) -> list[str]:
         "queries, without the look at dev. Memory: the process's peak beyond what it held before the first step. "
         "Support: documents with a weight, in the mean; of the unrolled way, after 50 steps of FISTA. clustered: unit "
         "rows in clusters of about 100; queries are the mean of three rows with noise.",
-        "",
     ]
 
 

@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import torch
+from harness import Block, Say, table
 
 import engine
 from engine.evaluation.statistics import intervals
-from engine.evaluation.sweep import grid
-from engine.learning.training.comparison import REPORTED, System, compared
-from engine.learning.training.run import best_on_dev
-from engine.learning.training.samples import gathered
-from engine.learning.training.trained import Trained
-from engine.solvers.threads import limit_blas
+from engine.evaluation.sweep.sweep import grid
+from engine.training.comparison import REPORTED, System, compare_systems
+from engine.training.dataset import gather_samples
+from engine.training.train import best_on_dev
+from engine.training.trained import Trained
 from engine.values import Embeddings
 
 SETS = {"toolbank-numpy": "qrels_resplit", "toollens": "qrels"}
@@ -38,7 +37,8 @@ FIXED = {"NNN-Fix": {}, "L1-Fix": {"l2": 0.0}, "L2-Fix": {"l1": 0.0}}
 MIXED = [{"depth": depth, "contrast": contrast} for depth in (1, 2, 3) for contrast in (0.01, 0.1, 1.0)]
 """COLT's settings that dev chooses from; on toollens, where one takes minutes, with the middle contrast alone, at the
 first seed, for all seeds."""
-TOLD = (("comp", 5), ("comp", 3), ("recall", 5))
+COLUMNS = ("Recall@3", "Recall@5", "Comp@3", "Comp@5")
+COMPARED = (("comp", 5), ("comp", 3), ("recall", 5))
 PAPER = {"toolbank-numpy": (22.1, 35.3), "toollens": (80.3, 80.3)}
 """Comp@5 of the control and of implicit + ours that were measured before, by a throw-away build."""
 
@@ -46,7 +46,7 @@ PAPER = {"toolbank-numpy": (22.1, 35.3), "toollens": (80.3, 80.3)}
 class Work:
     """One set: what is trained lies in a folder, and what was answered beside it."""
 
-    def __init__(self, name: str, given: argparse.Namespace, say: Callable[[str], None]) -> None:
+    def __init__(self, name: str, given: argparse.Namespace, say: Say) -> None:
         self.name, self.say, self.folder = name, say, given.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.data = engine.load_dataset(str(given.data / name), qrels=SETS[name])
@@ -58,13 +58,13 @@ class Work:
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
         space = self.space if start is None else start.space
         path = self.folder / f"{stage.replace(' ', '-').replace(',', '')}-{seed}.safetensors"
-        found = engine.train(method, space, self.queries, self.data.qrels, seed=seed, checkpoint=path, **params)
-        self.say(f"{self.name}, seed {seed}: {stage}: {found.stopped}, best epoch {found.run.best}")
-        return found
+        result = engine.train(method, space, self.queries, self.data.qrels, seed=seed, checkpoint=path, **params)
+        self.say(f"{self.name}, seed {seed}: {stage}: {result.stopped}, best epoch {result.run.best}")
+        return result
 
     def best(self, space: engine.Space, decoders: list[engine.Decoder]) -> engine.Decoder:
-        samples = gathered(space, self.queries, self.data.qrels, "train", "dev", None, None)
-        return best_on_dev(decoders, space, samples, None, None)
+        samples = gather_samples(space, self.queries, self.data.qrels, "train", "dev")
+        return best_on_dev(decoders, samples)
 
     def answers(self, seed: int, name: str, make: Callable[[], tuple[engine.Space, engine.Decoder, Any]]) -> dict:
         """Per query what a system is worth; from the folder where it is there already."""
@@ -72,7 +72,7 @@ class Work:
         kept = json.loads(path.read_text()) if path.is_file() else {}
         if name not in kept:
             space, decoder, trained = make()
-            table = compared([System(name, space, decoder)], self.test, self.data.qrels["test"], "test")
+            table = compare_systems([System(name, space, decoder)], self.test, self.data.qrels["test"], "test")
             values = {f"{m}@{k}": table.values[name][m, k].tolist() for m, k in REPORTED}
             epochs = None if trained is None else [e.seconds for e in trained.history[1:]]
             note = None if trained is None else {"best": trained.run.best, "stopped": trained.stopped}
@@ -98,8 +98,8 @@ class Work:
         for name, (method, params) in TRAINED.items():
 
             def made(name=name, method=method, params=params):
-                found = self.train(name, method, seed, start, **params)
-                return found.space, found.decoder, found
+                result = self.train(name, method, seed, start, **params)
+                return result.space, result.decoder, result
 
             yield name, made
         yield "COLT", lambda: self._mixed(seed, start)
@@ -109,16 +109,14 @@ class Work:
         settings = MIXED if self.name == "toolbank-numpy" else [s for s in MIXED if s["contrast"] == 0.1]
         if self.name == "toollens" and chosen.is_file():
             settings = [json.loads(chosen.read_text())]
-        found = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
-        best = max(range(len(found)), key=lambda i: found[i].best.dev.comp5)
+        result = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
+        best = max(range(len(result)), key=lambda i: result[i].best.dev.comp5)
         chosen.write_text(json.dumps(settings[best]))
-        return found[best].space, found[best].decoder, found[best]
+        return result[best].space, result[best].decoder, result[best]
 
 
-def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(given: argparse.Namespace, say: Say) -> dict[str, Any]:
     """Set → seed → system → what each query got; whatever the folder has is not computed again."""
-    torch.set_num_threads(1)
-    limit_blas(1)
     figures: dict[str, Any] = {}
     for name in given.sets:
         if not (given.data / name).is_dir():
@@ -133,9 +131,9 @@ def measure(given: argparse.Namespace, say: Callable[[str], None]) -> dict[str, 
 
 def _summary(seeds: list[dict[str, dict]], relevant: np.ndarray) -> dict[str, Any]:
     """Means, errors and differences: the raw answers are too many to keep."""
-    found: dict[str, Any] = {"queries": len(relevant), "seeds": len(seeds), "systems": {}}
+    result: dict[str, Any] = {"queries": len(relevant), "seeds": len(seeds), "systems": {}}
     groups = sorted(set(relevant.tolist()))
-    found["groups"] = {str(g): int((relevant == g).sum()) for g in groups}
+    result["groups"] = {str(g): int((relevant == g).sum()) for g in groups}
     cube = {
         name: {c: np.array([s[name]["values"][c] for s in seeds]) for c in (f"{m}@{k}" for m, k in REPORTED)}
         for name in seeds[0]
@@ -143,12 +141,12 @@ def _summary(seeds: list[dict[str, dict]], relevant: np.ndarray) -> dict[str, An
     for name, own in cube.items():
         against = {}
         for base in (CONTROL, "NNN-Fix", "dense-cont, NNN-Fix"):
-            for metric, k in TOLD:
+            for metric, k in COMPARED:
                 gap = own[f"{metric}@{k}"] - cube[base][f"{metric}@{k}"]
                 ends = intervals(gap.mean(0)[:, None], 10_000, 0)
                 against[f"{base}, {metric}@{k}"] = {**_over(gap.mean(1)), "low": ends[0, 0], "high": ends[1, 0]}
         times = [sum(s[name]["epochs"]) for s in seeds if s[name]["epochs"]]
-        found["systems"][name] = {
+        result["systems"][name] = {
             "means": {c: _over(values.mean(1)) for c, values in own.items()},
             "by": {str(g): float(own["comp@5"][:, relevant == g].mean()) for g in groups},
             "against": against,
@@ -156,7 +154,7 @@ def _summary(seeds: list[dict[str, dict]], relevant: np.ndarray) -> dict[str, An
             "epochs": [len(s[name]["epochs"] or []) for s in seeds],
             "decoders": [s[name]["decoder"] for s in seeds],
         }
-    return found
+    return result
 
 
 def _over(values: np.ndarray) -> dict[str, float]:
@@ -165,38 +163,31 @@ def _over(values: np.ndarray) -> dict[str, float]:
     return {"mean": float(values.mean()), "se": spread}
 
 
-def tables(figures: dict[str, Any]) -> list[str]:
+def tables(figures: dict[str, Any]) -> list[Block]:
     """The section as Markdown."""
-    lines = []
-    for name, own in figures.items():
-        lines += [f"### {name}", "", f"{own['queries']:,} test queries, {own['seeds']} seeds.", ""]
-        heads = [("Recall@3", "recall@3"), ("Recall@5", "recall@5"), ("Comp@3", "comp@3"), ("Comp@5", "comp@5")]
-        lines += [_line(["", *(h for h, _ in heads), "epochs", "training"]), _line(["---", *["---:"] * 6])]
-        systems = {n: own["systems"][n] for n in ORDER if n in own["systems"]}
-        for system, found in systems.items():
-            cells = [_percent(found["means"][c]) for _, c in heads]
-            epochs = ", ".join(map(str, found["epochs"])) if any(found["epochs"]) else ""
-            lines.append(_line([system, *cells, epochs, _minutes(found["seconds"])]))
+    blocks: list[Block] = []
+    for name, measured in figures.items():
+        blocks += [f"### {name}", f"{measured['queries']:,} test queries, {measured['seeds']} seeds."]
+        systems = {system: measured["systems"][system] for system in ORDER if system in measured["systems"]}
+        rows = []
+        for system, figure in systems.items():
+            epochs = ", ".join(map(str, figure["epochs"])) if any(figure["epochs"]) else ""
+            means = (_percent(figure["means"][column.lower()]) for column in COLUMNS)
+            rows.append((system, *means, epochs, _minutes(figure["seconds"])))
+        blocks.append(table(("", *COLUMNS, "epochs", "training"), rows, "lr"))
         for base in (CONTROL, "NNN-Fix"):
-            lines += ["", f"Comp@5 and Recall@5 less those of {base}, query by query:", ""]
-            lines += [
-                _line(["", "Comp@5", "95 % interval", "Recall@5", "95 % interval"]),
-                _line(["---", *["---:"] * 4]),
-            ]
-            for system, found in systems.items():
+            rows = []
+            for system, figure in systems.items():
                 if system != base:
-                    told = [found["against"][f"{base}, {c}"] for c in ("comp@5", "recall@5")]
-                    parts = [part for gap in told for part in (_percent(gap, True), _interval(gap))]
-                    lines.append(_line([system, *parts]))
-        groups = own["groups"]
-        lines += ["", "Comp@5 by |S|, how many documents are relevant:", ""]
-        lines += [
-            _line(["", *(f"{g} ({count:,})" for g, count in groups.items())]),
-            _line(["---", *["---:"] * len(groups)]),
-        ]
-        lines += [_line([s, *(f"{100 * found['by'][g]:.1f}" for g in groups)]) for s, found in systems.items()]
-        lines += ["", *_verdict(name, systems), ""]
-    return [*lines, HOW, ""]
+                    gaps = [figure["against"][f"{base}, {column}"] for column in ("comp@5", "recall@5")]
+                    rows.append((system, *(cell for gap in gaps for cell in (_percent(gap, True), _interval(gap)))))
+            head = ("", "Comp@5", "95 % interval", "Recall@5", "95 % interval")
+            blocks += [f"Comp@5 and Recall@5 less those of {base}, query by query:", table(head, rows, "lr")]
+        groups = measured["groups"]
+        head = ("", *(f"{group} ({count:,})" for group, count in groups.items()))
+        rows = [(s, *(f"{100 * figure['by'][group]:.1f}" for group in groups)) for s, figure in systems.items()]
+        blocks += ["Comp@5 by |S|, how many documents are relevant:", table(head, rows, "lr"), _verdict(name, systems)]
+    return [*blocks, HOW]
 
 
 def _verdict(name: str, systems: dict[str, Any]) -> list[str]:
@@ -232,10 +223,6 @@ def _interval(gap: dict[str, float]) -> str:
 
 def _minutes(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds / 60:.1f} min"
-
-
-def _line(cells: list[Any]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 HOW = (

@@ -1,0 +1,221 @@
+"""The cache on disk: items, whether they are in use, and their deletion."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.data import uploads
+from dashboard.services import corpora, jobs, training_runs
+from dashboard.services.trained import SECTION as TRAINED
+from dashboard.services.wording import counted
+from dashboard.widgets.common import size
+from dashboard.widgets.tables import draw_table
+from engine.data import inventory
+from engine.data.inventory import Item
+from engine.errors import FrontierError
+from engine.paths import home
+from engine.progress import format_duration
+
+ALL = "Everything"
+TITLES = {
+    "embeddings": "Embeddings",
+    "fingerprints": "Fingerprints",
+    "probes": "Precision tests",
+    "uploads": "Uploads",
+    "maps": "Maps",
+    TRAINED: "Trained embeddings",
+    inventory.STORES: "Sweeps and stores",
+    inventory.CODE: "Compiled code",
+}
+AGAIN = {
+    "embeddings": "are made anew when they are needed",
+    "maps": "are made anew when they are needed",
+    "uploads": "have to be uploaded again",
+    TRAINED: "have to be trained again; links that name them no longer work",
+    inventory.STORES: "are lost: a sweep measures its cells again",
+    inventory.CODE: "is compiled again, about a minute once",
+}
+MOST_ROWS = 10
+MINUTE, DAY = 60, 86_400
+PICKED, SAID = "data.cache.picked", "data.cache.said"
+
+
+def show() -> None:
+    """Draw sections with their bytes, their items, and the buttons that delete."""
+    items = inventory.items()
+    free = inventory.free()
+    taken = size(inventory.weight(items))
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Cache")
+        st.text(f"{taken} kept by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
+        st.code(str(home()), language=None)
+        chosen = _choose(items)
+        if message := st.session_state.pop(SAID, None):
+            st.text(message)
+    if not items:
+        st.info("Nothing is kept yet: the first embedding appears here.", icon=":material/inventory_2:")
+        return
+    with right:
+        _sections(items)
+    shown = [item for item in items if chosen in (ALL, item.section)]
+    picked = _table(shown, chosen)
+    _delete(picked, shown, items, chosen)
+
+
+def _choose(items: Sequence[Item]) -> str:
+    """The section to look at."""
+    options = [ALL, *dict.fromkeys(item.section for item in items)]
+    return st.selectbox(
+        "Section",
+        options,
+        format_func=lambda name: name if name == ALL else _title(name),
+        key="data.cache.section",
+        persist_state="session",
+    )
+
+
+def _sections(items: Sequence[Item]) -> None:
+    """Draw every section with its files and bytes."""
+    names = list(dict.fromkeys(item.section for item in items))
+    by_section = {name: [item for item in items if item.section == name] for name in names}
+    frame = pd.DataFrame(
+        {
+            "Section": [_title(name) for name in names],
+            "Files": [len({path for item in by_section[name] for path in item.files}) for name in names],
+            "Size": [size(inventory.weight(by_section[name])) for name in names],
+        }
+    )
+    draw_table(frame, most=len(frame))
+
+
+def _table(items: Sequence[Item], chosen: str) -> list[Item]:
+    """Draw the items of a section; returns those that are ticked."""
+    now = datetime.now().timestamp()
+    frame = pd.DataFrame(
+        {
+            **({"Section": [_title(item.section) for item in items]} if chosen == ALL else {}),
+            "What": [_describe(item) for item in items],
+            "Encoder": [_encoder(item) for item in items],
+            "State": [
+                ", ".join(filter(None, ["in use" if _in_use(item) else "", "incomplete" if item.missing else ""]))
+                for item in items
+            ],
+            "Last used": [_ago(now - item.used) for item in items],
+            "Size": [size(item.bytes) for item in items],
+        }
+    )
+    if not any(frame["Encoder"]):
+        frame = frame.drop(columns="Encoder")
+    event = draw_table(
+        frame,
+        key=f"{PICKED}.{chosen}.{st.session_state.get('data.cache.turn', 0)}",
+        most=MOST_ROWS,
+        on_select="rerun",
+        selection_mode="multi-row",
+        placeholder="",
+    )
+    return [items[row] for row in event.selection.rows if row < len(items)]
+
+
+def _delete(picked: Sequence[Item], shown: Sequence[Item], items: Sequence[Item], chosen: str) -> None:
+    """Draw the buttons that delete, each with a question first."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        with st.popover(f"Delete {len(picked)} ticked" if picked else "Delete ticked", disabled=not picked):
+            _confirm(picked, items, "ticked")
+        whole = "Clear everything" if chosen == ALL else "Clear this section"
+        with st.popover(whole, disabled=not shown):
+            _confirm(shown, items, "all")
+    if not picked:
+        st.caption("Tick rows to delete some of them. Embeddings that two corpora share stay until both are deleted.")
+
+
+def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
+    locked = [item for item in chosen if _is_locked(item)]
+    going = [item for item in chosen if item not in locked]
+    used = sum(_in_use(item) for item in going)
+    st.text(f"{counted(len(going), 'entry', 'entries')}, {size(inventory.frees(going, items))}")
+    for section in dict.fromkeys(item.section for item in going):
+        st.text(f"{_title(section)} {AGAIN.get(section, 'are made anew when they are needed')}.")
+    if used:
+        entries = counted(used, "entry", "entries")
+        st.text(f"{entries} of a corpus that is loaded: it goes on working, and is embedded anew when reloaded.")
+    if locked:
+        st.text("Kept, because in use: " + ", ".join(f"{_title(i.section)}, {_describe(i)}" for i in locked[:4]))
+    st.button(
+        "Delete for good",
+        type="primary",
+        key=f"data.cache.delete.{key}",
+        disabled=not going,
+        on_click=_remove,
+        args=(going,),
+    )
+
+
+def _remove(items: Sequence[Item]) -> None:
+    try:
+        st.session_state[SAID] = f"{size(inventory.remove(items))} freed"
+    except FrontierError as error:
+        st.session_state[SAID] = f"Not everything was deleted: {error}"
+    # A new table: the ticks of the old one would stand beside other rows.
+    st.session_state["data.cache.turn"] = st.session_state.get("data.cache.turn", 0) + 1
+
+
+def _is_locked(item: Item) -> bool:
+    """Whether an item must stay: somebody reads or writes it now."""
+    if item.section == uploads.SECTION:
+        return _in_use(item)
+    if item.section == TRAINED:
+        return training_runs.under_way(item.name) is not None
+    at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
+    return item.store and (item.fresh or bool(at_work))
+
+
+def _in_use(item: Item) -> bool:
+    """Whether a corpus that is loaded, or on its way, comes from it."""
+    if item.section == uploads.SECTION:
+        folder = str(home() / item.section / item.name)
+        return any(source.path.startswith(folder) for source in corpora.sources())
+    if item.section == TRAINED:
+        return item.name in {source.trained for source in corpora.sources()}
+    refs = [(one.space.encoder, one.dataset) for one in corpora.in_memory()]
+    return any(
+        (ref.digest, ref.dtype) == (item.facts.get("weights"), item.facts.get("arithmetic"))
+        and item.facts.get("content") in (dataset.corpus.digest, dataset.queries.digest)
+        for ref, dataset in refs
+        if ref is not None
+    )
+
+
+def _describe(item: Item) -> str:
+    facts = item.facts
+    if "texts" in facts:
+        role = "documents" if facts.get("role") == "document" else "queries"
+        return f"{facts['name']}, {facts['texts']:,} {role}"
+    if "name" in facts:
+        return str(facts["name"])
+    if item.section == TRAINED:
+        title = training_runs.describe(item.name)
+        if title:
+            return title
+    if "files" in facts:
+        return str(facts["files"])
+    return f"{len(item.files):,} files" + (" without a label" if item.section == "embeddings" else "")
+
+
+def _encoder(item: Item) -> str:
+    if "encoder" not in item.facts:
+        return ""
+    return f"{corpora.encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
+
+
+def _title(section: str) -> str:
+    return TITLES.get(section, section.capitalize())
+
+
+def _ago(seconds: float) -> str:
+    if seconds < MINUTE:
+        return "just now"
+    return f"{format_duration(seconds)} ago" if seconds < DAY else f"{seconds / DAY:,.0f} d ago"

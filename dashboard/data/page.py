@@ -1,0 +1,150 @@
+"""Where a corpus comes from: a demo, an upload or a path, its columns and its encoder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.data import loading, uploads
+from dashboard.services import corpora
+from dashboard.services.source import Source
+from dashboard.widgets.choices import choose
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.tables import draw_table
+from engine.data.tables import SUFFIXES, Preview, preview
+from engine.errors import FrontierError
+
+DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
+NO_COLUMN = "(none)"
+UPLOADED = "data.uploaded"
+"""What was uploaded last: the browser's list of files is empty again after a look at another page."""
+PREVIEW_ROWS = 20
+
+
+def show() -> None:
+    """The choice of a corpus in one column; what is loading, in use and on disk in the other."""
+    left, right = st.columns([2, 1], gap="large")
+    with left:
+        try:
+            source = _choose()
+        except (FrontierError, OSError, RuntimeError, ValueError) as error:
+            show_failure("This cannot be read.", error)
+            source = None
+        if source is not None:
+            _load(source)
+    with right:
+        loading.show_loading()
+        loaded = loading.in_use()
+        if loaded is not None:
+            loading.report(loaded.dataset)
+
+
+def _choose() -> Source | None:
+    way = choose("Corpus", [DEMO, UPLOAD, PATH], "data.way", named=True)
+    if way == DEMO:
+        name = st.radio(
+            "Built in",
+            list(corpora.DEMOS),
+            captions=list(corpora.DEMOS.values()),
+            key="data.demo",
+            persist_state="session",
+        )
+        return _embedding(Source(name))
+    if way == UPLOAD:
+        files = st.file_uploader(
+            "Files",
+            accept_multiple_files=True,
+            help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file; or corpus.jsonl with queries.jsonl and the "
+            "judgements' .tsv files of a BEIR folder; or vectors with their ids, one a line, in a .txt.",
+        )
+        if files:
+            path = st.session_state[UPLOADED] = uploads.keep(files)
+        elif (uploaded := st.session_state.get(UPLOADED)) is not None and uploaded.exists():
+            path = uploaded
+            st.text(f"Uploaded before: {path.name}")
+        else:
+            st.info("A table with a text column is enough. Judgements make Recall possible.", icon=":material/upload:")
+            return None
+    else:
+        typed = st.text_input(
+            "File or folder on this machine",
+            key="data.path",
+            persist_state="session",
+            placeholder="a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file",
+        ).strip()
+        if not typed:
+            st.info("A BEIR folder holds corpus.jsonl, and if you have them queries.jsonl and qrels/*.tsv.")
+            return None
+        path = Path(typed).expanduser()
+        if not path.exists():
+            st.error("There is no such file or folder.", icon=":material/error:")
+            return None
+    return _mapped(path)
+
+
+def _mapped(path: Path) -> Source | None:
+    """The source with its columns, after a look at the first rows."""
+    if path.is_dir():
+        folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
+        qrels = folders[0] if folders else "qrels"
+        if len(folders) > 1:
+            qrels = st.selectbox("Judgements", folders, key=f"data.qrels.{path}", persist_state="session")
+        table = path / "corpus.jsonl"
+        if table.exists():
+            _preview(preview(table, PREVIEW_ROWS))
+        return _embedding(Source(str(path), qrels=qrels))
+    if path.suffix.lower() not in SUFFIXES:
+        return _embedding(Source(str(path)))
+    head = preview(path, PREVIEW_ROWS)
+    _preview(head)
+    names = list(dict.fromkeys(head.columns))
+    optional = [NO_COLUMN, *names]
+    guesses = {
+        "text": ("Text column", names, head.guess.text),
+        "id": ("Id column", optional, head.guess.id or NO_COLUMN),
+        "title": ("Title column", optional, head.guess.title or NO_COLUMN),
+    }
+    chosen = {}
+    for place, (name, (label, options, guess)) in zip(st.columns(3), guesses.items(), strict=True):
+        column = place.selectbox(
+            label,
+            options,
+            options.index(guess) if guess in options else 0,
+            key=f"data.columns.{path}.{name}",
+            persist_state="session",
+            help="Without one, rows are numbered from 0." if name == "id" else None,
+        )
+        chosen[name] = None if column == NO_COLUMN else column
+    return _embedding(Source(str(path), columns=(chosen["id"], chosen["text"] or "", chosen["title"])))
+
+
+def _preview(head: Preview) -> None:
+    st.caption("First rows" + (f" of {head.total:,}" if head.total else ""))
+    frame = pd.DataFrame(head.rows, columns=list(dict.fromkeys(head.columns)))
+    draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)
+
+
+def _embedding(source: Source) -> Source:
+    """The source with the encoder to use."""
+    with st.expander("Encoder", expanded=False):
+        encoder = st.text_input(
+            "Name or path",
+            "bundled",
+            key="data.encoder",
+            persist_state="session",
+            help="bundled is all-MiniLM-L6-v2, 384 dimensions. Any sentence-transformers model by name or local path.",
+        ).strip()
+        dtype = st.selectbox(
+            "Arithmetic",
+            ["auto", "float32", "bfloat16"],
+            key="data.dtype",
+            persist_state="session",
+            help="auto takes bfloat16 where the hardware is fast at it and 32 probe texts stay within cosine 0.999.",
+        )
+    return replace(source, encoder=encoder or "bundled", dtype=dtype)
+
+
+def _load(source: Source) -> None:
+    if st.button("Load and embed", type="primary", key="data.load"):
+        loading.begin(source)

@@ -1,0 +1,127 @@
+"""Feedback log view: events, newest first, each with undo/redo; reset for all."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from dashboard.drift import import_export
+from dashboard.drift.history import DriftHistory
+from dashboard.services import feedback
+from dashboard.services.source import Loaded
+from dashboard.widgets import confirm
+from dashboard.widgets.tables import draw_table, number_column, text_column
+from engine.views.drift import Entry
+from engine.views.drift import feedback as entries_of
+
+LISTED, MOST_ROWS, MOST_SHOWN = 200, 12, 60
+UNDO, REDO = ":material/undo:", ":material/redo:"
+DONE = {"counts": "", "undone": "undone", "replaced": "replaced by a newer vote"}
+
+
+def show(history: DriftHistory) -> None:
+    """The log, and what can be done to it."""
+    entries = entries_of(history.session, LISTED) if history.session is not None else ()
+    if not entries:
+        st.info("This simulation moves more than the document shown, so there is no log of votes to list.")
+        return
+    if history.live:
+        _steps(history, entries)
+    _table(history, entries)
+    total = len(history.feedback.history)
+    if total > len(entries):
+        st.caption(f"The newest {len(entries):,} of {total:,}; all of them are in the file.")
+    import_export.downloads(history)
+    if history.live:
+        import_export.take_in(history)
+
+
+def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
+    """Undo of the last one, this person's own before another's, and reset."""
+    loaded = history.loaded
+    me = feedback.person()
+    last = last_of(entries, me)
+    counting = any(entry.status != "undone" for entry in entries)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Undo the last",
+            icon=UNDO,
+            key="drift.undo",
+            disabled=last is None,
+            help="As if it had never been said, to the last bit.",
+            on_click=_undo,
+            args=(loaded, last),
+        )
+        question = "Take all feedback back? Single pieces can be brought back below."
+        confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
+        if last is not None:
+            whose = "Your last" if last.person == me else "The last, somebody else's"
+            st.text(f"{whose}: {last.said}, {last.document[:MOST_SHOWN]}")
+        why = history.feedback.preset
+        st.text(f"Learns by the preset {why.name}: η = {why.rate:g}, cap {why.cap}, ρ {why.trust}.")
+    confirm.show_error()
+
+
+def last_of(entries: Sequence[Entry], person: str) -> Entry | None:
+    """The newest entry of a person that counts, else anybody's; entries: newest first."""
+    counting = [entry for entry in entries if entry.status == "counts"]
+    return next((entry for entry in counting if entry.person == person), next(iter(counting), None))
+
+
+def _undo(loaded: Loaded, entry: Entry | None) -> None:
+    if entry is not None:
+        confirm.act(lambda: feedback.log_of(loaded).undo(entry.id))
+
+
+def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
+    key = "drift.log"
+    columns: dict[str, Any] = {
+        "Round": [entry.round for entry in entries],
+        "When": [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries],
+        "Said": [entry.said for entry in entries],
+        "Status": [DONE[entry.status] for entry in entries],
+        "Document": [entry.document for entry in entries],
+        "Query": [entry.query[:300] for entry in entries],
+        "Chance": [entry.propensity for entry in entries],
+    }
+    config: dict[str, Any] = {
+        "Round": number_column(width=52),
+        "When": st.column_config.DatetimeColumn(width=130, format="YYYY-MM-DD HH:mm:ss"),
+        "Said": text_column(140),
+        "Document": text_column(170),
+        "Query": text_column(270),
+        "Chance": number_column("%.3f", 62, "With which it was shown, where it was drawn"),
+        "Status": text_column(160),
+    }
+    if not any(columns["When"]):
+        del columns["When"]
+    if not any(columns["Status"]):
+        del columns["Status"]
+    if all(chance is None for chance in columns["Chance"]):
+        del columns["Chance"]
+    if history.live:
+        columns = {"Take back": [REDO if entry.status == "undone" else UNDO for entry in entries], **columns}
+        config["Take back"] = st.column_config.ButtonColumn(
+            "",
+            width=40,
+            help="Takes this piece back, or brings it back.",
+            type="tertiary",
+            key=f"{key}.turn",
+            on_click=partial(_turn, f"{key}.turn", history.loaded, tuple(entries)),
+        )
+    draw_table(columns, config, key=key, most=MOST_ROWS, placeholder="")
+
+
+def _turn(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:
+    click = st.session_state[key]
+    if click is None or click.row >= len(entries):
+        return
+    entry = entries[click.row]
+
+    def turn() -> None:
+        log = feedback.log_of(loaded)
+        (log.redo if entry.status == "undone" else log.undo)(entry.id)
+
+    confirm.act(turn)

@@ -1,0 +1,204 @@
+"""DriftHistory: the data behind every Drift view, from a feedback log or a simulation."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import streamlit as st
+
+from dashboard.drift.request import SimulationOutcome
+from dashboard.services.jobs import Job
+from dashboard.services.memo import remembered, session_memo
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.widgets.job_panel import JobPanel
+from engine import feedback as orag
+from engine.decoder import Decoder
+from engine.drift.measures import Drift, DriftBaseline, origin
+from engine.drift.rare_documents import right_rows
+from engine.drift.round_metrics import RoundMetrics, adapted
+from engine.simulation.simulate import Simulated
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+
+T = TypeVar("T")
+MEMORY, SPACES_TABLE = "drift.memory", "drift.spaces"
+REMEMBERED, SPACES = 24, 4
+"""Results of views that a session keeps, and spaces, which are as large as a corpus."""
+QUICK = 0.3
+"""Seconds that a page waits for a job that may end at once."""
+DIRECT = 32_000_000
+"""Work over more numbers than this, about half a second of it, is a job's."""
+RECORDS, ROUNDS = "records", "rounds"
+HELP = {
+    RECORDS: "A record of the log is a vote, an undo, or the name of a moment.",
+    ROUNDS: "A round is one query and one answer.",
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DriftHistory:
+    """Documents on their way from Θ₁ to Θ_t, by people's feedback or in a simulation.
+
+    key: names all of it
+    loaded: the corpus as it was embedded
+    steps: at which the documents can be looked at, rising, 0 first
+    unit: what a step counts, records or rounds
+    vectors: the documents at a step, (n, d)
+    temperature: of the softmax over documents
+    drifts, checkpoints: those that are measured by now
+    queries, qrels: whose answers are followed, and what is right for them
+    decoders, k: of the checkpoints
+    session: the feedback, where it can be replayed
+    simulated: the simulation, None for people's feedback
+    known_origin: what drift is measured against, where it is known
+    log_digests: step → what names the log up to there
+    note: what to know of it first
+    """
+
+    key: str
+    loaded: Loaded
+    steps: tuple[int, ...]
+    unit: str
+    vectors: Callable[[int], np.ndarray] = field(repr=False)
+    temperature: float
+    drifts: tuple[Drift, ...]
+    checkpoints: tuple[RoundMetrics, ...] = ()
+    queries: Embeddings | None = None
+    qrels: Qrels | None = None
+    decoders: tuple[Decoder, ...] = ()
+    k: int = 10
+    session: orag.Session | None = None
+    simulated: Simulated | None = None
+    known_origin: DriftBaseline | None = None
+    log_digests: Mapping[int, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def space(self) -> Space:
+        """Θ₁."""
+        return self.loaded.space
+
+    @property
+    def feedback(self) -> orag.Session:
+        """The session. Raises ValueError where the feedback cannot be replayed."""
+        if self.session is None:
+            raise ValueError("this simulation cannot be replayed as feedback")
+        return self.session
+
+    @property
+    def live(self) -> bool:
+        """Whether it is people's feedback, which goes on and can be undone."""
+        return self.simulated is None
+
+    def describe(self, step: int) -> str:
+        """A step in words."""
+        return f"after {self.unit.removesuffix('s')} {step:,}" if step else "at the start"
+
+    @property
+    def last(self) -> int:
+        """The step that is now."""
+        return self.steps[-1]
+
+    def drift_at(self, step: int) -> Drift | None:
+        """The drift at a step; None where it is not measured yet."""
+        return next((drift for drift in self.drifts if drift.step == step), None)
+
+    def space_at(self, step: int) -> Space:
+        """The corpus at a step."""
+        key = ("space", self.key, step)
+        return remembered(SPACES_TABLE, key, lambda: adapted(self.space, self.vectors(step)), SPACES)
+
+    @cached_property
+    def origin(self) -> DriftBaseline:
+        """The origin that answers are compared with."""
+        if self.known_origin is not None:
+            return self.known_origin
+        right: Any = None
+        if self.queries is not None and self.qrels is not None:
+            right = right_rows(self.qrels, self.queries.ids, self.space.corpus.position)
+        return origin(self.vectors(0), self.queries, right=right, temperature=self.temperature)
+
+
+class States(Sequence[tuple[int, np.ndarray]]):
+    """The steps of a history with the documents at each, made on access: all of them together may be large."""
+
+    def __init__(self, history: DriftHistory) -> None:
+        self._history = history
+
+    def __len__(self) -> int:
+        return len(self._history.steps)
+
+    def __getitem__(self, index: Any) -> Any:
+        step = self._history.steps[index]
+        return step, self._history.vectors(step)
+
+
+def of_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
+    """The history of a simulation."""
+    simulated, request = outcome.simulated, outcome.request
+    snapshots = {snapshot.step: snapshot for snapshot in simulated.snapshots}
+    start = simulated.begun
+    replayable = simulated.plan.learner == "feedback" and start.preset.mode == "chosen"
+    return DriftHistory(
+        key=outcome.key,
+        loaded=outcome.loaded,
+        steps=tuple(snapshots),
+        unit=ROUNDS,
+        vectors=lambda step: snapshots[step].vectors(start.origin),
+        temperature=start.temperature,
+        drifts=tuple(checkpoint.drift for checkpoint in simulated.checkpoints),
+        checkpoints=simulated.checkpoints,
+        queries=outcome.queries,
+        qrels=outcome.qrels,
+        decoders=request.decoders,
+        k=request.k,
+        session=remembered(MEMORY, ("session", outcome.key), simulated.session) if replayable else None,
+        simulated=simulated,
+        note=note,
+    )
+
+
+def panel(
+    key: Hashable, purpose: str, title: str, work: Callable[[Job], T], table: str = MEMORY, entries: int = REMEMBERED
+) -> JobPanel[T]:
+    """A JobPanel whose results are kept as `remembered` keeps them; arguments are those of a JobPanel."""
+    return JobPanel(
+        purpose=purpose,
+        key=key,
+        title=title,
+        work=work,
+        patience=QUICK,
+        memo=session_memo(table, entries),
+        failed="This could not be worked out.",
+    )
+
+
+def step_of(history: DriftHistory) -> int:
+    """Draw the slider over the steps, the last one first; returns the step."""
+    if len(history.steps) < 2:
+        return history.last
+    key = step_key(history)
+    # Set here and not by its default: playing sets it too.
+    if st.session_state.get(key) not in history.steps:
+        st.session_state[key] = history.last
+    return st.select_slider(
+        f"After so many {history.unit}",
+        list(history.steps),
+        key=key,
+        help=HELP[history.unit],
+        format_func=lambda step: f"{step:,}",
+        persist_state="session",
+    )
+
+
+def step_key(history: DriftHistory) -> str:
+    """The session key of the slider."""
+    return f"drift.step.{history.key[:16]}"
+
+
+def names(shown: Sequence[Decoder]) -> dict[str, tuple[str, str]]:
+    """A decoder's label → its selector, and what people call it."""
+    return {decoder.label: (decoder.select.spec.name, decoders.title(decoder)) for decoder in shown}

@@ -1,0 +1,175 @@
+"""The map: where documents began, where they are at a step, and the way there, played."""
+
+import numpy as np
+import streamlit as st
+
+from dashboard.charts.drift_map import arrows_figure
+from dashboard.components.live_plot import Picked, is_dark, plot
+from dashboard.drift.history import DIRECT, DriftHistory, States, panel, step_key, step_of
+from dashboard.services import jobs
+from dashboard.services.jobs import Job
+from dashboard.services.memo import remembered, session_memo
+from dashboard.services.source import Loaded
+from dashboard.session.query import Question
+from dashboard.widgets.choices import choose
+from dashboard.widgets.map import WAYS, backdrop, describe, document_name, layout_of, query_place
+from engine.maps import layout as maps
+from engine.values import replace_surrogates
+from engine.views.drift_map import Trajectories, trajectories
+
+WAY, LONGER = "drift.map.way", "drift.map.longer"
+PLAYING, TURNED, FRESH = "drift.map.playing", "drift.map.turned", "drift.map.fresh"
+"""Where a session keeps what it plays, that Play or Stop was just pressed, and that nothing is played yet."""
+PACE = "1s"
+"""Between two steps while it plays."""
+MOST = 100
+PATHS, MOST_PATHS = "drift.paths", 6
+"""Where a session keeps arrows, and how many."""
+TEXT_HEIGHT = 320
+
+
+def show(history: DriftHistory, question: Question | None) -> None:
+    """The map with its controls; while it plays, drawn anew every second."""
+    playing = st.session_state.get(PLAYING) == history.key
+    st.fragment(_drawn, run_every=PACE if playing else None)(history, question)
+
+
+def _drawn(history: DriftHistory, question: Question | None) -> None:
+    if st.session_state.pop(TURNED, False):
+        st.rerun()  # whether it is drawn every second is decided outside of this fragment
+    _next(history)
+    way, step = _controls(history)
+    left, right = st.columns([5, 2], gap="medium")
+    with left:
+        result = layout_of(history.loaded, way)
+        if result is None:
+            return
+        layout = result[0]
+        paths = _paths(history, layout, bool(st.session_state.get(LONGER, True)))
+        if paths is None:
+            return
+        drawn, times = paths
+        selection = _chart(history, question, layout, drawn, step)
+        st.caption(_caption(layout, drawn, times))
+    with right:
+        _read(history.loaded, drawn, selection)
+
+
+def _controls(history: DriftHistory) -> tuple[str, int]:
+    """The projection, and the step."""
+    playing = st.session_state.get(PLAYING) == history.key
+    left, right = st.columns([5, 4], vertical_alignment="bottom", gap="medium")
+    with left, st.container(horizontal=True, vertical_alignment="center"):
+        way = choose("Projection", WAYS, WAY)
+        st.toggle(
+            "Lengthen the arrows",
+            True,
+            key=LONGER,
+            persist_state="session",
+            help="Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen.",
+        )
+        if len(history.steps) > 1:
+            st.button(
+                "Stop" if playing else "Play",
+                icon=":material/stop:" if playing else ":material/play_arrow:",
+                key="drift.map.play",
+                on_click=_turn,
+                args=(history,),
+            )
+    with right:
+        return WAYS[way], step_of(history)
+
+
+def _turn(history: DriftHistory) -> None:
+    """Begin to play, from the start where the end was shown; or stop."""
+    st.session_state[TURNED] = True
+    if st.session_state.get(PLAYING) == history.key:
+        st.session_state[PLAYING] = None
+        return
+    st.session_state[PLAYING] = history.key
+    if st.session_state.get(step_key(history), history.last) == history.last:
+        st.session_state[step_key(history)] = history.steps[0]
+    st.session_state[FRESH] = True
+
+
+def _next(history: DriftHistory) -> None:
+    """Go one step on while it plays; the first picture is of the step that it begins with."""
+    if st.session_state.get(PLAYING) != history.key or st.session_state.pop(FRESH, False):
+        return
+    key = step_key(history)
+    later = [step for step in history.steps if step > st.session_state.get(key, history.steps[0])]
+    if not later:
+        st.session_state[PLAYING] = None
+        st.rerun()
+    st.session_state[key] = later[0]
+
+
+def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Trajectories, float] | None:
+    """The arrows, and how many times as long they are; None while a job finds them."""
+    key, states = ("arrows", history.key, layout.digest), States(history)
+
+    def work(job: Job) -> Trajectories:
+        return trajectories(layout, history.space, states, MOST, progress=job.report, stop=job.stop)
+
+    paths: Trajectories | None
+    if key in session_memo(PATHS, MOST_PATHS) or _effort(history) <= DIRECT:
+        paths = remembered(PATHS, key, lambda: trajectories(layout, history.space, states, MOST), MOST_PATHS)
+    else:
+        paths = panel(key, "drift.arrows", "following documents on the map", work, PATHS, MOST_PATHS).result()
+    if paths is None:
+        return None
+    return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
+
+
+def _effort(history: DriftHistory) -> int:
+    """About how many numbers the arrows take: all are compared, which is quick; those that moved are summed."""
+    first = history.space.matrix.on_cpu.numpy()
+    count, width = (int(size) for size in first.shape)
+    moved = int((history.vectors(history.last) != first).any(1).sum())
+    return len(history.steps) * width * (count // 16 + moved)
+
+
+def _chart(
+    history: DriftHistory, question: Question | None, layout: maps.Layout, paths: Trajectories, step: int
+) -> Picked:
+    loaded = history.loaded
+    arrows = paths.arrows(paths.steps.index(step))
+    names = [document_name(loaded, int(row)) for row in arrows["row"]]
+    query = None if question is None else query_place(history.space, question, layout)
+    figure = arrows_figure(arrows, names, layout.points, query, is_dark())
+    figure["layout"]["uirevision"] = layout.digest
+    key = f"drift.map.{loaded.space.embeddings.digest[:12]}"
+    return plot(
+        figure,
+        key,
+        backdrop=backdrop(loaded, layout, is_dark()),
+        scroll=True,
+        file="drift-map",
+        label="Where documents went",
+    )
+
+
+def _caption(layout: maps.Layout, paths: Trajectories, times: float) -> str:
+    projection = describe(layout)
+    if not len(paths.rows):
+        return f"{projection}, of the documents at the start. Nothing has moved."
+    longer = f" They are drawn {times:g} times as long as they are." if times > 1 else ""
+    return (
+        f"{projection}, of the documents at the start; it stays as it is. Arrows: the {len(paths.rows):,} documents "
+        f"that moved most, without what all moved together.{longer} Distances between clusters mean little."
+    )
+
+
+def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
+    """The document that was clicked, and how far it moved."""
+    row = None if selection.clicked is None else int(selection.clicked)
+    if row is None or row >= len(loaded.space):
+        st.caption("Click an arrow or a document to read it. The wheel zooms, and the zoom stays while it plays.")
+        return
+    corpus = loaded.space.corpus
+    place = paths.rows.tolist().index(row) if row in paths.rows.tolist() else None
+    with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
+        st.text(replace_surrogates(corpus.ids[row]))
+        if place is not None:
+            st.text(f"moved by {paths.distance[place]:.3f} at the last step")
+        st.text(replace_surrogates(corpus.passages[row]) or "(no text)")

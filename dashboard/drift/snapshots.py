@@ -1,0 +1,110 @@
+"""Named snapshots of a log: take one, compare two, go back to one."""
+
+import streamlit as st
+
+from dashboard.drift import movers
+from dashboard.drift.history import DIRECT, MEMORY, DriftHistory, panel
+from dashboard.drift.user_feedback import split_of
+from dashboard.services import feedback
+from dashboard.services.memo import remembered
+from dashboard.widgets import confirm
+from dashboard.widgets.tables import pair
+from engine import feedback as orag
+from engine.feedback.operations import state_at
+from engine.values import replace_surrogates
+from engine.views.drift import Between, between, conclusions
+
+START, NOW = "the start", "now"
+NAME = "drift.snapshot.name"
+EFFORT = 20
+"""About how often a comparison goes over all documents, for neighbours and answers in both."""
+
+
+def show(history: DriftHistory) -> None:
+    """Draw the forms that take, compare and restore snapshots."""
+    session = history.feedback
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.text_input("Name", key=NAME, max_chars=80, placeholder="before the campaign", width=320)
+        st.button(
+            "Take a snapshot",
+            icon=":material/bookmark:",
+            key="drift.snapshot",
+            disabled=not name.strip(),
+            on_click=_take,
+            args=(history,),
+        )
+    confirm.show_error()
+    places = {
+        START: 0,
+        **{replace_surrogates(n): position for n, position in session.snapshots.items()},
+        NOW: session.position,
+    }
+    names = list(places)
+    if len(names) == 2:
+        st.caption(
+            "A snapshot is a name for this moment of the log. It costs nothing, and stays through undo and reset."
+        )
+    left, right, back = st.columns([2, 2, 3], vertical_alignment="bottom")
+    one = left.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
+    other = right.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
+    with back, st.container(horizontal=True, vertical_alignment="center"):
+        confirm.ask(
+            "restore",
+            "Go back to the first",
+            "Have only that feedback count that counted then? What is left out can be brought back.",
+            one == NOW,
+            lambda: feedback.log_of(history.loaded).restore(places[one]),
+        )
+    _compared(history, places[one], places[other])
+
+
+def _take(history: DriftHistory) -> None:
+    name = st.session_state[NAME].strip()
+    confirm.act(lambda: feedback.log_of(history.loaded).snapshot(name))
+    st.session_state[NAME] = ""
+
+
+def _compared(history: DriftHistory, one: int, other: int) -> None:
+    session = history.feedback
+    key = ("between", session.digest, one, other, history.queries is not None)
+    ready: tuple[Between, orag.Diff] | None
+    if history.space.vectors.numel() <= DIRECT // EFFORT:
+        ready = remembered(MEMORY, key, lambda: _between(history, one, other))
+    else:
+        title = "comparing two moments"
+        ready = panel(key, "drift.between", title, lambda job: _between(history, one, other)).result()
+    if ready is None:
+        return
+    difference, votes = ready
+    if difference.same:
+        st.text("The documents are the same at both, bit by bit.")
+        return
+    st.text("\n".join(conclusions(difference.drift)))
+    came, went = len(votes.added), len(votes.removed)
+    st.text(f"Feedback that counts in the second only: {came:,}; in the first only: {went:,}.")
+    left, right = pair("drift-between")
+    with left:
+        st.markdown("**Documents that moved most**")
+        movers.documents_table(f"drift.between.{one}.{other}", difference.movers)
+    with right:
+        st.markdown("**Queries whose answers changed most**")
+        if history.queries is None:
+            st.caption("No queries are followed yet.")
+        else:
+            caption = f"Of {len(history.queries):,} queries that are followed, from the first to the second."
+            movers.queries_table(history.loaded, f"drift.between.queries.{one}.{other}", difference.queries, caption)
+
+
+def _between(history: DriftHistory, one: int, other: int) -> tuple[Between, orag.Diff]:
+    session = history.feedback
+    first, second = (state_at(session, step) for step in (one, other))
+    difference = between(
+        history.space,
+        first.vectors,
+        second.vectors,
+        history.queries,
+        qrels=history.qrels if split_of(history.loaded) else None,
+        temperature=session.temperature,
+        ball=session.preset.ball,
+    )
+    return difference, orag.diff(first, second)

@@ -1,0 +1,154 @@
+"""DriftHistory of people's feedback: drift at each log position, measured by a job and cached."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from dashboard.drift import form
+from dashboard.drift.history import RECORDS, DriftHistory
+from dashboard.drift.request import probes
+from dashboard.services import feedback
+from dashboard.services.jobs import Job
+from dashboard.services.memo import Memo, session_memo
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.session.query import first_split, largest_k
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.job_panel import JobPanel
+from engine import feedback as orag
+from engine.decoder import SET_SIZE
+from engine.drift.history import beginning, moments
+from engine.drift.history import history as measure_history
+from engine.drift.measures import Drift, DriftBaseline
+from engine.errors import FrontierError
+from engine.feedback.operations import state_at
+from engine.values import Embeddings, Qrels, digest_of, replace_surrogates
+
+PURPOSE = "drift.history"
+KNOWN, FOLLOWED = "drift.known", "drift.followed"
+MOST_KNOWN = 2_000
+QUICK = 0.4
+"""Seconds that a page waits for what is missing: one moment more, as after a vote, is there by then."""
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """The queries that are followed, what is right for them, and what drift is measured against."""
+
+    queries: Embeddings
+    qrels: Qrels
+    start: DriftBaseline
+
+
+def history_of(loaded: Loaded) -> DriftHistory | None:
+    """The feedback on this corpus; None where nobody has said anything, and the page says how to."""
+    try:
+        session = feedback.session(loaded)
+        notices = feedback.notices(loaded)
+    except FrontierError as error:
+        show_failure("The feedback on this corpus cannot be read.", error)
+        return None
+    if not session.history:
+        _teach()
+        return None
+    for notice in notices:
+        st.text(replace_surrogates(f"⚠ {notice}"))
+    steps, split = moments(session.position), split_of(loaded)
+    digests = log_digests(session, steps)
+    known = session_memo(KNOWN, MOST_KNOWN)
+    keys = {step: (digests[step], split) for step in steps}
+    # What stands now is what people look for first.
+    missing = [step for step in reversed(steps) if keys[step] not in known]
+    if missing:
+        _look_back(loaded, session, split, missing, keys, known)
+    drifts = tuple(known[keys[step]] for step in steps if keys[step] in known)
+    followed = _followed(session, split)
+    return DriftHistory(
+        key=digest_of([session.digest, split, str(followed is not None)]),
+        loaded=loaded,
+        steps=steps,
+        unit=RECORDS,
+        vectors=lambda step: session.vectors if step == session.position else state_at(session, step).vectors,
+        temperature=session.temperature,
+        drifts=drifts,
+        queries=None if followed is None else followed.queries,
+        qrels=None if followed is None else followed.qrels,
+        known_origin=None if followed is None else followed.start,
+        decoders=form.chosen_decoders(),
+        k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
+        session=session,
+        log_digests=digests,
+    )
+
+
+def _teach() -> None:
+    st.info("Nobody has said anything about this corpus yet.", icon=":material/thumbs_up_down:")
+    st.text(
+        "In Explore, open a document of a set and give it a thumb, or say that it is the right one. Each vote moves "
+        "the documents it is about a little; every decoder then works on the documents as they are now. What that does"
+        " over time is shown here, and every vote can be taken back.\n\nUntil then, the worked example shows what to"
+        " expect, and a simulation what judged queries would do."
+    )
+
+
+def split_of(loaded: Loaded) -> str:
+    """The split whose queries are followed: the first one, "" for documents that ask for themselves."""
+    split = first_split(loaded.dataset)
+    return split if split in form.splits_of(loaded) else ""
+
+
+def log_digests(session: orag.Session, steps: Sequence[int]) -> Mapping[int, str]:
+    """Step → digest of the log up to there, which later records do not change."""
+    space, settings = session.space, repr((session.preset, session.temperature))
+    ids = [record.id for record in session.records]
+    return {step: digest_of([space.embeddings.digest, space.corpus.digest, settings, *ids[:step]]) for step in steps}
+
+
+def _followed(session: orag.Session, split: str) -> Followed | None:
+    start, followed = st.session_state.get(FOLLOWED, (None, None))
+    return followed if start == _start_of(session, split) else None
+
+
+def _start_of(session: orag.Session, split: str) -> Hashable:
+    """The key of the start of drift."""
+    space = session.space
+    return space.embeddings.digest, space.corpus.digest, split, session.temperature, session.preset.seed
+
+
+def _look_back(
+    loaded: Loaded,
+    session: orag.Session,
+    split: str,
+    missing: Sequence[int],
+    keys: Mapping[int, Hashable],
+    known: Memo[Any, Drift],
+) -> None:
+    """Have a job find how things stood at the moments that are missing."""
+    panel = JobPanel(
+        purpose=PURPOSE,
+        key=(session.digest, split),
+        title="looking back",
+        work=partial(_work, loaded, session, split, list(missing), _followed(session, split)),
+        patience=QUICK,
+        failed="What happened cannot be measured.",
+        stopped="Stopped: not every moment was measured.",
+    )
+    followed = panel.result()
+    if panel.job is not None:
+        for drift in panel.job.partial or ():
+            known[keys[drift.step]] = drift
+    if followed is not None:
+        st.session_state[FOLLOWED] = (_start_of(session, split), followed)
+
+
+def _work(
+    loaded: Loaded, session: orag.Session, split: str, missing: list[int], before: Followed | None, job: Job
+) -> Followed:
+    if before is None:
+        queries, qrels = probes(loaded, split, job)
+        before = Followed(queries, qrels, beginning(session, queries, qrels))
+    measure_history(session, before.start, missing, progress=job.report, stop=job.stop, seen=job.collect)
+    return before

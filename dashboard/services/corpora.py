@@ -1,0 +1,218 @@
+"""Loaded corpora, shared by all sessions: loaded by jobs, the least recently used given up first."""
+
+import ctypes
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dashboard.services.jobs import Job, SharedJobs
+from dashboard.services.source import Loaded, Source
+
+DEMOS = {
+    "numpy-api": "NumPy's functions: about 820 documents full of near-duplicates, with judged tasks",
+    "python-api": "NumPy, pandas, SciPy, scikit-learn and PyTorch: about 15,000 documents, no judgements",
+}
+MOST_LOADED = 3
+"""Corpora that stay in memory."""
+EAGER_QUERIES = 512
+"""Up to this many labelled queries are embedded with the corpus: switching between them is then instant."""
+
+
+def _trim() -> Callable[[int], int] | None:
+    """glibc's malloc_trim, None elsewhere: it keeps a heap for every thread, and each corpus is read in its own."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+
+
+_TRIM = _trim()
+_JOBS: SharedJobs[Source] = SharedJobs(MOST_LOADED)
+_START = Source("numpy-api")
+
+
+def start_with(path: str) -> None:
+    """Set the corpus that a new session opens."""
+    global _START
+    _START = Source(path)
+
+
+def source_at_start() -> Source:
+    """The corpus that a new session opens."""
+    return _START
+
+
+def loading(chosen: Source | None = None) -> Job:
+    """The job that loads a corpus, started now if there is none; its result is a Loaded."""
+    chosen = chosen or _START
+    return _JOBS.begin(chosen, f"load {chosen.path}", partial(_load_and_settle, chosen))
+
+
+def loads() -> list[tuple[Source, Job]]:
+    """All corpora that are loaded or loading, the one used last at the end."""
+    return _JOBS.items()
+
+
+def others_loading(mine: Source | None) -> list[tuple[Source, Job]]:
+    """Corpora that any session loads, other than `mine`."""
+    return [(s, job) for s, job in loads() if job.running and s != mine]
+
+
+def known(chosen: Source) -> Job | None:
+    """The job that loads or has loaded a corpus, if there is one."""
+    return _JOBS.get(chosen)
+
+
+def in_memory() -> list[Loaded]:
+    """All corpora that are loaded, the one used last at the end."""
+    return [job.result for _, job in loads() if job.result is not None]
+
+
+def sources() -> list[Source]:
+    """The sources of the corpora that are loaded or loading."""
+    return [source for source, job in loads() if job.running or job.result is not None]
+
+
+def variants(loaded: Loaded) -> list[Loaded]:
+    """The same corpus by every encoder that it is loaded with, each once; `loaded` comes first."""
+    by_encoder = {encoder_key(loaded): loaded}
+    for other in in_memory():
+        if other.space.corpus == loaded.space.corpus:
+            by_encoder.setdefault(encoder_key(other), other)
+    return list(by_encoder.values())
+
+
+def encoder_name(name: str) -> str:
+    """An encoder's name, or the last part of its path."""
+    path = Path(name).expanduser()
+    return path.name if path.is_absolute() else name
+
+
+def variant_names(loaded: Sequence[Loaded]) -> list[str]:
+    """Names that tell variants apart: encoder, arithmetic, training, and the weights' digest where two are alike."""
+    short = []
+    for variant in loaded:
+        ref = variant.space.encoder
+        name = "own vectors" if ref is None else f"{encoder_name(ref.name)}, {ref.dtype}"
+        name += f" · trained: {variant.training}" if variant.training else ""
+        embeddings = variant.space.embeddings
+        short.append((name, (embeddings.encoder or embeddings).digest))
+    names = [name for name, _ in short]
+    return [name if names.count(name) == 1 else f"{name} ({digest[:6]})" for name, digest in short]
+
+
+def encoder_key(loaded: Loaded) -> str:
+    """Names the encoder of a corpus: two may give the same vectors to documents and others to queries."""
+    embeddings = loaded.origin.space.embeddings
+    ref = embeddings.encoder
+    return f"{ref.digest[:16]}.{ref.dtype}" if ref else f"own.{embeddings.digest[:16]}"
+
+
+def forget(chosen: Source, job: Job) -> None:
+    """Drop a load that has ended, so that the next one reads anew; not one that somebody has started since."""
+    _JOBS.forget(chosen, job)
+
+
+def _load_and_settle(chosen: Source, job: Job) -> Loaded:
+    loaded = _load(chosen, job)
+    settle()  # here, where the temporary objects of loading are gone
+    return loaded
+
+
+def _load(chosen: Source, job: Job) -> Loaded:
+    if not chosen.trained:
+        return _embed(chosen, job)
+    from dashboard.services import trained
+
+    path = trained.path_of(chosen.trained)  # raises before anything is read
+    plain = known(chosen.plain)
+    base = plain.result if plain is not None and plain.result is not None else _embed(chosen.plain, job)
+    job.report(0, 0, "reading what was trained")
+    return trained.apply_checkpoint(base, chosen, path)
+
+
+def _embed(chosen: Source, job: Job) -> Loaded:
+    job.report(0, 0, "reading the corpus")
+    report = _freezing(job, "documents")
+    import engine
+    from engine.data.encoders import truncated_count
+    from engine.data.tables import Columns
+    from engine.values import Notice
+
+    columns = None
+    if chosen.columns:
+        ident, text, title = chosen.columns
+        columns = Columns(id=ident, text=text, title=title)
+    dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
+    dataset = _interned(dataset)
+    job.partial = dataset
+    options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
+    embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
+    queries = None
+    if embeddings.encoder is not None:
+        if cut := truncated_count(dataset.corpus, chosen.encoder):
+            notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
+            dataset = replace(dataset, notices=(*dataset.notices, notice))
+        if 0 < len(dataset.queries) <= EAGER_QUERIES:
+            queries = engine.embed(dataset.queries, progress=_freezing(job, "queries"), **options).vectors
+    space = engine.Space(dataset.corpus, embeddings)
+    return Loaded(source=chosen, dataset=dataset, space=space, queries=queries)
+
+
+def _interned(dataset: Any) -> Any:
+    """The data set with the texts of another encoder's corpus, where those are the same and in memory."""
+    for other in in_memory():
+        if other.dataset.corpus == dataset.corpus and other.dataset.corpus.name == dataset.corpus.name:
+            return replace(dataset, corpus=other.dataset.corpus)
+    return dataset
+
+
+def _freezing(job: Job, role: str) -> Callable[[int, int, str], None]:
+    """The job's progress callback; each new label hides what was imported since from the garbage collector."""
+    from engine.data.encoders import EMBEDDING
+
+    def report(done: int, total: int, label: str) -> None:
+        label = f"{label} {role}" if label == EMBEDDING else label
+        if label != job.progress.label:
+            gc.freeze()
+        job.report(done, total, label)
+
+    return report
+
+
+def settle() -> None:
+    """Move everything alive out of the garbage collector's sight.
+
+    Streamlit collects after every script run; with torch loaded that takes 190 ms and starves worker threads.
+    """
+    gc.unfreeze()  # else what died since the last time would never be freed
+    gc.collect()
+    gc.freeze()
+    if _TRIM is not None:
+        _TRIM(0)
+
+
+def warm_encoder(chosen: Source) -> None:
+    """Run the encoder, and compile the methods, in a job: the first typed query and choice then need not wait."""
+    Job("warm the encoder", partial(_warm, chosen))
+
+
+def _warm(chosen: Source, job: Job) -> None:
+    load = loading(chosen)
+    while load.running and not job.stop.is_set():
+        load.join(0.2)
+    if load.result is None or job.stop.is_set():
+        return
+    import engine
+    from engine.stages import methods
+
+    ref = load.result.space.encoder
+    if ref is not None:
+        engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
+    for spec in methods("selector").values():
+        if not job.stop.is_set():
+            spec.cls.warm()
+    settle()

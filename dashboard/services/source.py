@@ -1,0 +1,78 @@
+"""A corpus as a visitor chose it, and as it is once loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.decoder import Decoder
+    from engine.space import Space
+    from engine.values import Dataset, Embeddings, Queries
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a corpus comes from and how it is embedded.
+
+    path: a demo's name, a file or a folder
+    columns: (id, text, title) of a table
+    qrels: the folder of judgements
+    encoder, dtype: a model's name and its arithmetic
+    own: whether vectors that came with the corpus are used, if there are any
+    trained: the name of a checkpoint kept here, whose embeddings are used, "" for the encoder's own
+    """
+
+    path: str = field(kw_only=False)
+    columns: tuple[str | None, str, str | None] | None = None
+    qrels: str = "qrels"
+    encoder: str = "bundled"
+    dtype: str = "auto"
+    own: bool = True
+    trained: str = ""
+
+    @property
+    def plain(self) -> Source:
+        """The same corpus as its encoder embeds it."""
+        return replace(self, trained="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A corpus ready to be searched."""
+
+    source: Source  # where it comes from
+    dataset: Dataset  # its documents, queries and judgements
+    space: Space  # where it is searched
+    queries: Tensor | None  # the vectors of its labelled queries, (n, d); None if they come on demand
+    embedded: Loaded | None = None  # the corpus as it was embedded, where feedback has moved the documents of this one
+    base: Loaded | None = None  # the corpus as its encoder embedded it, where the vectors of this one were trained
+    training: str = ""  # the name of that training, "" where there was none
+    trained_for: Decoder | None = None  # the decoder that it was for
+    learnt: bool = True  # whether it ever got better than where it started
+
+    @property
+    def plain(self) -> Loaded:
+        """The corpus as its encoder embedded it, where training begins."""
+        return self.origin.base or self.origin
+
+    @property
+    def origin(self) -> Loaded:
+        """The corpus as it was embedded, which links and logs name."""
+        return self.embedded or self
+
+    @property
+    def key(self) -> str:
+        """Names the vectors and the documents."""
+        return f"{self.space.embeddings.digest} {self.space.corpus.digest}"
+
+    def vectors_of(self, queries: Queries) -> Embeddings | None:
+        """The vectors of some of its labelled queries; None where they come on demand."""
+        from engine.values import Embeddings
+
+        if self.queries is None:
+            return None
+        rows = [self.dataset.queries.position[query] for query in queries.ids]
+        return Embeddings(self.queries[rows], queries.ids, self.space.embeddings.encoder, queries.texts)

@@ -1,0 +1,150 @@
+"""A training as a value, and the work it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import engine
+from dashboard.services.jobs import Job
+from dashboard.services.query_vectors import query_vectors
+from dashboard.services.source import Loaded
+from engine.errors import ParamError
+from engine.evaluation.splits import three_way
+from engine.training.comparison import Table
+from engine.training.experiment import Foreseen, course, foreseen, histories
+from engine.training.metrics import Dev, Epoch
+from engine.training.recipes import declared, make_recipe
+from engine.values import Embeddings, Qrels, digest_of
+
+PURPOSE, LOOK = "train", "train.look"
+"""The jobs of a session that train, and that estimate how long training takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRequest:
+    """The settings of a training.
+
+    method, params: as `course` takes them, without what the data decide
+    train, dev, test: the splits to learn from, to choose by and to report on, where None means dev
+    divide: the split that these three are drawn from, None for none
+    parting, seed: seeds of that division and of the training
+    passages: whether the queries are passages of the corpus
+    """
+
+    method: str
+    params: tuple[tuple[str, Any], ...]
+    train: str
+    dev: str
+    test: str | None
+    divide: str | None = None
+    parting: int = 0
+    seed: int = 0
+    passages: bool = False
+
+    def __post_init__(self) -> None:
+        make_recipe(self.method, **dict(self.params))
+
+    def qrels(self, dataset: engine.Dataset) -> dict[str, Qrels]:
+        """The judgements by split. Raises DataError where there are too few, or none."""
+        names = [self.divide] if self.divide is not None else [self.train, self.dev]
+        names += [self.test] if self.divide is None and self.test is not None else []
+        if missing := [name for name in names if name not in dataset.qrels]:
+            raise engine.DataError(f"no split {missing[0]!r}; there are {', '.join(dataset.qrels) or 'none'}")
+        if self.divide is not None:
+            return three_way(dataset.qrels[self.divide], self.parting)
+        return {name: dataset.qrels[name] for name in names}
+
+    def digest(self, loaded: Loaded) -> str:
+        """Names the training of these parameters on this corpus and these judgements."""
+        judged = [part for name, qrels in self.qrels(loaded.dataset).items() for part in (name, qrels.digest)]
+        return digest_of([loaded.space.embeddings.digest, json.dumps(self.as_json(), sort_keys=True), *judged])[:32]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; `from_json` reads them."""
+        return {**asdict(self), "params": dict(self.params)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> TrainingRequest:
+        """The request of plain values. Raises ParamError, KeyError or TypeError where they make none."""
+        params = values["params"]
+        known = {p.name for p in declared(values["method"])}
+        if not params.keys() <= known:
+            raise ParamError(f"{values['method']} has no parameter {min(params.keys() - known)!r}")
+        return cls(**{**values, "params": tuple(params.items())})
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """Intermediate results of a course."""
+
+    histories: Mapping[str, tuple[Epoch, ...]]  # stage → its epochs
+    lines: Mapping[str, Dev]  # name → the dev metrics of a system that does not learn
+
+    def after(self, stage: str, epoch: Epoch) -> TrainingProgress:
+        """The same with one epoch more."""
+        epochs = self.histories.get(stage, ())
+        return replace(self, histories={**self.histories, stage: (*epochs, epoch)})
+
+
+@dataclass(frozen=True)
+class TrainingStage:
+    """The end of a stage of a course."""
+
+    name: str
+    best: int  # its best epoch, −1 for before training
+    stopped: str  # why it is over
+    decoder: str  # label of the one that it is measured with
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingOutcome:
+    """The result of a course, without its embeddings, which lie on disk."""
+
+    request: TrainingRequest
+    table: Table | None  # None where it was stopped early
+    verdict: str  # of its control
+    stages: tuple[TrainingStage, ...]
+    progress: TrainingProgress  # its epochs, those before an interruption too
+
+
+def run(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> TrainingOutcome:
+    """Run the course from where its folder has it; TrainingProgress goes to job.partial."""
+    job.partial = TrainingProgress(histories(folder, request.method), {})
+
+    def watch(stage: str, epoch: Epoch) -> None:
+        job.partial = job.partial.after(stage, epoch)
+
+    def lines(system: str, dev: Dev) -> None:
+        job.partial = replace(job.partial, lines={**job.partial.lines, system: dev})
+
+    qrels, vectors = _data(request, loaded, job)
+    result = course(
+        request.method, loaded.space, vectors, qrels, **_splits(request), folder=folder, seed=request.seed,
+        watch=watch, lines=lines, progress=job.report, stop=job.stop, **dict(request.params),
+    )  # fmt: skip
+    stages = tuple(TrainingStage(name, t.best.epoch, t.stopped, t.decoder.label) for name, t in result.stages.items())
+    return TrainingOutcome(request, result.table, result.verdict, stages, job.partial)
+
+
+def estimate(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
+    """Estimate how long training takes, by the first steps of every stage."""
+    qrels, vectors = _data(request, loaded, job)
+    job.report(0, 0, "timing the first steps")
+    return foreseen(
+        request.method, loaded.space, vectors, qrels, **_splits(request), stop=job.stop, **dict(request.params)
+    )
+
+
+def _splits(request: TrainingRequest) -> dict[str, Any]:
+    # A split that is not there: the table is then of dev.
+    return {"train": request.train, "dev": request.dev, "test": request.test or ""}
+
+
+def _data(request: TrainingRequest, loaded: Loaded, job: Job) -> tuple[dict[str, Qrels], Embeddings]:
+    qrels = request.qrels(loaded.dataset)
+    queries = loaded.dataset.queries.only({query for split in qrels.values() for query in split.grades})
+    return qrels, query_vectors(loaded, queries, job)

@@ -1,0 +1,1 @@
+"""State of one session: query, decoders, address, link."""

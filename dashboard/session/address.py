@@ -1,0 +1,79 @@
+"""The corpus in the address bar: read from the query parameters, and written back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from dashboard.services import corpora
+from dashboard.services.source import Source
+
+FIELDS = ("qrels", "encoder", "dtype", "trained")
+COLUMNS = ("id_column", "text_column", "title_column")
+"""Names in an address of the fields of a Source, and of the columns of its table."""
+VERSION_KEY = "v"
+"""A parameter that only links to a whole state have."""
+ADDRESS, LINK = "address", "link"
+"""Session keys: the corpus that the address names, and a link that is not applied yet."""
+
+
+def params_of(chosen: Source) -> dict[str, str]:
+    """A corpus as parameters of an address: its path, and the fields that are not at their default."""
+    plain = Source(chosen.path)
+    fields = {name: getattr(chosen, name) for name in FIELDS if getattr(chosen, name) != getattr(plain, name)}
+    columns = {name: column for name, column in zip(COLUMNS, chosen.columns or (), strict=False) if column is not None}
+    return {"corpus": chosen.path, **columns, **fields}
+
+
+def source_of(params: Mapping[str, str]) -> Source | None:
+    """The corpus that the parameters of an address name, loaded or not; None where they name none."""
+    if not params.get("corpus"):
+        return None
+    ident, text, title = (params.get(name) for name in COLUMNS)
+    fields: dict[str, Any] = {name: params[name] for name in FIELDS if name in params}
+    columns = (ident, text, title) if text is not None else None
+    return Source(params["corpus"], columns=columns, **fields)
+
+
+def available(requested: Source) -> Source | None:
+    """The corpus that an address may open: a demo, or one that this server has been asked to load.
+
+    With its trained embeddings, there or not: loading says which.
+    """
+    loads = [s for s, _ in corpora.loads() if s.path == requested.path]
+    demo = Source(requested.path) if requested.path in corpora.DEMOS else None
+    if requested.plain in (*(s.plain for s in loads), demo):
+        return requested
+    return loads[-1] if loads else demo
+
+
+def source() -> Source:
+    """The corpus that this session looks at; the address names it, so that a reload comes back to it.
+
+    A link in the address of a session's first run waits in the session for its corpus.
+    """
+    if "source" not in st.session_state:
+        requested = source_of(st.query_params)
+        first = (requested and available(requested)) or corpora.source_at_start()
+        st.session_state["source"] = st.session_state[ADDRESS] = first
+        if VERSION_KEY in st.query_params:
+            st.session_state[LINK] = st.query_params.to_dict()
+    chosen: Source = st.session_state["source"]
+    if st.session_state.get(ADDRESS) != chosen or (
+        chosen != corpora.source_at_start() and "corpus" not in st.query_params
+    ):
+        plain_address()
+    return chosen
+
+
+def plain_address() -> None:
+    """Have the address name the corpus and nothing else."""
+    chosen = st.session_state[ADDRESS] = st.session_state["source"]
+    params = {} if chosen == corpora.source_at_start() else params_of(chosen)
+    if st.query_params.to_dict() != params:
+        st.query_params.from_dict(params)
+
+
+def use(chosen: Source) -> None:
+    """Switch to another corpus from the next run on."""
+    st.session_state["source"] = chosen

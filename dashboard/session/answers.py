@@ -1,0 +1,151 @@
+"""Answers of decoders to the session's question, timed, and cached by setting and question."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import streamlit as st
+from torch import Tensor
+
+from dashboard.services import jobs
+from dashboard.services.memo import Memo, session_memo
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.session.query import Question
+from engine.decoder import Decoder, ScoredCandidates, decode, scored, select_from
+from engine.progress import report_to
+from engine.stages import Selector
+from engine.values import Embeddings, Ranking
+from engine.views import Card, Relevance, card, relevance
+
+T = TypeVar("T")
+REPEATS, LONG = 3, 0.02
+"""Timed runs of a decoder, of which the best counts; none after one of this many seconds."""
+REMEMBERED, REMEMBERED_CORPORA = 64, 2
+SCORED = 12
+"""Scored questions that are cached: a slider then moves without scoring anew."""
+SHOWN_AFTER = 0.5
+"""Seconds after which scoring shows its progress."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of one decoder."""
+
+    name: str  # of its selector
+    decoder: Decoder  # as it was set
+    ranking: Ranking  # of this query alone
+    figures: Card  # metrics against the baseline
+    seconds: float  # how long it took
+    relevance: Relevance | None = None  # what the selector saw, None where that is the inner product with the query
+
+    @property
+    def stage(self) -> Selector:
+        """The selector."""
+        return self.decoder.select
+
+    @property
+    def title(self) -> str:
+        """The decoder's name for people."""
+        return decoders.title(self.decoder)
+
+
+def query_of(loaded: Loaded, question: Question) -> Embeddings:
+    """The question as Embeddings of one query."""
+    return Embeddings(question.vector.unsqueeze(0), (question.id,), loaded.space.embeddings.encoder, (question.text,))
+
+
+def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, baseline: Ranking | None = None) -> Answer:
+    """The answer of a decoder; baseline: the ranking to compare with, by default the decoder's own."""
+    decoders.checked(decoder, loaded.space)
+    memory: Memo[tuple[Any, ...], Answer] = _memory(loaded, "answers", REMEMBERED)
+    judged = question.qrels.digest if question.qrels is not None else None
+    key = (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
+    if key not in memory:
+        candidates, before = (
+            (None, 0.0) if decoders.has_default_scorers(decoder) else scores_of(loaded, question, decoder)
+        )
+        with jobs.turn():
+            ranking, seconds = _timed(loaded, question, decoder, candidates)
+            against = ranking if baseline is None else baseline
+            selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
+            figures = card(loaded.space, question.id, ranking, against, question.qrels, question.k)
+        memory[key] = Answer(name, decoder, ranking, figures, before + seconds, selector_relevance)
+    return memory[key]
+
+
+def _memory(loaded: Loaded, table: str, entries: int) -> Memo[tuple[Any, ...], Any]:
+    """This session's table for this corpus; only this and the one before have one, as vectors are large."""
+    tables: Memo[str, Memo[tuple[Any, ...], Any]] = session_memo(table, REMEMBERED_CORPORA)
+    digest = loaded.space.embeddings.digest
+    if digest not in tables:
+        tables[digest] = Memo(entries)
+    return tables[digest]
+
+
+def _dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
+    """Cache dependencies of the scorers besides the question and their parameters."""
+    scorers = filter(None, (decoder.retrieve, decoder.rerank))
+    return tuple(tuple(sorted(scorer.cache_dependencies(loaded.space).items())) for scorer in scorers)
+
+
+def _question(loaded: Loaded, question: Question) -> tuple[str, ...]:
+    vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
+    return loaded.space.embeddings.digest, loaded.space.corpus.digest, vector, question.id, question.text
+
+
+def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float]:
+    """Candidates after retrieval and reranking, and the seconds that took; cached for the session."""
+    memory: Memo[tuple[Any, ...], tuple[ScoredCandidates, float]] = _memory(loaded, "scored", SCORED)
+    scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
+    key = (*_question(loaded, question), *scorers, *_dependencies(loaded, decoder), decoder.depth)
+    if key not in memory:
+        place, began = st.empty(), time.monotonic()
+
+        def report(done: int, total: int, label: str) -> None:
+            if total and time.monotonic() - began > SHOWN_AFTER:
+                place.progress(min(1.0, done / total))  # a click elsewhere ends the run here
+
+        titles = " and ".join(s.spec.title for s in (decoder.retrieve, decoder.rerank) if s is not None)
+        words = f"Scoring by {titles}; the first time an index is made or a model is loaded"
+        query = query_of(loaded, question)
+        with st.spinner(words), jobs.turn(), report_to(report):
+            # What is computed once for a corpus is no part of a query's time.
+            for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
+                scorer.prepare(loaded.space)
+            memory[key] = _best_of(
+                lambda: scored(decoder, loaded.space, query), lambda result: result.candidates.relevance
+            )
+        place.empty()
+    return memory[key]
+
+
+def _best_of(compute: Callable[[], T], tensor: Callable[[T], Tensor]) -> tuple[T, float]:
+    """A result and the seconds of the quickest of several runs; tensor: of a result, waited for on its device."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        result = compute()
+        if tensor(result).is_cuda:
+            tensor(result).cpu()
+        best = min(best, took := time.perf_counter() - started)
+        if took > LONG:
+            break
+    return result, best
+
+
+def _timed(
+    loaded: Loaded, question: Question, decoder: Decoder, candidates: ScoredCandidates | None
+) -> tuple[Ranking, float]:
+    """The ranking, and the seconds it took; of scored candidates those of the selector alone."""
+    query, stage = query_of(loaded, question), decoder.select
+    type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
+
+    def compute() -> Ranking:
+        if candidates is None:
+            return decode(decoder, loaded.space, query, k=question.k)
+        return select_from(stage, candidates, question.k)
+
+    return _best_of(compute, lambda ranking: ranking.index)

@@ -1,0 +1,106 @@
+"""The question of a session: query, set size, pool size; read and set in session state."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+from torch import Tensor
+
+from dashboard.services.source import Loaded
+from engine.decoder import SET_SIZE
+from engine.values import Dataset, Qrels, replace_surrogates
+
+LABELLED, TYPED, SIMILAR = "Labelled", "Typed", "Similar"
+MOST_LISTED = 20_000
+"""Entries of a picker at most; beyond, a browser struggles."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question.
+
+    id: of the labelled query, or ""
+    text: its words
+    vector: (d,)
+    qrels: its judgements, None if it has none
+    k, depth: sizes of the set and of the pool
+    """
+
+    id: str
+    text: str
+    vector: Tensor
+    qrels: Qrels | None
+    k: int
+    depth: int | None
+
+    @property
+    def judged(self) -> bool:
+        """Whether Recall exists for it."""
+        return self.qrels is not None and bool(self.qrels.relevant(self.id))
+
+
+def first_split(dataset: Dataset) -> str | None:
+    """The split that is shown before a person picks one; None where nothing is judged.
+
+    It should be neither what an encoder was trained on nor what is reported on.
+    """
+    return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
+
+
+def largest_k(loaded: Loaded) -> int:
+    """The largest k that makes sense on a corpus: an address may hold any."""
+    return max(len(loaded.space), SET_SIZE.comfortable_range[1])
+
+
+def ways_of(loaded: Loaded) -> list[str]:
+    """The ways to ask a corpus; the first is the default."""
+    encoder = loaded.space.encoder
+    return [
+        *([LABELLED] if len(loaded.dataset.queries) and encoder is not None else []),
+        *([TYPED] if encoder is not None else []),
+        SIMILAR,
+    ]
+
+
+def selected(loaded: Loaded) -> tuple[str, str | None, str]:
+    """The controls' values: the way, the split, and the query's id, its words or a document's id.
+
+    The split is None where it does not count or there is none.
+    """
+    key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
+    way = session.get(f"way.{key}") or ways_of(loaded)[0]
+    if way == TYPED:
+        return way, None, session.get(f"own.{key}", "").strip()
+    if way == SIMILAR:
+        return way, None, session.get(f"document.{key}", replace_surrogates(dataset.corpus.ids[0]))
+    split = session.get(f"split.{key}", first_split(dataset))
+    queries = dataset.judged(split) if split else dataset.queries
+    row = session.get(f"query.{key}.{split}", 0)
+    return way, split, queries.ids[row] if row < len(queries) else ""
+
+
+def select(loaded: Loaded, way: str, split: str | None, value: str) -> str | None:
+    """Set the controls, before they are drawn, to what `selected` returned once; returns why where that fails."""
+    key, dataset = corpus_key(loaded), loaded.dataset
+    if way not in (ways := ways_of(loaded)):
+        return f"this corpus cannot be asked by {way!r}; it can by {', '.join(ways)}"
+    if way == LABELLED:
+        if split not in dataset.qrels and not (split is None and not dataset.qrels):
+            return (
+                f"no split is called {split!r}; there are {', '.join(dataset.qrels) or 'no judgements'}: pick a query"
+            )
+        queries = dataset.judged(split) if split else dataset.queries
+        row = queries.position.get(value)
+        if row is None or row >= MOST_LISTED:
+            return f"the query {value!r} is not among those of {split or 'this corpus'}: pick another"
+        st.session_state[f"query.{key}.{split}"] = row
+        if split is not None:
+            st.session_state[f"split.{key}"] = split
+    else:
+        st.session_state[f"own.{key}" if way == TYPED else f"document.{key}"] = value
+    st.session_state[f"way.{key}"] = way
+    return None
+
+
+def corpus_key(loaded: Loaded) -> str:
+    """Names a corpus in the keys of its controls."""
+    return loaded.space.corpus.digest[:12]

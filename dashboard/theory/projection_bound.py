@@ -1,0 +1,139 @@
+"""The dimension that keeps the order of a word-based score: the bound, and measured projections."""
+
+from functools import partial
+
+import streamlit as st
+
+import engine
+from dashboard.charts.theory import dimension_figure
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services.jobs import Job
+from dashboard.services.source import Loaded
+from dashboard.session.query import Question
+from dashboard.theory import query_source, recall_dimension
+from dashboard.theory.jobs import measure
+from dashboard.widgets.choices import choose
+from dashboard.widgets.parameters import control
+from dashboard.widgets.tables import draw_table, number_column
+from engine.params import Real
+from engine.theory.margins import Margins
+from engine.theory.measured_dimensions import TARGET
+from engine.theory.random_projections import PROJECTION, PairErrors
+from engine.theory.text_vectors import WEIGHTING
+from engine.views.theory import against_bound, needed
+
+ERROR = Real(
+    default=0.05,
+    low=0.01,
+    high=0.51,
+    symbol="β",
+    name="error",
+    help="How often a projection may turn a pair of documents round.",
+)
+DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
+BINS, DRAWS = 5, 20
+PAIRS = "Order of pairs, by margin"
+
+
+def show(loaded: Loaded, question: Question | None) -> None:
+    """Measured error and bound over k, and the dimensions that both ask for at one error."""
+    st.caption(
+        "Scores over words live in as many dimensions as there are words. Lemma 1 says how many, k, are enough for a "
+        "random projection to keep a pair of documents in order: the smaller their margin ε, the more, k ≥ 2 (ε²/2 − "
+        "ε³/3)⁻¹ ln(4/β); Corollary 1 says it more simply, k > 12 ε⁻² ln(4/β), and asks for more. They assume nothing "
+        "of the corpus, so they are pessimistic, and speak of random projections: a trained encoder may need fewer."
+    )
+    if len(loaded.space) < 2:
+        st.info("A pair needs two documents, and this corpus has one. Load a larger one on the Data page.")
+        return
+    measurement = choose("What is measured", (PAIRS, recall_dimension.TITLE), "theory.dimension.what")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        with st.container(width=360):
+            choice = query_source.choose_queries(loaded)
+        with st.container(width=150):
+            weighting = control(WEIGHTING, "theory.weighting")
+        with st.container(width=170):
+            projection = control(PROJECTION, "theory.projection")
+        with st.container(width=240):
+            error = control(ERROR, "theory.error") if measurement == PAIRS else control(TARGET, "theory.target")
+    if measurement != PAIRS:
+        recall_dimension.show(choice, weighting, projection, error)
+        return
+    result = measure(
+        ("dimension", choice.key, weighting, projection),
+        "Measuring random projections",
+        partial(_work, choice, weighting, projection),
+        by_itself=choice.small,
+    )
+    if result is not None:
+        _shown(*result, weighting, error)
+
+
+def _work(
+    choice: query_source.QueryChoice, weighting: str, projection: str, job: Job
+) -> tuple[int, Margins, PairErrors]:
+    queries, _ = choice.task()
+    space = choice.loaded.space
+    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, progress=job.report, stop=job.stop)
+    errors = engine.pair_errors(
+        space,
+        queries,
+        weighting,
+        projection=projection,
+        dimensions=DIMENSIONS,
+        bins=BINS,
+        draws=DRAWS,
+        progress=job.report,
+        stop=job.stop,
+    )
+    return len(queries), every, errors
+
+
+def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error: float) -> None:
+    rows, needs = against_bound(errors, error), needed(every, error)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        figure = dimension_figure(errors, error, is_dark())
+        plot(figure, "theory.dimension", file="dimension", label="Error of pairs over the dimension")
+        st.caption(
+            f"{count:,} queries, {errors.draws} projections. Solid: measured, with 95 % intervals; dashed: the bound, "
+            "of no use above 1. A colour is pairs of like margin. A point is missing where no pair was turned round."
+        )
+    with right:
+        st.markdown(f"**To turn at most {error:.0%} of pairs round**")
+        draw_table(
+            {
+                "Margin ε": [f"{r.least:.3f} to {r.most:.3f}" for r in rows],
+                "Pairs": [r.pairs for r in rows],
+                "Measured k": [
+                    f"> {DIMENSIONS[-1]:,}" if r.measured is None else f"{'≤ ' if r.at_once else ''}{r.measured:,}"
+                    for r in rows
+                ],
+                "Bound's k": [f"{r.guaranteed:,}" for r in rows],
+                "Corollary 1": [f"{r.simple:,}" for r in rows],
+                "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
+            }
+        )
+        times = [r.times for r in rows if r.times is not None]
+        if times:
+            st.caption(
+                f"How loose the bound is here: it asks for {min(times):.0f} to {max(times):.0f} times the dimension "
+                "that was enough, of those tried."
+            )
+        if needs:
+            st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
+            draw_table(
+                {
+                    "Queries": [row.share for row in needs],
+                    "Margin ε": [row.margin for row in needs],
+                    "Bound's k": [row.dimension for row in needs],
+                    "Corollary 1": [row.simple for row in needs],
+                },
+                {
+                    "Queries": number_column("percent"),
+                    "Margin ε": number_column("%.4f"),
+                    "Bound's k": number_column("localized"),
+                    "Corollary 1": number_column("localized"),
+                },
+            )
+            st.caption("For each of these queries with an error of at most β. Ties have no order to keep.")

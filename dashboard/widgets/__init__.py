@@ -1,0 +1,1 @@
+"""Controls and tables that several pages draw."""

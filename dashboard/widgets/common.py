@@ -1,0 +1,84 @@
+"""Pieces of several pages: the wait for a corpus, its chip, headings, sizes, notices."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from dashboard.services import corpora
+from dashboard.services.source import Loaded, Source
+from dashboard.services.wording import counted
+from dashboard.session import address
+from dashboard.widgets.job_panel import show_end, watch
+
+if TYPE_CHECKING:
+    from engine.stages import Spec
+
+
+def wait_for(source: Source) -> Loaded | None:
+    """The loaded corpus; until it is there, its progress (and a way to stop) in its place."""
+    job = corpora.loading(source)
+    running = job.running  # asked before the result, which may come between the two
+    if job.result is not None:
+        loaded: Loaded = job.result
+        return loaded
+    st.title("Frontier")
+    st.text("What relevance costs and what diversity buys, on your own corpus.")
+    if running:
+        caption = "Embedding happens once: what is done is kept, and the next start takes seconds."
+        watch(job, "corpus.cancel", title=f"Loading {source.path}", caption=caption, to_end=True)
+        return None
+    stopped = "Stopped. What was embedded is kept: going on starts from there."
+    show_end(job, "This corpus cannot be loaded.", stopped)
+    again, other = st.columns([1, 5])
+    again.button("Try again" if job.error else "Go on", on_click=corpora.forget, args=(source, job))
+    if source.trained:
+        other.button("Use the encoder's own", on_click=address.use, args=(source.plain,))
+    elif source != (first := corpora.source_at_start()):
+        other.button("Back to the first corpus", on_click=address.use, args=(first,))
+    return None
+
+
+def method_heading(spec: Spec, title: str | None = None) -> None:
+    """A method's symbol and name, as charts have them; title: instead of its name, as where scorers precede it."""
+    from dashboard.charts.palette import style_of  # imports torch, which a page that still waits must not
+
+    style = style_of(spec.name)
+    st.html(
+        f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
+        f"<strong>{escape(title or spec.title)}</strong>"
+    )
+
+
+def corpus_chip(loaded: Loaded, learned: int | None = None) -> None:
+    """Name, size, dimension, device and fingerprint of the corpus in use; learned: from how much feedback."""
+    space = loaded.origin.space
+    encoder, origin = space.encoder, loaded.origin
+    with st.container(border=True):
+        st.text(space.corpus.name)
+        st.caption(
+            f"{len(space):,} documents · {space.embeddings.dimension} dimensions · {space.device.type}  \n"
+            f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
+        )
+        if origin.training:
+            st.text(f"trained: {origin.training}")
+        if learned is not None:
+            digest = loaded.space.embeddings.digest
+            st.caption(f"learned from {counted(learned, 'piece')} of feedback  \nΘ_t `{digest[:8]}`")
+
+
+def size(count: float) -> str:
+    """Bytes as 12 kB, 3.4 MB or 1.2 GB."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit != "MB" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def notices(dataset: Any) -> None:
+    """The reader's notices; ids are shown as they are, never as markup."""
+    for notice in dataset.notices:
+        st.text(f"⚠ {notice}")

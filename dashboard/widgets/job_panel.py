@@ -1,0 +1,224 @@
+"""Long work on a page: started, watched, cancelled, gone on with."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import streamlit as st
+
+from dashboard.services import jobs
+from dashboard.services.jobs import Job, SharedJobs
+from dashboard.services.memo import Memo
+from engine.progress import format_duration
+
+T = TypeVar("T")
+POLL = "1s"
+"""How often a running job is looked at; oftener starves it (Streamlit collects garbage after every run)."""
+FAILED, STOPPED = "This could not be measured.", "Stopped."
+
+
+def show_progress(job: Job) -> None:
+    """Draw a bar with what a job does, how far it is and how long it will take."""
+    progress = job.progress
+    share = min(1.0, progress.done / progress.total) if progress.total else 0.0
+    parts = [progress.label or job.title]
+    if progress.done and progress.total:
+        parts.append(f"{progress.done:,} of {progress.total:,}")
+    if progress.seconds_left is not None and progress.seconds_left >= 1:
+        parts.append(f"{format_duration(progress.seconds_left)} left")
+    st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
+    st.progress(share)
+
+
+def show_running(
+    job: Job, key: str | None, cancel: Callable[[], Any] | None = None, cancel_help: str | None = None
+) -> None:
+    """Draw a job's progress, and a button of this key, None for no button, that stops it: by `cancel`, where given."""
+    bar, button = st.columns([5, 1], vertical_alignment="center") if key else (st.container(), None)
+    with bar:
+        show_progress(job)
+    if button is None:
+        return
+    stopping = job.stop.is_set()
+    button.button(
+        "Stopping" if stopping else "Cancel",
+        key=key,
+        on_click=cancel or job.cancel,
+        disabled=stopping,
+        help=cancel_help,
+        width="stretch",
+    )
+
+
+@st.fragment(run_every=POLL)
+def watch(
+    job: Job,
+    key: str | None,
+    on_partial: Callable[[Any], Any] | None = None,
+    *,
+    title: str = "",
+    caption: str = "",
+    to_end: bool = False,
+    cancel_help: str | None = None,
+) -> None:
+    """Draw a running job every second until it ends or is stopped; then draw the whole page anew.
+
+    key: of the button that stops it, None for no button
+    on_partial: draws what the job has so far, None before it has anything
+    title, caption: above and below its progress
+    to_end: look on after a stop, until the job has written its last
+    """
+    if not (job.running if to_end else job.going):
+        st.rerun()
+    with st.container(border=True):
+        if title:
+            st.text(title)
+        show_running(job, key, cancel_help=cancel_help)
+        if caption:
+            st.caption(caption)
+    if on_partial is not None:
+        on_partial(job.partial)
+
+
+def show_end(job: Job, failed: str = FAILED, stopped: str = STOPPED) -> None:
+    """Say why a job that has ended has no result."""
+    from engine.values import replace_surrogates  # imports torch, which a page that still waits must not
+
+    if job.error:
+        st.error(failed, icon=":material/error:")
+        st.text(replace_surrogates(job.error))
+    else:
+        st.info(stopped, icon=":material/pause:")
+
+
+def blocked_by(purpose: str | None) -> str | None:
+    """Why a job for this purpose has to wait, None where it need not: a session does one thing at a time."""
+    other = jobs.busy(purpose)
+    return None if other is None else f"{other.title} is still running: one piece of long work at a time."
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobPanel(Generic[T]):
+    """A result that takes long: the job that finds it, and in its place how far that is and the way to start it.
+
+    purpose: names the session's job and the widgets; a later job for the same purpose replaces it
+    key: names all that the result depends on
+    title: what the job does, also for what has to wait for it
+    work: what the job runs
+    start: label of the button; "" where the job begins by itself, and the button only goes on with it
+    again: label of the button that goes on after a stop, where there is no `start`
+    by_itself: whether the first time needs no click
+    patience: seconds that a page waits for a job that may end at once
+    on_partial: draws what the job has so far, running or stopped
+    memo: where results are kept by their key
+    heading, caption: above and below the progress
+    failed, stopped: what is said of a job without a result
+    locked: why it cannot go on from here, "" where it can
+    dismiss: what happens to an ended job's work when it is dismissed, "" where it cannot be
+    """
+
+    purpose: str
+    key: Hashable
+    title: str
+    work: Callable[[Job], T]
+    start: str = ""
+    again: str = "Go on"
+    by_itself: bool = True
+    patience: float = 0.0
+    on_partial: Callable[[Any], Any] | None = None
+    memo: Memo[Hashable, T] | None = None
+    heading: str = ""
+    caption: str = ""
+    failed: str = FAILED
+    stopped: str = STOPPED
+    locked: str = ""
+    dismiss: str = ""
+
+    @property
+    def job(self) -> Job | None:
+        """The job for the key."""
+        return jobs.current(self.purpose, self.key)
+
+    @property
+    def waits(self) -> str | None:
+        """Why it cannot be started now."""
+        return blocked_by(self.purpose)
+
+    def begin(self) -> Job:
+        """Start the job in place of the one before. Raises RuntimeError while another purpose's runs."""
+        return jobs.start(self.purpose, self.title, self.work, self.key)
+
+    def result(self) -> T | None:
+        """The result of the job; until it is there draw its state, and return None."""
+        if self.memo is not None and self.key in self.memo:
+            return self.memo[self.key]
+        job, waits = self.job, self.waits
+        if job is None and self.by_itself and waits is None:
+            job = self.begin()
+            job.join(self.patience)
+        going = job is not None and job.going  # asked before the result, which may come between the two
+        if job is not None and job.result is not None:
+            result: T = job.result
+            if self.memo is not None:
+                self.memo[self.key] = result
+            return result
+        if job is not None and going:
+            watch(job, f"{self.purpose}.cancel", self._draw_partial, title=self.heading, caption=self.caption)
+            return None
+        label, name = self.start, "start"
+        if job is not None:
+            show_end(job, self.failed, self.stopped)
+            if not label:
+                label, name = "Try again" if job.error else self.again, "on"
+            if self.heading:
+                st.text(self.heading)
+        with st.container(horizontal=True):
+            if label:
+                st.button(
+                    label,
+                    type="primary",
+                    key=f"{self.purpose}.{name}",
+                    disabled=bool(waits or self.locked),
+                    help=self.locked or None,
+                    on_click=self.start_job,
+                )
+            if job is not None and self.dismiss:
+                st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss, on_click=self._forget_job)
+        if waits:
+            st.text(waits)
+        if job is not None:
+            self._draw_partial(job.partial)
+        return None
+
+    def start_job(self) -> None:
+        """As `begin`; for a callback."""
+        self.begin()
+
+    def _forget_job(self) -> None:
+        jobs.mine().pop(self.purpose, None)
+
+    def _draw_partial(self, partial: Any) -> None:
+        if partial is not None and self.on_partial is not None:
+            self.on_partial(partial)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedPanel(JobPanel[T]):
+    """A result that all sessions share."""
+
+    shared: SharedJobs[Any]  # its jobs, by their keys
+    about: Hashable = None  # what a job is about besides, its own `key`
+
+    @property
+    def job(self) -> Job | None:
+        return self.shared.get(self.key)
+
+    @property
+    def waits(self) -> str | None:
+        return None
+
+    def begin(self) -> Job:
+        job = self.job
+        if job is not None and not job.going:
+            self.shared.forget(self.key, job)
+        return self.shared.begin(self.key, self.title, self.work, self.about)

@@ -1,0 +1,75 @@
+"""Tables: drawn with rows of one height, side by side, and the clicks on their rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+NARROW = 1200
+"""Pixels of a screen on which three tables with names are too narrow to be read."""
+ROW_HEIGHT, BORDER = 32, 2
+"""Of a table, in pixels."""
+CLICKABLE = {"on_select": "rerun", "selection_mode": "single-cell"}
+"""Options of a table whose rows are clicked: see `clicked`."""
+
+
+def number_column(format: str | None = None, width: Any = None, help: str | None = None) -> Any:
+    """A column of numbers; format: as printf has it, or one of Streamlit's; width: in pixels."""
+    return st.column_config.NumberColumn(format=format, width=width, help=help)
+
+
+def text_column(width: Any = None, help: str | None = None) -> Any:
+    """A column of texts; width: in pixels."""
+    return st.column_config.TextColumn(width=width, help=help)
+
+
+def draw_table(
+    columns: Any, config: Mapping[str, Any] | None = None, *, most: int | None = None, **options: Any
+) -> Any:
+    """Draw a table without its index; returns Streamlit's event.
+
+    columns: name → values, or a data frame
+    config: name → how the column is shown
+    most: at most this many rows at once, each ROW_HEIGHT high; None for heights of Streamlit's own
+    options: of `st.dataframe`
+    """
+    frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
+    if most is not None:
+        height = ROW_HEIGHT * (min(len(frame), most) + 1) + BORDER
+        options = {"row_height": ROW_HEIGHT, "height": height, **options}
+    return st.dataframe(frame, hide_index=True, column_config=config, **options)
+
+
+def columns(count: int, key: str) -> list[Any]:
+    """Columns for tables; on a narrow screen two of them beside each other, the third below."""
+    return _columns(count, key, "calc(50% - 1rem)", "small")
+
+
+def pair(key: str) -> list[Any]:
+    """Two columns, one below the other on a narrow screen; key: of the container, for its style."""
+    return _columns(2, key, "calc(100% - 1rem)", "medium")
+
+
+def _columns(count: int, key: str, narrow: str, gap: Any) -> list[Any]:
+    st.html(f"<style>@media (max-width: {NARROW}px) {{.st-key-{key} .stColumn {{min-width: {narrow}}}}}</style>")
+    with st.container(key=key):
+        return list(st.columns(count, gap=gap))
+
+
+def clicked(key: str, event: Any, count: int) -> int | None:
+    """The row of a table that was clicked just now, None for none.
+
+    key: of the table, which was drawn as CLICKABLE and returned `event`; count: of its rows.
+    """
+    # The grid remembers a place, not a document: only a change of place is a click.
+    cells = event.selection.cells
+    place = cells[0][0] if cells and cells[0][0] < count else None
+    places = st.session_state.setdefault("places", {})
+    before = places.get(key)
+    if place == before:
+        return None
+    places[key] = place
+    last, st.session_state["places.last"] = st.session_state.get("places.last"), key
+    # A cell that was still marked when another table was clicked: the click that unmarks it means it.
+    return before if place is None and last != key and before is not None and before < count else place

@@ -1,0 +1,121 @@
+"""The elastic net's weights along λ₁, and FISTA's distance from them."""
+
+import math
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from torch import Tensor
+
+import engine
+from dashboard.charts.weights import convergence_figure
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services.jobs import Job
+from dashboard.services.memo import remembered
+from dashboard.services.source import Loaded
+from dashboard.session.answers import query_of
+from dashboard.session.query import Question, first_split
+from dashboard.widgets.job_panel import JobPanel
+from engine.errors import Cancelled
+from engine.evaluation.studies.fista_convergence import STEPS
+from engine.evaluation.weight_path import path_of
+from engine.params import values_of
+from engine.solvers.elastic_net.path import WeightPath
+from engine.stages import Selector
+from engine.theory.elastic_net import outlook
+from engine.values import Embeddings, Queries
+
+SHOWN = (0.001, 1.0)
+"""The λ₁ axis ends here, or at the current λ₁ where that lies outside."""
+SAMPLE, TOP = 100, 5
+"""The number of labelled queries, and the paper's k, of the comparison of solvers."""
+REMEMBERED = 8
+PURPOSE = "steps"
+
+
+def path_at(
+    loaded: Loaded, question: Question, stage: Selector, lowest: float, rows: Tensor | None = None
+) -> WeightPath:
+    """The path of the question, remembered by its content; rows: of the corpus, all by default."""
+    space = loaded.space
+    query = question.vector.numpy().tobytes()
+    pool = None if rows is None else tuple(rows.tolist())
+    label = type(stage)(**values_of(stage) | {"l1": 0.0}).label
+    key = (space.embeddings.digest, query, label, lowest, question.depth, pool)
+
+    def make() -> WeightPath:
+        path = path_of(stage, space, query_of(loaded, question), lowest, question.depth, rows)
+        assert path is not None, "only selectors with weights are asked for their path"
+        return path
+
+    return remembered("paths", key, make, REMEMBERED)
+
+
+def solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path: WeightPath) -> None:
+    """FISTA's distance at this λ₁: the bound of theory, and labelled queries."""
+    with st.spinner("Measuring what the documents have in common"):
+        view, steps = outlook(loaded.space, path.l2), 50
+    weights = math.sqrt(float(np.square(path.at(l1)[1]).sum()))
+    st.markdown("**How near do the paper's 50 steps come?**")
+    st.caption(
+        f"A step goes 1/L far, and L grows with what documents have in common: here {view.spectrum:,.0f}, with "
+        f"{view.length:,} documents whose cosine is {view.common:.2f} on average. For this query theory promises the "
+        f"objective to within {view.gap(weights, steps):.2g} after {steps} steps; within .001 takes "
+        f"{view.steps(weights, 1e-3):,}."
+    )
+    _measured(loaded, stage.spec.name, l1, path.l2)
+
+
+def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
+    """Over labelled queries: a job, its progress, and what it found so far or in the end."""
+    queries, vectors = _labelled(loaded)
+    if queries is None or vectors is None:
+        st.caption("Labelled queries would show here how the steps rank against the minimiser.")
+        return
+
+    def draw(rows: Sequence[Any]) -> None:
+        if len(rows) < 2:
+            return
+        figure = convergence_figure(rows, name, TOP, is_dark())
+        plot(figure, "steps.chart", file="steps", label="Steps of FISTA against the minimiser")
+        st.caption(
+            f"{len(queries)} labelled queries, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
+            f"{rows[0].support:.1f} documents a weight on average. Residual: median, of the best score."
+        )
+
+    title = f"λ₁ = {l1:.3g}, λ₂ = {l2:g} of {loaded.space.embeddings.digest[:8]}"
+    rows = JobPanel(
+        purpose=PURPOSE,
+        key=title,
+        title=title,
+        work=lambda job: _steps(job, loaded, queries, vectors, l1, l2),
+        start=f"Measure on {len(queries)} labelled queries",
+        by_itself=False,
+        on_partial=draw,
+        failed="The steps could not be measured.",
+    ).result()
+    if rows is not None:
+        draw(rows)
+
+
+def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
+    """The first labelled queries whose vectors are there."""
+    dataset = loaded.dataset
+    if loaded.queries is None or not dataset.qrels:
+        return None, None
+    judged = dataset.judged(first_split(dataset) or "")
+    queries = judged.only(judged.ids[:SAMPLE])
+    return queries, loaded.vectors_of(queries)
+
+
+def _steps(job: Job, loaded: Loaded, queries: Queries, vectors: Embeddings, l1: float, l2: float) -> list[Any]:
+    qrels = loaded.dataset.qrels[first_split(loaded.dataset) or ""]
+    steps = engine.convergence(loaded.space, vectors, qrels, TOP, l1=l1, l2=l2)
+    for row in islice(steps, len(STEPS) + 1):
+        if job.stop.is_set():
+            raise Cancelled("stopped")
+        job.collect(row)
+        job.report(row.steps or 0, STEPS[-1], "steps of FISTA")
+    return list(job.partial or ())

@@ -1,0 +1,285 @@
+"""Commands that measure many decoders: sweep, compare, tune."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus, embed_queries
+from engine.cli.group import Meter, main, use_threads
+from engine.cli.options import (
+    POINTS,
+    SIZE,
+    STAGE,
+    Execution,
+    check_splits,
+    execution_options,
+    json_option,
+    make_stages,
+    metrics_option,
+    parse_sizes,
+    parse_stage,
+    seed_option,
+    split_option,
+    stages_option,
+)
+from engine.cli.output import aligned, echo_json, echo_lines, echo_written, nan_to_none
+from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, plain_strata
+from engine.errors import Cancelled
+
+if TYPE_CHECKING:
+    from engine.decoder import Decoder
+
+
+@main.command()
+@SOURCE
+@split_option("Whose judged queries are decoded.")
+@stages_option("select", "selectors", "Default: every selector.")
+@stages_option("retrieve", "retrieves", "Default: dense.")
+@stages_option("rerank", "reranks", "Default: none.")
+@click.option("--depth", default=None, metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
+@POINTS
+@click.option(
+    "-k",
+    "sizes",
+    multiple=True,
+    default=("5", "10"),
+    show_default=True,
+    callback=parse_sizes,
+    help="How many documents a query gets.",
+)
+@metrics_option("Default: all that can be measured.")
+@execution_options("sweep.db")
+@json_option("One JSON object a cell.")
+def sweep(
+    source: CorpusOptions,
+    split: str,
+    selectors: tuple[str, ...],
+    retrieves: tuple[str, ...],
+    reranks: tuple[str, ...],
+    depth: str | None,
+    points: int,
+    sizes: list[int],
+    metrics: tuple[str, ...],
+    execution: Execution,
+    as_json: bool,
+) -> None:
+    """Measure decoders over their parameters; what is finished is kept, and not computed again."""
+    from engine.evaluation.metrics import available
+    from engine.evaluation.sweep.sweep import sweep as run
+
+    use_threads()
+    decoders = _swept_decoders(selectors, retrieves, reranks, depth, points)
+    total, store = len(decoders) * len(sizes), execution.store
+    with Meter() as meter:
+        dataset, space, queries = source.load_judged(split, meter)
+        names = metrics or available(dataset.qrels[split], dataset.aspects, queries)
+        stop = threading.Event()
+        results = run(
+            decoders, space, queries, dataset.qrels[split], sizes, names, split=split, aspects=dataset.aspects,
+            progress=meter, stop=stop, **vars(execution),
+        )  # fmt: skip
+        cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
+    if as_json:
+        for cell in cells:
+            echo_json(cell_json(cell))
+        return
+    _echo_cells(cells, decoders, names)
+    click.echo(f"\n{len(cells)} cells of {len(queries):,} queries in {store}")
+
+
+def _swept_decoders(
+    selectors: Sequence[str], retrieves: Sequence[str], reranks: Sequence[str], depth: str | None, points: int
+) -> list[Decoder]:
+    """Every setting of the selectors after every chain of scorers, without repetition."""
+    import engine
+    from engine.decoder import DEPTH
+    from engine.stages import methods
+
+    named = [parse_stage(text) for text in selectors or methods("selector")]
+    pool = DEPTH.default if depth is None else DEPTH.parse(depth)
+    chains = product(make_stages(retrieves or ("dense",), "retrieve"), make_stages(reranks, "rerank") or [None])
+    settings = [decoder for name, fixed in named for decoder in engine.grid(name, points, **fixed)]
+    decoders = [
+        replace(decoder, retrieve=first, rerank=second, depth=pool) for first, second in chains for decoder in settings
+    ]
+    return list(dict.fromkeys(decoders))
+
+
+def collect_cells(results: Iterator[Any], stop: threading.Event, kept: Callable[[int], str]) -> list[Any]:
+    """All cells of a sweep; Ctrl-C stops it with Cancelled. kept: what the store holds after so many cells."""
+    cells: list[Any] = []
+    try:
+        for cell in results:
+            cells.append(cell)
+    except (KeyboardInterrupt, Cancelled):
+        stop.set()
+        if isinstance(results, Generator):
+            results.close()
+        raise Cancelled(f"{kept(len(cells))}; the same command goes on from there") from None
+    return cells
+
+
+def _echo_cells(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
+    width = max(len(cell.label) for cell in cells)
+    click.echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
+    order = {d.label: place for place, d in enumerate(decoders)}
+    for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
+        values = "  ".join(f"{cell.mean[name]:>9.4f}" for name in names)
+        click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {cell.milliseconds:>8.3f}")
+
+
+def cell_json(cell: Any) -> dict[str, Any]:
+    """A cell as JSON, without its values for every query."""
+    names = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
+    rest = {
+        "decoder": cell.decoder,
+        "mean": nan_to_none(cell.mean),
+        "provenance": dict(cell.provenance),
+        "queries": len(cell.queries),
+    }
+    return {name: getattr(cell, name) for name in names} | rest
+
+
+@main.command()
+@FINISHED_SWEEP
+@metrics_option("Of the table. Default: those of the store.")
+@click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
+@json_option()
+def compare(swept: FinishedSweep, metrics: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
+    """The frontier of a finished sweep, and who differs from the baseline for certain."""
+    from engine.evaluation.frontier import frontier
+    from engine.evaluation.metrics import METRICS
+    from engine.evaluation.statistics import compare as compare_cells
+    from engine.evaluation.statistics import summary
+    from engine.evaluation.tables import results
+
+    if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
+        raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad[0]!r}")
+    cells, k = swept.load_cells()
+    across, up = swept.across, swept.up
+    curve = frontier(cells, across, up, k)
+    table = results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
+    comparisons = summary(compare_cells(cells, up, table.rows[0][0], k))
+    strata = swept.stratify(cells, k)
+    for file in files:
+        _write_table(file, table, cells)
+    if as_json:
+        front = [{"decoder": p.point.decoder, "name": p.name, across: p.x, up: p.y} for p in curve.front]
+        head = {"k": k, "queries": curve.queries, "baseline": table.rows[0][0], "summary": comparisons}
+        area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
+        groups = {"by": strata.as_json()} if strata else {}
+        echo_json({**head, **area, "front": front, **groups})
+        return
+    click.echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
+    echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
+    click.echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
+    click.echo(f"{_plain_table(table)}\n\n{table.caption}\n\n{comparisons}")
+    if strata:
+        click.echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
+    echo_written(files)
+
+
+def _write_table(file: str, table: Any, cells: Sequence[Any]) -> None:
+    """Write the table, or every cell, in the format of the file's name."""
+    from engine.evaluation.tables import frame, latex, markdown, write
+
+    match Path(file).suffix.lower():
+        case ".md":
+            Path(file).write_text(markdown(table), encoding="utf-8")
+        case ".tex":
+            Path(file).write_text(latex(table), encoding="utf-8")
+        case _:
+            write(frame(cells), file)
+
+
+def _plain_table(table: Any) -> str:
+    """A table of results as a terminal shows it."""
+    from engine.evaluation.tables import ARROWS
+
+    lines = [table.head]
+    for row, marks in zip(table.rows, table.marks, strict=True):
+        lines.append(tuple(cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)))
+    return aligned(lines)
+
+
+@main.command()
+@SOURCE
+@click.option("--select", "selector", default=None, metavar=STAGE, help="Tune this selector.")
+@click.option("--retrieve", default=None, metavar=STAGE, help="Tune this scorer instead.")
+@click.option("--objective", default="maximise", show_default=True, help="maximise, diverse or knee.")
+@click.option("--metric", default=None, help="What is maximised; default: comp.")
+@click.option("--share", type=float, default=None, help="Of the baseline's Recall, what diverse keeps; default: .95.")
+@split_option("The split that chooses.", default="dev", name="--dev")
+@split_option("The split that reports; none for no report.", name="--test")
+@click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
+@SIZE
+@POINTS
+@click.option("--trials", type=int, default=64, show_default=True, help="Settings tried beyond two parameters.")
+@seed_option("Of the search and of the draws.")
+@execution_options("tune.db")
+@click.option("--export", "target", default=None, help="Print the chosen setting: python, json, command, langchain, …")
+@json_option()
+def tune(
+    source: CorpusOptions,
+    selector: str | None,
+    retrieve: str | None,
+    objective: str,
+    metric: str | None,
+    share: float | None,
+    dev: str,
+    test: str,
+    halve: bool,
+    k: int,
+    execution: Execution,
+    target: str | None,
+    as_json: bool,
+    **search: Any,
+) -> None:
+    """Choose a setting on one split, and report it on another beside the baseline."""
+    import engine
+    from engine.evaluation.export import ExportContext, export
+    from engine.evaluation.splits import split_in_half
+    from engine.evaluation.tuning.objectives import Objective
+
+    use_threads()
+    if (selector is None) == (retrieve is None):
+        raise click.UsageError("name what is tuned, one of --select (a selector) and --retrieve (a scorer)")
+    name, fixed = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
+    details: dict[str, Any] = {n: v for n, v in (("metric", metric), ("share", share)) if v is not None}
+    aim = Objective(objective, **details)
+    with Meter() as meter:
+        dataset = source.load(meter)
+        names = [dev] if halve or test == "none" else [dev, test]
+        check_splits(dataset.qrels, names, " (--halve makes two of one)")
+        splits = dataset.qrels
+        if halve:
+            splits, names = split_in_half(dataset.qrels[dev], search["seed"]), ["dev", "test"]
+        space = embed_corpus(dataset, source, progress=meter)
+        queries = dataset.queries.only({query for split in names for query in splits[split].grades})
+        vectors = embed_queries(space, queries, progress=meter)
+        roles = dict(zip(("dev", "test"), [*names, None], strict=False))
+        stop = threading.Event()
+        try:
+            tuned = engine.tune(
+                name, space, vectors, splits, objective=aim, k=k, fixed=fixed, aspects=dataset.aspects,
+                progress=meter, stop=stop, **roles, **vars(execution), **search,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            stop.set()
+            raise Cancelled(f"what is finished is in {execution.store}; the same command goes on from there") from None
+    if as_json:
+        echo_json(tuned.as_json())
+        return
+    echo_lines(tuned.sentences)
+    if target:
+        context = ExportContext(
+            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained
+        )
+        click.echo("\n" + export(tuned.decoder, target, context).text)

@@ -1,0 +1,190 @@
+"""Options that several commands share, and flags made of declared parameters."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, Literal
+
+import click
+
+from engine.params import Param, parsed
+
+Decorator = Callable[[Any], Any]
+
+STAGE = "NAME[:PARAM=VALUE,…]"
+"""How an option names a method and its parameters."""
+STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
+    ("select", "selector", ""),
+    ("retrieve", "scorer", "retrieve-"),
+    ("rerank", "scorer", "rerank-"),
+)
+"""A decoder's stages: the option, its kind of method, the prefix of that method's flags."""
+
+CORPUS = click.option(
+    "--corpus",
+    default="numpy-api",
+    show_default=True,
+    metavar="NAME|PATH",
+    help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
+)
+QRELS = click.option(
+    "--qrels",
+    default="qrels",
+    show_default=True,
+    metavar="FOLDER",
+    help="The folder of judgements inside a BEIR folder.",
+)
+POINTS = click.option("--points", default=11, show_default=True, help="Values of each parameter that is swept.")
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """One decorator of several, listed in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(decorators):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def grouped(name: str, kind: type, *decorators: Decorator) -> Decorator:
+    """Options whose values a command gets as one dataclass, `kind`, under a name."""
+
+    def decorate(command: Any) -> Any:
+        @wraps(command)
+        def run(**arguments: Any) -> Any:
+            names = [field.name for field in fields(kind) if field.name in arguments]
+            return command(**{name: kind(**{field: arguments.pop(field) for field in names})}, **arguments)
+
+        return options(*decorators)(run)
+
+    return decorate
+
+
+def parse_sizes(ctx: click.Context, option: click.Parameter, text: str | tuple[str, ...]) -> Any:
+    """The value of -k, or its values: set sizes. Raises ParamError."""
+    from engine.decoder import SET_SIZE
+
+    return SET_SIZE.parse(text) if isinstance(text, str) else sorted({SET_SIZE.parse(one) for one in text})
+
+
+SIZE = click.option(
+    "-k", "k", default="10", show_default=True, callback=parse_sizes, help="How many documents a query gets."
+)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How cells are computed: the store that keeps them, processes on this machine, a Dask scheduler."""
+
+    store: str
+    workers: int | None
+    cluster: str | None
+
+
+def execution_options(store: str) -> Decorator:
+    """The options of an Execution; store: the default."""
+    return grouped(
+        "execution",
+        Execution,
+        click.option(
+            "--store", default=store, show_default=True, metavar="FILE", help="Where finished cells are kept."
+        ),
+        click.option("--workers", type=int, default=None, help="Processes on this machine; default: this one alone."),
+        click.option(
+            "--cluster",
+            default=None,
+            metavar="ADDRESS",
+            help="A Dask scheduler, tcp://127.0.0.1:8786 say. It runs what its clients send it: only one that you "
+            "trust.",
+        ),
+    )
+
+
+def split_option(help: str, default: str | None = "test", name: str = "--split", dest: str | None = None) -> Decorator:
+    """An option that names a split of the judgements."""
+    names = [name] if dest is None else [name, dest]
+    return click.option(*names, default=default, show_default=default is not None, help=help)
+
+
+def stages_option(stage: str, dest: str, help: str, required: bool = False) -> Decorator:
+    """An option that names methods of a stage, and may be repeated."""
+    return click.option(f"--{stage}", dest, multiple=True, required=required, metavar=STAGE, help=help)
+
+
+def metrics_option(help: str, default: Sequence[str] = ()) -> Decorator:
+    """An option that names metrics, and may be repeated."""
+    return click.option(
+        "--metric", "metrics", multiple=True, default=default or None, show_default=bool(default), help=help
+    )
+
+
+def seed_option(help: str) -> Decorator:
+    """The option of a random seed."""
+    return click.option("--seed", type=int, default=0, show_default=True, help=help)
+
+
+def json_option(help: str = "One JSON object.") -> Decorator:
+    """The option for machine-readable output."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
+
+
+class DeclaredCommand(click.Command):
+    """A command with further flags that are made when they are first needed, from what methods declare."""
+
+    def __init__(self, *args: Any, flags: Callable[[], Sequence[click.Parameter]], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._flags = flags
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *self._flags()]
+
+
+def value_flag(flag: str, dest: str, help: str) -> click.Option:
+    """A flag whose text a declared parameter parses."""
+    return click.Option([flag, dest], default=None, metavar="VALUE", help=help)
+
+
+def declared_flags(params: Sequence[Param], prefix: str, describe: Callable[[Param], str]) -> list[click.Option]:
+    """A flag a parameter; its value comes under its name after `prefix`."""
+    return [value_flag(param.flag, prefix + param.name, describe(param)) for param in params]
+
+
+def flag_values(texts: Mapping[str, str | None], prefix: str, params: Sequence[Param], owner: str) -> dict[str, Any]:
+    """The values of the declared flags that were passed. Raises ParamError."""
+    passed = {
+        name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix) and text is not None
+    }
+    return parsed(tuple(params), passed, owner)
+
+
+def parse_stage(text: str, stage: str = "select") -> tuple[str, dict[str, Any]]:
+    """A method's name and parameters from an option's text like `mmr` or `nnn:l2=0.1,fill=strict`."""
+    from engine.stages import spec_of
+
+    name, texts = parse_name(text, stage)
+    kind = next(kind for option, kind, _ in STAGES if option == stage)
+    return name, parsed(spec_of(name, kind).params, texts, name)
+
+
+def parse_name(text: str, option: str) -> tuple[str, dict[str, str]]:
+    """The name and the texts of its parameters from an option's text like `nnn:l2=0.1,fill=strict`."""
+    name, _, rest = text.partition(":")
+    pairs = [pair.partition("=") for pair in rest.split(",") if pair]
+    if any(not sign for _, sign, _ in pairs):
+        raise click.UsageError(f"--{option} takes NAME or NAME:PARAMETER=VALUE,…; got {text!r}")
+    return name, {key.replace("-", "_"): value for key, _, value in pairs}
+
+
+def make_stages(texts: Sequence[str], stage: str) -> list[Any]:
+    """The scorers or selectors that an option's texts name."""
+    from engine.stages import make
+
+    return [make(name, **params) for name, params in (parse_stage(text, stage) for text in texts)]
+
+
+def check_splits(qrels: Mapping[str, Any], names: Sequence[str | None], hint: str = "") -> None:
+    """Raise a UsageError where a split is not there; hint: what would make it."""
+    if missing := [name for name in names if name is not None and name not in qrels]:
+        raise click.UsageError(f"no split {missing[0]!r}; there are {', '.join(qrels) or 'none'}{hint}")

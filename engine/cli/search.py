@@ -1,0 +1,212 @@
+"""Commands on ways to search: depths (how many documents a reranker sees) and ann (approximate search)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.cli.encoding import SOURCE, CorpusOptions
+from engine.cli.evaluation import cell_json, collect_cells
+from engine.cli.group import Meter, main, use_threads
+from engine.cli.options import (
+    SIZE,
+    STAGE,
+    Execution,
+    execution_options,
+    json_option,
+    make_stages,
+    metrics_option,
+    parse_name,
+    seed_option,
+    split_option,
+    stages_option,
+)
+from engine.cli.output import aligned, echo_json, echo_lines
+from engine.errors import Cancelled
+
+if TYPE_CHECKING:
+    from engine.decoder import Decoder
+
+SPLIT = split_option("Whose judged queries are asked.")
+LINES = json_option("One JSON object a line.")
+
+
+@main.command()
+@SOURCE
+@SPLIT
+@stages_option("rerank", "reranks", "Scores again.", required=True)
+@stages_option("retrieve", "retrieves", "Default: dense.")
+@stages_option("select", "selectors", "Default: the first one.")
+@click.option("--depth", "depths", multiple=True, metavar="N", help="How many are reranked. Default: 10 to 1000.")
+@SIZE
+@metrics_option("What is measured.", default=("mrr",))
+@execution_options("depths.db")
+@LINES
+def depths(
+    source: CorpusOptions,
+    split: str,
+    reranks: tuple[str, ...],
+    retrieves: tuple[str, ...],
+    selectors: tuple[str, ...],
+    depths: tuple[str, ...],
+    k: int,
+    metrics: tuple[str, ...],
+    execution: Execution,
+    as_json: bool,
+) -> None:
+    """Measure rerankers by how many of the retrieved documents they get to see."""
+    import engine
+    from engine.decoder import DEPTH
+    from engine.evaluation.studies.rerank_depth import DEPTHS
+    from engine.stages import methods
+
+    use_threads()
+    chains = product(
+        make_stages(selectors or list(methods("selector"))[:1], "select"),
+        make_stages(retrieves or ("dense",), "retrieve"),
+        make_stages(reranks, "rerank"),
+    )
+    decoders = [engine.Decoder(select, first, second) for select, first, second in chains]
+    with Meter() as meter:
+        dataset, space, queries = source.load_judged(split, meter)
+        stop = threading.Event()
+        results = engine.rerank_depths(
+            decoders, space, queries, dataset.qrels[split], depths=[DEPTH.parse(depth) for depth in depths] or DEPTHS,
+            k=k, metrics=metrics, split=split, aspects=dataset.aspects, progress=meter, stop=stop, **vars(execution),
+        )  # fmt: skip
+        cells = collect_cells(results, stop, lambda _: f"what is finished is in {execution.store}")
+    if as_json:
+        for cell in cells:
+            echo_json(cell_json(cell))
+        return
+    _echo_depths(cells, decoders, metrics)
+    click.echo(f"\n{len(cells)} cells of {len(queries):,} queries in {execution.store}")
+
+
+def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
+    """A table a metric, and one of times: decoders as rows, depths as columns."""
+    from engine.evaluation.metrics import METRICS
+
+    depths = sorted({cell.decoder["depth"] for cell in cells})
+    by_depth = {(_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
+    rows = {decoder.label: [by_depth[_chain_of(decoder), depth] for depth in depths] for decoder in decoders}
+    columns = [f"{depth:,}" for depth in depths]
+    for metric in dict.fromkeys(metrics):
+        head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)
+        lines = [(label, *(f"{cell.mean[metric]:.4f}" for cell in row)) for label, row in rows.items()]
+        click.echo(aligned([head, *lines]) + "\n")
+    times = [(label, *(f"{cell.milliseconds:.2f}" for cell in row)) for label, row in rows.items()]
+    click.echo(aligned([("ms a query by depth", *columns), *times]))
+
+
+def _chain(decoder: Mapping[str, Any]) -> str:
+    """A decoder as JSON, without its depth."""
+    return json.dumps({**decoder, "depth": None}, sort_keys=True)
+
+
+def _chain_of(decoder: Decoder) -> str:
+    from engine.evaluation.sweep.cell import as_json
+
+    return _chain(as_json(decoder))
+
+
+@main.command()
+@SOURCE
+@SPLIT
+@stages_option("retrieve", "retrieves", "Whose vectors. Default: dense.")
+@click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    metavar=STAGE,
+    help="hnsw (links, construction, breadth) or ivf (cells, probes); a bare name tries several. Default: both.",
+)
+@SIZE
+@metrics_option("Default: mrr and ndcg.")
+@click.option("--share", default=None, metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
+@seed_option("Of the graph and of k-means.")
+@LINES
+def ann(
+    source: CorpusOptions,
+    split: str,
+    retrieves: tuple[str, ...],
+    indexes: tuple[str, ...],
+    k: int,
+    metrics: tuple[str, ...],
+    share: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Measure approximate search against the exact one: quality, time and memory (extra `ann`)."""
+    import engine
+    from engine.evaluation.studies.ann import ENOUGH, conclusions
+    from engine.evaluation.studies.ann_indexes import faiss_module
+
+    faiss_module()
+    use_threads()
+    least = ENOUGH.default if share is None else ENOUGH.parse(share) or 0.0
+    chosen = make_stages(retrieves or ("dense",), "retrieve")
+    settings = partial(_indexes, indexes)
+    settings(1)  # refuses wrong settings before anything is embedded
+    rows: list[Any] = []
+    stopped = False
+    with Meter() as meter:
+        dataset, space, queries = source.load_judged(split, meter)
+        try:
+            for scorer in chosen:
+                for row in engine.approximate(
+                    scorer, space, queries, dataset.qrels[split], indexes=settings,
+                    k=k, metrics=metrics or None, seed=seed, progress=meter,
+                ):  # fmt: skip
+                    rows.append(row)
+        except KeyboardInterrupt:
+            stopped = True
+    if as_json:
+        for row in rows:
+            echo_json(row.as_json())
+    elif rows:
+        _echo_tables(rows)
+        click.echo(
+            f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found."
+        )
+        echo_lines(conclusions(rows, least))
+    if stopped:
+        raise Cancelled(f"{len(rows)} searches were measured; none is kept")
+
+
+def _echo_tables(rows: Sequence[Any]) -> None:
+    """One for each scorer."""
+    from engine.evaluation.metrics import METRICS
+
+    names = list(rows[0].mean)
+    titles = (f"exact@{rows[0].k}", *(f"{METRICS[m].title}@{rows[0].k}" for m in names))
+    for scorer in dict.fromkeys(row.scorer for row in rows):
+        of_scorer = [row for row in rows if row.scorer == scorer]
+        lines: list[tuple[str, ...]] = [("index", *titles, "ms/query", "built in s", "MB")]
+        for row in of_scorer:
+            values = (f"{value:.4f}" for value in (row.share, *(row.mean[m] for m in names)))
+            lines.append((row.label, *values, f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}"))
+        first = of_scorer[0]
+        click.echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
+
+
+def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:
+    """The settings that `--index` names; a bare name stands for those usual for so many vectors."""
+    from engine.errors import ParamError
+    from engine.evaluation.studies.ann_indexes import INDEXES, usual
+    from engine.params import params_of, parsed
+
+    settings: list[Any] = []
+    for text in texts or tuple(INDEXES):
+        name, values = parse_name(text, "index")
+        if name not in INDEXES:
+            raise ParamError(f"--index must be one of {', '.join(INDEXES)}; got {name!r}")
+        params = params_of(INDEXES[name])
+        settings += [INDEXES[name](**parsed(params, values, name))] if values else usual(count, [name])
+    return settings

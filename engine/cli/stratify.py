@@ -1,0 +1,141 @@
+"""A finished sweep: its cells, and groups of queries by relevant documents, their length, words or aspects (`--by`)."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.cli.options import QRELS, grouped, split_option
+from engine.cli.output import aligned
+
+
+@dataclass(frozen=True)
+class StratifiedSweep:
+    """Each method's best setting in each group of queries."""
+
+    kind: str  # what groups the queries
+    title: str  # the same in words
+    means: tuple[Any, ...]  # Strata of the metric
+    differences: tuple[Any, ...]  # Strata of the differences to the baseline
+    baseline: str  # its label
+    methods: dict[str, str]  # label → its selector's name
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        rows = {"groups": self.means, "differences": self.differences}
+        plain = {name: [asdict(row) for row in strata] for name, strata in rows.items()}
+        return {"kind": self.kind, "baseline": self.baseline, **plain}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedSweep:
+    """A command's choice of a finished sweep.
+
+    store: the file that holds it.
+    split, k: which of its cells, where it holds several.
+    across, up: the metrics of the frontier's axes.
+    baseline: a method or a label, None for the first selector's.
+    by: what groups the queries, None for no groups.
+    corpus, qrels: what was swept, to group the queries by.
+    """
+
+    store: str
+    split: str | None
+    k: int | None
+    across: str
+    up: str
+    baseline: str | None
+    by: str | None
+    corpus: str | None
+    qrels: str
+
+    def load_cells(self) -> tuple[list[Any], int]:
+        """The cells of one data set and split in the store, and k, by default the largest."""
+        from engine.evaluation.sweep.store import Store
+
+        store, split = self.store, self.split
+        if not Path(store).is_file():
+            raise click.UsageError(f"no such store: {store!r}; `frontier sweep --store {store}` makes one")
+        cells = [cell for cell in Store(store).points() if split in (None, cell.split)]
+        if not cells:
+            raise click.UsageError(f"{store} holds no cells" + (f" of split {split!r}" if split else ""))
+        if len(splits := sorted({cell.split for cell in cells})) > 1:
+            raise click.UsageError(f"{store} holds the splits {', '.join(splits)}: say which with --split")
+        if len({(cell.provenance["embeddings"], cell.provenance["queries"]) for cell in cells}) > 1:
+            raise click.UsageError(
+                f"{store} holds several data sets, whose queries cannot be compared: keep a store for each"
+            )
+        sizes = sorted({cell.k for cell in cells})
+        if self.k is not None and self.k not in sizes:
+            raise click.UsageError(f"{store} has no cells at k = {self.k}; it has {', '.join(map(str, sizes))}")
+        return cells, self.k or sizes[-1]
+
+    def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
+        """The metric `up` by group of queries, on the corpus that was swept; None without groups.
+
+        Raises UsageError for another corpus.
+        """
+        import engine
+        from engine.evaluation.frontier import SHARE, best_of_each, frontier
+        from engine.evaluation.statistics import meant
+        from engine.evaluation.stratification import KINDS, kinds, stratify
+        from engine.evaluation.tables import usual_baseline
+
+        by, corpus = self.by, self.corpus
+        if by is None:
+            return None
+        if by not in KINDS:
+            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}; got {by!r}")
+        if corpus is None:
+            raise click.UsageError("--by needs --corpus, the one that was swept: a store holds no documents")
+        dataset, first = engine.load_dataset(corpus, qrels=self.qrels), cells[0]
+        if dataset.corpus.digest != first.provenance["corpus"]:
+            raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
+        if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
+            raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
+        counts = kinds(dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split], dataset.aspects)
+        if by not in counts:
+            raise click.UsageError(f"--by {by}: no query has {KINDS[by]}; there are {', '.join(counts)}")
+        curve = frontier(cells, self.across, self.up, k)
+        compared = [p.point for p in curve.points]
+        base = meant(compared, self.baseline or usual_baseline(compared), k).label
+        best = [p.point for p in best_of_each(curve, base, SHARE.default)]
+        means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
+        return StratifiedSweep(by, KINDS[by], means, differences, base, {p.label: p.method for p in best})
+
+
+FINISHED_SWEEP = grouped(
+    "swept",
+    FinishedSweep,
+    click.option(
+        "--by",
+        default=None,
+        metavar="KIND",
+        help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
+        "words of the query, or by its aspects (relevant, length, words, aspects).",
+    ),
+    click.option("--corpus", default=None, metavar="NAME|PATH", help="The corpus that was swept, for --by."),
+    QRELS,
+    click.argument("store", metavar="STORE"),
+    split_option("Needed where the store holds several.", default=None),
+    click.option("-k", "k", type=int, default=None, help="Default: the largest in the store."),
+    click.option("--x", "across", default="ilad", show_default=True, help="The frontier's x axis, a metric."),
+    click.option("--y", "up", default="recall", show_default=True, help="Its y axis."),
+    click.option("--baseline", default=None, help="A method or a label; default: the first selector's."),
+)
+"""The argument and the options of a command on a finished sweep."""
+
+
+def plain_strata(strata: StratifiedSweep) -> str:
+    """Groups of queries as columns, decoders as rows."""
+    groups = {row.group: row.queries for row in strata.means}
+    cells = {(row.label, row.group): f"{row.mean:.4f}" for row in strata.means}
+    names = {row.label: row.name for row in strata.means}
+    return aligned(
+        [
+            ("", *groups),
+            ("queries", *(f"{count:,}" for count in groups.values())),
+            *((name, *(cells[label, group] for group in groups)) for label, name in names.items()),
+        ]
+    )

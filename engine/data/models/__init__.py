@@ -1,0 +1,1 @@
+"""Encoders and rerankers: where they come from, their precision, their fingerprints."""

@@ -1,0 +1,211 @@
+"""Encoder models: prompts and token limit of one on disk, loading it, and encoding a batch.
+
+Only `load` and the `Encoder` it returns import transformers, so that a start with every vector cached stays fast.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from engine.data.models import hub
+from engine.errors import DataError, FrontierError
+from engine.values import replace_surrogates
+
+Role = Literal["document", "query"]
+Dtype = Literal["float32", "bfloat16"]
+
+_MOST_LOADED = 2  # models in memory: one for the current corpus and one to compare it with
+_PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+_lock = threading.RLock()
+_loaded: OrderedDict[tuple[str, str, str], Encoder] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model on disk."""
+
+    name: str  # as the user wrote it
+    folder: Path  # its files
+    digest: str  # of the files, see `hub.fingerprint`
+
+    def prompt(self, role: Role) -> str:
+        """The prefix that the model's authors put before every query or document; "" for most models.
+
+        sentence-transformers 6.2 lets its own empty "document" prompt shadow a model's "passage" prompt; here the
+        first non-empty one counts.
+        """
+        prompts = self._setting("config_sentence_transformers.json").get("prompts") or {}
+        return next((prompts[name] for name in _PROMPT_NAMES[role] if prompts.get(name)), "")
+
+    @cached_property
+    def limit(self) -> int | None:
+        """The most tokens per text, special tokens included; None if the model does not say."""
+        limit = self._setting("sentence_bert_config.json").get("max_seq_length")
+        limit = limit or self._setting("tokenizer_config.json").get("model_max_length")
+        # tokenizers without a limit say 1e30
+        return int(limit) if limit and limit < 1e9 else None
+
+    def over_limit(self, texts: Sequence[str]) -> int | None:
+        """The number of texts that the model truncates; None if unknown."""
+        path, limit = self.folder / "tokenizer.json", self.limit
+        if limit is None or not path.is_file():
+            return None
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        # A token has at least one byte, so shorter texts need no counting.
+        long = [replace_surrogates(text) for text in texts if len(text.encode("utf-8", "replace")) > limit - 2]
+        blocks = (long[i : i + 1024] for i in range(0, len(long), 1024))
+        return sum(len(e.ids) > limit for block in blocks for e in tokenizer.encode_batch_fast(block))
+
+    def _setting(self, file: str) -> dict[str, Any]:
+        path = self.folder / file
+        if not path.is_file():
+            return {}
+        try:
+            content = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise FrontierError(f"the encoder {self.name!r} cannot be used: {path} is not JSON ({error})") from None
+        return content if isinstance(content, dict) else {}
+
+
+class Encoder:
+    """A loaded model. Several threads may share one: batches take turns."""
+
+    def __init__(self, model: Any, source: ModelSource, device: str, dtype: Dtype) -> None:
+        self.model, self.source, self.device, self.dtype = model, source, device, dtype
+        self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+
+    def encode(self, texts: Sequence[str], role: Role = "query", prompt: str | None = None) -> Tensor:
+        """One batch of texts as (n, d) float32 unit rows on the CPU; an all-zero row stays zero.
+
+        prompt: None for the model's prompt for that role. Raises FrontierError when the device runs out of memory,
+        DataError when a vector is not finite.
+        """
+        encode = self.model.encode_query if role == "query" else self.model.encode_document
+        prompt = self.source.prompt(role) if prompt is None else prompt
+        clean = [replace_surrogates(text) for text in texts]
+        try:
+            with self._turn:
+                raw = encode(
+                    clean, prompt=prompt, batch_size=max(1, len(clean)), convert_to_tensor=True, show_progress_bar=False
+                )
+        except torch.cuda.OutOfMemoryError:
+            raise FrontierError(
+                f"{self.device} has no room for {len(clean)} texts at once; use a smaller batch_size, or device='cpu'"
+            ) from None
+        vectors = raw.to("cpu", torch.float32)
+        if not torch.isfinite(vectors).all():
+            bad = int((~torch.isfinite(vectors)).any(1).nonzero()[0])
+            raise DataError(
+                f"the encoder {self.source.name!r} in {self.dtype} gives numbers that are not finite for the text "
+                f"{clean[bad][:60]!r}; use dtype='float32' or another encoder"
+            )
+        # A model that normalises does so in its own arithmetic: bfloat16 rows have norms of .996 to 1.004.
+        return torch.nn.functional.normalize(vectors, dim=1, eps=1e-30)
+
+    def warm(self) -> Encoder:
+        """Encode a text: the first encoding takes several times as long as the next ones."""
+        self.encode(["a first query"])
+        return self
+
+
+def find(name: str, memo: bool = True, on_download: Callable[[], None] = lambda: None) -> ModelSource:
+    """A model by name: "bundled", a folder, or a hub name; see `hub.folder_of`, also for the errors.
+
+    memo: keep the digest on disk; on_download: called before a download.
+    """
+    folder = hub.folder_of(name, on_download)
+    return ModelSource(name, folder, hub.fingerprint(folder, memo))
+
+
+def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
+    """The model in memory; the last few stay there and are shared.
+
+    The first load of a process takes seconds, most of them imports. Nothing is printed and no connection is made.
+    Raises FrontierError when the files make no model.
+    """
+    key = (source.digest, device, dtype)
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = Encoder(_model(source, device, dtype), source, device, dtype)
+            while len(_loaded) > _MOST_LOADED:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def unload(source: ModelSource, device: str, dtype: Dtype) -> None:
+    """Drop a model from memory, unless another caller holds it."""
+    with _lock:
+        _loaded.pop((source.digest, device, dtype), None)
+
+
+def device_of(device: str | None) -> str:
+    """The device to encode on: the requested one, else a GPU, else the CPU. Raises FrontierError if unavailable."""
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(device).type
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FrontierError(f"device {device!r} cannot be used here: {reason}; use 'cpu' or leave it out") from None
+    return kind if kind == "cpu" else str(torch.device(device))
+
+
+def _model(source: ModelSource, device: str, dtype: Dtype) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    with quiet():
+        try:
+            model = SentenceTransformer(
+                str(source.folder),
+                device=device,
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"dtype": dtype},
+            )
+            return model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
+        except Exception as error:  # a foreign folder can make the loader raise anything
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise FrontierError(
+                f"the encoder {source.name!r} cannot be loaded from {source.folder}: {reason}. It must be a "
+                "sentence-transformers model that needs no code of its own"
+            ) from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the libraries' progress bars and load reports inside; restore the user's settings afterwards."""
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled
+    from transformers.utils import logging as transformers_logging
+
+    bars = transformers_logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
+    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
+    levels = [logger.level for logger in loggers]
+    transformers_logging.disable_progress_bar()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        if bars:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,140 @@
+"""Cross-encoder models: load one, and score pairs of query and document in batches.
+
+Weights come from safetensors files only, and code from no model: no file of a model is run or unpickled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.data.models import encoder_model, hub
+from engine.errors import FrontierError
+from engine.values import replace_surrogates
+
+_MOST_LOADED = 2
+_PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt"}
+
+_lock = threading.RLock()
+_loaded: OrderedDict[tuple[str, str], CrossEncoderModel] = OrderedDict()
+
+
+class CrossEncoderModel:
+    """A loaded cross-encoder. Several threads may share one: batches take turns."""
+
+    def __init__(self, model: Any, name: str) -> None:
+        self.model, self.name = model, name
+        self._turn = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+
+    def score(
+        self, query: str, texts: Sequence[str], batch_size: int = 32, on_batch: Callable[[int], None] = lambda _: None
+    ) -> list[float]:
+        """One score per text, higher is more relevant: the output of the model's last activation.
+
+        Equal texts are scored once, so they tie. on_batch: called before each batch with the number of texts scored.
+        """
+        clean_query, clean = replace_surrogates(query), [replace_surrogates(text) for text in texts]
+        # Batches of like length compute little on padding; each holds documents of one query only.
+        order = sorted(set(clean), key=lambda text: (-len(text), text))
+        by_text: dict[str, float] = {}
+        for start in range(0, len(order), batch_size):
+            on_batch(len(by_text))
+            batch = order[start : start + batch_size]
+            with self._turn:
+                scores = self.model.predict(
+                    [(clean_query, text) for text in batch],
+                    batch_size=len(batch),
+                    show_progress_bar=False,
+                    convert_to_tensor=True,
+                )
+            by_text.update(zip(batch, scores.double().tolist(), strict=True))
+        return [by_text[text] for text in clean]
+
+
+def load(name: str, device: str | None = None) -> CrossEncoderModel:
+    """A cross-encoder by folder or Hugging Face name; the last few stay in memory.
+
+    device: None for a GPU if there is one. Raises FrontierError for a model that does not exist, would have to be
+    unpickled, needs its own code, or gives more than one number per pair.
+    """
+    device = encoder_model.device_of(device)
+    folder = _folder(name)
+    key = (hub.fingerprint(folder), device)
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = CrossEncoderModel(_model(name, folder, device), name)
+            while len(_loaded) > _MOST_LOADED:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(key)
+        return _loaded[key]
+
+
+def unshared(name: str, device: str) -> Any:
+    """A fresh CrossEncoder for training; a missing head is drawn from torch's global generator. Raises as `load`."""
+    return _model(name, _folder(name), device)
+
+
+def absent(name: str) -> bool:
+    """Whether a model would have to be downloaded. Raises FrontierError for neither a folder nor a valid name."""
+    with _as_cross_encoder():
+        return hub.local(name) is None
+
+
+@contextmanager
+def _as_cross_encoder() -> Iterator[None]:
+    """Reword the hub's errors for cross-encoders, of which none is bundled."""
+    try:
+        yield
+    except FrontierError as error:
+        message = str(error).replace("the encoder ", "the cross-encoder ", 1).replace(" or use 'bundled'", "")
+        raise FrontierError(message.replace("encoder must be 'bundled', a folder", "model must be a folder")) from error
+
+
+def fingerprint(name: str) -> str:
+    """SHA-256 of the model's files, downloaded if need be. Raises as `load`."""
+    return hub.fingerprint(_folder(name))
+
+
+def _folder(name: str) -> Path:
+    with _as_cross_encoder():
+        folder = hub.folder_of(name)
+    files = list(hub.walked(folder))
+    safe = {path.parent for path in files if path.suffix == ".safetensors"}
+    if unsafe := sorted(p for p in files if p.suffix in _PICKLES and p.parent not in safe):
+        raise FrontierError(
+            f"the cross-encoder {name!r} holds weights that would have to be unpickled ({unsafe[0].name}), which can "
+            "run code; save it with save_pretrained, which writes safetensors"
+        )
+    return folder
+
+
+def _model(name: str, folder: Path, device: str) -> Any:
+    from sentence_transformers import CrossEncoder
+
+    try:
+        with encoder_model.quiet():
+            model = CrossEncoder(
+                str(folder),
+                device=device,
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True, "dtype": torch.float32},
+            ).eval()
+        labels = model.num_labels
+    except Exception as error:  # a foreign folder can make the loader raise anything
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise FrontierError(
+            f"the cross-encoder {name!r} cannot be loaded from {folder}: {reason}. It must be a sentence-transformers "
+            "CrossEncoder in safetensors that needs no code of its own"
+        ) from error
+    if labels != 1:
+        raise FrontierError(
+            f"the cross-encoder {name!r} gives {labels} numbers a pair; relevance is one: choose a model with one label"
+        )
+    return model

@@ -1,0 +1,1 @@
+"""How far embeddings have moved, and what that changed."""

@@ -1,0 +1,115 @@
+"""Drift and metrics of a session along its log."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from engine.decoder import Decoder
+from engine.drift.measures import Drift, DriftBaseline, drift, origin, smoothed
+from engine.drift.rare_documents import rare_rows, right_counts, right_rows
+from engine.drift.round_metrics import Part, RoundMetrics, adapted, cells
+from engine.errors import Cancelled
+from engine.feedback import Session, at
+from engine.params import Whole
+from engine.progress import Progress, Stop
+from engine.values import Embeddings, Qrels
+
+Look = TypeVar("Look")
+LOOKING_BACK, MEASURING = "looking back", "measuring decoders"
+JUDGED = "judged"
+"""Part of the judged queries of a session, none of which is held out."""
+POINTS = Whole(default=20, low=1, high=1000, symbol="points", name="points", help="At how many moments to look.")
+
+
+def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels | None = None) -> DriftBaseline:
+    """The baseline that a session's drift is measured against.
+
+    probes: queries whose answers are followed; qrels: their judgements, for the confidence.
+    """
+    right = None
+    if probes is not None and qrels is not None:
+        right = right_rows(qrels, probes.ids, session.space.corpus.position)
+    return origin(session.origin, probes, right=right, temperature=session.temperature, seed=session.preset.seed)
+
+
+def standing(session: Session, start: DriftBaseline) -> Drift:
+    """Drift of a session now; its step is the position in the log."""
+    success = smoothed([event.good for event in session.events if session.status(event.id) == "counts"])
+    return drift(start, session.vectors, session.position, success=success, ball=session.preset.ball)
+
+
+def moments(position: int, points: int = POINTS.default) -> tuple[int, ...]:
+    """Positions in a log from 0 to the last, evenly apart, at most points + 1 of them."""
+    points = POINTS.check(points)
+    return tuple(np.unique(np.rint(np.linspace(0, position, points + 1)).astype(int)).tolist())
+
+
+def history(
+    session: Session,
+    start: DriftBaseline,
+    steps: Sequence[int] | None = None,
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    seen: Callable[[Drift], None] | None = None,
+) -> tuple[Drift, ...]:
+    """Drift of a session at positions of its log, by default at 21 from the first to the last.
+
+    Undone feedback counts until it was undone. seen: called with every drift. Raises ParamError for a position outside
+    the log, Cancelled.
+    """
+    return _at_steps(session, steps, lambda step, now: standing(now, start), LOOKING_BACK, progress, stop, seen)
+
+
+def measured(
+    session: Session,
+    start: DriftBaseline,
+    queries: Embeddings,
+    qrels: Qrels,
+    decoders: Sequence[Decoder],
+    steps: Sequence[int] | None = None,
+    k: int = 10,
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    seen: Callable[[RoundMetrics], None] | None = None,
+) -> tuple[RoundMetrics, ...]:
+    """Metrics of decoders on judged queries at positions of a session's log, and the drift there.
+
+    start: `beginning` of the session; steps, seen: as `history` has them. Raises ParamError, DataError, Cancelled.
+    """
+    right = right_rows(qrels, queries.ids, session.space.corpus.position)
+    rare = rare_rows(right_counts(right, len(session)))
+    part = Part(JUDGED, queries, qrels, np.array([rare[rows].all() for rows in right], dtype=bool))
+
+    def look(step: int, now: Session) -> RoundMetrics:
+        space = adapted(session.space, now.vectors)
+        return RoundMetrics(step, cells([part], decoders, session.space, space, k), standing(now, start))
+
+    return _at_steps(session, steps, look, MEASURING, progress, stop, seen)
+
+
+def _at_steps(
+    session: Session,
+    steps: Sequence[int] | None,
+    look: Callable[[int, Session], Look],
+    label: str,
+    progress: Progress | None,
+    stop: Stop | None,
+    seen: Callable[[Look], None] | None,
+) -> tuple[Look, ...]:
+    """What `look` makes of a session at positions of its log."""
+    steps = moments(session.position) if steps is None else tuple(steps)
+    looks: list[Look] = []
+    for done, step in enumerate(steps):
+        if stop is not None and stop.is_set():
+            raise Cancelled(f"{label} was stopped after {done} of {len(steps)} moments")
+        if progress is not None:
+            progress(done, len(steps), label)
+        looks.append(look(step, session if step == session.position else at(session, step)))
+        if seen is not None:
+            seen(looks[-1])
+    if progress is not None:
+        progress(len(steps), len(steps), label)
+    return tuple(looks)

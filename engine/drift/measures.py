@@ -1,0 +1,367 @@
+"""Drift measures: movement from the start, change of answers and neighbourhoods, warning signs.
+
+Rankings by inner product do not change when every row moves by the same vector, so that movement, answers, hubs and
+neighbourhoods are all measured such that a common shift leaves them alone. How large drift is says nothing about how
+good it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from engine.decoder import select
+from engine.errors import DataError, ParamError
+from engine.params import Real
+from engine.values import Embeddings, real_tensor
+
+DEPTH = 10
+"""Answers and neighbourhoods are compared over so many documents."""
+MOVERS = 10
+WATCHED = 500
+"""Of a larger corpus, the neighbourhoods of a seeded sample of so many documents are followed."""
+HUB_ALARM = 0.03
+AMBER, RED = 1.0, 2.0
+SLACK = 1e-5
+"""Unit rows in float32 are this close to length 1."""
+PERSISTENCE = 0.9
+SMOOTHING = 0.99
+TEMPERATURE = Real(
+    default=1.0, low=1e-6, high=1e6, comfortable=(0.01, 1.0), scale="log", symbol="τ", name="temperature",
+    help="Scores are divided by it before the softmax.",
+)  # fmt: skip
+
+
+class Measure(NamedTuple):
+    """A drift measure as data.
+
+    title: as charts write it.
+    meaning: in plain words.
+    better: the direction that is good news, "" for neither.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    better: Literal["", "up", "down"] = ""
+
+
+MEASURES: dict[str, Measure] = {
+    m.name: m
+    for m in (
+        Measure(
+            "median",
+            "Movement, median",
+            "How far half of the documents have moved at least, beyond what all of them moved together.",
+        ),
+        Measure("q99", "Movement, 99 %", "How far the one document in a hundred that moved most has moved at least."),
+        Measure(
+            "shift",
+            "Common shift",
+            "How far all documents moved together. It changes no ranking, and so is no part of the movement.",
+        ),
+        Measure(
+            "churn",
+            "Answer churn",
+            f"Of the {DEPTH} documents that a probe query got at the start, the share that it no longer gets.",
+        ),
+        Measure(
+            "rbo",
+            "Order kept (RBO)",
+            f"How alike the answers then and now are when the first places count most (p = {PERSISTENCE:g}); "
+            "1: the same answers in the same order.",
+        ),
+        Measure(
+            "confidence",
+            "Confidence",
+            "The chance that a document drawn for a probe query is one that is judged right.",
+            "up",
+        ),
+        Measure("success", "Success", "The share of recent feedback that was good; the last hundred count most.", "up"),
+        Measure(
+            "hubs",
+            "Hubs (Gini)",
+            f"How unevenly documents appear among the first {DEPTH} answers to the probe queries: 0 all alike, 1 a few "
+            f"in every answer. A rise of {HUB_ALARM:g} over the start is an alarm.",
+            "down",
+        ),
+        Measure(
+            "neighbourhood",
+            "Neighbourhood change",
+            f"How much of a document's {DEPTH} nearest documents is no longer what it was: 0 nothing, 1 everything.",
+        ),
+        Measure(
+            "longest",
+            "Longest vector",
+            f"The length of the longest document vector. Above {AMBER:g} without a ball some documents push into "
+            f"answers by length alone; above {RED:g} they rule them.",
+            "down",
+        ),
+    )
+}
+
+
+class Mover(NamedTuple):
+    """A document that moved: its row, and how far beyond the common shift."""
+
+    row: int
+    distance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """Drift at a step, against the start; the measures of MEASURES, None where they cannot be computed.
+
+    step: number of events so far.
+    start: the hubs at the start.
+    movers: the documents that moved most, farthest first.
+    ball: whether rows are kept in the unit ball.
+    """
+
+    step: int
+    median: float
+    q99: float
+    shift: float
+    churn: float | None
+    rbo: float | None
+    confidence: float | None
+    success: float | None
+    hubs: float | None
+    neighbourhood: float
+    longest: float
+    start: float | None
+    movers: tuple[Mover, ...]
+    ball: bool
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """Measure → value, in the order of MEASURES."""
+        return {name: getattr(self, name) for name in MEASURES}
+
+    @property
+    def alarm(self) -> bool:
+        """Whether some documents have come to crowd the answers: the hubs are up by 0.03 over the start."""
+        return self.hubs is not None and self.start is not None and self.hubs - self.start >= HUB_ALARM
+
+    @property
+    def light(self) -> Literal["green", "amber", "red"]:
+        """By the longest row: amber above 1 where no ball holds it, red above 2."""
+        if self.longest > RED + SLACK:
+            return "red"
+        return "amber" if not self.ball and self.longest > AMBER + SLACK else "green"
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values; `from_json` reads them back exactly."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"movers": [list(m) for m in self.movers]}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Drift:
+        return cls(**{**values, "movers": tuple(Mover(int(row), float(far)) for row, far in values["movers"])})
+
+
+@dataclass(frozen=True, eq=False)
+class DriftBaseline:
+    """The start that drift is measured against, with what depends on the start alone."""
+
+    vectors: np.ndarray  # (n, d) float64 Θ₁
+    probes: torch.Tensor | None  # (P, d) float64 queries whose answers are followed, or None
+    right: tuple[np.ndarray, ...] | None  # per probe the rows judged right, or None
+    temperature: float  # τ of the session
+    watched: np.ndarray  # rows whose neighbourhoods are followed
+
+    @cached_property
+    def answers(self) -> np.ndarray:
+        assert self.probes is not None
+        return answers(self.vectors, self.probes)
+
+    @cached_property
+    def hubs(self) -> float:
+        return gini(counts(self.answers, len(self.vectors)))
+
+    @cached_property
+    def near(self) -> np.ndarray:
+        return nearest(self.vectors, self.watched)
+
+
+def origin(
+    vectors: Any,
+    probes: Embeddings | Any = None,
+    *,
+    right: Sequence[Sequence[int] | np.ndarray] | None = None,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> DriftBaseline:
+    """The baseline of drift.
+
+    vectors: (n, d) Θ₁; probes: (P, d) queries whose answers are followed; right: per probe the rows judged right, for
+    the confidence; temperature: τ. seed: of the sample of documents whose neighbourhoods are followed. Raises DataError
+    or ParamError.
+    """
+    rows = _rows(vectors)
+    points = None
+    if probes is not None:
+        points = probes.vectors if isinstance(probes, Embeddings) else real_tensor(probes, "probes")
+        points = points.detach().cpu().double()
+        if points.ndim != 2 or points.shape[1] != rows.shape[1] or not len(points):
+            raise DataError(
+                f"probes must be (P, {rows.shape[1]}), at least one; got shape {tuple(points.shape)}, and the vectors "
+                f"have {rows.shape[1]} dimensions"
+            )
+    of_probes: tuple[np.ndarray, ...] | None = None
+    if right is not None:
+        count = 0 if points is None else len(points)
+        if not count or len(right) != count:
+            raise DataError(f"right must have one list of rows for each probe; got {len(right)} for {count} probes")
+        of_probes = tuple(np.unique(np.asarray(given, dtype=np.int64)) for given in right)
+        if any(len(given) and (given[0] < 0 or given[-1] >= len(rows)) for given in of_probes):
+            raise DataError(f"right must hold rows in [0, {len(rows) - 1}]")
+    watched = np.arange(len(rows))
+    if len(rows) > WATCHED:
+        watched = np.sort(np.random.default_rng(seed).choice(len(rows), WATCHED, replace=False))
+    return DriftBaseline(rows, points, of_probes, TEMPERATURE.check(temperature), watched)
+
+
+def drift(
+    start: DriftBaseline, vectors: Any, step: int = 0, *, success: float | None = None, ball: bool = True
+) -> Drift:
+    """Drift of embeddings from their start.
+
+    vectors: (n, d) Θ_t, the rows of Θ₁; step: how many events led there; success: of recent feedback (`smoothed`);
+    ball: whether the session keeps rows in the unit ball. Raises DataError.
+    """
+    rows = _rows(vectors)
+    if rows.shape != start.vectors.shape:
+        raise DataError(f"vectors must be the rows of the start, {start.vectors.shape}; got {rows.shape}")
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise ParamError(f"step must be a whole number in [0, ∞); got {step!r}")
+    far, common = movement(start.vectors, rows)
+    order = np.lexsort((np.arange(len(far)), -far))[:MOVERS]
+    of_probes: dict[str, Any] = dict.fromkeys(("churn", "rbo", "confidence", "hubs"))
+    if start.probes is not None:
+        now = answers(rows, start.probes)
+        of_probes["churn"] = float(1 - shared(start.answers, now).mean())
+        of_probes["rbo"] = float(rank_overlap(start.answers, now).mean())
+        of_probes["hubs"] = gini(counts(now, len(rows)))
+        if start.right is not None:
+            of_probes["confidence"] = confidence(rows, start.probes, start.right, start.temperature)
+    return Drift(
+        step=step,
+        median=float(np.median(far)),
+        q99=float(np.quantile(far, 0.99)),
+        shift=common,
+        success=success,
+        neighbourhood=float(1 - jaccard(start.near, nearest(rows, start.watched)).mean()),
+        longest=float(np.linalg.norm(rows, axis=1).max()),
+        start=start.hubs if start.probes is not None else None,
+        movers=tuple(Mover(int(row), float(far[row])) for row in order if far[row] > 0),
+        ball=bool(ball),
+        **of_probes,
+    )
+
+
+def movement(start: np.ndarray, now: np.ndarray) -> tuple[np.ndarray, float]:
+    """(n,) |d_i − mean d|, how far each row of D = Θ_t − Θ₁ moved beyond the common shift, and |mean d|."""
+    moved = now - start
+    common = moved.mean(0)
+    return np.asarray(np.linalg.norm(moved - common, axis=1)), float(np.linalg.norm(common))
+
+
+def answers(vectors: np.ndarray, probes: torch.Tensor) -> np.ndarray:
+    """(P, min(10, n)) the most relevant rows for each probe, best first; ties go to the lower row."""
+    index: np.ndarray = select("top_k", torch.from_numpy(vectors), probes, k=min(DEPTH, len(vectors))).index.numpy()
+    return index
+
+
+def nearest(vectors: np.ndarray, watched: np.ndarray) -> np.ndarray:
+    """(w, min(10, n − 1)) for each watched row the nearest others by Euclidean distance, which a common shift leaves
+    alone; on unit rows they are the nearest by cosine."""
+    centred = vectors - vectors.mean(0)
+    # |a − b|² falls as a·b − |b|²/2 rises: one product finds the nearest.
+    lifted = np.column_stack([centred, -0.5 * (centred**2).sum(1)])
+    points = np.column_stack([centred[watched], np.ones(len(watched))])
+    depth = min(DEPTH, len(vectors) - 1)
+    rows = np.asarray(select("top_k", torch.from_numpy(lifted), torch.from_numpy(points), k=depth + 1).index)
+    itself = rows == watched[:, None]
+    itself[~itself.any(1), -1] = True  # among equal rows it may not be listed: the last one goes
+    return np.asarray(rows[~itself].reshape(len(watched), depth))
+
+
+def shared(then: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """(P,) the share of the rows that two lists, (P, k), have in common."""
+    return np.asarray((then[:, :, None] == now[:, None, :]).sum((1, 2)) / max(1, then.shape[1]))
+
+
+def jaccard(then: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """(m,) |common| / |either| of two sets of k rows each, (m, k); 1 for empty ones."""
+    if not then.shape[1]:
+        return np.ones(len(then))
+    common = (then[:, :, None] == now[:, None, :]).sum((1, 2))
+    return np.asarray(common / (2 * then.shape[1] - common))
+
+
+def rank_overlap(then: np.ndarray, now: np.ndarray, persistence: float = PERSISTENCE) -> np.ndarray:
+    """(P,) rank-biased overlap of lists of k distinct rows, extrapolated (Webber et al. 2010, eq. 23)."""
+    k = then.shape[1]
+    alike = then[:, :, None] == now[:, None, :]
+    depth = np.arange(1, k + 1)
+    agreement = np.stack([alike[:, :d, :d].sum((1, 2)) for d in depth], axis=1) / depth
+    weights = (1 - persistence) / persistence * persistence**depth
+    overlap: np.ndarray = agreement @ weights + agreement[:, -1] * persistence**k
+    return overlap
+
+
+def counts(answers: np.ndarray, n: int) -> np.ndarray:
+    """(n,) number of answers, (P, k), that each row is in."""
+    return np.bincount(answers[answers >= 0].ravel(), minlength=n)
+
+
+def gini(numbers: np.ndarray) -> float:
+    """Gini coefficient of (n,) numbers ≥ 0: Σ_i Σ_j |x_i − x_j| / (2 n Σ x); 0 where all are 0."""
+    ordered = np.sort(np.asarray(numbers, dtype=np.float64))
+    n, total = len(ordered), ordered.sum()
+    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * total)) if total else 0.0
+
+
+def confidence(
+    vectors: np.ndarray, probes: torch.Tensor, right: Sequence[np.ndarray], temperature: float
+) -> float | None:
+    """Mean probability of the probes' right rows, p = softmax(Θq/τ); None where no probe has any."""
+    known = [probe for probe, rows in enumerate(right) if len(rows)]
+    if not known:
+        return None
+    points = probes.numpy()
+    step = max(1, (1 << 22) // len(vectors))
+    sums: list[float] = []
+    for begin in range(0, len(known), step):
+        block = known[begin : begin + step]
+        z = points[block] @ vectors.T / temperature
+        p = np.exp(z - z.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        sums += [float(p[i, right[probe]].sum()) for i, probe in enumerate(block)]
+    return float(np.mean(sums))
+
+
+def smoothed(outcomes: Sequence[float] | np.ndarray, weight: float = SMOOTHING) -> float | None:
+    """The mean of outcomes, each worth `weight` of the one after it; None where there is none."""
+    given = np.asarray(outcomes, dtype=np.float64)
+    if not len(given):
+        return None
+    age = weight ** np.arange(len(given) - 1, -1, -1)
+    return float(age @ given / age.sum())
+
+
+def _rows(vectors: Any) -> np.ndarray:
+    if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
+        vectors = vectors.copy()  # torch takes no array that must not be written to
+    given = vectors.vectors if isinstance(vectors, Embeddings) else real_tensor(vectors, "vectors")
+    rows = given.detach().cpu().double().numpy()
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise DataError(f"vectors must be a matrix with at least one row and one column; got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise DataError(f"vectors must be finite; {int((~np.isfinite(rows)).any(1).sum())} rows hold NaN or infinity")
+    return np.ascontiguousarray(rows)

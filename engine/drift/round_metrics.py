@@ -1,0 +1,148 @@
+"""Metrics between rounds of feedback: decoders on held-out queries and on the stream's, and drift.
+
+ILAD is measured in the space of the start, which is the honest one, and in the space as it is now: drift inflates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from engine.decoder import Decoder, decode
+from engine.drift.measures import Drift
+from engine.evaluation.metrics import measure
+from engine.evaluation.paired import names
+from engine.evaluation.sweep.cell import as_json
+from engine.space import Space
+from engine.values import Embeddings, Qrels
+
+HELD_OUT, STREAM = "held-out", "stream"
+ALL, HEAD, TAIL = "all", "head", "tail"
+MEASURED: dict[str, str] = {
+    "recall": "Recall",
+    "ndcg": "nDCG",
+    "ilad": "ILAD in the space of the start",
+    "ilad_now": "ILAD in the space as it is now",
+}
+
+
+@dataclass(frozen=True)
+class RoundCell:
+    """One decoder on some queries.
+
+    decoder: its short name, as charts write it.
+    label: its name in full.
+    part: "held-out" or "stream".
+    group: "all", "tail" (all right documents of the query are among the half of the documents that are right least
+        often in the stream) or "head" (the others).
+    queries: their number.
+    mean: metric → value, NaN where no query has it.
+    """
+
+    decoder: str
+    label: str
+    part: str
+    group: str
+    queries: int
+    mean: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class RoundMetrics:
+    """Metrics of all decoders, and drift, after `step` rounds."""
+
+    step: int
+    cells: tuple[RoundCell, ...]
+    drift: Drift
+
+    def cell(self, label: str | None = None, part: str = HELD_OUT, group: str = ALL) -> RoundCell | None:
+        """The first cell of a part and group, None for none; label: a decoder, in full or short, or any."""
+        cells = (cell for cell in self.cells if (cell.part, cell.group) == (part, group))
+        return next((cell for cell in cells if label in (None, cell.label, cell.decoder)), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values, NaN as None; `from_json` reads them back."""
+        cells = [vars(cell) | {"mean": {m: _or_none(v) for m, v in cell.mean.items()}} for cell in self.cells]
+        return {"step": self.step, "cells": cells, "drift": self.drift.as_json()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RoundMetrics:
+        cells = (
+            RoundCell(**{**c, "mean": {m: np.nan if v is None else v for m, v in c["mean"].items()}})
+            for c in values["cells"]
+        )
+        return cls(values["step"], tuple(cells), Drift.from_json(values["drift"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Queries measured at every checkpoint. tail: (q,) bool, whether all their right rows are rare."""
+
+    name: str
+    queries: Embeddings
+    qrels: Qrels
+    tail: np.ndarray
+
+
+def sampled(queries: Sequence[str], most: int | None, seed: int) -> list[str]:
+    """All of the queries, or a seeded sample of the most that are asked for, in their order."""
+    if most is None or len(queries) <= most:
+        return list(queries)
+    rows = np.sort(np.random.default_rng([seed, len(queries)]).choice(len(queries), most, replace=False))
+    return [queries[row] for row in rows]
+
+
+def cells(
+    parts: Sequence[Part], decoders: Sequence[Decoder], start: Space, now: Space, k: int
+) -> tuple[RoundCell, ...]:
+    """Every decoder on every part, decoded in the space as it is now."""
+    rows = []
+    for decoder, name in zip(decoders, called(decoders), strict=True):
+        for part in parts:
+            ranking = decode(decoder, now, part.queries, k)
+            values = dict(measure(ranking, start, part.queries, part.qrels, k, ("recall", "ndcg", "ilad")).values)
+            values["ilad_now"] = measure(ranking, now, part.queries, None, k, ("ilad",)).values["ilad"]
+            groups = {ALL: np.ones(len(part.tail), bool), HEAD: ~part.tail, TAIL: part.tail}
+            rows += [
+                RoundCell(
+                    name,
+                    decoder.label,
+                    part.name,
+                    group,
+                    int(chosen.sum()),
+                    {m: _mean(v[chosen]) for m, v in values.items()},
+                )
+                for group, chosen in groups.items()
+            ]
+    return tuple(rows)
+
+
+def called(decoders: Sequence[Decoder]) -> list[str]:
+    """Short names of decoders, told apart."""
+    return list(names([_Named(as_json(decoder)) for decoder in decoders]))
+
+
+class _Named(NamedTuple):
+    decoder: Mapping[str, object]
+
+
+def adapted(start: Space, vectors: np.ndarray) -> Space:
+    """The corpus with other vectors, (n, d); the very same space where nothing moved."""
+    first = start.embeddings
+    rows = torch.from_numpy(np.array(vectors))
+    if torch.equal(rows, first.vectors.cpu()):
+        return start
+    return start.with_embeddings(Embeddings(rows, first.ids, first.encoder, first.texts))
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _mean(values: np.ndarray) -> float:
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")

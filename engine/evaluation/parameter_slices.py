@@ -1,0 +1,104 @@
+"""Metrics along one parameter: what a setting that was chosen owes to each of its parameters."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ParamError
+from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import cells_at, declared_by, name_of, none_last
+from engine.params import form_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """The settings of one selector along one of its parameters, rising, what is no number last.
+
+    name, symbol, label: of the parameter
+    log: whether its scale is one of ratios
+    values: m of them, None where it is unset
+    texts: the same to read
+    names, keys: of the settings
+    means: metric → m means
+    on: which settings differ from the chosen one in this parameter alone
+    chosen: its position, None without one
+    """
+
+    name: str
+    symbol: str
+    label: str
+    log: bool
+    values: tuple[Any, ...]
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    means: Mapping[str, tuple[float, ...]]
+    on: tuple[bool, ...]
+    chosen: int | None
+
+
+@dataclass(frozen=True)
+class Slices:
+    """k, split: of the points; titles: metric → as charts write it; base: metric → the baseline's mean; slices: one a
+    parameter that varies, as declared."""
+
+    method: str
+    k: int
+    split: str
+    titles: Mapping[str, str]
+    base: Mapping[str, float]
+    slices: tuple[Slice, ...]
+
+
+def slices(
+    points: Iterable[Any], base: Any, metrics: Sequence[str], k: int = 10, *, through: Any | None = None
+) -> Slices:
+    """The settings of one selector along each parameter that varies among them.
+
+    points: of one split and selector; base: the baseline's point; through: the chosen one of them. Without it a setting
+    lies on a slice where no other parameter varies. Raises ParamError or DataError.
+    """
+    cells = list({p.label: p for p in cells_at(points, k)}.values())
+    if len(selectors := sorted({p.method for p in cells})) > 1:
+        raise ParamError(f"slices need points of one selector; got {', '.join(selectors)}")
+    if missing := [p.label for p in (*cells, base) if any(m not in p.values for m in metrics)]:
+        raise ParamError(f"{', '.join(metrics)}: not all were measured for {missing[0]}")
+    params = {p.label: {n: v for n, v in p.decoder["select"].items() if n != "name"} for p in cells}
+    chosen = params.get(through.label) if through is not None else None
+    varying = [n for n in next(iter(params.values())) if len({values[n] for values in params.values()}) > 1]
+    lines = tuple(_slice(name, cells, params, varying, chosen, metrics) for name in varying)
+    titles = {m: title_of(m) for m in metrics}
+    return Slices(selectors[0], cells[0].k, str(cells[0].split), titles, {m: base.mean[m] for m in metrics}, lines)
+
+
+def _slice(
+    name: str,
+    cells: Sequence[Any],
+    params: Mapping[str, Mapping[str, Any]],
+    varying: Sequence[str],
+    chosen: Mapping[str, Any] | None,
+    metrics: Sequence[str],
+) -> Slice:
+    """One parameter's slice; params: a cell's label → its parameters; chosen: those of the chosen setting."""
+    param = declared_by(cells[0].method)[name]
+    forms = {form_of(param, values)[1] for values in params.values()}
+    # Beside a parameter that varies it may be meant in several ways: then as it is declared.
+    form = forms.pop() if len(forms) == 1 else param
+    order = sorted(cells, key=lambda p: none_last(params[p.label][name]))
+    values = tuple(params[p.label][name] for p in order)
+    others = [n for n in varying if n != name]
+    same = [not others if chosen is None else all(params[p.label][n] == chosen[n] for n in others) for p in order]
+    positions = [position for position, p in enumerate(order) if params[p.label] == chosen]
+    return Slice(
+        name=name,
+        symbol=form.symbol,
+        label=form.label,
+        log=getattr(form, "scale", "linear") == "log",
+        values=values,
+        texts=tuple(f"{v:g}" if isinstance(v, float) else form.text(v) for v in values),
+        names=tuple(name_of(p.decoder, scorers=False) for p in order),
+        keys=tuple(p.key for p in order),
+        means={m: tuple(p.mean[m] for p in order) for m in metrics},
+        on=tuple(same),
+        chosen=positions[0] if positions else None,
+    )

@@ -1,0 +1,1 @@
+"""Studies of one question each: ANN search, rerank depth, encoders, brute force, FISTA steps."""

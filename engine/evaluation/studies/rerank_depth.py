@@ -1,0 +1,124 @@
+"""What a reranker is worth by how much it gets to see (sparse-dense paper, Fig. 6)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from engine.decoder import DEPTH, SET_SIZE, Decoder
+from engine.errors import ParamError
+from engine.evaluation.frontier import BAND_RESAMPLES
+from engine.evaluation.paired import shared
+from engine.evaluation.statistics import compare, ends_of, intervals
+from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.sweep.sweep import several, sweep
+from engine.space import Space
+from engine.values import Embeddings, Qrels, Queries
+
+DEPTHS = (10, 20, 50, 100, 200, 500, 1000)
+
+
+def rerank_depths(
+    decoders: Sequence[Decoder],
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Qrels,
+    *,
+    depths: Sequence[int] = DEPTHS,
+    k: int = 10,
+    metrics: Sequence[str] = ("mrr",),
+    **options: Any,
+) -> Iterator[Cell]:
+    """Every decoder at every rerank depth, as Points, MRR@10 by default; `decoder["depth"]` of a point is its depth.
+
+    decoders: each with a rerank stage, their own depth passed over; depths: how many of the retrieved documents are
+    reranked, from k on; in place of those beyond the corpus, the whole of it once; options: as `sweep` takes them.
+    Raises ParamError or DataError before the first.
+    """
+    k = SET_SIZE.check(k)
+    given = [decoders] if isinstance(decoders, Decoder) else decoders
+    chosen = several(given, "decoders", "a list of engine.Decoder", Decoder)
+    for decoder in chosen:
+        if decoder.rerank is None:
+            raise ParamError(
+                f"decoders must have a rerank stage, engine.Decoder(rerank=…), for the depth to matter; "
+                f"{decoder.label} has none"
+            )
+    if isinstance(depths, str) or not isinstance(depths, Iterable) or not (depths := list(depths)):
+        raise ParamError(f"depths must be a list of whole numbers in [{k}, ∞); got {depths!r}")
+    sizes = sorted({min(DEPTH.check(depth) or len(space), len(space)) for depth in depths})
+    if sizes[0] < min(k, len(space)):
+        raise ParamError(f"depths must be whole numbers in [{k}, ∞), k being {k}; got {sizes[0]!r} among them")
+    cells = [replace(decoder, depth=depth) for decoder in chosen for depth in sizes]
+    return sweep(cells, space, queries, qrels, k, metrics, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class AtDepth:
+    """One metric at one depth, None for no reranking.
+
+    mean: over the queries that have it everywhere; low, high: its 95 % interval, None for one query; milliseconds: a
+    query took.
+    """
+
+    depth: int | None
+    mean: float
+    low: float | None
+    high: float | None
+    milliseconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByDepth:
+    """A reranker's worth by depth.
+
+    rows: rising depth, first the one without reranking if it was measured
+    best: of them the reranked one with the most
+    shallowest: the least depth that is not significantly worse than that (paired randomisation test, Holm)
+    gain: sign of the best's significant difference to no reranking, 0 for none, None where that was not measured
+    queries: number of those that count
+    """
+
+    metric: str
+    k: int
+    rows: tuple[AtDepth, ...]
+    best: AtDepth
+    shallowest: AtDepth
+    gain: int | None
+    queries: int
+
+
+def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
+    """What `rerank_depths` measured of one decoder, and what can be told of it.
+
+    points: of one chain, at different depths, and at most one without reranking. Raises ParamError or DataError.
+    """
+    common = shared(points, (metric,), k)
+    values = common.values[metric]
+    ends = intervals(values, BAND_RESAMPLES, 0)
+    rows = []
+    for i, p in enumerate(common.points):
+        low, high = ends_of(ends, i)
+        depth = p.decoder["depth"] if p.decoder["rerank"] else None
+        rows.append((depth, p, AtDepth(depth, float(values[:, i].mean()), low, high, p.milliseconds)))
+    rows.sort(key=lambda row: (row[0] is not None, row[0] or 0))
+    reranked = [row for row in rows if row[0] is not None]
+    if not reranked or len({row[0] for row in rows}) < len(rows):
+        raise ParamError("points must be of one decoder at different depths, and at most one without reranking")
+    most = max(reranked, key=lambda row: (row[2].mean, -(row[0] or 0)))
+    signs: dict[str, int] = {}
+    if len(rows) > 1 and len(values) > 1:
+        for row in compare([p for _, p, _ in rows], metric, most[1], k):
+            signs[row.label] = int(np.sign(row.difference)) if row.significant else 0
+    shallowest = next(row for row in reranked if row is most or signs.get(row[1].label, 0) >= 0)
+    plain = next((row for row in rows if row[0] is None), None)
+    return ByDepth(
+        metric=metric,
+        k=k,
+        rows=tuple(row for _, _, row in rows),
+        best=most[2],
+        shallowest=shallowest[2],
+        gain=None if plain is None else -signs.get(plain[1].label, 0),
+        queries=len(common.queries),
+    )

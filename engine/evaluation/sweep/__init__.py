@@ -1,0 +1,1 @@
+"""Measure many decoders: cells, the store that keeps them, and the workers that compute them."""

@@ -1,0 +1,131 @@
+"""Compute one unit of a sweep: decode blocks of queries with decoders of one family, then measure every cell."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.decoder import Decoder, decode_grid
+from engine.errors import Cancelled
+from engine.evaluation.aspects import Aspects
+from engine.evaluation.metrics import measure
+from engine.evaluation.sweep.cell import Cell, as_json, from_json, make_cell
+from engine.progress import current_reporter, report_to
+from engine.space import Space
+from engine.values import Embeddings, Qrels, Ranking
+
+STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
+BLOCK = 64
+"""Most queries between two looks at whether to stop."""
+FIRST_SCORES = 100_000
+"""Most scores (documents × settings × queries) of the first block."""
+PAUSE = 0.4
+"""Seconds that a later block is to take."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """What every unit of a sweep needs."""
+
+    space: Space
+    vectors: Embeddings  # the queries' embeddings
+    qrels: Qrels | None
+    aspects: Aspects | None
+    metrics: tuple[str, ...]
+    split: str
+    data: Mapping[str, str]  # digest by name of what every cell is computed from
+    texts: str  # digest of the queries' texts
+
+    def data_of(self, decoder: Decoder) -> dict[str, str]:
+        """Digests of all that a cell is computed from: the queries' texts too where a scorer reads them."""
+        digests = dict(self.data)
+        for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
+            if scorer.words:
+                digests["texts"] = self.texts
+            digests.update(scorer.cache_dependencies(self.space))
+        return digests
+
+    def measure(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
+        """The metrics at k of a ranking, query by query, and how many queries have no relevant document."""
+        measures = measure(ranking, self.space, self.vectors, self.qrels, k, self.metrics, self.aspects)
+        return dict(measures.values), measures.left_out
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Decoders of one family at ks that one decoding answers."""
+
+    decoders: tuple[Decoder, ...]
+    ks: tuple[int, ...]
+
+
+def packed(unit: Unit) -> dict[str, Any]:
+    """A unit as plain values, for another process; `unpacked` reads it."""
+    return {"decoders": [as_json(d) for d in unit.decoders], "ks": list(unit.ks)}
+
+
+def unpacked(values: Mapping[str, Any]) -> Unit:
+    """The unit that `packed` made plain values of."""
+    return Unit(tuple(from_json(d) for d in values["decoders"]), tuple(values["ks"]))
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """A callable as a Stop."""
+
+    is_set: Callable[[], bool]
+
+
+def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Cell]:
+    """The cells of a unit; raises Cancelled when stopped, between two blocks of queries or inside a slow stage."""
+    with report_to(current_reporter()[0], _Stop(stopped)):
+        rankings, milliseconds = _decode(task, unit, stopped)
+        cells = []
+        for decoder, ranking in zip(unit.decoders, rankings, strict=True):
+            if stopped():
+                raise Cancelled(STOPPED)
+            data = task.data_of(decoder)
+            for k in unit.ks:
+                values, left_out = task.measure(ranking, k)
+                cell = make_cell(
+                    decoder,
+                    k,
+                    task.split,
+                    task.vectors.ids,
+                    values,
+                    left_out=left_out,
+                    returned=float((ranking.index[:, :k] >= 0).sum(1).double().mean()),
+                    milliseconds=milliseconds,
+                    data=data,
+                    device=task.space.device.type,
+                )
+                cells.append(cell)
+        return cells
+
+
+def _decode(task: Task, unit: Unit, stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
+    """A ranking a decoder, on the CPU, at the largest k; and the milliseconds that a query took."""
+    count, largest = len(task.vectors), max(unit.ks)
+    blocks: list[list[Ranking]] = []
+    # What is compiled in a process's first call, or indexed, is no part of the time that a query takes.
+    type(unit.decoders[0].select).warm()
+    for scorer in filter(None, (unit.decoders[0].retrieve, unit.decoders[0].rerank)):
+        scorer.prepare(task.space)
+    started = time.perf_counter()
+    start, size = 0, max(1, min(BLOCK, FIRST_SCORES // (len(task.space) * len(unit.decoders))))
+    while start < count:
+        if stopped():
+            raise Cancelled(STOPPED)
+        began, end = time.perf_counter(), start + size
+        block = task.vectors.take(range(start, min(end, count)))
+        blocks.append(decode_grid(unit.decoders, task.space, block, largest))
+        start = end
+        size = min(BLOCK, max(1, int(size * PAUSE / max(time.perf_counter() - began, 1e-6))))
+    milliseconds = 1000 * (time.perf_counter() - started) / (count * len(unit.decoders))
+    rankings = [
+        Ranking.joined([Ranking(part.index.cpu(), part.gain.cpu(), part.info) for part in parts])
+        for parts in zip(*blocks, strict=True)
+    ]
+    return rankings, milliseconds

@@ -1,0 +1,140 @@
+"""Finished cells of sweeps in one SQLite file: every cell one transaction, many writers, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.data.sqlite import WAIT, make_tables, write_ahead
+from engine.errors import DataError
+from engine.evaluation.sweep.cell import Cell, means, result_digest
+from engine.values import digest_of
+
+VERSION = 1
+COLUMNS = (
+    'key, decoder, label, method, k, split, queries, metrics, "values", left_out, returned, milliseconds, '
+    "provenance, digest"
+)
+AMONG = "WHERE key IN (SELECT value FROM json_each(?))"
+"""The rows whose keys a JSON list names: one parameter, however many they are."""
+TABLES = {
+    "queries": "CREATE TABLE queries (digest TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID",
+    "cells": """
+CREATE TABLE cells (
+    key TEXT PRIMARY KEY, decoder TEXT NOT NULL, label TEXT NOT NULL, method TEXT NOT NULL, k INTEGER NOT NULL,
+    split TEXT NOT NULL, queries TEXT NOT NULL REFERENCES queries, metrics TEXT NOT NULL, "values" BLOB NOT NULL,
+    left_out INTEGER NOT NULL, returned REAL NOT NULL, milliseconds REAL NOT NULL, provenance TEXT NOT NULL,
+    digest TEXT NOT NULL, finished TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+)""",
+}
+
+
+class Store:
+    """A file of finished cells; made where there is none.
+
+    path: of the file. Raises DataError for a file that is something else, or was written by another version.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise DataError(f"store must lie in a folder that exists; there is no {str(self.path.parent)!r}")
+        with self._open() as db:
+            if not self._has_tables(db):
+                make_tables(db, lambda: self._has_tables(db), TABLES, user_version=VERSION)
+            write_ahead(db)
+
+    @classmethod
+    def of(cls, store: Store | str | Path | None) -> Store | None:
+        """The store, or the one at a path; None for none."""
+        return cls(store) if isinstance(store, str | Path) else store
+
+    def put(self, cell: Cell) -> bool:
+        """Keep a cell; False where it was there already."""
+        ids = json.dumps(cell.queries)
+        names = sorted(cell.values)
+        table = np.stack([np.asarray(cell.values[name], dtype="<f8") for name in names])
+        with self._open() as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            name = digest_of([ids])
+            db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (name, ids))
+            new = db.execute(
+                f"INSERT OR IGNORE INTO cells ({COLUMNS}) VALUES ({', '.join('?' * 14)})",
+                (
+                    cell.key, json.dumps(cell.decoder), cell.label, cell.method, cell.k, cell.split, name,
+                    json.dumps(names), table.tobytes(), cell.left_out, cell.returned, cell.milliseconds,
+                    json.dumps(dict(cell.provenance)), cell.digest,
+                ),
+            )  # fmt: skip
+            return bool(new.rowcount)
+
+    def known(self, keys: Collection[str]) -> set[str]:
+        """Which of the keys are there."""
+        with self._open() as db:
+            return {key for (key,) in db.execute(f"SELECT key FROM cells {AMONG}", (json.dumps(list(keys)),))}
+
+    def points(self, keys: Collection[str] | None = None) -> Iterator[Cell]:
+        """The cells, in the order in which they were kept; of these keys only, where given.
+
+        What others write meanwhile is not among them. Raises DataError for a cell whose values are not those that were
+        written.
+        """
+        among, given = ("", ()) if keys is None else (AMONG, (json.dumps(list(keys)),))
+        with self._open() as db:
+            # One view of the file for both.
+            db.execute("BEGIN")
+            lists = dict(db.execute("SELECT digest, ids FROM queries"))
+            for row in db.execute(f"SELECT {COLUMNS} FROM cells {among} ORDER BY rowid", given):
+                try:
+                    cell = _cell(row, lists)
+                except (ValueError, KeyError, TypeError):
+                    raise DataError(
+                        f"{self.path}: the cell {row[2]} at k = {row[4]} is damaged; delete the file, sweep again"
+                    ) from None
+                yield cell
+
+    def _has_tables(self, db: sqlite3.Connection) -> bool:
+        """Whether the tables are there; a DataError where others are."""
+        # Tables first: they and the version were written at once.
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return False
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if "cells" not in tables or not version:
+            raise DataError(f"{self.path} is a database, but not one of Frontier's; choose another file")
+        if version != VERSION:
+            raise DataError(f"{self.path} is of another version of Frontier (format {version}, not {VERSION})")
+        return True
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection of this thread's own."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=WAIT)) as db:
+                # Bytes that are no text are damage, and found out as such.
+                db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+                yield db
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}") from None
+
+
+def _cell(row: Sequence[Any], lists: Mapping[str, str]) -> Cell:
+    """A row as a Cell; ValueError, KeyError or TypeError where it is not as it was written."""
+    key, decoder, label, method, k, split, ids, metrics, numbers, left_out, *rest = row
+    returned, milliseconds, provenance, digest = rest
+    names, queries = json.loads(metrics), tuple(json.loads(lists[ids]))
+    table = np.frombuffer(numbers, dtype="<f8").reshape(len(names), len(queries))
+    values = dict(zip(names, table, strict=True))
+    if result_digest(key, values) != digest:
+        raise ValueError
+    return Cell(
+        decoder=json.loads(decoder), label=label, method=method, k=k, split=split, queries=queries, values=values,
+        mean=means(values), left_out=left_out, returned=returned, milliseconds=milliseconds,
+        provenance=json.loads(provenance), key=key, digest=digest,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Choose a setting on one split and report it on another."""

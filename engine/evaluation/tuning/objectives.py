@@ -1,0 +1,199 @@
+"""What a setting is tuned for, as data, and which of the measured settings that makes the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.evaluation.frontier import dominated
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.paired import SAME
+from engine.params import Choice, Declared, Real, declare
+
+LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better)
+RELEVANT, DIVERSE = "recall", "ilad"
+"""The two metrics that are traded for one another."""
+BENDS = 0.02
+"""A frontier that is nowhere further than this beyond its chord is as good as straight: its knee is noise."""
+
+
+@dataclass(frozen=True)
+class Objective(Declared):
+    """aim: what for; metric: what "maximise" maximises; share: of the baseline's Recall, what "diverse" has to keep.
+
+    The baseline is the first of the registered selectors, at the same k.
+    """
+
+    aim: str = declare(
+        Choice(
+            default="maximise",
+            options=("maximise", "diverse", "knee"),
+            symbol="aim",
+            help="maximise: a metric. diverse: most ILAD among settings that keep a share of the baseline's Recall. "
+            "knee: where the Recall–ILAD frontier bends most.",
+        )
+    )
+    metric: str = declare(
+        Choice(
+            default="comp",
+            options=tuple(m for m in METRICS if m not in LESS_IS_BETTER),
+            symbol="metric",
+            help="What is maximised.",
+            requires=("aim", "maximise"),
+        )
+    )
+    share: float = declare(
+        Real(
+            default=0.95,
+            low=0.0,
+            high=1.0,
+            comfortable=(0.8, 1.0),
+            symbol="share",
+            help="How much of the baseline's Recall must be kept.",
+            requires=("aim", "diverse"),
+        )
+    )
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What has to be measured."""
+        return (self.metric,) if self.aim == "maximise" else (RELEVANT, DIVERSE)
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        relevant, diverse = METRICS[RELEVANT].title, METRICS[DIVERSE].title
+        match self.aim:
+            case "maximise":
+                return f"most {METRICS[self.metric].title}"
+            case "diverse":
+                return f"most {diverse} with {relevant} at least {100 * self.share:g} % of the baseline's"
+        return f"the knee of the {relevant}–{diverse} frontier"
+
+    @property
+    def constrained(self) -> bool:
+        """Whether settings have to keep to something."""
+        return self.aim == "diverse"
+
+    def kept(self, means: Mapping[str, Any], baseline: Mapping[str, float]) -> Any:
+        """Whether a setting, or each of many, keeps to the constraint; always where there is none."""
+        values = np.asarray(means[self.metrics[0]])
+        if not self.constrained:
+            return np.ones(values.shape, dtype=bool)
+        return values >= self.share * baseline[RELEVANT] - SAME
+
+    def guide(self, means: Mapping[str, float], baseline: Mapping[str, float]) -> tuple[float, ...]:
+        """What a search has to make large, for one setting: two numbers where the aim is a place on a frontier.
+
+        Where a constraint is not kept, a number below 0, and the lower the more is lacking.
+        """
+        match self.aim:
+            case "maximise":
+                return (means[self.metric],)
+            case "diverse" if self.kept(means, baseline):
+                return (means[DIVERSE],)
+            case "diverse":
+                return (means[RELEVANT] - self.share * baseline[RELEVANT],)
+        return means[RELEVANT], means[DIVERSE]
+
+    def choose(
+        self, means: Mapping[str, np.ndarray], baseline: Mapping[str, float], order: Sequence[Any], k: int, against: str
+    ) -> TunedChoice:
+        """The best of m settings.
+
+        means: metric → (m,) over the queries that all of them and the baseline share; baseline: its means over those;
+        order: (m,) what settles ties, the least first; k, against: the metrics' k and the baseline's name, for words.
+        """
+        return _CHOICES[self.aim](self, means, baseline, order, k, against)
+
+
+@dataclass(frozen=True)
+class TunedChoice:
+    """best: position of the chosen setting; satisfied: whether it is what was asked for, or only the nearest; said: why
+    it was chosen, one sentence."""
+
+    best: int
+    satisfied: bool
+    said: str
+
+
+def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -> int:
+    """The position with the largest first key; among equals the largest second …; then the least in order."""
+    alive = np.flatnonzero(among)
+    for key in keys:
+        alive = alive[key[alive] >= key[alive].max() - SAME]
+    return int(min(alive.tolist(), key=lambda i: order[i]))
+
+
+def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
+    values = means[o.metric]
+    best = _most([values], order, np.ones(len(values), dtype=bool))
+    equal = int((values >= values[best] - SAME).sum())
+    tie = f"; {equal} settings have as much, and this one is closest to the default" if equal > 1 else ""
+    title = f"{METRICS[o.metric].title}@{k}"
+    return TunedChoice(
+        best, True, f"It has the most {title}, {values[best]:.4f} ({against}: {baseline[o.metric]:.4f}){tie}."
+    )
+
+
+def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
+    recall, ilad = means[RELEVANT], means[DIVERSE]
+    keeps, least = o.kept(means, baseline), o.share * baseline[RELEVANT]
+    what, spread = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
+    bound = f"{100 * o.share:g} % of {against}'s {what} ({least:.4f} of {baseline[RELEVANT]:.4f})"
+    if not keeps.any():
+        best = _most([recall, ilad], order, np.ones(len(recall), dtype=bool))
+        return TunedChoice(
+            best,
+            False,
+            f"No setting keeps {bound}; the nearest is this one, with {what} {recall[best]:.4f} and {spread} "
+            f"{ilad[best]:.4f}.",
+        )
+    best = _most([ilad], order, keeps)
+    return TunedChoice(
+        best,
+        True,
+        f"It has the most {spread}, {ilad[best]:.4f} ({against}: {baseline[DIVERSE]:.4f}), among the "
+        f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}; its {what} is {recall[best]:.4f}.",
+    )
+
+
+def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(m,) how far each of m points lies beyond the chord between the ends of their frontier, both scaled to [0, 1].
+
+    The ends are the non-dominated points with most x and with most y; the chord goes from (0, 1) to (1, 0). Dominated
+    points get −∞; below the chord it is negative; 0 for all of a frontier that is one point.
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    front = ~dominated(np.stack([x, y], axis=1))
+    scaled = []
+    for axis in (x, y):
+        low, high = axis[front].min(), axis[front].max()
+        scaled.append((axis - low) / (high - low) if high - low > SAME else np.full(len(axis), 0.5))
+    return np.where(front, (scaled[0] + scaled[1] - 1) / np.sqrt(2), -np.inf)
+
+
+def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
+    away = chord_distances(means[DIVERSE], means[RELEVANT])
+    best = _most([away], order, np.isfinite(away))
+    front = int(np.isfinite(away).sum())
+    place = f"{METRICS[DIVERSE].title}@{k} {means[DIVERSE][best]:.4f}, {METRICS[RELEVANT].title}@{k} "
+    place += f"{means[RELEVANT][best]:.4f}"
+    if away[best] > BENDS:
+        reason = f"Of the {front} settings on the frontier it lies furthest beyond the chord between the ends, by "
+        return TunedChoice(best, True, f"{reason}{away[best]:.3f} with both axes scaled to [0, 1] ({place}).")
+    if front < 3 or away[best] <= SAME:
+        why = f"is {'one point' if front == 1 else 'two points'}" if front < 3 else "does not bend outwards"
+        reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
+    else:
+        reason = (
+            "The frontier is as good as straight: this setting is furthest beyond the chord between the ends, by only "
+        )
+        reason += f"{away[best]:.3f} with both axes scaled to [0, 1] ({place})."
+    return TunedChoice(best, False, reason)
+
+
+_CHOICES: dict[str, Callable[..., TunedChoice]] = {"maximise": _maximise, "diverse": _diverse, "knee": _knee}

@@ -1,0 +1,477 @@
+"""Tuning: choose a setting on one split, report it on another beside the baseline, and say how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from engine.decoder import SET_SIZE, Decoder
+from engine.errors import DataError, ParamError
+from engine.evaluation.metrics import METRICS, defined_mean
+from engine.evaluation.paired import chain_of, name_of, shared
+from engine.evaluation.splits import judged_by
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
+from engine.evaluation.sweep.cell import Cell, as_json
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.sweep import TOGETHER, sweep
+from engine.evaluation.tuning.objectives import Objective, TunedChoice
+from engine.evaluation.tuning.search_space import Settings, far, search
+from engine.params import Whole
+from engine.progress import Progress, Stop
+from engine.space import Space
+from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
+from engine.values import Embeddings, Qrels, Queries
+
+REPORTED = ("recall", "comp", "ndcg", "ilad")
+ENOUGH = 0.5
+"""A setting that has the metrics on a smaller share of the queries on which the baseline has them is no candidate: all
+would be compared on those few that it answers."""
+ROUNDS = 12
+"""Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
+DRAWS = 200
+"""So many sets of queries are drawn to see how firm a choice is."""
+TRIALS = Whole(default=64, low=1, high=100_000, symbol="trials", name="trials", help="Settings a search tries.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """How far dev and test differ in a metric.
+
+    dev, test: the chosen setting's means
+    gained_dev, gained_test: these minus the baseline's
+    low, high: 95 % interval of gained_dev − gained_test, the two splits' queries drawn apart; None where a split has
+        one query
+    """
+
+    metric: str
+    k: int
+    dev: float
+    test: float
+    gained_dev: float
+    gained_test: float
+    low: float | None
+    high: float | None
+
+    @property
+    def lost(self) -> float:
+        """How much of what was gained on dev is not there on test."""
+        return self.gained_dev - self.gained_test
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        what = f"{METRICS[self.metric].title}@{self.k}"
+        gains = f"{what}: {_signed(self.gained_dev)} against the baseline on dev, {_signed(self.gained_test)} on test"
+        if self.low is None or self.high is None:
+            return f"{gains}."
+        whether = "no difference between the two can be told" if self.low <= 0 <= self.high else "the two differ"
+        return f"{gains}; {whether} (95 % interval of it {_signed(self.low)} to {_signed(self.high)})."
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tuned:
+    """The setting that tuning chose, and its report.
+
+    searched: what was chosen from, in words
+    decoder: the chosen one
+    baseline: the first of its kind in its place
+    choosing: why, and whether it is what was asked for or only the nearest
+    stability: the share of DRAWS sets of queries, drawn from dev's with replacement, that lead to the same choice
+    points: every setting tried, on dev
+    chosen, base: the two on dev
+    chosen_test, base_test: on test, None without one
+    queries: number of dev's that the settings were compared on
+    left_out: names of settings that were no candidates
+    constraint_holds_on_test: None without constraint or test
+    comparisons: with the baseline on test, a row a metric, Holm over the metrics
+    gaps: dev beside test
+    """
+
+    objective: Objective
+    k: int
+    dev: str
+    test: str | None
+    searched: str
+    decoder: Decoder
+    baseline: Decoder
+    choosing: TunedChoice
+    stability: float
+    points: tuple[Cell, ...]
+    chosen: Cell
+    base: Cell
+    chosen_test: Cell | None
+    base_test: Cell | None
+    queries: int
+    left_out: tuple[str, ...]
+    constraint_holds_on_test: bool | None
+    comparisons: tuple[Comparison, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def firm(self) -> float:
+        """Public alias of `stability`."""
+        return self.stability
+
+    @property
+    def held(self) -> bool | None:
+        """Public alias of `constraint_holds_on_test`."""
+        return self.constraint_holds_on_test
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the choice is what was asked for, and not only the nearest to it."""
+        return self.choosing.satisfied
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should read, in order."""
+        return (*self.chosen_because, *self.reported)
+
+    @property
+    def chosen_because(self) -> tuple[str, ...]:
+        """How the setting was chosen, and whether that holds on test."""
+        sentences = [
+            f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
+            f"{self.queries:,} queries of {self.dev}.",
+            self.choosing.said,
+            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead to the same "
+            "choice.",
+        ]
+        if self.left_out:
+            sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")
+        if self.test is None:
+            return (
+                *sentences,
+                f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.",
+            )
+        if self.constraint_holds_on_test is not None:
+            sentences.append(
+                f"On {self.test} the constraint {'holds' if self.constraint_holds_on_test else 'does not hold'}."
+            )
+        return tuple(sentences)
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """What can be told of it on test, and how far dev and test differ; nothing without a test."""
+        return (*(f"On {self.test}: {statement(r)}" for r in self.comparisons), *(g.text for g in self.gaps))
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain JSON values, NaN as null; `points.from_json` reads the decoders."""
+        splits = {self.dev: (self.chosen, self.base)}
+        if self.test is not None and self.chosen_test is not None and self.base_test is not None:
+            splits[self.test] = (self.chosen_test, self.base_test)
+        values: dict[str, Any] = _plain(
+            {
+                "objective": asdict(self.objective),
+                "k": self.k,
+                "dev": self.dev,
+                "test": self.test,
+                "searched": self.searched,
+                "decoder": as_json(self.decoder),
+                "baseline": as_json(self.baseline),
+                "satisfied": self.satisfied,
+                "held": self.constraint_holds_on_test,
+                "firm": self.stability,
+                "queries": self.queries,
+                "left_out": self.left_out,
+                "means": {split: {"chosen": a.mean, "baseline": b.mean} for split, (a, b) in splits.items()},
+                "comparisons": [
+                    {**asdict(r), "wins": r.wins._asdict(), "told": r.significant} for r in self.comparisons
+                ],
+                "gaps": [{**asdict(gap), "lost": gap.lost} for gap in self.gaps],
+                "settings": [{"decoder": p.decoder, "mean": p.mean} for p in self.points],
+                "sentences": self.sentences,
+            }
+        )
+        return values
+
+
+def tune(
+    name: str,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    objective: Objective | str = "maximise",
+    k: int = 10,
+    dev: str = "dev",
+    test: str | None = "test",
+    points: int = 11,
+    free: str | Sequence[str] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    like: Decoder | None = None,
+    metrics: Sequence[str] = REPORTED,
+    aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+    trials: int = TRIALS.default,
+    seed: int = 0,
+    resamples: int = RESAMPLES.default,
+    store: Store | str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    seen: Callable[[Cell], None] | None = None,
+) -> Tuned:
+    """The best setting of a selector, or of a scorer, for an objective: chosen on dev, reported on test beside the
+    baseline.
+
+    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first.
+
+    queries: at least those that the two splits judge; qrels: judgements by split, as a Dataset has them (`halved` makes
+    two splits of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in
+    `grid`; free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder
+    whose other stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every
+    setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good
+    settings the one closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers,
+    cluster, progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there.
+    Raises ParamError, DataError, FrontierError, Cancelled.
+    """
+    objective = Objective(objective) if isinstance(objective, str) else objective
+    if not isinstance(objective, Objective):
+        raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
+    k, trials, seed, resamples = SET_SIZE.check(k), TRIALS.check(trials), SEED.check(seed), RESAMPLES.check(resamples)
+    target = _Target.of(name, points, free, fixed or {}, like)
+    data = _Data(judged_by(queries, qrels, dev, test), qrels, dev, test)
+    names = tuple(dict.fromkeys((*((metrics,) if isinstance(metrics, str) else metrics), *objective.metrics)))
+    options: dict[str, Any] = {"space": space, "k": k, "metrics": names, "aspects": aspects}
+    options |= {"store": Store.of(store), "workers": workers, "cluster": cluster, "stop": stop}
+    run = _Run(target, objective, data, options, progress or (lambda *_: None), seen)
+    return run.choose_and_report(trials, seed, resamples)
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """What is set: a selector's or a scorer's settings, in their place in a decoder, beside the baseline there."""
+
+    settings: Settings
+    baseline: Stage
+    like: Decoder
+
+    @classmethod
+    def of(
+        cls, name: str, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any], like: Decoder | None
+    ) -> _Target:
+        """The arguments of `tune`, checked."""
+        spec = spec_of(name)
+        first = next(iter(methods(spec.kind)))
+        if name == first:
+            raise ParamError(f"{name} is what the others are compared with; tune another one")
+        like = like or Decoder(make(next(iter(methods("selector")))))
+        return cls(Settings.of(spec, points, free, fixed), make(first), like)
+
+    def decoder(self, stage: Stage) -> Decoder:
+        """The decoder with a stage in its place."""
+        if isinstance(stage, Selector):
+            return replace(self.like, select=stage)
+        return replace(self.like, retrieve=cast(Scorer, stage))
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The queries, by split, on which settings are chosen and reported."""
+
+    queries: Mapping[str, Queries | Embeddings]
+    qrels: Mapping[str, Qrels]
+    dev: str
+    test: str | None
+
+
+class _Chosen(NamedTuple):
+    """The best of the settings measured on dev; stability, queries and left_out as in `Tuned`."""
+
+    choice: TunedChoice
+    stability: float
+    stage: Stage
+    queries: int
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One call of `tune`. options: of `sweep`."""
+
+    target: _Target
+    objective: Objective
+    data: _Data
+    options: Mapping[str, Any]
+    report: Progress
+    seen: Callable[[Cell], None] | None
+
+    def choose_and_report(self, trials: int, seed: int, resamples: int) -> Tuned:
+        """Measure the settings on dev, choose one, and set it against the baseline on test."""
+        target, objective, data, k = self.target, self.objective, self.data, self.options["k"]
+        exhaustive = target.settings.exhaustive
+        cells, base = self._all_settings() if exhaustive else self._searched_settings(trials, seed)
+        chosen = _choose(objective, cells, base, k, seed)
+        stage, plain = chosen.stage, target.baseline
+        rows: tuple[Comparison, ...] = ()
+        gaps: tuple[Gap, ...] = ()
+        on_test: dict[Stage, Cell] = {}
+        if data.test is not None:
+            label = f"reporting on {data.test}"
+            on_test = self._measure([stage, plain], data.test, lambda done, total, _: self.report(done, total, label))
+            tests = on_test[stage], on_test[plain]
+            rows = _compared(*tests, self.options["metrics"], resamples, seed)
+            gaps = tuple(_gap(row.metric, (cells[stage], base), tests, resamples, seed) for row in rows)
+        holds = None
+        if on_test and objective.constrained:
+            holds = bool(objective.kept(on_test[stage].mean, on_test[plain].mean))
+        return Tuned(
+            objective=objective,
+            k=k,
+            dev=data.dev,
+            test=data.test,
+            searched=f"{'all' if exhaustive else 'a search through'} {len(cells):,} settings",
+            decoder=target.decoder(stage),
+            baseline=target.decoder(plain),
+            choosing=chosen.choice,
+            stability=chosen.stability,
+            points=tuple(cells.values()),
+            chosen=cells[stage],
+            base=base,
+            chosen_test=on_test.get(stage),
+            base_test=on_test.get(plain),
+            queries=chosen.queries,
+            left_out=chosen.left_out,
+            constraint_holds_on_test=holds,
+            comparisons=rows,
+            gaps=gaps,
+        )
+
+    def _measure(self, stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Cell]:
+        """Stage → cell, in the order of the stages, whatever order the sweep's cells come in."""
+        data, decoders = self.data, {stage: self.target.decoder(stage) for stage in stages}
+        queries, qrels = data.queries[split], data.qrels[split]
+        options = {"queries": queries, "qrels": qrels, "split": split, "progress": progress, **self.options}
+        by_label = {}
+        for cell in sweep(list(decoders.values()), **options):
+            by_label[cell.label] = cell
+            if self.seen is not None and split == data.dev:
+                self.seen(cell)
+        return {stage: by_label[decoder.label] for stage, decoder in decoders.items()}
+
+    def _all_settings(self) -> tuple[dict[Stage, Cell], Cell]:
+        """Every setting of the grid, and the baseline, on dev."""
+        # The baseline first: what is finished before it could be compared with nothing.
+        stages: list[Stage] = [self.target.baseline, *self.target.settings]
+        label = f"tuning on {self.data.dev}"
+        watched = self.seen is not None and self.options["workers"] is None and self.options["cluster"] is None
+        size = min(TOGETHER, max(2, len(stages) // ROUNDS)) if watched else len(stages)
+        cells: dict[Stage, Cell] = {}
+        for start in range(0, len(stages), size):
+
+            def progress(done: int, _total: int, _label: str, start: int = start) -> None:
+                self.report(start + done, len(stages), label)
+
+            cells.update(self._measure(stages[start : start + size], self.data.dev, progress))
+        return cells, cells.pop(self.target.baseline)
+
+    def _searched_settings(self, trials: int, seed: int) -> tuple[dict[Stage, Cell], Cell]:
+        """The settings that a search tries, and the baseline, on dev."""
+        base = self._measure([self.target.baseline], self.data.dev)[self.target.baseline]
+        cells: dict[Stage, Cell] = {}
+
+        def goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
+            if new := [stage for stage in stages if stage not in cells]:
+                cells.update(self._measure(new, self.data.dev))
+            return {
+                stage: self.objective.guide(cells[stage].mean, base.mean)
+                if _answers(cells[stage], base, self.objective)
+                else None
+                for stage in stages
+            }
+
+        def progress(done: int, total: int) -> None:
+            self.report(done, total, f"tuning on {self.data.dev}")
+
+        count = len(self.objective.guide(base.mean, base.mean))
+        search(self.target.settings, goals, count, trials, seed, progress, self.options["stop"])
+        return cells, base
+
+
+def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
+    """Whether a setting has the objective's metrics on enough of the queries on which the baseline has them."""
+    has, base_has = (np.all([np.isfinite(p.values[m]) for m in objective.metrics], axis=0) for p in (point, base))
+    both = int((has & base_has).sum())
+    return both > 0 and both >= ENOUGH * int(base_has.sum())
+
+
+def _choose(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> _Chosen:
+    """The best of the settings that answer enough queries."""
+    stages = [stage for stage, cell in cells.items() if _answers(cell, base, objective)]
+    left_out = tuple(_named(cell, base) for stage, cell in cells.items() if stage not in stages)
+    if not stages:
+        what = " and ".join(METRICS[m].title for m in objective.metrics)
+        raise DataError(f"no setting has {what} on enough of the queries of {base.split} to be compared")
+    common = shared([base, *(cells[stage] for stage in stages)], objective.metrics, k)
+    order = [(round(far(stage), 9), stage.label) for stage in stages]
+
+    def choose(means: Mapping[str, np.ndarray]) -> TunedChoice:
+        own, baseline = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
+        return objective.choose(own, baseline, order, k, _named(base, base))
+
+    choice = choose({m: values.mean(0) for m, values in common.values.items()})
+    # One seed, so every metric sees the same queries.
+    means = {m: resampled_means(values, DRAWS, seed) for m, values in common.values.items()}
+    same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
+    return _Chosen(choice, same / DRAWS, stages[choice.best], len(common.queries), left_out)
+
+
+def _compared(cell: Cell, base: Cell, metrics: Sequence[str], resamples: int, seed: int) -> tuple[Comparison, ...]:
+    """A row a metric that both have on some query, corrected over the metrics."""
+    has = [m for m in metrics if (np.isfinite(cell.values[m]) & np.isfinite(base.values[m])).any()]
+    rows = [compare([base, cell], m, base, cell.k, resamples=resamples, seed=seed)[0] for m in has]
+    corrected = holm([row.p for row in rows])
+    return tuple(replace(row, p_holm=float(p), comparisons=len(rows)) for row, p in zip(rows, corrected, strict=True))
+
+
+def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], resamples: int, seed: int) -> Gap:
+    """on_dev, on_test: chosen and baseline."""
+    means, gains = [], []
+    for cell, base in (on_dev, on_test):
+        pairs = np.stack([cell.values[metric], base.values[metric]], axis=1)
+        pairs = pairs[np.isfinite(pairs).all(1)]
+        means.append(defined_mean(pairs[:, 0]))
+        gains.append(pairs[:, :1] - pairs[:, 1:])
+    low = high = None
+    if min(map(len, gains)) > 1:
+        # Two sets of queries, so two sequences of draws.
+        draws = [resampled_means(values, resamples, seed + split)[:, 0] for split, values in enumerate(gains)]
+        low, high = np.percentile(draws[0] - draws[1], [2.5, 97.5]).tolist()
+    return Gap(
+        metric=metric,
+        k=on_dev[0].k,
+        dev=means[0],
+        test=means[1],
+        gained_dev=defined_mean(gains[0][:, 0]),
+        gained_test=defined_mean(gains[1][:, 0]),
+        low=low,
+        high=high,
+    )
+
+
+def _signed(value: float) -> str:
+    """With its sign, and no sign where nothing is left to see."""
+    text = f"{value:+.4f}"
+    return text.replace("-", "−") if float(text) else "0"
+
+
+def _named(point: Cell, base: Cell) -> str:
+    """The scorers go without saying where they are the baseline's."""
+    return name_of(point.decoder, chain_of(point.decoder) != chain_of(base.decoder))
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples, and None for NaN, which JSON does not have."""
+    match value:
+        case Mapping():
+            return {name: _plain(v) for name, v in value.items()}
+        case list() | tuple():
+            return [_plain(v) for v in value]
+        case float() if not np.isfinite(value):
+            return None
+    return value

@@ -1,0 +1,70 @@
+"""Feedback that moves the documents (Online-Optimized RAG, Pan et al. 2025), as immutable sessions.
+
+session = orag.session(space)                            # nothing has happened yet
+event = orag.thumb(session, "how to sort?", "sort", up=False)
+after = orag.feed(session, event)                        # `session` stays as it was
+space_now = engine.Space(corpus, after.embeddings())     # every decoder works on it
+before = orag.undo(after, event.id)                      # bit by bit
+"""
+
+from engine.feedback.diff import Diff, diff
+from engine.feedback.dynamic_corpus import change
+from engine.feedback.events import Event, Query
+from engine.feedback.export import export, upsert
+from engine.feedback.migration import carry
+from engine.feedback.multi_hop import Planner, multi_hop
+from engine.feedback.operations import feed, redo, replay, reset, restore, snapshot, state_at, undo
+from engine.feedback.policy import Draw, ask, probabilities
+from engine.feedback.presets import NOTES, PRESETS, Preset
+from engine.feedback.rerankers import Reranker, by_scorer, cosine, oracle
+from engine.feedback.session import Session, session
+from engine.feedback.storage import Log, load, log, place, save
+from engine.feedback.temperature import by_perplexity, perplexity
+from engine.feedback.votes import full_information, outcome, right_one, thumb
+
+at = state_at
+"""Public name of `state_at`."""
+
+__all__ = [
+    "NOTES",
+    "PRESETS",
+    "Diff",
+    "Draw",
+    "Event",
+    "Log",
+    "Planner",
+    "Preset",
+    "Query",
+    "Reranker",
+    "Session",
+    "ask",
+    "at",
+    "by_perplexity",
+    "by_scorer",
+    "carry",
+    "change",
+    "cosine",
+    "diff",
+    "export",
+    "feed",
+    "full_information",
+    "load",
+    "log",
+    "multi_hop",
+    "oracle",
+    "outcome",
+    "perplexity",
+    "place",
+    "probabilities",
+    "redo",
+    "replay",
+    "reset",
+    "restore",
+    "right_one",
+    "save",
+    "session",
+    "snapshot",
+    "thumb",
+    "undo",
+    "upsert",
+]

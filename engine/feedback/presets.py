@@ -1,0 +1,193 @@
+"""Presets: the parameters by which a session learns, declared once, and their three named settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import ParamError
+from engine.params import Choice, Declared, Flag, Real, Whole, checked, declare, params_of, values_of
+
+OFF = "no bound"
+MODES = ("chosen", "full")
+LEAST_TEMPERATURE = 1e-6
+
+
+@dataclass(frozen=True)
+class Preset(Declared):
+    """The parameters of a session, each declared; equal when all of them are."""
+
+    mode: str = declare(
+        Choice(
+            default="chosen",
+            options=MODES,
+            symbol="mode",
+            help="chosen: an outcome moves the chosen document only; full: it moves all of them.",
+            source="Algorithm 1 and appendix B.2",
+        )
+    )
+    rate: float = declare(
+        Real(
+            default=0.02,
+            low=0.0,
+            high=1.0,
+            comfortable=(1e-8, 0.1),
+            scale="log",
+            symbol="η",
+            help="How far one piece of feedback moves a document; the temperature is part of it.",
+            source="Algorithm 1",
+        )
+    )
+    schedule: str = declare(
+        Choice(
+            default="constant",
+            options=("constant", "sqrt"),
+            symbol="η_t",
+            help="constant: always η; sqrt: η/√t at round t.",
+            source="section 3",
+        )
+    )
+    cap: float | None = declare(
+        Real(
+            default=0.1,
+            low=0.0,
+            comfortable=(0.0, 0.2),
+            unset=OFF,
+            symbol="cap",
+            help="No single step is larger: one wrong answer cannot throw a document far.",
+            requires=("optimizer", "sgd"),
+        )
+    )
+    trust: float | None = declare(
+        Real(
+            default=0.5,
+            low=0.0,
+            comfortable=(0.0, 1.0),
+            unset=OFF,
+            symbol="ρ",
+            help="No document goes farther from where it began.",
+        )
+    )
+    ball: bool = declare(
+        Flag(
+            default=True,
+            symbol="ball",
+            help="No document becomes longer than 1, or than it was where that is more.",
+            source="Algorithm 1, line 6",
+        )
+    )
+    temperature: float | None = declare(
+        Real(
+            default=None,
+            low=LEAST_TEMPERATURE,
+            comfortable=(0.01, 1.0),
+            scale="log",
+            unset="by perplexity",
+            symbol="τ",
+            help="How sharply the chance of a document follows its score; not in the paper, which has 1.",
+        )
+    )
+    perplexity: float = declare(
+        Real(
+            default=8.0,
+            low=1.0,
+            comfortable=(2.0, 50.0),
+            symbol="perplexity",
+            help="Without a temperature: among how many documents a draw typically decides.",
+            advanced=True,
+        )
+    )
+    optimizer: str = declare(
+        Choice(
+            default="sgd",
+            options=("sgd", "adamw"),
+            symbol="optimizer",
+            help="Plain steps, or AdamW as in the paper's experiments.",
+            source="appendix C.2",
+        )
+    )
+    batch: int = declare(
+        Whole(
+            default=1,
+            low=1,
+            high=100_000,
+            comfortable=(1, 50),
+            symbol="batch",
+            help="So many rounds make one step.",
+            source="appendix C.2",
+        )
+    )
+    exposure: int = declare(
+        Whole(
+            default=1,
+            low=1,
+            high=10_000,
+            comfortable=(1, 10),
+            symbol="exposure",
+            help="How often a simulated stream shows every query.",
+            source="appendix C.3",
+        )
+    )
+    weights: str = declare(
+        Choice(
+            default="inclusion",
+            options=("inclusion", "paper"),
+            symbol="weights",
+            help="Several drawn: weighted by the chance to be among them, or by p as printed, which is biased.",
+            source="Algorithm 2",
+            advanced=True,
+        )
+    )
+    seed: int = declare(
+        Whole(default=0, low=0, high=2**63 - 1, comfortable=(0, 100), symbol="seed", help="Of the draws.")
+    )
+
+    @property
+    def name(self) -> str:
+        """The named setting that this is, whatever its seed and exposure; "custom" where it is none."""
+        plain = replace(self, seed=0, exposure=1)
+        return next((name for name, preset in PRESETS.items() if preset == plain), "custom")
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether documents move one by one, each step being one round's."""
+        return self.mode == "chosen" and self.optimizer == "sgd" and self.batch == 1
+
+    def step(self, t: int) -> float:
+        """The rate at step t, from 1 on."""
+        return self.rate if self.schedule == "constant" else self.rate / max(t, 1) ** 0.5
+
+    def as_json(self) -> dict[str, Any]:
+        """The parameters as plain JSON values; `Preset(**…)` reads them back."""
+        return values_of(self)
+
+
+PRESETS: Mapping[str, Preset] = {
+    "default": Preset(),
+    "careful": Preset(rate=0.01, cap=0.05, trust=0.3),
+    "paper": Preset(
+        mode="full",
+        rate=1e-5,
+        schedule="sqrt",
+        cap=None,
+        trust=None,
+        ball=False,
+        temperature=1.0,
+        optimizer="adamw",
+        batch=10,
+        weights="paper",
+    ),
+}
+"""default: for streams of outcomes; careful: for real people; paper: exactly as printed (see NOTES)."""
+NOTES = {
+    "default": "Moves the chosen document only, with every guard.",
+    "careful": "Half the pace and less room: for feedback of real people.",
+    "paper": "As the paper has it: expect no visible change in one pass.",
+}
+
+
+def preset_of(preset: str | Preset, overrides: Mapping[str, Any]) -> Preset:
+    """A preset by name or value with some parameters set otherwise. Raises ParamError."""
+    named = PRESETS.get(preset) if isinstance(preset, str) else preset
+    if not isinstance(named, Preset):
+        raise ParamError(f"preset must be one of {', '.join(PRESETS)}, or a Preset; got {preset!r}")
+    return replace(named, **checked(params_of(named), overrides, "a session"))

@@ -1,0 +1,1 @@
+"""Two-dimensional maps of a corpus."""

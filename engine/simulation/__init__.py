@@ -1,0 +1,1 @@
+"""Simulated feedback: arrivals, answers, rounds, regret."""

@@ -1,0 +1,166 @@
+"""Feedback model: the order in which queries arrive, and the feedback on an item that is shown.
+
+Judgements say what is right; feedback may be wrong: flipped, adversarial, or in favour of popular documents.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.drift.rare_documents import popular_rows, right_counts, right_rows
+from engine.errors import DataError
+from engine.params import Choice, Declared, Real, Whole, declare
+from engine.values import Qrels
+
+_ORDER, _WHO = 1, 2
+
+
+@dataclass(frozen=True)
+class Stream(Declared):
+    """How queries arrive, and how far feedback can be trusted. Raises ParamError."""
+
+    order: str = declare(
+        Choice(
+            default="random",
+            options=("random", "given", "sorted", "repeated"),
+            symbol="order",
+            help="Shuffled, as in the file, topic by topic, or one query again and again.",
+        )
+    )
+    rounds: int | None = declare(
+        Whole(
+            default=None,
+            low=1,
+            comfortable=(100, 20_000),
+            unset="all of them",
+            symbol="T",
+            help="Stop after so many rounds.",
+        )
+    )
+    flips: float = declare(
+        Real(default=0.0, low=0.0, high=1.0, comfortable=(0.0, 0.3), symbol="flips", help="Share of feedback reversed.")
+    )
+    adversary: float = declare(
+        Real(
+            default=0.0,
+            low=0.0,
+            high=1.0,
+            comfortable=(0.0, 0.3),
+            symbol="adversary",
+            help="Share of feedback by someone who praises one document and damns all others.",
+        )
+    )
+    popularity: float = declare(
+        Real(
+            default=0.0,
+            low=0.0,
+            high=1.0,
+            comfortable=(0.0, 0.5),
+            symbol="popularity",
+            help="Share of feedback that praises whatever is right most often elsewhere.",
+        )
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """A stream, drawn: T rounds.
+
+    queries: (T,) index of the query that comes.
+    flipped, hostile, fashionable: (T,) bool, what befalls its feedback.
+    promoted: the row that the adversary praises.
+    popular: (n,) bool, the rows that are right most often.
+    """
+
+    queries: np.ndarray
+    flipped: np.ndarray
+    hostile: np.ndarray
+    fashionable: np.ndarray
+    promoted: int
+    popular: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def feedback(self, index: int, row: int, right: bool) -> bool:
+        """The feedback in a round, counted from 0, in which `row` is shown; right: whether that is right."""
+        if self.hostile[index]:
+            good = row == self.promoted
+        else:
+            good = right or (bool(self.fashionable[index]) and bool(self.popular[row]))
+        return good != bool(self.flipped[index])
+
+
+def arrivals(stream: Stream, right: Sequence[np.ndarray], n: int, seed: int, exposure: int = 1) -> Arrivals:
+    """Draw a stream.
+
+    right: per query the rows judged right; n: number of documents; exposure: how often every query comes.
+
+    A round's draws depend on the seed and its number alone, so a longer stream begins like a shorter one.
+    """
+    count = len(right)
+    length = rounds_of(stream, count, exposure)
+    passes = -(-length // count)
+    match stream.order:
+        case "given":
+            orders = [np.arange(count)] * passes
+        case "sorted":
+            orders = [np.array(sorted(range(count), key=lambda i: (right[i].tolist(), i)))] * passes
+        case "repeated":
+            orders = [np.full(count, np.random.default_rng([seed, _ORDER]).integers(count))] * passes
+        case _:
+            orders = [np.random.default_rng([seed, _ORDER, turn]).permutation(count) for turn in range(passes)]
+    flips, hostile, fashionable = (
+        np.random.Generator(np.random.Philox(key=[seed, _WHO + number])).random(length) for number in range(3)
+    )
+    times = right_counts(right, n)
+    rare = np.flatnonzero(times == times[times > 0].min()) if times.any() else np.arange(n)
+    promoted = int(rare[np.random.default_rng([seed, _WHO]).integers(len(rare))])
+    return Arrivals(
+        np.concatenate(orders)[:length].astype(np.int64),
+        flips < stream.flips,
+        hostile < stream.adversary,
+        fashionable < stream.popularity,
+        promoted,
+        popular_rows(times),
+    )
+
+
+def rounds_of(stream: Stream, queries: int, exposure: int = 1) -> int:
+    """The number of rounds of a stream; queries: their number."""
+    return min(stream.rounds or queries * exposure, queries * exposure)
+
+
+def divided(
+    ids: Sequence[str],
+    position: Mapping[str, int],
+    qrels: Qrels,
+    held_out: Qrels | None = None,
+    *,
+    share: float,
+    seed: int,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
+    """Queries to learn from and to hold out, with their right rows, and the number of those without any.
+
+    ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
+    default a seeded share of the others. Raises DataError.
+    """
+    judged = [q for q in ids if q in qrels.grades]
+    apart = [] if held_out is None else [q for q in ids if q in held_out.grades]
+    if held_out is None:
+        count = round(share * len(judged))
+        drawn = np.random.default_rng([seed, len(judged)]).permutation(len(judged))[:count]
+        chosen = {judged[position] for position in drawn}
+        apart = [q for q in judged if q in chosen]
+        judged = [q for q in judged if q not in chosen]
+    elif both := sorted(set(apart) & set(judged)):
+        raise DataError(
+            f"held_out must be of other queries than the stream's; {len(both)} are in both (first: {both[0]!r})"
+        )
+    learned = {q: rows for q, rows in zip(judged, right_rows(qrels, judged, position), strict=True) if len(rows)}
+    if not learned:
+        raise DataError("qrels must judge some of the queries, with a relevant document in the corpus; none is left")
+    judgements = qrels if held_out is None else held_out
+    measured = {q: rows for q, rows in zip(apart, right_rows(judgements, apart, position), strict=True) if len(rows)}
+    return learned, measured, len(judged) + len(apart) - len(learned) - len(measured)

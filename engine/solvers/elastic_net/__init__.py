@@ -1,0 +1,1 @@
+"""The non-negative elastic net, solved exactly and by FISTA."""

@@ -1,0 +1,270 @@
+"""The active set of one non-negative elastic net by columns of its Gram matrix: compiled loops in float64.
+
+Members are numbers in 0 … N − 1. What the loops share: `columns[slot[j]]`, (N,), holds the inner products of member j
+with all; `chosen[:k]` are the members with a weight, `weight[:k]` their weights, `factor` the Cholesky factor of their
+Gram matrix plus ridge; `standing[j]` says whether j is out, in, or depends on those that are.
+"""
+
+import numpy as np
+
+from engine.solvers.jit import compiled
+
+OUT, IN, DEPENDENT = 0, 1, 2
+DONE, FULL, CROWDED, STUCK = 0, 1, 2, 3
+NONE, NOBODY = np.int64(0), np.int64(-1)
+"""Typed, as the compiler makes another version for each literal number."""
+MOST = 512
+"""Room for an active set: beyond, Newton steps in the dimension of the vectors are faster, where there is a ridge."""
+PIVOT = 1e-12
+"""A member whose squared distance to the span of the others is less, of its square, depends on them: float64 noise."""
+TIE = 1e-4
+"""Duals that differ by less, of the tolerance, are equal: the lowest member enters."""
+
+
+@compiled
+def dot(a, b, n):
+    total = 0.0
+    for i in range(n):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def enter(factor, k, chosen, column, square, ridge):
+    """Extend the factor by a member; False where it depends on the others. Row k then holds L⁻¹ of its column."""
+    new = factor[k]
+    for i in range(k):
+        row = factor[i]
+        new[i] = (column[chosen[i]] - dot(row, new, i)) / row[i]
+    pivot = square + ridge - dot(new, new, k)
+    if pivot <= PIVOT * (square + ridge):
+        return False
+    new[k] = np.sqrt(pivot)
+    return True
+
+
+@compiled
+def leave(factor, k, place):
+    """Take a member out of the factor of k: its row goes, and rotations make the rest triangular again."""
+    for i in range(place, k - 1):
+        for j in range(i + 2):
+            factor[i, j] = factor[i + 1, j]
+    for c in range(place, k - 1):
+        a, b = factor[c, c], factor[c, c + 1]
+        length = np.sqrt(a * a + b * b)
+        cos, sin = a / length, b / length
+        factor[c, c], factor[c, c + 1] = length, 0.0
+        for i in range(c + 1, k - 1):
+            x, y = factor[i, c], factor[i, c + 1]
+            factor[i, c] = cos * x + sin * y
+            factor[i, c + 1] = cos * y - sin * x
+
+
+@compiled
+def down(factor, k, x):
+    """x ← L⁻¹ x."""
+    for i in range(k):
+        x[i] = (x[i] - dot(factor[i], x, i)) / factor[i, i]
+
+
+@compiled
+def up(factor, k, x):
+    """x ← L⁻ᵀ x."""
+    for back in range(k):
+        i = k - 1 - back
+        row = factor[i]
+        x[i] /= row[i]
+        value = x[i]
+        for j in range(i):
+            x[j] -= row[j] * value
+
+
+@compiled
+def drop(factor, k, chosen, weight, standing, place):
+    """Take a member out of the active set; the new size. What depended on it may be free now."""
+    leave(factor, k, place)
+    standing[chosen[place]] = OUT
+    for i in range(place, k - 1):
+        chosen[i], weight[i] = chosen[i + 1], weight[i + 1]
+    for j in range(len(standing)):
+        if standing[j] == DEPENDENT:
+            standing[j] = OUT
+    return k - 1
+
+
+@compiled
+def duals(columns, slot, score, chosen, weight, k, view, m, c):
+    """c ← score − Gram · weights for the first m members of view; all of them, where m is N."""
+    n = len(score)
+    if m == n:
+        for j in range(n):
+            c[j] = score[j]
+        for i in range(k):
+            column, w = columns[slot[chosen[i]]], weight[i]
+            for j in range(n):
+                c[j] -= column[j] * w
+        return
+    for v in range(m):
+        c[view[v]] = score[view[v]]
+    for i in range(k):
+        column, w = columns[slot[chosen[i]]], weight[i]
+        for v in range(m):
+            c[view[v]] -= column[view[v]] * w
+
+
+@compiled
+def refactor(columns, slot, chosen, weight, k, standing, ridge, factor):
+    """The factor of the active set anew; members that turn out to depend on others leave. Returns the size."""
+    kept = NONE
+    for i in range(k):
+        j = chosen[i]
+        column = columns[slot[j]]
+        if enter(factor, kept, chosen, column, column[j], ridge):
+            chosen[kept], weight[kept] = j, weight[i]
+            kept += 1
+        else:
+            standing[j] = OUT
+    return kept
+
+
+@compiled
+def fetch(columns, slot, rows, used, m, j):
+    """Fill the column of member j over the first m from the rows, (m, d); the slots used then."""
+    column, own = columns[used], rows[j]
+    for i in range(m):
+        column[i] = dot(rows[i], own, len(own))
+    slot[j] = used
+    return used + 1
+
+
+@compiled
+def relax(factor, k, chosen, weight, standing, score, l1, z):
+    """Move to the minimiser on the active set, dropping whoever would become negative on the way; the new size."""
+    while k:
+        for i in range(k):
+            z[i] = score[chosen[i]] - l1
+        down(factor, k, z)
+        up(factor, k, z)
+        step, place = 1.0, NOBODY
+        for i in range(k):
+            if z[i] <= 0.0:
+                reach = weight[i] / (weight[i] - z[i]) if weight[i] > z[i] else 0.0
+                if place < 0 or reach < step:
+                    step, place = reach, i
+        if place < 0:
+            for i in range(k):
+                weight[i] = z[i]
+            return k
+        for i in range(k):
+            weight[i] += step * (z[i] - weight[i])
+        k = drop(factor, k, chosen, weight, standing, place)
+    return k
+
+
+@compiled
+def swap(factor, k, chosen, weight, standing, column, square, ridge, j, z):
+    """Let j in where it is a combination of members: weight flows from them to j until one runs dry. The new size."""
+    for i in range(k):
+        z[i] = factor[k, i]
+    up(factor, k, z)
+    flow, place = np.inf, NOBODY
+    for i in range(k):
+        if z[i] > 1e-12 and weight[i] < flow * z[i]:
+            flow, place = weight[i] / z[i], i
+    if place < 0:
+        standing[j] = DEPENDENT
+        return k
+    for i in range(k):
+        weight[i] -= flow * z[i]
+    k = drop(factor, k, chosen, weight, standing, place)
+    if not enter(factor, k, chosen, column, square, ridge):
+        standing[j] = DEPENDENT
+        return k
+    chosen[k], weight[k], standing[j] = j, flow, IN
+    return k + 1
+
+
+@compiled
+def minimise(columns, slot, used, rows, score, view, m, l1, l2, tolerance, chosen, weight, k, standing, factor, z, c):
+    """The minimiser over the first m members of view, from where the active set stands.
+
+    Lawson and Hanson's method: relax, then let the largest violated dual in. Returns (size, slots used, state): DONE;
+    FULL or CROWDED, where factor or columns have no room; STUCK, after far too many steps.
+    """
+    j = NOBODY
+    k = relax(factor, k, chosen, weight, standing, score, l1, z)
+    for _ in range(50 * m + 500):
+        duals(columns, slot, score, chosen, weight, k, view, m, c)
+        best, j = l1 + tolerance, NOBODY
+        for v in range(m):
+            i = view[v]
+            if standing[i] == OUT and c[i] > best:
+                best, j = c[i], i
+        if j < 0:
+            return k, used, DONE
+        for v in range(m):
+            i = view[v]
+            if i < j and standing[i] == OUT and c[i] > l1 + tolerance and c[i] >= best - TIE * tolerance:
+                j = i
+        if k + 1 >= len(factor):
+            return k, used, FULL
+        if slot[j] < 0:
+            if used == len(columns):
+                return k, used, CROWDED
+            used = fetch(columns, slot, rows, used, m, j)
+        column = columns[slot[j]]
+        if enter(factor, k, chosen, column, column[j], l2):
+            chosen[k], weight[k], standing[j] = j, 0.0, IN
+            k += 1
+        else:
+            k = swap(factor, k, chosen, weight, standing, column, column[j], l2, j, z)
+        k = relax(factor, k, chosen, weight, standing, score, l1, z)
+    return k, used, STUCK
+
+
+@compiled
+def judge(c, m, standing, chosen, weight, k, l1, l2):
+    """Largest violation of the optimality conditions among the first m members, and the duality gap (0 without ridge).
+
+    Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g = c − λ₁ the gap is a sum of squares, free
+    of cancellation: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it.
+    """
+    worst, squares = 0.0, 0.0
+    for j in range(m):
+        if standing[j] != IN and c[j] > l1:
+            worst = max(worst, c[j] - l1)
+            squares += (c[j] - l1) ** 2
+    for i in range(k):
+        off = c[chosen[i]] - l1 - l2 * weight[i]
+        worst = max(worst, abs(off))
+        squares += off * off - min(c[chosen[i]] - l1, 0.0) ** 2
+    return worst, squares / (2 * l2) if l2 > 0 else 0.0
+
+
+@compiled
+def grown(array, used, more):
+    """The array with room for `more` entries beyond the `used` ones."""
+    if used + more <= len(array):
+        return array
+    larger = np.empty(2 * (used + more), array.dtype)
+    for i in range(used):
+        larger[i] = array[i]
+    return larger
+
+
+@compiled
+def threshold(value, count, most):
+    """A value that at least one, and at most about `most`, of the first `count` values, all above 0, reach."""
+    worst = 0.0
+    for i in range(count):
+        worst = max(worst, value[i])
+    least = worst
+    while count > most:
+        lower, reached = 0.9 * least, NONE
+        for i in range(count):
+            if value[i] >= lower:
+                reached += 1
+        if reached > most:
+            return least
+        least = lower
+    return 0.0

@@ -1,0 +1,1 @@
+"""One pick at a time from a certified pool."""

@@ -1,0 +1,1 @@
+"""Sets by a quadratic objective: Frank–Wolfe and local search."""

@@ -1,0 +1,318 @@
+"""Swaps that improve a set, and the certificate that over all candidates none is left.
+
+A swap of i out, j in gains θ(k−1)(r_j − r_i) − 2(1−θ)(Σ_{l∈Y∖i} s_jl − Σ_{l∈Y∖i} s_il). The search runs on a
+shortlist in float64; one pass over the vectors then bounds every other candidate's best swap, h_j + 2(1−θ)|u_i||u_j|
+less i's marginal, and the few that the bound leaves open are looked at one by one and join the shortlist if need be.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.matrix import CHUNK_NUMBERS, blocks
+from engine.solvers.quadratic.objective import TOLERANCE, Quadratic
+from engine.solvers.tie_breaking import ranked
+
+LARGEST = 2048
+"""Sets beyond this size are not polished: their Gram matrices and swaps would take minutes."""
+NARROWEST = 128
+"""The shortlist holds at least so many candidates beside the set, and as many as the set has."""
+ROUNDS = 12
+"""How often a problem may need a further pass."""
+JOINING = 256
+"""How many candidates join a shortlist at a time, at most."""
+
+
+STEPS = 200
+"""How many Frank–Wolfe steps a start may take."""
+
+
+class Shortlist:
+    """Some candidates of problem b, with their Gram matrix: greedy, Frank–Wolfe and best-improvement swaps on them.
+
+    Sets are (k,) positions in the shortlist. Identical rows share one row of the Gram matrix, so they tie exactly, and
+    every choice takes the lower row.
+
+    ids: (m,) ascending candidates
+    vectors: (m, d) float64
+    relevance: (m,) float64
+    """
+
+    def __init__(self, p: Quadratic, b: int, ids: Tensor) -> None:
+        self.p, self.b, self.beta = p, b, p.beta
+        self.ids, self.relevance = np.empty(0, np.int64), np.empty(0)
+        self.vectors = np.empty((0, p.c.vectors.shape[-1]))
+        self.join(ids)
+
+    def join(self, ids: Tensor) -> None:
+        """Add candidates that are not there yet."""
+        batch = torch.full_like(ids, self.b)
+        all_ids = np.concatenate([self.ids, ids.cpu().numpy()])
+        vectors = np.concatenate([self.vectors, self.p.c.rows(batch, ids).double().cpu().numpy()])
+        relevance = np.concatenate([self.relevance, self.p.c.exact_relevance(batch, ids).cpu().numpy()])
+        order = all_ids.argsort()
+        self.ids, self.vectors, self.relevance = all_ids[order], vectors[order], relevance[order]
+        self.linear = self.p.linear * self.relevance
+        first: dict[bytes, int] = {}
+        alike = np.array([first.setdefault(row.tobytes(), i) for i, row in enumerate(self.vectors)])
+        # torch's product, as NumPy's would run on every core whatever torch was told.
+        rows = torch.from_numpy(self.vectors)
+        gram = (rows @ rows.T).numpy()
+        self.gram = gram[np.ix_(alike, alike)]
+        self.square = self.gram.diagonal()
+
+    def value(self, chosen: np.ndarray) -> float:
+        """F of a set."""
+        inner = self.gram[np.ix_(chosen, chosen)].sum() - self.square[chosen].sum()
+        return float(self.linear[chosen].sum() - self.beta / 2 * inner)
+
+    def marginal(self, chosen: np.ndarray) -> np.ndarray:
+        """(k,) what each member contributes: its leaving costs that much."""
+        similarity = self.gram[np.ix_(chosen, chosen)].sum(1)
+        contribution: np.ndarray = self.linear[chosen] - self.beta * (similarity - self.square[chosen])
+        return contribution
+
+    def greedy(self, k: int) -> np.ndarray:
+        """The most relevant, then always the largest linear field."""
+        chosen = [int(self.relevance.argmax())]
+        score = self.linear.copy()
+        for _ in range(k - 1):
+            score -= self.beta * self.gram[chosen[-1]]
+            score[chosen[-1]] = -np.inf
+            chosen.append(int(score.argmax()))
+        return np.sort(chosen)
+
+    def ascent(self, k: int, loading: float, tolerance: float) -> np.ndarray:
+        """Frank–Wolfe from the middle of the shortlist, as `frank_wolfe.ascend` from that of the corpus."""
+        load = self.beta * (1 + loading)
+        x = np.full(len(self.ids), k / len(self.ids))
+        similarity = self.gram.sum(1) * (k / len(self.ids))
+        for _ in range(STEPS):
+            gradient = self.linear + load * self.square * x - self.beta * similarity
+            vertex = np.sort((-gradient).argsort(kind="stable")[:k])
+            direction = -x
+            direction[vertex] += 1
+            gap = gradient @ direction
+            if gap <= tolerance * k:
+                break
+            toward = self.gram[:, vertex].sum(1) - similarity
+            curvature = load * (self.square * direction) @ direction - self.beta * (direction @ toward)
+            length = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
+            x = (1 - length) * x
+            x[vertex] += length
+            similarity = similarity + length * toward
+        return np.sort(np.lexsort((-gradient, -x))[:k])
+
+    def swapped(self, chosen: np.ndarray, tolerance: float, most: int) -> tuple[np.ndarray, int, bool]:
+        """Best-improvement swaps until none gains more than `tolerance`: the set, how many, whether none is left."""
+        # Of equal members the highest row leaves, of equal candidates the lowest enters: argmax takes the first.
+        chosen = np.sort(chosen)[::-1].copy()
+        rows = self.gram[chosen]
+        similarity = rows.sum(0)
+        for swaps in range(most + 1):
+            field = self.linear - self.beta * similarity
+            stays = field[chosen] + self.beta * self.square[chosen]
+            field[chosen] = -np.inf
+            gain = (self.beta * rows + field) - stays[:, None]
+            out, into = divmod(int(gain.argmax()), gain.shape[1])
+            if not gain[out, into] > tolerance:
+                return np.sort(chosen), swaps, True
+            if swaps == most:
+                break
+            similarity += self.gram[into] - self.gram[chosen[out]]
+            chosen = np.append(np.delete(chosen, out), into)
+            order = chosen.argsort()[::-1]
+            chosen = chosen[order]
+            rows = self.gram[chosen]
+        return np.sort(chosen), most, False
+
+
+@dataclass(frozen=True, slots=True)
+class Polished:
+    """Sets after their swaps."""
+
+    index: Tensor  # (B, k) ascending
+    swaps: list[int]  # (B,) made
+    optimal: list[bool]  # (B,) whether over all candidates no swap improves
+    starts: list[int]  # (B,) from how many sets
+
+
+@dataclass
+class _Search:
+    """One problem on the way: its shortlist, set (positions), swaps so far, and whether the shortlist has no better."""
+
+    short: Shortlist
+    chosen: np.ndarray
+    swaps: int
+    settled: bool
+    starts: int
+
+    @property
+    def ids(self) -> np.ndarray:
+        ids: np.ndarray = self.short.ids[self.chosen]
+        return ids
+
+
+def polish(p: Quadratic, index: Tensor, more_starts: bool, field: Tensor, error: Tensor, fresh: Tensor) -> Polished:
+    """Swap-optimal sets near `index`, (B, k) ascending.
+
+    more_starts: also from other sets that the shortlist suggests, and the best objective wins, `index` on a tie;
+    field (B, n), error (B,): the linear field at `index` where `fresh` (B,) says so.
+    """
+    batch, n = p.c.relevance.shape
+    if p.k > LARGEST or p.k == n:
+        return Polished(index, [0] * batch, [p.k == n] * batch, [1] * batch)
+    index = index.clone()
+    done: list[_Search] = []
+    optimal: list[bool] = []
+    width = min(n, 2 * p.k + max(NARROWEST, p.k))
+    for at in p.every.split(max(1, CHUNK_NUMBERS // (width * (p.c.vectors.shape[-1] + width)))):
+        found, sure = _polish(p, at, index, more_starts, field, error, fresh)
+        done += found
+        optimal += sure
+    for b, search in enumerate(done):
+        index[b] = torch.from_numpy(search.ids).to(index.device)
+    return Polished(index, [s.swaps for s in done], optimal, [s.starts for s in done])
+
+
+def _polish(
+    p: Quadratic, at: Tensor, index: Tensor, more_starts: bool, field: Tensor, error: Tensor, fresh: Tensor
+) -> tuple[list[_Search], list[bool]]:
+    """The searches of some problems, ended, and whether each has its certificate."""
+    h, bound = field[at], error[at]
+    if not bool(fresh[at].all()):
+        stale = (~fresh[at]).nonzero().flatten()
+        h[stale], renewed = p.field(at[stale], p.sums(at[stale], index[at[stale]]))
+        bound[stale] = renewed.double()
+    y = p.sums(at, index[at])
+    width = min(p.c.count, p.k + max(NARROWEST, p.k))
+    near = ranked(h, width, bound, lambda b, i: p.exact_field(at, y, b, i), all_=False)[0]
+    searches = [_started(p, b, near[i], index[b], more_starts) for i, b in enumerate(at.tolist())]
+    optimal = [False] * len(at)
+    # A set that is still the one the field was taken at needs no further pass.
+    behind = [i for i, b in enumerate(at.tolist()) if searches[i].ids.tolist() != index[b].tolist()]
+    for i in set(range(len(at))) - set(behind):
+        moved, optimal[i] = _verified(p, at[i : i + 1], searches[i], h[i], float(bound[i]))
+        behind += [i] if moved else []
+    for _ in range(ROUNDS):
+        if not behind:
+            break
+        behind.sort()
+        some = at[behind]
+        sets = torch.from_numpy(np.stack([searches[i].ids for i in behind])).to(index.device)
+        h, bound = p.field(some, p.sums(some, sets))
+        still = []
+        for row, i in enumerate(behind):
+            moved, optimal[i] = _verified(p, at[i : i + 1], searches[i], h[row], float(bound[row]))
+            still += [i] if moved else []
+        behind = still
+    return searches, optimal
+
+
+def _started(p: Quadratic, b: int, near: Tensor, index: Tensor, more_starts: bool) -> _Search:
+    """The best set that swaps on the shortlist reach from `index` or from another start."""
+    short = Shortlist(p, b, torch.unique(torch.cat([near, index])))
+    tolerance = TOLERANCE * float(p.scale[b])
+    first = np.searchsorted(short.ids, index.cpu().numpy())
+    starts = [first]
+    if more_starts:
+        starts += [short.greedy(p.k), short.ascent(p.k, 0.0, tolerance)]
+    ends = [short.swapped(start, tolerance, _most(p)) for start in starts]
+    best, best_value = ends[0], short.value(ends[0][0])
+    for end in ends[1:]:
+        if (value := short.value(end[0])) > best_value + tolerance:
+            best, best_value = end, value
+    return _Search(short, *best, len(starts))
+
+
+def _verified(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float) -> tuple[bool, bool]:
+    """(whether the set moved, whether no swap over all candidates improves it), h being the field at its set."""
+    tolerance = TOLERANCE * float(p.scale[at])
+    for _ in range(ROUNDS):
+        if not search.settled:
+            return False, False
+        rivals = _rivals(p, at, search, h, error, tolerance)
+        if not len(rivals):
+            return False, True
+        before = search.ids
+        search.short.join(rivals)
+        search.chosen = np.searchsorted(search.short.ids, before)
+        search.chosen, swaps, search.settled = search.short.swapped(search.chosen, tolerance, _most(p))
+        search.swaps += swaps
+        if swaps:
+            return True, False
+    return False, False
+
+
+def _rivals(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float, tolerance: float) -> Tensor:
+    """Candidates beyond the shortlist that improve the set, best first, at most JOINING."""
+    c, short = p.c, search.short
+    device = h.device
+    reach: Tensor | float
+    stays = torch.from_numpy(short.marginal(search.chosen)).to(device)
+    members = torch.from_numpy(short.vectors[search.chosen]).to(device)
+    longest = float(torch.linalg.vector_norm(members, dim=1).max())
+    if c.matrix.unit:
+        reach = p.beta * (1 + 1e-5)
+    else:
+        lengths = c.squares[int(at)] if c.squares.ndim == 2 else c.squares
+        reach = p.beta * longest * lengths.sqrt() * (1 + 1e-5)
+    # Roundings of the few operations here, beside those of the field itself.
+    error = error + p.rounding * (float(p.scale[at]) + float(stays.abs().max()) + p.beta * c.max_norm**2)
+    open_ = h + (reach + error - float(stays.min())) > tolerance
+    open_[torch.from_numpy(short.ids).to(device)] = False
+    ids = open_.nonzero().flatten()
+    if not len(ids):
+        return ids
+    gain = _best_swaps(p, at, ids, h, members.to(h.dtype), stays.to(h.dtype))
+    error += 2 * p.beta * c.similarity_error
+    band = gain > tolerance - error
+    ids, gain = ids[band], gain[band]
+    if len(ids) > JOINING and (alike := c.duplicate_of) is not None:
+        ids, gain = _new_kinds(alike, ids, gain, search)
+    if not len(ids):
+        return ids
+    y = members.sum(0)
+
+    def exact(_: Tensor, index: Tensor) -> Tensor:
+        parts = []
+        for (part,) in blocks(max(members.shape), ids[index]):
+            rows, batch = c.rows(at.expand(len(part)), part).double(), at.expand(len(part))
+            field = p.linear * c.exact_relevance(batch, part) - p.beta * (rows @ y)
+            parts.append(field + torch.addmm(-stays, rows, members.T, alpha=p.beta).amax(1))
+        return torch.cat(parts)
+
+    order, sure = ranked(gain.unsqueeze(0), min(len(ids), JOINING), torch.full_like(gain[:1], error), exact)
+    return ids[order[0][sure[0] > tolerance]]
+
+
+def _best_swaps(p: Quadratic, at: Tensor, ids: Tensor, h: Tensor, members: Tensor, stays: Tensor) -> Tensor:
+    """What each candidate of `ids` would gain in the best member's place, in the vectors' precision."""
+    c = p.c
+    stays = -stays.unsqueeze(1)
+    if c.shared and 2 * len(ids) > c.count:
+        # Where most are asked for, reading all in place is faster than gathering them.
+        all_rows = blocks(max(members.shape), c.vectors)
+        best = [torch.addmm(stays, members, rows.T, alpha=p.beta).amax(0) for (rows,) in all_rows]
+        return h[ids] + torch.cat(best)[ids]
+    gathered = (c.rows(at.expand(len(part)), part) for (part,) in blocks(max(members.shape), ids))
+    return h[ids] + torch.cat([torch.addmm(stays, members, rows.T, alpha=p.beta).amax(0) for rows in gathered])
+
+
+def _new_kinds(alike: Tensor, ids: Tensor, gain: Tensor, search: _Search) -> tuple[Tensor, Tensor]:
+    """The lowest candidate of each kind of which the shortlist has none to spare."""
+    spare = np.delete(search.short.ids, search.chosen)
+    kind = alike[ids]
+    fresh = ~torch.isin(kind, alike[torch.from_numpy(spare).to(ids.device)])
+    ids, gain, kind = ids[fresh], gain[fresh], kind[fresh]
+    order = kind.argsort(stable=True)
+    first = torch.ones_like(order, dtype=torch.bool)
+    first[1:] = kind[order][1:] != kind[order][:-1]
+    representative = order[first].sort().values
+    return ids[representative], gain[representative]
+
+
+def _most(p: Quadratic) -> int:
+    return 200 + 20 * p.k

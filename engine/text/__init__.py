@@ -1,0 +1,1 @@
+"""Words of texts: tokenizer, bags of words, the BM25 index."""

@@ -1,0 +1,101 @@
+"""BM25 index: the score of every document for any query, in five variants."""
+
+from typing import Any
+
+import numpy as np
+
+from engine.errors import FrontierError
+from engine.params import Choice, Real
+from engine.text.bag_of_words import Counts, DocumentSpace, count_terms, text_lengths
+from engine.text.tokenizer import terms
+
+VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
+DELTA = {"bm25l": 0.5, "bm25+": 1.0}
+"""δ of the variants that have one, as Lv & Zhai recommend."""
+
+VARIANT = Choice(
+    default="lucene",
+    options=VARIANTS,
+    symbol="formula",
+    help="Which BM25: they differ in the weight of rare words and of long documents.",
+)
+K1 = Real(
+    default=1.5,
+    low=0.0,
+    high=1000.0,
+    comfortable=(0.5, 3.0),
+    symbol="k₁",
+    help="How much more a word counts when a document repeats it; 0: not at all.",
+)
+B = Real(default=0.75, low=0.0, high=1.0, symbol="b", help="How much long documents are held back; 0: not at all.")
+NGRAMS = Choice(
+    default="1",
+    options=("1", "2"),
+    symbol="ngrams",
+    help="1: words; 2: words, and pairs of neighbouring words.",
+    source="sparse-dense §4.1",
+)
+"""Terms of BM25 and of the scorers made from it."""
+
+
+class Bm25Index:
+    """BM25 of every text for any query; bm25s computes the contribution of each term of each text beforehand.
+
+    Every occurrence of a word in the query counts. N texts, df of them with the word, tf times in a text of l terms, ℓ
+    the mean of l, c = 1 − b + b·l/ℓ:
+
+    - lucene: log(1 + (N−df+½)/(df+½)) · tf/(tf + k₁c)
+    - robertson: log((N−df+½)/(df+½)), at least 0, · tf/(tf + k₁c)
+    - atire: log(N/df) · (k₁+1)tf/(tf + k₁c)
+    - bm25l: log((N+1)/(df+½)) · (k₁+1)(tf/c + ½)/(k₁ + tf/c + ½)
+    - bm25+: log((N+1)/df) · ((k₁+1)tf/(tf + k₁c) + 1)
+
+    Only words that a text has count, in bm25l and bm25+ too (Lv & Zhai 2011); libraries that add their δ for absent
+    words shift all scores of a query alike. Formulas of the others: Kamphuis et al. 2020.
+
+    counts: as `count_terms(texts, ngrams=ngrams)` returns them.
+    """
+
+    def __init__(self, counts: Counts, ngrams: str, variant: str, k1: float, b: float) -> None:
+        rows, self._columns = counts
+        self._ngrams, self._size = ngrams, rows.shape[0]
+        self._model = _model(counts, variant, k1, b) if self._columns else None
+
+    def scores(self, text: str) -> np.ndarray:
+        """(N,) float32 scores of all texts; 0 where no word is shared."""
+        columns = self._columns
+        # Sorted, so that the order of summation, and with it a score, does not depend on the order of the words.
+        query = np.array(sorted(columns[t] for t in terms(text, self._ngrams) if t in columns), dtype=np.int64)
+        if self._model is None or not len(query):
+            return np.zeros(self._size, dtype=np.float32)
+        scores: np.ndarray = self._model.get_scores_from_ids(query)
+        return scores
+
+
+def _model(counts: Counts, variant: str, k1: float, b: float) -> Any:
+    """The model of bm25s over texts with at least one term."""
+    try:
+        from bm25s import BM25
+    except ImportError:
+        raise FrontierError("BM25 needs the package bm25s: pip install bm25s") from None
+    rows, columns = counts
+    tokens = np.split(np.repeat(rows.indices, rows.data.astype(np.int64)), text_lengths(rows).cumsum().astype(int)[:-1])
+    # At k₁ = 0 bm25s would divide 0 by 0 for absent words; 1e-12 changes nothing in float32.
+    model = BM25(k1=max(k1, 1e-12), b=b, delta=DELTA.get(variant, 0.0), method=variant)
+    model.index(([text.tolist() for text in tokens], columns), create_empty_token=False, show_progress=False)
+    if model.nonoccurrence_array is not None:
+        # bm25s subtracts from each contribution the score of an absent word, and adds that for all texts.
+        model.scores["data"] += np.repeat(model.nonoccurrence_array, np.diff(model.scores["indptr"]))
+        model.nonoccurrence_array = None
+    return model
+
+
+def terms_of(space: DocumentSpace, ngrams: str) -> Counts:
+    """`count_terms` of a space's passages, remembered by the space: other weights need no new count."""
+    return space.derived(("terms", ngrams), lambda: count_terms(space.corpus.passages, ngrams=ngrams))
+
+
+def index_of(space: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> Bm25Index:
+    """The BM25 index of a space's passages, remembered by the space."""
+    key = ("bm25", variant, k1, b, ngrams)
+    return space.derived(key, lambda: Bm25Index(terms_of(space, ngrams), ngrams, variant, k1, b))

@@ -1,0 +1,128 @@
+"""What the NNN paper proves, as numbers that can be checked: Theorem 1, Proposition 1, FISTA's bound."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.candidates import without_autocast
+from engine.decoder import SET_SIZE, searched
+from engine.errors import DataError, ParamError
+from engine.matrix import Matrix
+
+UNIT = 1e-5
+"""How far from 1 the length of a unit vector may be."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """λ₁ and λ₂ at which the elastic net's support is exactly a query's k best documents.
+
+    alpha: the lowest score within them; beta: the highest outside; rows: them, ascending.
+    """
+
+    l1: float
+    l2: float
+    alpha: float
+    beta: float
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """Documents (3, 3) float64 and a query (3,) where the elastic net finds rows that no ranking by score can.
+
+    support: the rows with a weight at l1 and λ₂ = 0; weights: theirs; scores: all documents' inner products.
+    """
+
+    vectors: Tensor
+    query: Tensor
+    l1: float
+    support: tuple[int, ...]
+    weights: tuple[float, ...]
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a corpus lets FISTA reach in T steps.
+
+    spectrum: largest eigenvalue of UUᵀ; length: n, what it would be if all rows were one; common: squared length of the
+    mean row, the mean cosine of two random rows where rows are unit; step: 1 / (spectrum + λ₂), how far a step goes.
+    """
+
+    spectrum: float
+    length: int
+    common: float
+    step: float
+
+    def gap(self, weights: float, steps: int) -> float:
+        """The most the objective can exceed its minimum by after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
+        return 2 * weights**2 / (self.step * (steps + 1) ** 2)
+
+    def steps(self, weights: float, gap: float) -> int:
+        """How many steps guarantee an objective within `gap` of its minimum."""
+        return max(0, math.ceil(math.sqrt(2 * weights**2 / (self.step * gap)) - 1))
+
+
+@without_autocast
+def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
+    """λ₁ and λ₂ that make the elastic net's support exactly the k most relevant rows (NNN paper, Theorem 1, eq. 8).
+
+    vectors: (n, d) unit rows; query: (d,) of unit length; all in float64. With α the k-th best score and β the next:
+    λ₁ = (α + max(0, β))/2, δ = (α − max(0, β))/2, λ₂ = k/δ + k − 1. Raises DataError where a vector is not unit, and
+    ParamError where the theorem says nothing: α is not above max(0, β).
+    """
+    k = SET_SIZE.check(k)
+    matrix, points = searched(vectors, query)
+    rows, point = matrix.vectors.double(), points[0].double()
+    if len(points) != 1 or rows.shape[1] != len(point):
+        raise DataError(f"query must be one vector of {rows.shape[1]} numbers; got shape {tuple(points.shape)}")
+    for name, lengths in (("vectors", torch.linalg.vector_norm(rows, dim=1)), ("query", point.norm().unsqueeze(0))):
+        if float((lengths - 1).abs().max()) > UNIT:
+            raise DataError(f"{name} must be of unit length; one is {float(lengths[(lengths - 1).abs().argmax()]):.4g}")
+    scores = rows @ point
+    order = torch.sort(scores, descending=True, stable=True).indices
+    k = min(k, len(rows))
+    alpha = float(scores[order[k - 1]])
+    beta = float(scores[order[k]]) if k < len(rows) else -math.inf
+    if alpha <= max(0.0, beta):
+        raise ParamError(
+            f"k must split the scores above 0: document {k} scores {alpha:.6g}, the next {beta:.6g}; choose another k"
+        )
+    floor = max(0.0, beta)
+    delta = (alpha - floor) / 2
+    return Witness((alpha + floor) / 2, k / delta + k - 1, alpha, beta, tuple(sorted(order[:k].tolist())))
+
+
+def counterexample(l1: float = 0.1) -> Example:
+    """Rows 2 and 3 rebuild the query, though row 1 scores above row 3 (NNN paper, Proposition 1).
+
+    l1: λ₁ in (0, 1/3), at λ₂ = 0. Raises ParamError elsewhere.
+    """
+    number = isinstance(l1, int | float | np.floating) and not isinstance(l1, bool)
+    if not number or not 0 < l1 < 1 / 3:
+        raise ParamError(f"l1 (λ₁) must be a number in (0, 1/3); got {l1!r}")
+    half = math.sqrt(0.5)
+    rows = torch.tensor([[1.0, 0, 0], [half, half, 0], [0, 0, 1]], dtype=torch.float64)
+    query = torch.tensor([2.0, 2, 1], dtype=torch.float64) / 3
+    weights = (2 * math.sqrt(2) / 3 - l1, 1 / 3 - l1)
+    return Example(rows, query, float(l1), (1, 2), weights, tuple((rows @ query).tolist()))
+
+
+@without_autocast
+def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
+    """How far FISTA's steps can go on a corpus: what its rows have in common decides (NNN paper, eq. 5).
+
+    vectors: (n, d), a Matrix, or a Space. The more the rows point one way, the larger the largest eigenvalue of UUᵀ, at
+    least n · |mean row|², and the shorter a step.
+    """
+    matrix = getattr(vectors, "matrix", vectors)
+    matrix = matrix if isinstance(matrix, Matrix) else searched(vectors, torch.zeros(1, len(vectors[0])))[0]
+    common = float(matrix.mean @ matrix.mean)
+    return Outlook(
+        matrix.spectral_norm_squared, len(matrix), common, 1 / max(matrix.spectral_norm_squared + l2, 1e-300)
+    )

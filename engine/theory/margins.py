@@ -1,0 +1,213 @@
+"""Margins of best and of relevant documents, by document length (sparse-dense paper, §2.1, Fig. 3a)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.candidates import without_autocast
+from engine.errors import DataError, ParamError
+from engine.params import Whole
+from engine.progress import Progress, Stop, stoppable
+from engine.space import Space
+from engine.theory.text_vectors import (
+    BINS,
+    BLOCK,
+    VECTORS,
+    against_best,
+    inner,
+    length_bins,
+    length_range,
+    squared_distances,
+    squared_norms,
+    text_vectors,
+)
+from engine.values import Corpus, Embeddings, Qrels, Queries
+
+RANK = Whole(default=1, low=1, symbol="ranks", name="ranks", help="1 is the smallest margin, 10 the tenth smallest.")
+RANKS = (1, 10, 100, 1000)
+QUANTILES = {"low": 0.05, "lower": 0.25, "median": 0.5, "upper": 0.75, "high": 0.95}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MarginSpread:
+    """Margins over documents of like length.
+
+    least, most: range of the documents' lengths in words
+    documents: their number in the corpus
+    values: the margins, ascending
+    low, lower, median, upper, high: their 5, 25, 50, 75 and 95 % quantiles, None without any
+    """
+
+    least: int
+    most: int
+    documents: int
+    values: np.ndarray
+    low: float | None
+    lower: float | None
+    median: float | None
+    upper: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LengthMargins(MarginSpread):
+    """The rank-th smallest margins of queries; rank: 1 is the smallest; queries: how many have so many margins."""
+
+    rank: int
+    queries: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Margins:
+    """Margins of each query's best document over the others.
+
+    vectors: "bm25", "boolean" or "dense"
+    rows: bin by bin, rank by rank
+    smallest: the smallest margin above 0, None without any
+    pairs: number of pairs of a best document with another
+    tied: pairs of equal scores
+    repeated: pairs of equal vectors, which have no margin
+    unanswered: number of (query, bin) cases where all documents score 0
+    """
+
+    vectors: str
+    rows: tuple[LengthMargins, ...]
+    smallest: float | None
+    pairs: int
+    tied: int
+    repeated: int
+    unanswered: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RelevantMargins(MarginSpread):
+    """The smallest margin of each relevant document of a query over the irrelevant ones, below 0 for a lost pair."""
+
+    first: float | None  # the share above 0, None without any
+
+
+def margin(query: Any, first: Any, second: Any) -> float:
+    """⟨q, d₁ − d₂⟩ / (|q||d₁ − d₂|), in [−1, 1] (sparse-dense paper, Definition 2.1).
+
+    Three vectors of one length. NaN where q is zero or the documents are one vector. Raises DataError.
+    """
+    q, a, b = (np.asarray(v, dtype=np.float64) for v in (query, first, second))
+    if q.ndim != 1 or not q.shape == a.shape == b.shape:
+        raise DataError(f"query, first and second must be vectors of one length; got {q.shape}, {a.shape}, {b.shape}")
+    lengths = np.linalg.norm(q) * np.linalg.norm(a - b)
+    return float(np.clip(q @ (a - b) / lengths, -1, 1)) if lengths > 0 else float("nan")
+
+
+@without_autocast
+def margins(
+    space: Space | Corpus,
+    queries: Any,
+    vectors: str = VECTORS.default,
+    *,
+    ranks: Sequence[int] = RANKS,
+    bins: int = BINS.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Margins:
+    """Margins of each query's best document over the others, in bins of documents of like length.
+
+    space: a corpus, or a Space for vectors="dense"; queries: engine.Queries or plain text, Embeddings with their texts;
+    vectors: "bm25", "boolean" or "dense"; ranks: of the margins to return, 1 for the smallest; bins: of equal size. The
+    best document is the best within each bin. Pairs of equal scores have no order to keep: they are counted and left
+    out, as are documents repeated word for word. progress(done, total, label) counts blocks of queries. Raises
+    ParamError, DataError and Cancelled.
+    """
+    if isinstance(ranks, int) or not len(ranks):
+        raise ParamError(f"ranks must be a list of whole numbers in [1, ∞); got {ranks!r}")
+    ranks, bins = [RANK.check(rank) for rank in ranks], BINS.check(bins)
+    data = text_vectors(space, queries, vectors)
+    rows: list[LengthMargins] = []
+    smallest, pairs, tied, repeated, unanswered = np.inf, 0, 0, 0, 0
+    parts = length_bins(data.lengths, bins)
+    blocks, done = len(parts) * math.ceil(data.queries.shape[0] / BLOCK), 0
+    report = stoppable(progress, stop)
+    for part in parts:
+        by_rank: list[np.ndarray] = []
+        for _, best, _, block in against_best(data.documents[part], data.queries):
+            answered = best >= 0
+            unanswered += int((~answered).sum())
+            pairs += int(answered.sum()) * (len(part) - 1)
+            tied += int((block[answered] <= 0).sum())
+            # The best document against itself is no pair.
+            repeated += int(np.isnan(block[answered]).sum() - answered.sum())
+            ordered = np.sort(np.where(block > 0, block, np.nan), axis=1)
+            smallest = float(np.fmin(smallest, np.nanmin(ordered, initial=np.inf)))
+            by_rank.append(np.stack([ordered[:, min(rank, len(part)) - 1] for rank in ranks], axis=1))
+            done += 1
+            report(done, blocks, "margins")
+        for rank, column in zip(ranks, np.concatenate(by_rank).T, strict=True):
+            values = column[~np.isnan(column)] if rank <= len(part) else np.empty(0)
+            rows.append(LengthMargins(rank=rank, queries=len(values), **_spread(data.lengths[part], values)))
+    return Margins(
+        vectors=vectors,
+        rows=tuple(rows),
+        smallest=smallest if math.isfinite(smallest) else None,
+        pairs=pairs,
+        tied=tied,
+        repeated=repeated,
+        unanswered=unanswered,
+    )
+
+
+@without_autocast
+def relevant_margins(
+    space: Space | Corpus,
+    queries: Queries | Embeddings,
+    qrels: Qrels,
+    vectors: str = VECTORS.default,
+    *,
+    bins: int = BINS.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> tuple[RelevantMargins, ...]:
+    """The smallest margin of each relevant document over the irrelevant documents, in bins by its length.
+
+    `margins` takes the best-scoring document for the right one; here the judgements decide. space, vectors, bins: as in
+    `margins`; queries: with texts, and ids that name the judgements. Irrelevant documents with the relevant one's
+    vector are left out, as are queries without a vector (none of their words in the corpus). Raises ParamError,
+    DataError and Cancelled.
+    """
+    if not isinstance(queries, Queries | Embeddings) or not isinstance(qrels, Qrels):
+        raise DataError("relevant margins need engine.Queries or Embeddings, whose ids name judgements, and Qrels")
+    data = text_vectors(space, queries, vectors)
+    corpus = space.corpus if isinstance(space, Space) else space
+    norms, lengths = squared_norms(data.documents), np.sqrt(squared_norms(data.queries))
+    rows: list[int] = []
+    smallest: list[float] = []
+    report = stoppable(progress, stop)
+    for place, query in enumerate(queries.ids):
+        relevant = np.array(sorted(corpus.position[d] for d in qrels.relevant(query) if d in corpus.position), np.int64)
+        if len(relevant) and lengths[place] > 0:
+            scores = inner(data.queries[[place]], data.documents)[0]
+            distances = squared_distances(relevant, data.documents, norms)
+            distances[:, relevant] = np.nan
+            for row, distance in zip(relevant.tolist(), distances, strict=True):
+                rivals = ~np.isnan(distance)
+                if rivals.any():
+                    over = (scores[row] - scores[rivals]) / (lengths[place] * np.sqrt(distance[rivals]))
+                    rows.append(row)
+                    smallest.append(float(np.clip(over.min(), -1, 1)))
+        report(place + 1, len(queries.ids), "margins")
+    margin_rows, values = np.array(rows, dtype=np.int64), np.array(smallest)
+    results = []
+    for part in length_bins(data.lengths, bins):
+        of_part = values[np.isin(margin_rows, part)]
+        first = float((of_part > 0).mean()) if len(of_part) else None
+        results.append(RelevantMargins(first=first, **_spread(data.lengths[part], of_part)))
+    return tuple(results)
+
+
+def _spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
+    """The fields of a MarginSpread of values over documents of these lengths."""
+    least, most = length_range(lengths)
+    quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
+    spread = {"least": least, "most": most, "documents": len(lengths), "values": np.sort(values)}
+    return spread | dict(zip(QUANTILES, quantiles, strict=True))

@@ -1,0 +1,279 @@
+"""Pair errors of random projections, measured, beside Lemma 1's bound (sparse-dense paper, Fig. 2)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri, stdtrit
+
+from engine.candidates import without_autocast
+from engine.errors import DataError, ParamError
+from engine.params import Choice, Real, Whole
+from engine.progress import Progress, Stop, stoppable
+from engine.space import Space
+from engine.theory.projection_bounds import DIMENSION, inside, rate, sufficient_dimension
+from engine.theory.text_vectors import SEED, WEIGHTING, TextVectors, against_best, text_vectors
+from engine.values import Corpus
+
+PROJECTION = Choice(
+    default="rademacher",
+    options=("rademacher", "gaussian"),
+    symbol="A",
+    name="projection",
+    help="rademacher: entries ±1/√k; gaussian: normal entries of variance 1/k.",
+)
+BINS = Whole(default=12, low=1, high=100, symbol="bins", name="bins", help="How many groups of pairs by margin.")
+PAIRS = Whole(default=200, low=1, symbol="pairs", name="pairs", help="How many pairs of documents a bin has at most.")
+DRAWS = Whole(default=40, low=2, symbol="draws", name="draws", help="How many projections are drawn.")
+ACCURACY = Real(
+    default=0.95, low=0.5, high=0.9999, symbol="1 − β", name="accuracy", help="Share of pairs to keep in order."
+)
+DIMENSIONS = tuple(int(k) for k in np.unique(np.geomspace(32, 4096, 40).round().astype(int)))
+"""As in the paper, 40 values; 4096 in place of 9472."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairError:
+    """One bin of pairs at one dimension.
+
+    bin: its position among the bins
+    k: the dimension
+    error: share of (pair, projection) cases whose order is reversed
+    low, high: its 95 % interval over projections
+    bound: mean over the pairs of Lemma 1's bound; vacuous from 1 on
+    """
+
+    bin: int
+    k: int
+    error: float
+    low: float
+    high: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class MarginBin:
+    """Pairs of like margin.
+
+    least, most: range of the margins ε
+    inverse: mean of (ε²/2 − ε³/3)⁻¹
+    pairs: their number
+    dimension: the smallest k from which on `accuracy` of the pairs keep their order, None if no k does
+    guaranteed: the dimension that the bound requires at the smallest margin
+    """
+
+    least: float
+    most: float
+    inverse: float
+    pairs: int
+    dimension: int | None
+    guaranteed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorLine:
+    """dimension ≈ slope · (ε²/2 − ε³/3)⁻¹ + intercept: least squares over the bins."""
+
+    slope: float
+    intercept: float
+    r2: float  # coefficient of determination R²
+    bins: int  # number of bins
+
+
+@dataclass(frozen=True)
+class PairErrors:
+    """Measured pair errors.
+
+    cells: bin by bin, k by k
+    bins: the largest margins first
+    line: through the bins whose dimension lies between the smallest and largest k; None for fewer than three
+    slope: of the bound, 2 ln(4/β)
+    draws: number of projections
+    """
+
+    cells: tuple[PairError, ...]
+    bins: tuple[MarginBin, ...]
+    line: ErrorLine | None
+    slope: float
+    draws: int
+
+
+@without_autocast
+def pair_errors(
+    space: Space | Corpus,
+    queries: Any,
+    vectors: str = WEIGHTING.default,
+    *,
+    projection: str = PROJECTION.default,
+    dimensions: Sequence[int] = DIMENSIONS,
+    bins: int = BINS.default,
+    pairs: int = PAIRS.default,
+    draws: int = DRAWS.default,
+    accuracy: float = ACCURACY.default,
+    seed: int = SEED.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> PairErrors:
+    """Share of pairs with ⟨Aq, Ad₁⟩ ≤ ⟨Aq, Ad₂⟩, though d₁ is the query's best document and d₂ is not, by margin and k.
+
+    space, queries, vectors: as in `margins`; dimensions: the k to try; bins: by margin, the first those that every k
+    keeps in order, the others even in the logarithm of (ε²/2 − ε³/3)⁻¹ up to the reach of the largest k; pairs: drawn
+    per bin; draws: number of A, whose first k rows serve every k; accuracy: the share that `dimension` is for. Raises
+    ParamError, DataError when no pair has an order that the largest k could keep, and Cancelled.
+    """
+    projection, accuracy, seed = PROJECTION.check(projection), ACCURACY.check(accuracy), SEED.check(seed)
+    bins, pairs, draws = BINS.check(bins), PAIRS.check(pairs), DRAWS.check(draws)
+    if isinstance(dimensions, int) or len({*dimensions}) < 2:
+        raise ParamError(f"dimensions must be a list of two or more whole numbers in [1, ∞); got {dimensions!r}")
+    ks = sorted({DIMENSION.check(k) for k in dimensions})
+    data = text_vectors(space, queries, vectors)
+    rng = np.random.default_rng(seed)
+    # A Gaussian product is reversed with probability Φ(−ε√k/√(1 + ε²)): a share is kept from about z²/2 · inverse on.
+    needed = max(float(ndtri(accuracy)) ** 2 / 2, 0.1)
+    edges = np.array([0, *np.geomspace(max(6.001, ks[0] / needed), max(7, 0.9 * ks[-1] / needed), bins)])
+    triples = _sampled(data, edges, pairs, rng)
+    if not len(triples.margin):
+        raise DataError(
+            "no query tells two documents apart by a margin that the dimensions can keep; give other queries, or more "
+            f"than {ks[-1]} dimensions"
+        )
+    labels = np.unique(triples.bin)
+    wrong, report = np.zeros((draws, len(labels), len(ks))), stoppable(progress, stop)
+    for draw, reversed_ in enumerate(_reversed(data, triples, ks, projection, draws, rng)):
+        wrong[draw] = [reversed_[triples.bin == label].mean(axis=0) for label in labels]
+        report(draw + 1, draws, "projecting")
+    cells, rows = [], []
+    for index, label in enumerate(labels):
+        bin_cells, row = _bin_errors(index, triples.margin[triples.bin == label], wrong[:, index], ks, accuracy)
+        cells += bin_cells
+        rows.append(row)
+    slope = float(2 * np.log(4 / (1 - accuracy)))
+    return PairErrors(tuple(cells), tuple(rows), _line(rows, ks[0]), slope, draws)
+
+
+def _bin_errors(
+    index: int, margins: np.ndarray, wrong: np.ndarray, ks: list[int], accuracy: float
+) -> tuple[list[PairError], MarginBin]:
+    """The cells and the summary of one bin; wrong: (draws, len(ks)) shares of its pairs that are reversed."""
+    draws = len(wrong)
+    error = wrong.mean(axis=0)
+    half = stdtrit(draws - 1, 0.975) * wrong.std(axis=0, ddof=1) / np.sqrt(draws)
+    # No error in the sample: the interval of as many independent trials.
+    high = np.where(error > 0, np.minimum(1, error + half), 1 - 0.05 ** (1 / (draws * len(margins))))
+    bound = 4 * np.exp(-np.array(ks)[:, None] / 2 * rate(margins)).mean(axis=1)
+    low = np.maximum(0, error - half)
+    columns = (error.tolist(), low.tolist(), high.tolist(), bound.tolist())
+    cells = [PairError(index, *cell) for cell in zip(ks, *columns, strict=True)]
+    too_many = np.flatnonzero(1 - error < accuracy)
+    first = int(too_many[-1]) + 1 if len(too_many) else 0
+    least, most = float(margins.min()), float(margins.max())
+    row = MarginBin(
+        least=least,
+        most=most,
+        inverse=float((1 / rate(margins)).mean()),
+        pairs=len(margins),
+        dimension=ks[first] if first < len(ks) else None,
+        guaranteed=sufficient_dimension(least, 1 - accuracy),
+    )
+    return cells, row
+
+
+def kept_from(found: PairErrors, error: float) -> tuple[int | None, ...]:
+    """For each bin the smallest k from which on at most `error` of its pairs are reversed, None if no k does.
+
+    error: β, in (0, 1). Raises ParamError.
+    """
+    error, dimensions = inside("error (β)", error), []
+    for index in range(len(found.bins)):
+        cells = sorted((c for c in found.cells if c.bin == index), key=lambda c: c.k)
+        wrong = [place for place, c in enumerate(cells) if c.error > error]
+        first = wrong[-1] + 1 if wrong else 0
+        dimensions.append(cells[first].k if first < len(cells) else None)
+    return tuple(dimensions)
+
+
+@dataclass(frozen=True, eq=False)
+class _Triples:
+    """Rows of (query, best document, other document), their margin and its bin."""
+
+    query: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    margin: np.ndarray
+    bin: np.ndarray
+
+
+def _sampled(data: TextVectors, edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
+    """At most `pairs` of each bin's triples, uniformly drawn."""
+    samples: list[np.ndarray] = []
+    for which, best, _, block in against_best(data.documents, data.queries):
+        # A query at a time, and only its possible samples: a block's pairs are as many as 64 corpora.
+        for query, first, row in zip(range(which.start, which.stop), best.tolist(), block, strict=True):
+            second = np.flatnonzero(row > 0)
+            key = rng.random(len(second))
+            label = np.digitize(1 / rate(row[second]), edges) - 1
+            fits = label < len(edges) - 1
+            key, label, second = key[fits], label[fits].clip(0), second[fits]
+            both = np.full((2, len(second)), [[query], [first]])
+            table = np.stack([key, label, *both, second, row[second]])
+            samples = [_lowest(np.concatenate([*samples, table], axis=1), pairs)]
+    table = samples[0]
+    query, first, second = table[2:5].astype(np.int64)
+    return _Triples(query, first, second, table[5], table[1].astype(np.int64))
+
+
+def _lowest(table: np.ndarray, pairs: int) -> np.ndarray:
+    """Of each bin, the columns with the lowest keys: a sample that blocks can be merged into."""
+    order = np.lexsort((table[0], table[1]))
+    table = table[:, order]
+    _, start, count = np.unique(table[1], return_index=True, return_counts=True)
+    place = np.arange(table.shape[1]) - np.repeat(start, count)
+    return table[:, place < pairs]
+
+
+def _reversed(
+    data: TextVectors, triples: _Triples, ks: list[int], projection: str, draws: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Draw by draw, (m, len(ks)) whether the first k rows of A reverse a triple."""
+    query_rows, query = np.unique(triples.query, return_inverse=True)
+    document_rows, place = np.unique(np.concatenate([triples.first, triples.second]), return_inverse=True)
+    first, second = np.split(place, 2)
+    queries, documents = (sparse.csr_array(rows) for rows in (data.queries[query_rows], data.documents[document_rows]))
+    both = sparse.vstack([queries, documents], format="csr").astype(np.float32)
+    columns = np.unique(both.indices)
+    both = sparse.csr_array(
+        (both.data, np.searchsorted(columns, both.indices), both.indptr), (both.shape[0], len(columns))
+    )
+    for _ in range(draws):
+        # Scores lack the factor 1/k, which changes no sign; ±1 and 0/1 then stay exact integers.
+        score = np.zeros(len(query))
+        reversed_ = np.empty((len(query), len(ks)), dtype=bool)
+        for column, width in enumerate(np.diff([0, *ks])):
+            projected = both @ random_entries(rng, (len(columns), int(width)), projection)
+            shift = projected[len(query_rows) :]
+            score += np.einsum("ij,ij->i", projected[query], shift[first] - shift[second])
+            reversed_[:, column] = score <= 0
+        yield reversed_
+
+
+def random_entries(rng: np.random.Generator, shape: tuple[int, int], projection: str) -> np.ndarray:
+    """float32 entries of √k·A: normal, or ±1 with equal chance."""
+    if projection == "gaussian":
+        return rng.standard_normal(shape, dtype=np.float32)
+    return rng.integers(0, 2, shape, dtype=np.int8).astype(np.float32) * 2 - 1
+
+
+def _line(rows: list[MarginBin], smallest: int) -> ErrorLine | None:
+    """Least squares through the bins whose dimension lies between the ends."""
+    points = [(row.inverse, row.dimension) for row in rows if row.dimension is not None and row.dimension > smallest]
+    if len(points) < 3:
+        return None
+    x, y = np.array(points, dtype=float).T
+    slope, intercept = np.polyfit(x, y, 1)
+    residual, spread = y - slope * x - intercept, y - y.mean()
+    if not spread @ spread > 0:
+        return None
+    r2 = 1 - residual @ residual / (spread @ spread)
+    return ErrorLine(float(slope), float(intercept), float(r2), len(points))

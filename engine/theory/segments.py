@@ -1,0 +1,175 @@
+"""What several vectors a document gain: the margins of matching segments (sparse-dense paper, §3, Theorem 1)."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.candidates import without_autocast
+from engine.errors import DataError
+from engine.params import Whole
+from engine.progress import Progress, Stop, stoppable
+from engine.space import Space
+from engine.text.bag_of_words import count_words
+from engine.text.tokenizer import terms
+from engine.theory.margins import margin
+from engine.theory.text_vectors import against_best, texts_of, tf_idf
+from engine.values import Corpus
+
+PASSAGE = Whole(default=50, low=1, symbol="l", name="passage_words", help="Words of a passage.")
+RIVALS = Whole(
+    default=10, low=1, symbol="rivals", name="rivals", help="How many of the next best documents a query has."
+)
+ROUNDING = 1e-9
+"""By how much inner products may differ and count as equal, as a share of the lengths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentMargins:
+    """A query, two documents and the segments they are sums of.
+
+    documents: their margin; segments: that of the two at position `at`, NaN where they are one vector; the premises:
+    ordered, ⟨q, d₁⟩ > ⟨q, d₂⟩; orthogonal, segments of different positions are, within a document and across; matched,
+    ⟨q, d₁⟩ = ⟨q, d₁⁽ⁱ⁾⟩; bounded, ⟨q, d₂⟩ ≥ ⟨q, d₂⁽ⁱ⁾⟩.
+    """
+
+    documents: float
+    segments: float
+    at: int
+    ordered: bool
+    orthogonal: bool
+    matched: bool
+    bounded: bool
+
+    @property
+    def promised(self) -> bool:
+        """The theorem says that the segments' margin is at least the documents'."""
+        return self.ordered and self.orthogonal and self.matched and self.bounded
+
+    @property
+    def holds(self) -> bool:
+        """It is."""
+        return self.segments >= self.documents - ROUNDING
+
+
+def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) -> SegmentMargins:
+    """Both margins of Theorem 1, and which of its premises hold.
+
+    query: (v,); first, second: (m, v) segments of two documents, whose sums the documents are; at: i, the segment that
+    the query refers to, by default the first document's best. Segments of one position need not be orthogonal to each
+    other: the proof uses those of different positions only. Raises DataError.
+    """
+    q, a, b = (np.asarray(v, dtype=np.float64) for v in (query, first, second))
+    if q.ndim != 1 or a.ndim != 2 or a.shape != b.shape or a.shape[1] != len(q) or not len(a):
+        raise DataError(
+            f"first and second must be (m, {len(q) if q.ndim == 1 else 'v'}) segments, m alike and 1 or more, and "
+            f"query one vector; got {a.shape}, {b.shape} and {q.shape}"
+        )
+    at = int((a @ q).argmax()) if at is None else at
+    if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at < len(a):
+        raise DataError(f"at must be a whole number in [0, {len(a) - 1}], a segment's position; got {at!r}")
+    d1, d2 = a.sum(axis=0), b.sum(axis=0)
+    slack = ROUNDING * np.linalg.norm(q) * max(np.linalg.norm(d1), np.linalg.norm(d2))
+    both = np.abs(np.concatenate([a @ a.T, a @ b.T, b @ b.T]))
+    mixed = both[np.tile(~np.eye(len(a), dtype=bool), (3, 1))]
+    return SegmentMargins(
+        documents=margin(q, d1, d2),
+        segments=margin(q, a[at], b[at]),
+        at=at,
+        ordered=bool(q @ d1 > q @ d2),
+        orthogonal=bool((mixed <= ROUNDING * both.max()).all()),
+        matched=bool(abs(q @ d1 - q @ a[at]) <= slack),
+        bounded=bool(q @ d2 >= q @ b[at] - slack),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Segments:
+    """m pairs of a query's best document and another, every column (m,).
+
+    query, first, second: their rows; documents: margins of the whole documents; segments: of the words of the best
+    document's best passage, taken out of both; promised: whether Theorem 1 speaks of them; passages: of the best
+    passage of each, NaN where the two are one vector.
+    """
+
+    query: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    documents: np.ndarray
+    segments: np.ndarray
+    promised: np.ndarray
+    passages: np.ndarray
+    apart: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def broken(self) -> int:
+        """How many promised pairs have a smaller margin in segments: none, if the theorem is right."""
+        return int((self.segments[self.promised] < self.documents[self.promised] - ROUNDING).sum())
+
+    @property
+    def passages_gain(self) -> float:
+        """Share of pairs whose best passages have at least the documents' margin; of passages nothing is proved."""
+        return float((self.passages >= self.documents - ROUNDING).mean()) if len(self) else float("nan")
+
+
+@without_autocast
+def segments(
+    space: Space | Corpus,
+    queries: Any,
+    *,
+    passage_words: int = PASSAGE.default,
+    rivals: int = RIVALS.default,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Segments:
+    """Theorem 1 on a corpus: margins of documents, of segments that meet its premises, and of real passages.
+
+    space, queries: as `margins` takes them for words; passage_words: how long passages are; rivals: how many documents
+    it is set against, the best of those that score above 0 and below it. Words count as often as they occur, times
+    their idf in the query: so a document is the sum of its passages, which with BM25's weights it is not. Segments are
+    a part of the vocabulary, the words of the best document's best passage, and so orthogonal to the rest; the theorem
+    speaks of a pair where these are all of the query's words that the document has. Real passages share words: they
+    are not orthogonal, and nothing is proved of them. progress(done, total, label) counts queries. Raises ParamError or
+    DataError, and Cancelled when stopped.
+    """
+    passage_words, rivals = PASSAGE.check(passage_words), RIVALS.check(rivals)
+    corpus = space.corpus if isinstance(space, Space) else space
+    documents, asked, columns = tf_idf(space, texts_of(queries))
+
+    def best_passage(row: int, q: np.ndarray) -> np.ndarray:
+        words = terms(corpus.passages[row])
+        cut, _ = count_words([words[i : i + passage_words] for i in range(0, len(words), passage_words)], columns)
+        passage: np.ndarray = cut[[int((cut @ q).argmax())]].toarray()[0]
+        return passage
+
+    rows: list[tuple[Any, ...]] = []
+    report = stoppable(progress, stop, "segments were not measured to the end; nothing is kept")
+    for which, best, scores, _ in against_best(documents, asked):
+        for query, first, own in zip(range(which.start, which.stop), best.tolist(), scores, strict=True):
+            report(query, asked.shape[0], "margins of segments")
+            if first < 0:
+                continue
+            below = np.flatnonzero((own < own[first]) & (own > 0))
+            q, mine = asked[[query]].toarray()[0], documents[[first]].toarray()[0]
+            passage = best_passage(first, q)
+            part = passage > 0
+            for second in below[np.argsort(-own[below], kind="stable")[:rivals]].tolist():
+                theirs = documents[[second]].toarray()[0]
+                cut_in_two = [np.stack([d * part, d * ~part]) for d in (mine, theirs)]
+                found = segment_margins(q, cut_in_two[0], cut_in_two[1], at=0)
+                other = best_passage(second, q)
+                real = segment_margins(q, np.stack([passage, mine - passage]), np.stack([other, theirs - other]), at=0)
+                rows.append(
+                    (
+                        *(query, first, second, found.documents, found.segments, found.promised),
+                        *(real.segments, real.orthogonal),
+                    )
+                )
+    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
+    table = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    arrays = [np.array(column, dtype=kind) for column, kind in zip(table, kinds, strict=True)]
+    return Segments(**dict(zip(inspect.get_annotations(Segments), arrays, strict=True)))

@@ -1,0 +1,167 @@
+"""Documents and queries as float64 vectors, bags of words or dense, and margins between them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from engine.decoder import labelled, query_batch
+from engine.errors import DataError
+from engine.params import Choice, Whole
+from engine.space import Space
+from engine.text import bm25_index
+from engine.text.bag_of_words import binary, count_words, idf, saturated_tf, text_lengths, with_values, words_of
+from engine.text.tokenizer import terms
+from engine.values import Corpus, Embeddings, Queries
+
+WEIGHTING = Choice(
+    default="bm25",
+    options=("bm25", "boolean"),
+    symbol="weighting",
+    name="weighting",
+    help="bm25: the inner product is the BM25 score; boolean: the number of words in common.",
+)
+K1, B = bm25_index.K1.default, bm25_index.B.default
+"""BM25's parameters: the scorer's defaults."""
+VECTORS = Choice(
+    default="bm25",
+    options=(*WEIGHTING.options, "dense"),
+    symbol="vectors",
+    name="vectors",
+    help="bm25 or boolean: bags of words; dense: the space's own vectors.",
+)
+BINS = Whole(default=4, low=1, high=100, symbol="bins", name="bins", help="How many groups of documents by length.")
+SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same answer.")
+BLOCK = 64
+"""Queries per block."""
+SAME = 1e-12
+"""Relative rounding error: squared distances below this share of the squared norms count as 0, margins as ties."""
+
+Rows = sparse.csr_array | np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """A corpus and queries as bags of words, over the words of the corpus; a word counts once in a query."""
+
+    documents: sparse.csr_array  # (n, v) CSR float64
+    queries: sparse.csr_array  # (B, v) CSR float64; words that no document has are dropped
+    lengths: np.ndarray  # (n,) words per document, with repetitions
+
+
+@dataclass(frozen=True, eq=False)
+class TextVectors:
+    """A corpus and queries as vectors."""
+
+    documents: Rows  # (n, v), CSR or dense float64
+    queries: Rows  # (B, v), of the same kind
+    lengths: np.ndarray  # (n,) words per document
+
+
+def bags(space: Space | Corpus, queries: Queries | Sequence[str], weighting: str = WEIGHTING.default) -> Bags:
+    """A corpus, or a space's, and queries as bags of words, titles included (§2.1.2, §2.1.3).
+
+    A space remembers its word counts. Raises ParamError or DataError.
+    """
+    weighting = WEIGHTING.check(weighting)
+    counts, once, _ = tf_idf(space, queries)
+    if weighting == "boolean":
+        return Bags(binary(counts), binary(once), text_lengths(counts))
+    return Bags(saturated_tf(counts, K1, B), once, text_lengths(counts))
+
+
+def tf_idf(
+    space: Space | Corpus, queries: Queries | Sequence[str]
+) -> tuple[sparse.csr_array, sparse.csr_array, dict[str, int]]:
+    """(n, v) term counts of the documents, (B, v) idf of each query's words, and the words' columns."""
+    corpus = space.corpus if isinstance(space, Space) else space
+    if not isinstance(corpus, Corpus):
+        raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
+    if not len(corpus):
+        raise DataError("the corpus must have at least one document; got none")
+    counts, columns = words_of(space) if isinstance(space, Space) else count_words(corpus.passages)
+    query_counts, _ = count_words(labelled(queries).texts, columns)
+    return counts, with_values(query_counts, idf(counts)[query_counts.indices]), columns
+
+
+def length_bins(lengths: np.ndarray, bins: int) -> list[np.ndarray]:
+    """At most `bins` groups of rows by length, the shortest first, sizes equal ± 1, rows ascending.
+
+    Rows without words are left out. Equal sizes, because membership in the first 10, or the 10th smallest margin,
+    depends on the number of competitors.
+    """
+    order = np.argsort(lengths, kind="stable")
+    order = order[lengths[order] > 0]
+    # The lower row wins a tie, whatever its length.
+    return [np.sort(part) for part in np.array_split(order, max(1, min(bins, len(order)))) if len(part)]
+
+
+def length_range(lengths: np.ndarray) -> tuple[int, int]:
+    """The smallest and the largest length."""
+    return int(lengths.min()), int(lengths.max())
+
+
+def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVectors:
+    """A corpus (or a Space, which "dense" needs) and queries as vectors. Raises ParamError or DataError."""
+    vectors = VECTORS.check(vectors)
+    if vectors != "dense":
+        words = bags(space, texts_of(queries), vectors)
+        return TextVectors(words.documents, words.queries, words.lengths)
+    if not isinstance(space, Space):
+        raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")
+    lengths = np.array([len(terms(text)) for text in space.corpus.passages])
+    points = query_batch(space, queries).vectors
+    return TextVectors(space.vectors.double().cpu().numpy(), points.double().cpu().numpy(), lengths)
+
+
+def texts_of(queries: Any) -> Any:
+    """Queries whose texts are known; raises DataError for vectors alone."""
+    if not isinstance(queries, Embeddings):
+        return queries
+    if queries.texts is None:
+        raise DataError("queries must have texts, as engine.Queries or plain text have; these are vectors alone")
+    return queries.texts
+
+
+def squared_norms(rows: Rows) -> np.ndarray:
+    """(n,) squared Euclidean norms."""
+    return np.asarray((rows * rows).sum(axis=1)).ravel()
+
+
+def inner(a: Rows, b: Rows) -> np.ndarray:
+    """(n, m) inner products of all rows."""
+    products = a @ b.T
+    return products if isinstance(products, np.ndarray) else products.toarray()
+
+
+def squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
+    """(b, n) squared distances of some documents to all, NaN for equal vectors; norms: `squared_norms(documents)`."""
+    sums = norms[rows][:, None] + norms
+    distances = sums - 2 * inner(documents[rows], documents)
+    return np.where(distances > SAME * sums, distances, np.nan)
+
+
+def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+    """Block by block of b queries: which, (b,) the best document's row, (b, n) scores, (b, n) margins below the best.
+
+    A margin is NaN where the document has the best one's vector, and 0 where it ties. A query that scores all documents
+    0 has no best one, −1, and no margins.
+    """
+    norms = squared_norms(documents)
+    for start in range(0, queries.shape[0], BLOCK):
+        which = slice(start, min(start + BLOCK, queries.shape[0]))
+        block = queries[which]
+        scores = inner(block, documents)
+        best = scores.argmax(axis=1)
+        top = scores[np.arange(len(best)), best]
+        length = np.sqrt(squared_norms(block))[:, None]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            margins = (top[:, None] - scores) / (length * np.sqrt(squared_distances(best, documents, norms)))
+        # A margin is at most 1: rounding must not exceed that.
+        np.minimum(margins, 1, out=margins)
+        margins[np.abs(margins) <= SAME] = 0
+        none = (top <= 0) & (scores.min(axis=1) == top)
+        margins[none] = np.nan
+        yield which, np.where(none, -1, best), scores, margins

@@ -1,0 +1,272 @@
+"""Adapters: small networks over frozen query and document vectors, and the encoder that they make of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engine.errors import DataError
+from engine.space import Space
+from engine.training.projections import BLOCK_ROWS, Heads, as_parts
+from engine.values import ByDigest, Embeddings, EncoderRef, digest_of
+
+INITIAL_ALPHA = -5.0
+"""α of a new corpus adapter: the network's share σ(α) is then .0067 (NNN paper, B.5)."""
+
+
+class TrainableEncoder(nn.Module):
+    """A module that encodes queries and documents by position, as unit rows with gradients."""
+
+    def encode_query(self, positions: Tensor) -> Tensor:
+        """(B, d) queries at (B,) positions."""
+        raise NotImplementedError
+
+    def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
+        """(m, d) documents at (m,) positions, or all of them."""
+        raise NotImplementedError
+
+    def result(self) -> dict[str, Tensor]:
+        """The state of the Adapters that training has made."""
+        raise NotImplementedError
+
+
+class QueryAdapter(nn.Module):
+    """x + W₂ gelu(W₁ x), of unit length; the identity on unit vectors at first, as W₂ starts at 0."""
+
+    def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.inner, self.outer = _linear(d, hidden, generator), _linear(hidden, d, generator)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.normalize(x + self.outer(functional.gelu(self.inner(x))), dim=-1)
+
+
+class CorpusAdapter(nn.Module):
+    """(1 − σ(α)) x + σ(α) W₂ gelu(W₁ x), of unit length: NNN paper, B.5."""
+
+    def __init__(self, d: int, hidden: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.inner, self.outer = _linear(d, hidden, generator), _linear(hidden, d, generator)
+        self.alpha = nn.Parameter(torch.tensor(INITIAL_ALPHA))
+
+    def forward(self, x: Tensor) -> Tensor:
+        share = torch.sigmoid(self.alpha)
+        return functional.normalize((1 - share) * x + share * self.outer(functional.gelu(self.inner(x))), dim=-1)
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer with torch's usual initialisation, drawn from a generator; uninitialised without one."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    if generator is None:
+        return layer
+    nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+    nn.init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator=generator)
+    return layer
+
+
+class Adapters(nn.Module):
+    """Every trained part over an encoder.
+
+    query: the query adapter, or None.
+    corpus: document adapters, applied one after the other.
+    table: (n, d) learnt document vectors that replace the encoder's, or None.
+    heads: projections of queries and documents to fewer dimensions, applied last, or None.
+    """
+
+    table: Tensor | None
+
+    def __init__(
+        self,
+        query: QueryAdapter | None = None,
+        corpus: tuple[CorpusAdapter, ...] = (),
+        table: Tensor | None = None,
+        heads: Heads | None = None,
+    ) -> None:
+        super().__init__()
+        self.query, self.corpus, self.heads = query, nn.ModuleList(corpus), heads
+        self.register_buffer("table", table)
+
+    @property
+    def corpus_adapters(self) -> tuple[CorpusAdapter, ...]:
+        """The document adapters in the order they are applied."""
+        return tuple(stage for stage in self.corpus if isinstance(stage, CorpusAdapter))
+
+    @property
+    def query_weight(self) -> Tensor | None:
+        """The first weight that queries meet, its columns their dimensions; None where queries stay as they are."""
+        if self.query is not None:
+            return self.query.inner.weight
+        return None if self.heads is None else self.heads.query.weight
+
+    def encode_query(self, vectors: Tensor) -> Tensor:
+        """(B, d) adapted query vectors; (B, k) where they are projected. vectors: (B, d) of the encoder."""
+        vectors = vectors if self.query is None else self.query(vectors)
+        return vectors if self.heads is None else self.heads.query(vectors)
+
+    def encode_corpus(self, vectors: Tensor, done: int = 0) -> Tensor:
+        """One vector a document: the first result of `encode_documents`."""
+        return self.encode_documents(vectors, done)[0]
+
+    @torch.no_grad()
+    def encode_documents(self, vectors: Tensor, done: int = 0) -> tuple[Tensor, Tensor | None]:
+        """(n, d) adapted document vectors, (n, k) where projected; and (n, m, k) where each has several.
+
+        vectors: (n, d) of the encoder, or the output of the first `done` adapters. In blocks, without gradients.
+        """
+        vectors = vectors if self.table is None or done else self.table
+        for stage in self.corpus_adapters[done:]:
+            vectors = torch.cat([stage(block) for block in vectors.split(BLOCK_ROWS)])
+        return (vectors, None) if self.heads is None else self.heads.documents(vectors)
+
+    @staticmethod
+    def of(state: Mapping[str, Tensor]) -> Adapters:
+        """Adapters from a state dict."""
+        query = QueryAdapter(*_sizes(state["query.inner.weight"])) if "query.inner.weight" in state else None
+        count = sum(name.startswith("corpus.") and name.endswith(".alpha") for name in state)
+        stages = tuple(CorpusAdapter(*_sizes(state[f"corpus.{i}.inner.weight"])) for i in range(count))
+        table = torch.empty_like(state["table"]) if "table" in state else None
+        adapters = Adapters(query, stages, table, Heads.of(state, "heads.")).to(next(iter(state.values())).dtype)
+        adapters.load_state_dict(state)
+        return adapters.eval().requires_grad_(False)
+
+
+def _sizes(weight: Tensor) -> tuple[int, int]:
+    hidden, d = weight.shape
+    return d, hidden
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted(ByDigest):
+    """Trained adapters as a value: what makes queries fit a trained corpus."""
+
+    adapters: Adapters  # frozen
+    base: EncoderRef | None  # the encoder whose vectors they take, None for vectors that came with the corpus
+    corpus: str  # digest of the corpus embeddings that they were trained over
+    sketch: tuple[float, ...] = ()  # recognises those embeddings where their last digits differ
+    learnt: frozenset[str] = frozenset()  # hashes of the training queries
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the weights, the encoder below and the corpus."""
+        return digest_of([self.base.digest if self.base else "", self.corpus, weights_digest(self.adapters)])
+
+    @cached_property
+    def encoder(self) -> EncoderRef:
+        """The trained encoder: the name of the one below, and the digest of the weights."""
+        name, dtype = (self.base.name, self.base.dtype) if self.base else ("", "float32")
+        return EncoderRef(name, self.digest, dtype)
+
+    def __call__(self, queries: Embeddings) -> Embeddings:
+        """Adapt queries that the encoder below embedded; adapted ones come back as they are.
+
+        Raises DataError for queries of another encoder or dimension.
+        """
+        if queries.encoder is not None and queries.encoder.digest == self.digest:
+            return queries
+        check_encoder(queries, self.base)
+        weight = self.adapters.query_weight
+        if weight is None:
+            return replace(queries, encoder=self.encoder)
+        if queries.dimension != weight.shape[1]:
+            raise DataError(f"queries must have {weight.shape[1]} dimensions, as the adapter; got {queries.dimension}")
+        query = self.adapters.encode_query
+        with torch.no_grad():
+            blocks = queries.vectors.split(BLOCK_ROWS)
+            rows = [query(block.to(weight.device, weight.dtype)).to(block.device, block.dtype) for block in blocks]
+        return replace(queries, vectors=torch.cat(rows), encoder=self.encoder)
+
+    def passages(self, passages: Embeddings) -> Embeddings:
+        """Parts of documents that the encoder below embedded, adapted as documents are.
+
+        One vector a part, also where a document has several. Raises DataError for those of another encoder, and where
+        document vectors themselves were learnt.
+        """
+        return self.documents(passages, "passages")[0]
+
+    def documents(self, documents: Embeddings, name: str = "documents") -> tuple[Embeddings, Embeddings | None]:
+        """Documents that the encoder below embedded, adapted; and all vectors of each where they have several.
+
+        Raises DataError as `passages`.
+        """
+        check_encoder(documents, self.base, name)
+        if self.adapters.table is not None:
+            raise DataError(
+                "this training has learnt a vector a document, and no way from text to one: passages of documents "
+                "cannot be embedded for it; take a decoder that scores whole documents"
+            )
+        vectors = documents.vectors
+        weight = next(self.adapters.parameters(), vectors)
+        rows, parts = self.adapters.encode_documents(vectors.to(weight.device, weight.dtype))
+        embeddings = replace(documents, vectors=rows.to(vectors.device, vectors.dtype), encoder=self.encoder)
+        if parts is None:
+            return embeddings, None
+        return embeddings, as_parts(parts.to(embeddings.vectors), documents.ids, self.encoder)
+
+
+def adapted_of(space: Space) -> Adapted | None:
+    """The trained adapters of a space, None where it is the encoder's own."""
+    return space.adapt if isinstance(space.adapt, Adapted) else None
+
+
+def adapters_of(space: Space) -> Adapters:
+    """The adapters that a space was trained with; empty ones where it is the encoder's own."""
+    adapted = adapted_of(space)
+    return Adapters() if adapted is None else adapted.adapters
+
+
+def check_encoder(embeddings: Embeddings, base: EncoderRef | None, name: str = "queries") -> None:
+    """Raise a DataError that names both encoders where `base` did not embed `embeddings`."""
+    if (embeddings.encoder and embeddings.encoder.digest) != (base and base.digest):
+        raise DataError(
+            f"{name} must be vectors of the encoder that the adapters take, {_described(base)}; got those of "
+            f"{_described(embeddings.encoder)}"
+        )
+
+
+def _described(encoder: EncoderRef | None) -> str:
+    return f"{encoder.name} (weights {encoder.digest[:8]})" if encoder else "none (vectors brought along)"
+
+
+def weights_digest(module: nn.Module) -> str:
+    """SHA-256 over names, shapes and numbers of all weights."""
+    parts: list[str | bytes] = []
+    for name, tensor in sorted(module.state_dict().items()):
+        rows = tensor.detach().cpu().contiguous().numpy()
+        parts += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
+    return digest_of(parts)
+
+
+class OverVectors(TrainableEncoder):
+    """A query adapter and the last corpus adapter that learn over frozen vectors; earlier adapters are frozen.
+
+    queries: (Q, d) encoder vectors of all queries.
+    rows: (n, d) document vectors as the last corpus adapter takes them.
+    """
+
+    _last: CorpusAdapter
+
+    def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
+        super().__init__()
+        self.adapters, self.queries, self.rows = adapters, queries, rows
+        # Not registered again as a submodule: it is one of the adapters already.
+        object.__setattr__(self, "_last", adapters.corpus_adapters[-1])
+
+    def encode_query(self, positions: Tensor) -> Tensor:
+        return self.adapters.encode_query(self.queries[positions])
+
+    def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
+        if positions is None and not torch.is_grad_enabled():
+            return torch.cat([self._last(block) for block in self.rows.split(BLOCK_ROWS)])
+        rows: Tensor = self._last(self.rows if positions is None else self.rows[positions])
+        return rows
+
+    def result(self) -> dict[str, Tensor]:
+        return self.adapters.state_dict()

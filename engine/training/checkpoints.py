@@ -1,0 +1,212 @@
+"""Checkpoints: one safetensors file with the weights and the facts that identify them; nothing is ever unpickled.
+
+While a run goes on the file holds its state, and is written anew, whole or not at all, after every epoch; once it is
+over, the best weights alone.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from engine.data.cache import write
+from engine.errors import DataError
+from engine.training.loop import LoopState
+from engine.training.metrics import Epoch
+from engine.values import digest_of
+
+FORMAT = "1"
+BEST, LAST, OPTIMIZER = "best.", "last.", "optimizer."
+SEAL = "seal"
+FIELD_LABELS = {
+    "method": "method",
+    "params": "parameters",
+    "weights": "encoder weights",
+    "dtype": "arithmetic of the encoder",
+    "corpus": "corpus",
+    "embeddings": "corpus embeddings",
+    "dimension": "dimension",
+    "queries": "training queries",
+    "texts": "texts of the queries",
+    "train": "training judgements",
+    "dev_queries": "dev queries",
+    "dev": "dev judgements",
+    "seed": "seed",
+    "parent": "starting point",
+    "versions": "versions",
+}
+"""Facts that a checkpoint must agree on, as people read them."""
+TOLERANCE = 1e-3
+"""Largest difference of a number of a sketch."""
+MALFORMED = (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+"""Errors of a file that is no checkpoint: a valid seal may cover numbers, lists and values of any kind."""
+
+Facts = Mapping[str, Any]
+
+
+class Unfit(DataError):
+    """A checkpoint of other work. why: the differences, without the remedy."""
+
+    def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
+        super().__init__(f"{why}; {fix}")
+        self.why = why
+
+
+def sketch(vectors: Tensor) -> list[float]:
+    """2d numbers that recognise vectors (n, d) whose last digits differ: their mean, and a position-weighted mean."""
+    rows = vectors.detach().cpu().double()
+    weights = torch.arange(len(rows), dtype=torch.float64).cos()
+    return [round(x, 6) for x in torch.cat([rows.mean(0), weights @ rows / len(rows)]).tolist()]
+
+
+def matches_sketch(stored: Any, vectors: Tensor) -> bool:
+    """Whether a file's sketch is that of vectors (n, d), up to their last digits."""
+    numbers = sketch(vectors)
+    if not isinstance(stored, list) or len(stored) != len(numbers) or not all(isinstance(x, float) for x in stored):
+        return False
+    return all(abs(a - b) <= TOLERANCE for a, b in zip(stored, numbers, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Contents of a checkpoint file."""
+
+    facts: Facts  # what was trained on what
+    run: LoopState  # state of the run
+    extra: Facts  # what was made of the run once it was over
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over."""
+        return not self.run.last
+
+
+def save_run(path: Path, facts: Facts, run: LoopState, extra: Facts | None = None) -> None:
+    """Write a run; extra: passed once it is over. Raises FrontierError where that cannot be done."""
+    tensors = {BEST + name: tensor for name, tensor in run.kept.items()}
+    if extra is None:
+        tensors |= {LAST + name: tensor for name, tensor in run.last.items()}
+        tensors |= {OPTIMIZER + name: tensor for name, tensor in run.optimizer.items()}
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    values = {
+        "format": FORMAT,
+        "facts": dict(facts),
+        "history": [epoch.as_json() for epoch in run.history],
+        "best": run.best,
+        "stopped": run.stopped,
+        "extra": None if extra is None else dict(extra),
+    }
+    text = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
+    text[SEAL] = _seal(plain, text)
+    # Weights may share memory (the last ones are often the best), which a file cannot.
+    write(path, save({name: tensor.clone() for name, tensor in plain.items()}, text))
+
+
+def keep_run(path: Path, facts: Facts, run: LoopState) -> None:
+    """`save_run` of a run under way, unless the file holds the same work further on.
+
+    Raises DataError, naming the differences, where the file has meanwhile been written by other work: neither
+    overwrites the other's.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            values = {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != SEAL}
+        stored, epochs, finished = values["facts"], len(values["history"]), values["extra"] is not None
+        differs = any(stored.get(name) != facts.get(name) for name in FIELD_LABELS)
+    except MALFORMED:
+        # No file yet, or an unreadable one.
+        return save_run(path, facts, run)
+    if differs:
+        check_facts(path, stored, facts)
+    if not finished and epochs <= len(run.history):
+        save_run(path, facts, run)
+    return None
+
+
+def read(path: Path) -> Checkpoint:
+    """The checkpoint in a file. Raises DataError where the file is none, or damaged."""
+    if path.is_dir():
+        names = sorted(file.name for file in path.glob("*.safetensors"))
+        hint = f"name one of those in it: {', '.join(names)}" if names else "and no .safetensors file is in it"
+        raise DataError(f"{path} is a folder, and a checkpoint is a file; {hint}")
+    try:
+        with safe_open(path, "pt") as file:
+            text = file.metadata() or {}
+            # Copies: the file's memory would change with it, or end the process where it grows shorter.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (no mapping)
+        seal = text.pop(SEAL)
+        values = {name: json.loads(value) for name, value in text.items()}
+        if values["format"] != FORMAT:
+            raise DataError(f"{path} is a checkpoint of format {values['format']}; this is format {FORMAT}: train anew")
+        if seal != _seal(tensors, text):
+            raise DataError(f"{path} is damaged: it does not hold what was written; train anew")
+        run = LoopState(
+            history=tuple(Epoch.from_json(epoch) for epoch in values["history"]),
+            best=values["best"],
+            kept=_under(tensors, BEST),
+            last=_under(tensors, LAST),
+            optimizer=_under(tensors, OPTIMIZER),
+            stopped=values["stopped"],
+        )
+        checkpoint = Checkpoint(values["facts"], run, values["extra"] or {})
+        _check_values(checkpoint)
+        return checkpoint
+    except DataError:
+        raise
+    except MALFORMED as error:
+        raise DataError(f"{path} is not a checkpoint of Frontier ({str(error)[:200]})") from None
+
+
+def _check_values(checkpoint: Checkpoint) -> None:
+    """Raise a TypeError or ValueError where a value is not of the kind that a run has."""
+    run = checkpoint.run
+    if not isinstance(checkpoint.facts, Mapping) or not isinstance(checkpoint.extra, Mapping):
+        raise TypeError("what it is of is no list of facts")
+    if not isinstance(run.stopped, str):
+        raise TypeError("why it ended is no text")
+    if [epoch.epoch for epoch in run.history] != list(range(-1, len(run.history) - 1)):
+        raise ValueError("its epochs are not counted from −1")
+    if not isinstance(run.best, int) or run.best not in range(-1, len(run.history) - 1):
+        raise ValueError("its best epoch is none of its epochs")
+    if not run.kept:
+        raise ValueError("it holds no weights")
+
+
+def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
+    """Raise an Unfit that names every fact in which a checkpoint differs from the expected ones."""
+    wrong = [name for name in names if stored.get(name) != expected.get(name)]
+    if not wrong:
+        return
+    parts = {name: f"{FIELD_LABELS[name]} {_short(stored.get(name))} there and {_short(expected.get(name))} here"
+             for name in wrong}  # fmt: skip
+    if "params" in wrong and isinstance(stored.get("params"), Mapping):
+        old, new = stored["params"], expected["params"]
+        differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        texts = (f"{key} is {old.get(key)!r} there and {new.get(key)!r} here" for key in differing)
+        parts["params"] = "; ".join(texts) or parts["params"]
+    raise Unfit(f"{path} does not fit: {'; '.join(parts.values())}")
+
+
+def _short(value: Any) -> str:
+    """Digests by their first digits."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text[:8] if len(text) == 64 else text
+
+
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
+    """SHA-256 of everything: a flipped bit must not decode as another model."""
+    parts: list[str | bytes] = [part for name in sorted(text) for part in (name, text[name])]
+    for name in sorted(tensors):
+        rows = tensors[name].numpy()
+        parts += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
+    return digest_of(parts)

@@ -1,0 +1,194 @@
+"""Comparison of systems, a space and a decoder each, on the same queries; and the verdict on a trained method."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.decoder import Decoder, decode
+from engine.errors import DataError
+from engine.evaluation.metrics import METRICS, measure
+from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, sign_flips, statement
+from engine.evaluation.stratification import grouped
+from engine.progress import counted
+from engine.space import Space
+from engine.training.metrics import SIZES, Dev, mean_and_error
+from engine.values import Embeddings, Qrels
+
+REPORTED = tuple((metric, k) for metric in ("recall", "comp") for k in SIZES)
+"""The table's metrics, as in the paper."""
+DECIDES = ("comp", 5)
+"""The metric of the comparisons."""
+GROUPS = 5
+"""Groups of similar |S|, at most."""
+ENCODER, START, CONTROL = "encoder", "dense", "dense-cont"
+"""Names of systems: the corpus before training, the starting point of a method, the same trained on for longer."""
+
+Values = Mapping[str, Mapping[tuple[str, int], np.ndarray]]
+"""System → (metric, k) → (B,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A decoder in a space, by a name."""
+
+    name: str
+    space: Space
+    decoder: Decoder
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Queries with a similar count of relevant documents."""
+
+    relevant: str  # that count, "3" or "5–7"
+    queries: int  # count of the queries
+    means: Mapping[str, tuple[float, float]]  # system → mean of Comp@5 and its standard error
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Systems side by side on the queries of a split."""
+
+    split: str  # its name
+    queries: int  # count of its queries with a relevant document
+    values: Values  # every metric of every system, by query
+    told: tuple[Comparison, ...]  # the last system against every other in Comp@5, with Holm's correction over them
+    relevant: np.ndarray  # (B,) count of relevant documents, |S|
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The columns of `rows`."""
+        return ("", *(f"{METRICS[metric].title}@{k}" for metric, k in REPORTED))
+
+    def mean(self, name: str, metric: str, k: int) -> tuple[float, float]:
+        """A system's mean over the queries, and its standard error."""
+        return mean_and_error(self.values[name][metric, k])
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """A row a system, in percent with standard errors."""
+        return tuple((name, *(percent(*self.mean(name, *column)) for column in REPORTED)) for name in self.values)
+
+    @property
+    def records(self) -> tuple[dict[str, Any], ...]:
+        """A row a system, as numbers with standard errors: for files."""
+        records = []
+        for name in self.values:
+            row: dict[str, Any] = {"system": name, "split": self.split, "queries": self.queries}
+            for metric, k in REPORTED:
+                mean, error = self.mean(name, metric, k)
+                row |= {f"{METRICS[metric].title}@{k}": mean, f"{METRICS[metric].title}@{k} se": error}
+            records.append(row)
+        return tuple(records)
+
+    def groups(self, most: int = GROUPS) -> tuple[Group, ...]:
+        """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
+        groups = []
+        for least, top in grouped(self.relevant, most):
+            rows = (self.relevant >= least) & (self.relevant <= top)
+            means = {name: mean_and_error(columns[DECIDES][rows]) for name, columns in self.values.items()}
+            groups.append(Group(f"{least}" if least == top else f"{least}–{top}", int(rows.sum()), means))
+        return tuple(groups)
+
+    def dev(self, name: str) -> Dev:
+        """A system's row as an epoch has it."""
+        cells = {f"{metric}{k}": self.mean(name, metric, k) for metric, k in REPORTED}
+        return Dev(**{n: m for n, (m, _) in cells.items()}, **{f"{n}_se": se for n, (_, se) in cells.items()})
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The significant findings on the last system beside the others."""
+        return tuple(statement(row) for row in self.told)
+
+
+def compare_systems(
+    systems: Sequence[System], queries: Embeddings, qrels: Qrels, split: str = "", seed: int = 0
+) -> Table:
+    """Decode and measure every system. queries: as the encoder embedded them. Raises DataError where none is judged."""
+    rows = [row for row, query in enumerate(queries.ids) if qrels.relevant(query)]
+    if not rows:
+        raise DataError(f"no query of {split!r} has a relevant document")
+    judged = queries.take(rows)
+    values: dict[str, dict[tuple[str, int], np.ndarray]] = {}
+    for system in systems:
+        ranking = decode(system.decoder, system.space, judged, max(SIZES))
+        by_size = {k: measure(ranking, system.space, judged, qrels, k, ("recall", "comp")).values for k in SIZES}
+        values[system.name] = {(metric, k): by_size[k][metric] for metric, k in REPORTED}
+    relevant = np.array([len(qrels.relevant(query)) for query in judged.ids])
+    return Table(split, len(judged), values, _compare_last(values, seed), relevant)
+
+
+def percent(mean: float, error: float) -> str:
+    """A mean and its standard error as tables have them."""
+    return f"{100 * mean:.1f} ± {100 * error:.1f}"
+
+
+def _compare_last(values: Values, seed: int) -> tuple[Comparison, ...]:
+    """The last system against every other one."""
+    metric, k = DECIDES
+    *others, last = values
+    if not others:
+        return ()
+    column, baselines = values[last][DECIDES], np.stack([values[name][DECIDES] for name in others], axis=1)
+    differences = column[:, None] - baselines
+    ends = intervals(differences, RESAMPLES.default, seed)
+    p = sign_flips(differences, RESAMPLES.default, seed)
+    labels = [(last, last, name) for name in others]
+    return comparison_rows(labels, metric, k, np.broadcast_to(column[:, None], baselines.shape), baselines, ends, p)
+
+
+def verdict(
+    name: str, comparisons: Sequence[Comparison], unimproved: bool, epochs: int, control_epochs: int | None
+) -> str:
+    """Whether training a method was worth it, in a sentence or two; "" where it was compared with nothing.
+
+    comparisons: of the method with every other system. unimproved: dev never gained. control_epochs: None where the
+    method is its own control or there is none. Where the method's decoder was tried on the control's embeddings too,
+    that comparison says what training for the decoder is worth; the one with the control alone also holds what the
+    decoder is worth without it.
+    """
+    sentences = [f"Training {name} never improved dev: its weights are those it started with."] * unimproved
+    sentences += _judgement(name, {row.baseline: row for row in comparisons})
+    if sentences and control_epochs is not None:
+        lengths = counted(control_epochs, "epoch"), counted(epochs, "epoch")
+        sentences.append(f"{CONTROL} was trained on for {lengths[0]}, {name} for {lengths[1]}.")
+    return " ".join(sentences)
+
+
+def _judgement(name: str, rows: Mapping[str, Comparison]) -> Iterator[str]:
+    same_decoder = next((row for other, row in rows.items() if other.startswith(f"{CONTROL}, ")), None)
+    control, encoder = rows.get(CONTROL), rows.get(ENCODER)
+    if same_decoder is not None:
+        beats_control = control is not None and control.significant and control.difference > 0
+        yield _worth_of_training(name, same_decoder, beats_control)
+        if not same_decoder.significant and beats_control:
+            yield f"What it gains over {CONTROL}, the decoder gains without being trained for."
+    elif name == START and encoder is not None:
+        yield _against(name, encoder, "the encoder's own embeddings")
+        if control is not None and control.significant and control.difference < 0:
+            yield f"{CONTROL}, trained on for as long again, beats it: more epochs would help."
+    elif control is not None:
+        yield _against(name, control, f"its control, {CONTROL}")
+
+
+def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
+    """beats_control: the method beats the control by itself too, whose decoder costs nothing."""
+    other = f"{row.baseline}, the same decoder on the embeddings of its control"
+    if not row.significant:
+        return f"Training for the decoder adds nothing that can be told here: no difference between {name} and {other}."
+    if row.difference > 0 and beats_control:
+        return f"Training for the decoder is worth it here: {name} beats {other}, and {CONTROL} by itself."
+    if row.difference > 0:
+        return (
+            f"{name} beats {other}, but does not beat {CONTROL} by itself: training for the decoder, and the decoder, "
+            "are not worth it here."
+        )
+    return f"Training for the decoder does harm here: {name} is worse than {other}."
+
+
+def _against(name: str, row: Comparison, other: str) -> str:
+    if not row.significant:
+        return f"{name} does not beat {other}: no difference can be told."
+    return f"{name} {'beats' if row.difference > 0 else 'is worse than'} {other}."

@@ -1,0 +1,468 @@
+"""Cross-encoder fine-tuning for reranking: Nogueira & Cho 2019; Luan et al. 2021, §4.1.
+
+It learns from relevant documents, from irrelevant ones that the first stage ranks high, and from random ones. The steps
+are those of sentence-transformers' CrossEncoderTrainer, silent, off the hub and stoppable between two of them; the best
+epoch is the one with the best nDCG@10 on dev, reranked as a decoder reranks.
+"""
+
+import json
+import math
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from engine.data.cache import explained
+from engine.data.models import encoder_model, rerankers
+from engine.decoder import Decoder, decode
+from engine.errors import Cancelled, DataError, FrontierError, ParamError
+from engine.evaluation.metrics import measure
+from engine.params import Choice, Declared, Whole, checked, declare, params_of, values_of
+from engine.progress import Progress, Stop, report_to
+from engine.scoring.cross_encoder import CrossEncoder
+from engine.space import Space
+from engine.stages import make
+from engine.training.dataset import disjoint_splits, relevant_rows
+from engine.training.loop import SEED, TRAINING, generator_of
+from engine.training.metrics import mean_and_error
+from engine.training.recipe import BATCH, DECAY, EPOCHS, rate_of
+from engine.values import Corpus, Embeddings, Qrels, Queries, replace_surrogates
+
+MINING, MEASURING = "looking for what is mistaken for relevant", "reranking dev"
+K = 10
+"""k of the dev metrics."""
+HISTORY_FILE = "training.json"
+WARM_UP = 0.1
+"""Share of the steps in which the step size rises; it falls to 0 in the others."""
+NEGATIVES = Whole(
+    default=4, low=0, high=10_000, comfortable=(0, 16), symbol="", help="Irrelevant documents a query, of"
+)
+_BLOCK = 256
+
+Lists = list[tuple[str, list[str], list[float]]]
+"""Queries, each with documents and their grades, 0 for irrelevant ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reranking(Declared):
+    """A cross-encoder that reranks what a first stage retrieves."""
+
+    loss: str = declare(
+        Choice(
+            default="pairs",
+            options=("pairs", "lists"),
+            symbol="loss",
+            help="pairs: binary cross-entropy of a document. lists: LambdaLoss of a query's documents by grades.",
+        )
+    )
+    retrieve: str = declare(
+        Choice(
+            default="bm25",
+            options=("bm25", "dense"),
+            symbol="retrieve",
+            help="The first stage: what it returns is reranked on dev, and holds the hard negatives.",
+        )
+    )
+    depth: int = declare(
+        Whole(default=50, low=1, high=10_000, comfortable=(10, 200), symbol="n", help="How many documents it returns.")
+    )
+    hard: int = declare(replace(NEGATIVES, symbol="hard", help=f"{NEGATIVES.help} those that the first stage returns."))
+    sampled: int = declare(replace(NEGATIVES, symbol="sampled", help=f"{NEGATIVES.help} the whole corpus."))
+    rate: float = declare(replace(rate_of(2e-5, "η", "Step size."), comfortable=(1e-6, 1e-3)))
+    epochs: int = declare(replace(EPOCHS, default=3, comfortable=(1, 10)))
+    batch: int = declare(
+        replace(BATCH, default=32, help="Pairs a step; of lists, as many as hold about so many pairs.")
+    )
+    weight_decay: float = declare(DECAY)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hard == self.sampled == 0:
+            raise ParamError("hard and sampled are both 0: there is nothing to tell relevant documents from")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Dev after an epoch, with the standard errors of the means.
+
+    epoch: its number, −1 before the first step.
+    ndcg, ndcg_se: nDCG@10.
+    mrr, mrr_se: MRR@10.
+    loss: mean over the steps, None before the first.
+    """
+
+    epoch: int
+    ndcg: float
+    ndcg_se: float
+    mrr: float
+    mrr_se: float
+    loss: float | None = None
+
+
+def train_cross_encoder(
+    model: str,
+    corpus: Corpus | Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    out: str | Path,
+    train: str = "train",
+    dev: str = "dev",
+    seed: int = SEED.default,
+    device: str | None = None,
+    watch: Callable[[Look], None] | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **params: Any,
+) -> Path:
+    """Fine-tune a cross-encoder, and write the best of it by nDCG@10 on dev as a folder, for the scorer cross_encoder.
+
+    model: a folder or a name on the Hugging Face hub, as the scorer takes them; a model that has no head for relevance
+    gets a new one. corpus: a Space for retrieve="dense", else its texts are enough. queries: with their texts. qrels:
+    judgements by split. out: a new or an empty folder, which gets the model and training.json, the history. device:
+    "cpu", or None for a GPU if there is one. watch: called with a Look before the first epoch and after each. progress:
+    counts steps. stop: ends it between two steps with the best so far. params: as `Reranking` declares them. A query of
+    train that has the text of one of dev is left out. Raises ParamError; DataError where data do not fit or splits
+    share queries; Cancelled where it is stopped before dev was first measured; FrontierError without the extra `train`,
+    or where the model cannot be loaded.
+    """
+    _check_installed()
+    seed = SEED.check(seed)
+    settings = Reranking(**checked(params_of(Reranking), params, "training a cross-encoder"))
+    device = _device(device)
+    data = _gather(settings, corpus, queries, qrels, train, dev)
+    out = Path(out)
+    with explained(out):
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise DataError(f"out must be a new or an empty folder; there is something in {out}")
+    lists = _lists(settings, data, generator_of(seed, -1), progress, stop)
+    # A new head is drawn from the global generator, and so is dropout in every step.
+    with _seeded(seed), encoder_model.quiet():
+        reader = rerankers.unshared(model, device)
+        record = _Record(
+            model=model, settings=settings, seed=seed, out=out, reader=reader, data=data, watch=watch,
+            progress=progress, stop=stop,
+        )  # fmt: skip
+        record.look()
+        record.write(fit(reader, lists, settings, seed, record.look, progress, stop))
+    return out
+
+
+class _Data(NamedTuple):
+    """What is searched, and the queries: space; those of train, with row → grade of their relevant documents; those of
+    dev, with their judgements."""
+
+    space: Space
+    train: Queries | Embeddings
+    relevant: list[dict[int, int]]
+    dev: Queries | Embeddings
+    qrels: Qrels
+
+
+@dataclass(eq=False, kw_only=True)
+class _Record:
+    """Dev history of a run under way; keeps the best model and the history in the folder `out`."""
+
+    model: str
+    settings: Reranking
+    seed: int
+    out: Path
+    reader: Any
+    data: _Data
+    watch: Callable[[Look], None] | None
+    progress: Progress | None
+    stop: Stop | None
+    history: list[Look] = field(default_factory=list)
+    best: int = -1
+
+    def look(self, loss: float | None = None) -> None:
+        """Measure dev, and write the model where it is the best so far."""
+        progress = self.progress
+        relabelled = None if progress is None else lambda done, total, _: progress(done, total, MEASURING)
+        with report_to(relabelled, self.stop):
+            look = Look(len(self.history) - 1, *_measure(self.reader, self.settings, self.data), loss)
+        self.history.append(look)
+        if len(self.history) == 1 or look.ndcg > self.history[self.best + 1].ndcg:
+            self.best = look.epoch
+            _save_model(self.reader, self.out)
+        self.write("")
+        if self.watch is not None:
+            self.watch(look)
+
+    def write(self, stopped: str) -> None:
+        """Write the history file; stopped: why the run is over, "" while it is not."""
+        content = {
+            "model": self.model,
+            "settings": values_of(self.settings),
+            "seed": self.seed,
+            "history": [asdict(look) for look in self.history],
+            "best": self.best,
+            "stopped": stopped,
+        }
+        text = json.dumps(content, ensure_ascii=False, indent=1)
+        with explained(self.out):
+            (self.out / HISTORY_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def _check_installed() -> None:
+    """Raise a FrontierError where a library that the trainer needs is not installed."""
+    try:
+        import accelerate  # noqa: F401
+        import datasets  # noqa: F401
+    except ImportError as error:
+        raise FrontierError(
+            f"training a cross-encoder needs {error.name or 'datasets'}, which is not installed: "
+            "pip install 'frontier-retrieval[train]'"
+        ) from None
+
+
+def _device(device: str | None) -> str:
+    name = encoder_model.device_of(device)
+    if name not in ("cpu", "cuda", "cuda:0"):
+        raise ParamError(
+            f"device must be 'cpu', 'cuda' or None for a GPU if there is one, as the trainer takes the first GPU "
+            f"that it sees; got {device!r}: set CUDA_VISIBLE_DEVICES to choose another"
+        )
+    return name
+
+
+def _gather(
+    settings: Reranking,
+    corpus: Corpus | Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    train: str,
+    dev: str,
+) -> _Data:
+    if not isinstance(corpus, Corpus | Space):
+        raise DataError(f"corpus must be an engine.Corpus or an engine.Space; got {type(corpus).__name__}")
+    splits = disjoint_splits(queries, qrels, train, dev)
+    if queries.texts is None:
+        raise DataError("queries are vectors without their texts, and a cross-encoder reads: pass engine.Queries")
+    if settings.retrieve == "dense":
+        if not isinstance(corpus, Space):
+            raise ParamError(
+                "retrieve='dense' needs the corpus's embeddings: pass engine.Space(corpus, engine.embed(corpus))"
+            )
+        space = corpus
+    else:
+        # BM25 reads words: a single number stands for a vector that it never looks at.
+        texts = corpus.corpus if isinstance(corpus, Space) else corpus
+        space = Space(texts, Embeddings(torch.ones(len(texts), 1), texts.ids), "cpu")
+        queries = Embeddings(torch.ones(len(queries), 1), queries.ids, None, queries.texts)
+    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits, train, dev)
+    return _Data(space, _take(queries, list(relevant)), list(relevant.values()), _take(queries, judged), qrels[dev])
+
+
+def _take(queries: Queries | Embeddings, rows: Sequence[int]) -> Queries | Embeddings:
+    if isinstance(queries, Embeddings):
+        return queries.take(rows)
+    return Queries(tuple(queries.ids[row] for row in rows), tuple(queries.texts[row] for row in rows))
+
+
+def _lists(
+    settings: Reranking, data: _Data, generator: torch.Generator, progress: Progress | None, stop: Stop | None
+) -> Lists:
+    """Per query its text, its documents' texts and their grades: relevant ones, hard negatives, sampled ones."""
+    first_stage = Decoder(make("top_k"), make(settings.retrieve))
+    texts = [replace_surrogates(text) for text in data.space.corpus.passages]
+    lists: Lists = []
+    for start in range(0, len(data.relevant), _BLOCK):
+        if stop is not None and stop.is_set():
+            raise Cancelled(f"training stopped while {MINING}, at {start:,} of {len(data.relevant):,} queries")
+        if progress is not None:
+            progress(start, len(data.relevant), MINING)
+        rows = range(start, min(start + _BLOCK, len(data.relevant)))
+        queries = _take(data.train, rows)
+        pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
+        for row, text, pool in zip(rows, queries.texts or (), pools, strict=True):
+            grades = data.relevant[row]
+            negatives = _negatives(settings, grades, pool, len(texts), generator)
+            documents = [texts[document] for document in (*grades, *negatives)]
+            labels = [*map(float, grades.values()), *[0.0] * len(negatives)]
+            lists.append((replace_surrogates(text), documents, labels))
+    return lists
+
+
+def _negatives(
+    settings: Reranking, grades: Mapping[int, int], pool: list[int], documents: int, generator: torch.Generator
+) -> list[int]:
+    """Rows of hard negatives, from a query's pool, and of sampled ones, from the whole corpus."""
+    candidates = [row for row in pool if row >= 0 and row not in grades]
+    hard = [candidates[i] for i in torch.randperm(len(candidates), generator=generator)[: settings.hard].tolist()]
+    # A few more than are needed, as some are relevant or hard already.
+    count = 2 * settings.sampled + len(grades) + len(hard)
+    drawn = torch.randint(documents, (count,), generator=generator).tolist()
+    sampled = [row for row in dict.fromkeys(drawn) if row not in grades and row not in hard][: settings.sampled]
+    return [*hard, *sampled]
+
+
+@dataclass(frozen=True, eq=False)
+class _InMemory(CrossEncoder):
+    """The scorer with a model that is not on the disk yet."""
+
+    model_in_training: rerankers.CrossEncoderModel | None = None
+
+    def reader(self, space: Space) -> rerankers.CrossEncoderModel:
+        if self.model_in_training is None:
+            return super().reader(space)
+        return self.model_in_training
+
+
+def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, float, float, float]:
+    """nDCG@10 and MRR@10 of the reranked first stage, each with its standard error."""
+    rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training"))
+    decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
+    ranking = decode(decoder, data.space, data.dev, K)
+    values = measure(ranking, data.space, data.dev.ids, data.qrels, K, ("ndcg", "mrr")).values
+    ndcg, mrr = (mean_and_error(values[name][np.isfinite(values[name])]) for name in ("ndcg", "mrr"))
+    return (*ndcg, *mrr)
+
+
+def _save_model(reader: Any, out: Path) -> None:
+    """Write the model, each file whole or not at all, the weights last."""
+    part = out / ".part"
+    with explained(out):
+        reader.save_pretrained(str(part), create_model_card=False)
+        files = sorted((p for p in part.rglob("*") if p.is_file()), key=lambda p: p.suffix == ".safetensors")
+        for file in files:
+            target = out / file.relative_to(part)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
+        shutil.rmtree(part)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global random generators inside, and restore them outside."""
+    of_random, of_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(of_random)
+        np.random.set_state(of_numpy)
+
+
+def fit(
+    reader: Any,
+    lists: Lists,
+    settings: Reranking,
+    seed: int,
+    look: Callable[[float], None],
+    progress: Progress | None,
+    stop: Stop | None,
+) -> str:
+    """Train a CrossEncoder in place, and say why it ended; look: called after every epoch with the mean loss."""
+    from datasets import Dataset
+    from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
+    from transformers import PrinterCallback
+
+    columns, loss, batch = _columns_and_loss(reader, lists, settings)
+    steps = -(-len(columns["labels" if settings.loss == "lists" else "label"]) // batch)
+    total = steps * settings.epochs
+    with tempfile.TemporaryDirectory(prefix="frontier-") as folder:
+        args = CrossEncoderTrainingArguments(
+            output_dir=folder,
+            num_train_epochs=settings.epochs,
+            per_device_train_batch_size=batch,
+            learning_rate=settings.rate,
+            weight_decay=settings.weight_decay,
+            warmup_steps=round(WARM_UP * total),
+            seed=seed,
+            data_seed=seed,
+            use_cpu=reader.device.type == "cpu",
+            dataloader_pin_memory=reader.device.type != "cpu",
+            eval_strategy="no",
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            push_to_hub=False,
+            disable_tqdm=True,
+        )
+        losses: list[float] = []
+        trainer_class, callback = _trainer_parts(losses, steps, total, look, progress, stop)
+        trainer = trainer_class(reader, args, train_dataset=Dataset.from_dict(columns), loss=loss, callbacks=[callback])
+        trainer.remove_callback(PrinterCallback)
+        if progress is not None:
+            progress(0, total, TRAINING)
+        trainer.train()
+    return callback.reason or f"all {settings.epochs} epochs done"
+
+
+def _columns_and_loss(
+    reader: Any, lists: Lists, settings: Reranking
+) -> tuple[dict[str, list[Any]], torch.nn.Module, int]:
+    """The trainer's data set by column, its loss, and the rows of a step."""
+    from sentence_transformers.cross_encoder import losses
+
+    if settings.loss == "lists":
+        mean_length = sum(len(documents) for _, documents, _ in lists) / len(lists)
+        queries, documents, grades = map(list, zip(*lists, strict=True))
+        # −1: all documents of a step at once.
+        loss: torch.nn.Module = losses.LambdaLoss(reader, mini_batch_size=-1)
+        batch = max(1, round(settings.batch / mean_length))
+        return {"query": queries, "documents": documents, "labels": grades}, loss, batch
+    pairs = [(query, document, float(grade > 0)) for query, documents, grades in lists
+             for document, grade in zip(documents, grades, strict=True)]  # fmt: skip
+    queries, texts, labels = map(list, zip(*pairs, strict=True))
+    relevant = sum(label for *_, label in pairs)
+    loss = losses.BinaryCrossEntropyLoss(reader, pos_weight=torch.tensor((len(pairs) - relevant) / relevant))
+    return {"query": queries, "document": texts, "label": labels}, loss, settings.batch
+
+
+def _trainer_parts(
+    losses: list[float],
+    steps: int,
+    total: int,
+    look: Callable[[float], None],
+    progress: Progress | None,
+    stop: Stop | None,
+) -> tuple[type[Any], Any]:
+    """A CrossEncoderTrainer that records its losses, and the callback that looks at dev and stops it."""
+    from sentence_transformers.cross_encoder import CrossEncoderTrainer
+    from transformers import TrainerCallback
+
+    class RecordingTrainer(CrossEncoderTrainer):
+        def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+            """No card: it would ask the hub what it knows of the model."""
+
+        def training_step(self, *args: Any, **more: Any) -> torch.Tensor:
+            loss = super().training_step(*args, **more)
+            losses.append(float(loss))
+            return loss
+
+    class EpochCallback(TrainerCallback):
+        reason = ""
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            epoch = (state.global_step - 1) // steps
+            if not math.isfinite(losses[-1]):
+                self.reason = f"the loss was {losses[-1]} in epoch {epoch}"
+            elif stop is not None and stop.is_set():
+                self.reason = f"stopped by hand in epoch {epoch}"
+            if progress is not None:
+                progress(state.global_step, total, TRAINING)
+            control.should_training_stop |= bool(self.reason)
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            mean = sum(losses) / max(1, len(losses))
+            losses.clear()
+            if self.reason:
+                return
+            try:
+                look(mean)
+            except Cancelled:
+                self.reason = f"stopped by hand after epoch {(state.global_step - 1) // steps}"
+                control.should_training_stop = True
+
+    return RecordingTrainer, EpochCallback()

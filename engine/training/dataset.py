@@ -1,0 +1,196 @@
+"""Training samples: queries with their relevant documents, of two disjoint splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from engine.data.encoders import embed
+from engine.errors import DataError
+from engine.matrix import Matrix
+from engine.progress import Progress, Stop
+from engine.space import Space
+from engine.training.adapters import check_encoder
+from engine.values import Corpus, Embeddings, Qrels, Queries
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Samples:
+    """Queries to learn from and queries to choose by."""
+
+    space: Space  # the corpus that is trained on
+    train: Embeddings  # training queries as the encoder embedded them
+    dev: Embeddings  # dev queries likewise
+    relevant: tuple[tuple[int, ...], ...]  # rows of each training query's relevant documents, ascending
+    qrels: Qrels  # judgements of dev
+    left_out: int = 0  # count of training queries without a relevant document in the corpus
+    repeated: int = 0  # count of training queries left out because dev has the same text
+
+    def __len__(self) -> int:
+        return len(self.relevant)
+
+    @property
+    def mean_relevant(self) -> float:
+        """Mean count of relevant documents a training query, |S|."""
+        return sum(map(len, self.relevant)) / len(self)
+
+    @cached_property
+    def _flat(self) -> tuple[Tensor, Tensor]:
+        counts = torch.tensor([0, *map(len, self.relevant)])
+        return counts.cumsum(0), torch.tensor([row for rows in self.relevant for row in rows])
+
+    def batch(self, positions: Tensor) -> TrainingBatch:
+        """The training queries at (B,) positions."""
+        ends, rows = self._flat
+        counts = ends[positions + 1] - ends[positions]
+        query = torch.repeat_interleave(torch.arange(len(positions)), counts)
+        place = torch.arange(int(counts.sum())) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        document = rows[ends[positions][query] + place]
+        return TrainingBatch(*(part.to(self.space.device) for part in (positions, query, document, counts)))
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingBatch:
+    """B training queries and their P pairs with a relevant document."""
+
+    positions: Tensor  # (B,) among the training queries
+    query: Tensor  # (P,) the pair's query, by place in the batch
+    document: Tensor  # (P,) the pair's relevant row
+    counts: Tensor  # (B,) relevant documents a query
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def relevance(self, columns: Tensor, count: int) -> Tensor:
+        """(B, count) whether a column holds a relevant document of the query; columns: (P,) that of each pair."""
+        relevant = torch.zeros(len(self), count, dtype=torch.bool, device=columns.device)
+        relevant[self.query, columns] = True
+        return relevant
+
+
+def gather_samples(
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    train: str,
+    dev: str,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Samples:
+    """The samples of two splits. Raises DataError: an unknown split, queries in both, none with a relevant document."""
+    splits = disjoint_splits(queries, qrels, train, dev)
+    repeated = repeated_queries(queries, splits, train)
+    rows = sorted({row for members in splits.values() for row in members})
+    place = {row: i for i, row in enumerate(rows)}
+    vectors = _embed_rows(space, queries, rows, progress, stop)
+    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits, train, dev)
+    return Samples(
+        space=space,
+        train=vectors.take([place[row] for row in relevant]),
+        dev=vectors.take([place[row] for row in judged]),
+        relevant=tuple(tuple(sorted(grades)) for grades in relevant.values()),
+        qrels=qrels[dev],
+        left_out=len(splits[train]) - len(repeated) - len(relevant),
+        repeated=len(repeated),
+    )
+
+
+def relevant_rows(
+    corpus: Corpus,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    splits: Mapping[str, Sequence[int]],
+    train: str,
+    dev: str,
+) -> tuple[dict[int, dict[int, int]], list[int]]:
+    """Training query → {document row: grade} of its relevant documents; and the dev queries that have any.
+
+    Training queries without a relevant document in the corpus, or with the text of one of dev, are left out. Raises
+    DataError where none is left to learn from, or none to choose by.
+    """
+    position, repeated = corpus.position, repeated_queries(queries, splits, train)
+    relevant: dict[int, dict[int, int]] = {}
+    for row in splits[train]:
+        name, grades = queries.ids[row], qrels[train].grades[queries.ids[row]]
+        rows = {position[doc]: grades[doc] for doc in qrels[train].relevant(name) if doc in position}
+        if rows and row not in repeated:
+            relevant[row] = dict(sorted(rows.items()))
+    if not relevant:
+        raise DataError(f"no query of {train!r} has a relevant document in this corpus: there is nothing to learn from")
+    judged = [row for row in splits[dev] if qrels[dev].relevant(queries.ids[row])]
+    if not any(doc in position for row in judged for doc in qrels[dev].relevant(queries.ids[row])):
+        raise DataError(f"no query of {dev!r} has a relevant document in this corpus: there is nothing to choose by")
+    return relevant, judged
+
+
+def disjoint_splits(queries: Queries | Embeddings, qrels: Mapping[str, Qrels], *names: str) -> dict[str, list[int]]:
+    """Split → positions of the queries that it judges.
+
+    Raises DataError where a split is unknown, or two share queries: memorised answers would look like learnt ones.
+    """
+    if not isinstance(queries, Queries | Embeddings):
+        raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
+    if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):
+        raise DataError("qrels must be judgements by split, as dataset.qrels is: {'train': engine.Qrels, …}")
+    splits = {}
+    for split in names:
+        if split not in qrels:
+            raise DataError(f"no split {split!r}; there are {', '.join(map(repr, qrels)) or 'no judgements'}")
+        splits[split] = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
+        if not splits[split]:
+            raise DataError(f"none of the queries is judged by {split!r}")
+    if len(set(names)) < len(names):
+        raise DataError(f"splits must differ; got {', '.join(map(repr, names))}")
+    for one, other in combinations(names, 2):
+        if both := [queries.ids[row] for row in sorted(set(splits[one]) & set(splits[other]))]:
+            few = ", ".join(map(repr, both[:5]))
+            raise DataError(
+                f"{one!r} and {other!r} share {len(both):,} queries (first: {few}), and what is learnt by heart would "
+                "count as understood: take them out of one of the two"
+            )
+    return splits
+
+
+def repeated_queries(queries: Queries | Embeddings, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
+    """Positions in the split `train` of queries whose normalised text another split has too."""
+    if queries.texts is None:
+        return set()
+    texts = {name: {row: normalize_text(queries.texts[row]) for row in rows} for name, rows in splits.items()}
+    others = {text for name, by_row in texts.items() if name != train for text in by_row.values()}
+    return {row for row, text in texts[train].items() if text in others}
+
+
+def normalize_text(text: str) -> str:
+    """A query's text without differences of case and white space."""
+    return " ".join(text.split()).casefold()
+
+
+def embed_texts(space: Space, queries: Queries, progress: Progress | None, stop: Stop | None) -> Embeddings:
+    """Queries as the encoder below the space embeds them. Raises DataError where there is none."""
+    encoder = space.encoder
+    if encoder is None:
+        raise DataError(
+            "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
+            "as engine.Embeddings"
+        )
+    return embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=progress, stop=stop)
+
+
+def _embed_rows(
+    space: Space, queries: Queries | Embeddings, rows: Sequence[int], progress: Progress | None, stop: Stop | None
+) -> Embeddings:
+    """The queries at `rows` as the encoder below the space embeds them."""
+    if isinstance(queries, Queries):
+        return embed_texts(space, queries.only(queries.ids[row] for row in rows), progress, stop)
+    check_encoder(queries, space.encoder)
+    if queries.dimension != (d := space.vectors.shape[1]):
+        raise DataError(f"queries must have the corpus's dimension; got {queries.dimension}, the corpus has {d}")
+    embeddings = queries.take(rows)
+    # Refuses numbers that are not finite.
+    Matrix(embeddings.vectors, "queries")
+    return embeddings

@@ -1,0 +1,275 @@
+"""Trained query encoder: all of its own weights learn, while the corpus's encoder is frozen (NNN paper, B.5).
+
+Dropout is off: the same seed gives the same history, and dev measures exactly what learns.
+"""
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engine.data.cache import explained
+from engine.data.models import encoder_model
+from engine.errors import DataError
+from engine.space import Space
+from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors, check_encoder
+from engine.training.dataset import Samples
+from engine.values import Embeddings, EncoderRef, Queries, replace_surrogates
+
+PREFIX = "encoder."
+"""Prefix of the encoder's weights in a state."""
+BLOCK = 64
+"""Texts encoded at a time where no gradient is needed."""
+_TOKENIZER_LOCK = threading.Lock()  # fast tokenizers refuse a second thread, "Already borrowed"
+
+
+class TextAdapters(Adapters):
+    """Adapters over a query encoder that was trained itself; documents come from the encoder before training.
+
+    encoder: a SentenceTransformer in float32.
+    prompt: what the encoder expects before every query.
+    parts: what is over it.
+    """
+
+    # A SentenceTransformer; the library carries no types.
+    encoder: Any
+
+    def __init__(self, encoder: nn.Module, prompt: str, parts: Adapters) -> None:
+        super().__init__(parts.query, parts.corpus_adapters, parts.table, parts.heads)
+        self.encoder, self.prompt = encoder.eval(), prompt
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the parts over the encoder."""
+        parts = (self.query, self.corpus, self.heads)
+        dtypes = (p.dtype for part in parts if part is not None for p in part.parameters())
+        return next(dtypes, torch.float32 if self.table is None else self.table.dtype)
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""
+        if torch.is_grad_enabled() or len(texts) <= BLOCK:
+            return self._rows(texts)
+        # Texts of similar length together, so that little is computed on padding.
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        blocks = [self._rows([texts[i] for i in order[start : start + BLOCK]]) for start in range(0, len(order), BLOCK)]
+        rows = torch.cat(blocks)
+        return torch.empty_like(rows).index_copy_(0, torch.tensor(order, device=rows.device), rows)
+
+    def _rows(self, texts: Sequence[str]) -> Tensor:
+        with _TOKENIZER_LOCK:
+            tokens = self.encoder.preprocess(
+                [replace_surrogates(text) for text in texts], prompt=self.prompt, task="query"
+            )
+        device = next(self.encoder.parameters()).device
+        inputs = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in tokens.items()}
+        rows = self.encoder(inputs, task="query")["sentence_embedding"]
+        return functional.normalize(rows[:, : self.encoder.truncate_dim], dim=-1, eps=1e-30)
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptedTexts(Adapted):
+    """A trained query encoder as a value. adapters: TextAdapters, which embed queries anew by their texts."""
+
+    adapters: TextAdapters
+
+    def __call__(self, queries: Embeddings) -> Embeddings:
+        """Embed queries of the encoder before training with the trained one; those of the trained one stay as they are.
+
+        Raises DataError for queries of another encoder, or without their texts.
+        """
+        if queries.encoder is not None and queries.encoder.digest == self.digest:
+            return queries
+        check_encoder(queries, self.base)
+        with torch.no_grad():
+            rows = self.adapters.encode_texts(_texts(queries))
+            vectors = self.adapters.encode_query(rows.to(self.adapters.dtype))
+        return replace(queries, vectors=vectors.to(queries.vectors), encoder=self.encoder)
+
+
+def _texts(queries: Embeddings) -> tuple[str, ...]:
+    if queries.texts is None:
+        raise DataError(
+            "queries are vectors without their texts, and a query encoder whose own weights learn reads texts: pass "
+            "engine.Queries, or what engine.embed makes of them"
+        )
+    return queries.texts
+
+
+class OverTexts(OverVectors):
+    """A query encoder and the last corpus adapter that learn over texts; the parts between and before are frozen.
+
+    texts: Q texts of all queries.
+    rows: (n, d) document vectors as the last corpus adapter takes them.
+    """
+
+    adapters: TextAdapters
+
+    def __init__(self, adapters: TextAdapters, texts: Sequence[str], rows: Tensor) -> None:
+        super().__init__(adapters, rows[:0], rows)
+        self.texts = tuple(texts)
+
+    def encode_query(self, positions: Tensor) -> Tensor:
+        rows = self.adapters.encode_texts([self.texts[i] for i in positions.tolist()])
+        return self.adapters.encode_query(rows.to(self.rows.dtype))
+
+    def result(self) -> dict[str, Tensor]:
+        """The adapters' state, the encoder's shared weights once and in half precision where that holds them.
+
+        This halves the file, and moves vectors of the bundled encoder by a hundredth of what bfloat16 arithmetic does.
+        """
+        rest = {name: tensor for name, tensor in self.adapters.state_dict().items() if not name.startswith(PREFIX)}
+        return rest | {PREFIX + name: _halved(tensor) for name, tensor in unique_weights(self.adapters.encoder).items()}
+
+
+def _halved(tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    half = tensor.half()
+    return half if bool(half.isfinite().all()) else tensor
+
+
+def unique_weights(encoder: nn.Module) -> dict[str, Tensor]:
+    """The weights by name; of those that share memory, the first."""
+    addresses: set[int] = set()
+    weights = {}
+    for name, tensor in encoder.state_dict(keep_vars=True).items():
+        if id(tensor) not in addresses:
+            addresses.add(id(tensor))
+            weights[name] = tensor.detach()
+    return weights
+
+
+def load_weights(encoder: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Load the result of `unique_weights` into an encoder. Raises DataError where it has another architecture."""
+    state: dict[str, Tensor] = encoder.state_dict(keep_vars=True)
+    first: dict[int, str] = {}
+    for name, tensor in state.items():
+        first.setdefault(id(tensor), name)
+    complete = {name: weights.get(name, weights.get(first[id(tensor)])) for name, tensor in state.items()}
+    try:
+        encoder.load_state_dict({n: t for n, t in complete.items() if t is not None})
+        unknown = sorted(set(weights) - set(state))
+        if unknown:
+            raise RuntimeError(f"it has no {unknown[0]}")
+    except RuntimeError as error:
+        raise DataError(
+            f"the trained weights do not fit the encoder that the corpus was embedded by: {error}"
+        ) from None
+
+
+def base_encoder(base: EncoderRef, device: torch.device) -> tuple[nn.Module, str]:
+    """A float32 copy of the encoder that embedded the corpus, and its prompt for queries.
+
+    Raises DataError where the encoder of that name has other weights now, FrontierError where there is none.
+    """
+    source = encoder_model.find(base.name)
+    if source.digest != base.digest:
+        raise DataError(
+            f"the encoder {base.name!r} has other weights here ({source.digest[:8]}) than when it embedded the corpus "
+            f"({base.digest[:8]}): put the old files back, or embed the corpus anew"
+        )
+    shared: nn.Module = encoder_model.load(source, str(device), "float32").model
+    return copy.deepcopy(shared).float().to(device).eval(), source.prompt("query")
+
+
+def reader_versions() -> dict[str, str]:
+    """Versions of the libraries that read texts."""
+    return {name: version(name) for name in ("sentence-transformers", "transformers")}
+
+
+def check_texts(space: Space, queries: Queries | Embeddings) -> None:
+    """Raise a DataError where the encoder below the space cannot be trained on these queries."""
+    _encoder_of(space)
+    if isinstance(queries, Embeddings):
+        _texts(queries)
+
+
+def _encoder_of(space: Space) -> EncoderRef:
+    if space.encoder is None:
+        raise DataError(
+            "query_side (queries) 'encoder' trains the encoder that embedded the corpus, and this corpus came with its "
+            "own vectors: embed it with engine.embed, or take 'adapter'"
+        )
+    return space.encoder
+
+
+def trainable_encoder(samples: Samples, before: Adapters, corpus: tuple[CorpusAdapter, ...]) -> OverTexts:
+    """The model to train: a copy of the query encoder of `before`, or else of the one below the space.
+
+    corpus: the corpus adapters, not copied, of which the last learns.
+    """
+    space = samples.space
+    if isinstance(before, TextAdapters):
+        encoder, prompt = copy.deepcopy(before.encoder), before.prompt
+    else:
+        encoder, prompt = base_encoder(_encoder_of(space), space.device)
+    parts = Adapters(copy.deepcopy(before.query), corpus, before.table).to(space.device, space.vectors.dtype)
+    adapters = TextAdapters(encoder, prompt, parts).requires_grad_(False)
+    adapters.encoder.requires_grad_(True)
+    adapters.corpus_adapters[-1].requires_grad_(True)
+    return OverTexts(adapters, _texts(samples.train) + _texts(samples.dev), space.vectors)
+
+
+def query_vectors(samples: Samples, before: Adapters) -> Tensor:
+    """(T + D, d) queries of train and dev as the adapters take them."""
+    if isinstance(before, TextAdapters):
+        with torch.no_grad():
+            vectors = before.encode_texts(_texts(samples.train) + _texts(samples.dev))
+    else:
+        vectors = torch.cat([samples.train.vectors, samples.dev.vectors])
+    return vectors.to(samples.space.device, samples.space.vectors.dtype)
+
+
+def copy_adapters(before: Adapters, parts: Adapters) -> Adapters:
+    """The parts over a frozen copy of the trained query encoder of `before` where it has one."""
+    if not isinstance(before, TextAdapters):
+        return parts
+    return TextAdapters(copy.deepcopy(before.encoder).requires_grad_(False), before.prompt, parts)
+
+
+def adapted_from(
+    state: Mapping[str, Tensor], space: Space, corpus: str, sketch: Sequence[float], learnt: frozenset[str]
+) -> Adapted:
+    """Trained adapters as a value, from the result of a training.
+
+    corpus, sketch: of the embeddings that they were trained over. learnt: hashes of the training queries. Raises
+    DataError or FrontierError where a trained query encoder cannot be made of the one below the space.
+    """
+    weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}
+    rest = Adapters.of({name: tensor for name, tensor in state.items() if not name.startswith(PREFIX)}).to(space.device)
+    if not weights:
+        return Adapted(rest, space.encoder, corpus, tuple(sketch), learnt)
+    encoder, prompt = base_encoder(_encoder_of(space), space.device)
+    load_weights(encoder, weights)
+    adapters = TextAdapters(encoder, prompt, rest)
+    return AdaptedTexts(adapters.eval().requires_grad_(False), space.encoder, corpus, tuple(sketch), learnt)
+
+
+def save(adapters: Adapters, folder: str | Path) -> None:
+    """Write the trained query encoder as a SentenceTransformer.
+
+    Raises DataError where the encoder is not all that queries go through, or the folder is not empty.
+    """
+    if not isinstance(adapters, TextAdapters):
+        raise DataError(
+            "this training left the encoder as it was and learnt adapters over it, which save() writes; an encoder of "
+            "its own comes from training with query_side='encoder'"
+        )
+    if adapters.query is not None or adapters.heads is not None:
+        raise DataError(
+            "queries go through an adapter after the trained encoder, which a SentenceTransformer has no place for: "
+            "save() writes both; to have it all in the encoder, start with query_side='encoder' from the first training"
+        )
+    folder = Path(folder)
+    with explained(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise DataError(f"folder must be a new or an empty one; there is something in {folder}")
+        with encoder_model.quiet():
+            adapters.encoder.save_pretrained(str(folder), create_model_card=False)

@@ -1,0 +1,340 @@
+"""Controlled experiment: a method, and a control that continues its starting point for as many epochs, in one table."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.decoder import Decoder
+from engine.errors import Cancelled, DataError, ParamError
+from engine.progress import Progress, Stop
+from engine.space import Space
+from engine.stages import make, methods
+from engine.training import train as training
+from engine.training.checkpoints import read
+from engine.training.comparison import CONTROL, ENCODER, START, System, Table, compare_systems, verdict
+from engine.training.dataset import disjoint_splits, embed_texts, gather_samples, repeated_queries
+from engine.training.leakage import check_unseen
+from engine.training.metrics import Dev, Epoch
+from engine.training.recipe import Recipe
+from engine.training.recipes import make_recipe
+from engine.training.recipes.dense import DenseRecipe
+from engine.training.trained import Trained
+from engine.values import Embeddings, Qrels, Queries
+
+START_PARAMS = ("query_side",)
+"""Parameters that the start shares with the method."""
+CONTROL_PARAMS = ("epochs", "batch", "hidden", *START_PARAMS)
+"""Parameters that the control shares with the method. It has no patience: it runs all epochs, as its first ones, with a
+new adapter, gain little, and a control that gave up there would flatter the method."""
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Result of an experiment.
+
+    stages: trained stages by name.
+    table: every system side by side, the method last; None where the experiment was stopped.
+    method: the method in question.
+    """
+
+    stages: Mapping[str, Trained]
+    table: Table | None
+    method: str
+
+    @property
+    def last(self) -> Trained:
+        """The method's stage; where it was stopped before, the last one that was trained."""
+        return self.stages.get(self.method) or list(self.stages.values())[-1]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the method was worth training, in a sentence or two; "" where there is nothing to say."""
+        name = self.method if self.method in self.stages else list(self.stages)[-1]
+        learnt, control = self.last, self.stages.get(CONTROL)
+        epochs = None if control is None or control is learnt else control.history[-1].epoch + 1
+        rows = self.table.told if self.table else ()
+        return verdict(name, rows, learnt.run.best < 0, learnt.history[-1].epoch + 1, epochs)
+
+
+@dataclass(frozen=True, eq=False)
+class Foreseen:
+    """Estimate of an experiment."""
+
+    stages: Mapping[str, training.Preflight]  # a Preflight a stage, the method's last
+    repeated: int  # queries of train, and of dev, left out as they have the text of one of a later split
+
+    @property
+    def method(self) -> training.Preflight:
+        """The estimate of the method's own stage."""
+        return list(self.stages.values())[-1]
+
+    @property
+    def seconds_an_epoch(self) -> float:
+        """Of the method, dev included."""
+        return self.method.seconds_an_epoch + self.method.seconds_of_dev
+
+    @property
+    def seconds(self) -> float:
+        """Of all epochs of all stages."""
+        return sum(stage.seconds for stage in self.stages.values())
+
+
+@dataclass(frozen=True)
+class _StagePlan:
+    """A stage before it is trained: its name, the method it trains, and the parameters."""
+
+    name: str
+    method: str
+    params: Mapping[str, Any]
+
+
+@dataclass(eq=False, kw_only=True)
+class _Experiment:
+    """An experiment under way: its inputs, and what has been trained so far."""
+
+    recipe: Recipe
+    space: Space
+    queries: Embeddings
+    qrels: Mapping[str, Qrels]
+    train: str
+    dev: str
+    start: Trained | None
+    lines: Callable[[str, Dev], None] | None
+    progress: Progress | None
+    stop: Stop | None
+    stages: dict[str, Trained] = field(default_factory=dict)
+    untrained: dict[str, Decoder] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> Trained | None:
+        """The common starting point: `start`, or the first stage; None before that is trained."""
+        return self.start or next(iter(self.stages.values()), None)
+
+    @property
+    def origin_name(self) -> str:
+        """START where inner products were trained, else a name with the start's method."""
+        if self.start is None or self.start.recipe.name == DenseRecipe.name:
+            return START
+        return f"start ({self.start.recipe.name})"
+
+    def judged(self, split: str) -> Embeddings:
+        """The queries that a split judges."""
+        grades = self.qrels[split].grades
+        return self.queries.take([row for row, query in enumerate(self.queries.ids) if query in grades])
+
+    def untrained_decoder(self, recipe: Recipe, space: Space) -> Decoder | None:
+        """The method's decoder without training for it, the best on dev; None where it has none of its own."""
+        if not (decoders := recipe.untrained_decoders()):
+            return None
+        samples = gather_samples(space, self.queries, self.qrels, self.train, self.dev, self.progress, self.stop)
+        return training.best_on_dev(decoders, samples, self.progress, self.stop)
+
+    def report_untrained(self, origin: Trained) -> None:
+        """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
+        name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
+        if decoder is None:
+            return
+        self.untrained[name] = decoder
+        if self.lines is not None:
+            table = compare_systems([System(name, origin.space, decoder)], self.judged(self.dev), self.qrels[self.dev])
+            self.lines(_with_selector(name, decoder), table.dev(name))
+
+    def train_stage(
+        self, plan: _StagePlan, seed: int, path: Path | None, watch: Callable[[str, Epoch], None] | None
+    ) -> None:
+        """Train a stage from the starting point; its epochs and its progress carry its name."""
+        name, progress = plan.name, self.progress
+        self.stages[name] = training.train(
+            plan.method,
+            self.space if self.origin is None else self.origin.space,
+            self.queries,
+            self.qrels,
+            train=self.train,
+            dev=self.dev,
+            seed=seed,
+            checkpoint=path,
+            watch=None if watch is None else partial(watch, name),
+            progress=None
+            if progress is None
+            else (lambda done, total, label: progress(done, total, f"{name}: {label}")),
+            stop=self.stop,
+            **plan.params,
+        )
+
+    def systems(self) -> Iterator[System]:
+        """Systems that separate the worth of the encoder, the training and the decoder; the method's stage last."""
+        plain = Decoder(make(next(iter(methods("selector")))))
+        name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
+        last = self.stages[name]
+        yield System(ENCODER, self.space, plain)
+        origin = self.start or next(iter(self.stages.values()))
+        before = {self.origin_name: origin} | {n: t for n, t in self.stages.items() if n == CONTROL}
+        for stage_name, stage in before.items():
+            if stage is last:
+                continue
+            yield System(stage_name, stage.space, plain)
+            decoder = self.untrained.get(stage_name) or self.untrained_decoder(last.recipe, stage.space)
+            if decoder is not None:
+                yield System(_with_selector(stage_name, decoder), stage.space, decoder)
+        yield System(name, last.space, last.decoder)
+
+
+def course(
+    method: str,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    train: str = "train",
+    dev: str = "dev",
+    test: str = "test",
+    start: Trained | None = None,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    watch: Callable[[str, Epoch], None] | None = None,
+    lines: Callable[[str, Dev], None] | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **params: Any,
+) -> Course:
+    """Train a method and its control, and compare them with where they started.
+
+    Three stages: inner products, or `start` in their place; the control, the same again for as long, from there; the
+    method, from there too. For method "dense" there are the first two. space: the encoder's own. test: the split of the
+    table, dev where there is none; queries of train and dev with the text of one of test are left out, and of train
+    with that of one of dev. folder: for a checkpoint a stage, from which a stopped course resumes. watch: called with a
+    stage and every Epoch of it. lines: called with a system that does not learn, the method's decoder before training
+    for it, and its dev metrics. Otherwise as `train`. Stopped in the middle of a stage, it returns what there is.
+    """
+    recipe = make_recipe(method, **params)
+    vectors, judgements, _ = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
+    run = _Experiment(
+        recipe=recipe, space=space, queries=vectors, qrels=judgements, train=train, dev=dev, start=start, lines=lines,
+        progress=progress, stop=stop,
+    )  # fmt: skip
+    for plan in _plan(recipe, params, start is not None):
+        if plan.method == recipe.name and run.origin is not None:
+            try:
+                run.report_untrained(run.origin)
+            except Cancelled:
+                return Course(run.stages, None, method)
+        run.train_stage(plan, seed, None if folder is None else checkpoint(folder, plan.name), watch)
+        if stop is not None and stop.is_set():
+            return Course(run.stages, None, method)
+    split = test if test in judgements else dev
+    try:
+        systems = list(run.systems())
+    except Cancelled:
+        return Course(run.stages, None, method)
+    return Course(run.stages, compare_systems(systems, run.judged(split), judgements[split], split, seed), method)
+
+
+def foreseen(
+    method: str,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    train: str = "train",
+    dev: str = "dev",
+    test: str = "test",
+    start: Trained | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **params: Any,
+) -> Foreseen:
+    """Estimate `course` from the time of each stage's first steps, without the choices of λ₁ and λ₂."""
+    recipe = make_recipe(method, **params)
+    vectors, judgements, repeated = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
+    estimates = {}
+    for plan in _plan(recipe, params, start is not None):
+        # A stage does the same work from any starting point.
+        estimates[plan.name] = training.preflight(
+            plan.method, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **plan.params
+        )
+        if stop is not None and stop.is_set():
+            raise Cancelled("stopped before every stage was timed")
+    return Foreseen(estimates, repeated)
+
+
+def checkpoint(folder: str | Path, stage: str) -> Path:
+    """The checkpoint file of a stage in a course's folder."""
+    return Path(folder) / f"{stage}.safetensors"
+
+
+def histories(folder: str | Path, method: str, begun: bool = False) -> dict[str, tuple[Epoch, ...]]:
+    """The epochs of every stage that a course's folder holds, in their order; begun: it had a `start`.
+
+    Raises DataError where a checkpoint is damaged.
+    """
+    paths = {name: checkpoint(folder, name) for name in planned(method, begun)}
+    return {name: read(path).run.history for name, path in paths.items() if path.exists()}
+
+
+def finished(folder: str | Path, method: str) -> bool:
+    """Whether the last stage of a course's folder is over. Raises DataError where its checkpoint is damaged."""
+    last = checkpoint(folder, planned(method)[-1])
+    return last.exists() and read(last).finished
+
+
+def planned(method: str, begun: bool = False) -> list[str]:
+    """The names of a course's stages, in their order."""
+    return [plan.name for plan in _plan(make_recipe(method), {}, begun)]
+
+
+def _prepare(
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    names: tuple[str, str, str],
+    start: Trained | None,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> tuple[Embeddings, dict[str, Qrels], int]:
+    """Queries as vectors, judgements without repeated texts, and the count of queries left out for those.
+
+    Left out are queries of train whose text another split has too, and of dev whose text test has. Raises DataError
+    where the start has learnt from queries of dev or test.
+    """
+    if space.adapt is not None:
+        raise ParamError("space must be the encoder's own; what was trained before goes to start")
+    vectors = embed_texts(space, queries, progress, stop) if isinstance(queries, Queries) else queries
+    train, dev, test = names
+    if train in (dev, test):
+        raise DataError(f"dev and test must not be the split that is learnt from, {train!r}: they would tell nothing")
+    splits = disjoint_splits(vectors, qrels, *dict.fromkeys((train, dev, *([test] if test in qrels else []))))
+    # A choice made by a query of the table flatters the table, as learning from it would.
+    reported = {name: rows for name, rows in splits.items() if name != train}
+    repeated = {train: repeated_queries(vectors, splits, train), dev: repeated_queries(vectors, reported, dev)}
+    judgements = dict(qrels)
+    for name, rows in repeated.items():
+        omitted = {vectors.ids[row] for row in rows}
+        judgements[name] = Qrels(
+            {query: grades for query, grades in qrels[name].grades.items() if query not in omitted}
+        )
+    if start is not None:
+        for name in reported:
+            judged = [row for row in splits[name] if vectors.ids[row] in judgements[name].grades]
+            check_unseen(start.space, vectors.take(judged), name, "start")
+    return vectors, judgements, sum(map(len, repeated.values()))
+
+
+def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[_StagePlan]:
+    """The stages in their order; begun: without the first."""
+    if recipe.name == DenseRecipe.name:
+        if not begun:
+            yield _StagePlan(START, recipe.name, params)
+        # The control of other methods shows here whether more of the same is worth anything.
+        yield _StagePlan(CONTROL, recipe.name, {"patience": None, **params})
+        return
+    if not begun:
+        yield _StagePlan(START, DenseRecipe.name, {name: params[name] for name in START_PARAMS if name in params})
+    shared = {name: params[name] for name in CONTROL_PARAMS if name in params}
+    yield _StagePlan(CONTROL, DenseRecipe.name, {"patience": None, **shared})
+    yield _StagePlan(recipe.name, recipe.name, params)
+
+
+def _with_selector(stage: str, decoder: Decoder) -> str:
+    return f"{stage}, {decoder.select.spec.name}"

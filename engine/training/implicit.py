@@ -1,0 +1,166 @@
+"""Exact elastic-net weights of a batch, differentiated by the implicit function theorem.
+
+On the support A, which small changes leave as it is, w_A = M⁻¹ (U_A v − λ₁) with M = U_A U_Aᵀ + λ₂ I. For a loss with
+gradient γ in w and g = M⁻¹ γ_A, ρ = v − Uᵀw: ∂v = U_Aᵀ g, ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ, ∂λ₁ = −Σ g, ∂λ₂ = −g·w. No
+iteration is remembered, only a support and its rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates, without_autocast
+from engine.matrix import GRAM_ROWS, Matrix
+from engine.solvers.elastic_net.solve import Solutions, duals, elastic_nets, only, points_of
+
+DIRECT = 1024
+"""Up to this count of rows every query is solved over all of them; beyond, over rows that the queries share."""
+FIRST = 64
+"""Each query's most relevant rows that are shared from the start."""
+TOLERANCE = 1e-9
+"""Excess of a dual over λ₁, as a share of the largest score, at which its row joins."""
+RIDGE = 1e-6
+"""Added to M where λ₂ = 0, as rows of the support may nearly depend on each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The minimisers of B queries."""
+
+    members: Tensor  # (B, K) rows with a weight, the largest weight first; 0 where `mask` is False
+    weights: Tensor  # (B, K) float64
+    mask: Tensor  # (B, K) where a member stands
+
+
+@without_autocast
+def supports(rows: Tensor, queries: Tensor, l1: float, l2: float) -> Support:
+    """The minimisers of ½|Uᵀw − v|² + λ₁ Σw + ½λ₂|w|² over w ≥ 0: rows U (n, d), queries (B, d); l1 > 0 or l2 > 0."""
+    matrix = Matrix(rows.detach(), cached=True)
+    queries = queries.detach()
+    c = Candidates(matrix.vectors, queries @ matrix.vectors.T, queries, matrix)
+    if c.count <= DIRECT or rows.is_cuda:
+        return _padded(_solve(c, l1, l2), rows.device)
+    # Few enough queries that the rows which they share can go by their Gram matrix.
+    size = max(1, GRAM_ROWS // (2 * FIRST))
+    parts = [_solve_shared(only(c, slice(start, start + size)), l1, l2) for start in range(0, c.batch, size)]
+    return _padded(Solutions.joined(parts), rows.device)
+
+
+def _solve(c: Candidates, l1: float, l2: float) -> Solutions:
+    return elastic_nets(c, np.full((c.batch, 1), l1), np.array([l2]))
+
+
+def _solve_shared(c: Candidates, l1: float, l2: float) -> Solutions:
+    """The minimisers of a few queries over many rows: over a few rows, until all others are proven to have no weight.
+
+    One product a round verifies all queries; rows that it cannot decide are scored again in float64.
+    """
+    tolerance = TOLERANCE * c.relevance.abs().amax(1).double()
+    rows = c.relevance.topk(min(FIRST, c.count), dim=1).indices.flatten().unique()
+    while True:
+        part = Matrix(c.vectors[rows], cached=len(rows) <= GRAM_ROWS)
+        local = _solve(Candidates(part.vectors, c.relevance[:, rows], c.queries, part), l1, l2)
+        solutions = replace(local, members=rows.numpy()[local.members], tied={})
+        score, error, exact = duals(c, points_of(c, solutions))
+        undecided = score > (l1 - error).unsqueeze(1)
+        undecided[:, rows] = False
+        batch, row = undecided.nonzero(as_tuple=True)
+        violated = exact.exact_relevance(batch, row) > l1 + tolerance[batch]
+        if not bool(violated.any()):
+            return solutions
+        rows = torch.cat([rows, row[violated]]).unique()
+
+
+def _padded(solutions: Solutions, device: torch.device) -> Support:
+    width = max(1, int(solutions.counts.max()))
+    place = np.arange(len(solutions.members)) - (solutions.ends - solutions.counts)[solutions.problem]
+    members = np.zeros((len(solutions), width), np.int64)
+    weights = np.zeros((len(solutions), width))
+    members[solutions.problem, place] = solutions.members
+    weights[solutions.problem, place] = solutions.weights
+    mask = np.arange(width) < solutions.counts[:, None]
+    return Support(*(torch.from_numpy(part).to(device) for part in (members, weights, mask)))
+
+
+class Implicit(torch.autograd.Function):
+    """(B, m) weights of a support as a function of rows U (m, d), queries (B, d), λ₁ and λ₂; m ≥ all of its members."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, queries: Tensor, l1: Tensor | float, l2: Tensor | float, support: Support
+    ) -> Tensor:
+        weights = queries.new_zeros(len(queries), len(rows))
+        weights.scatter_add_(1, support.members, support.weights.to(weights.dtype))
+        ctx.save_for_backward(rows, queries, weights, support.members, support.mask)
+        ctx.ridge = number(l2) or RIDGE
+        return weights
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        rows, queries, weights, members, mask = ctx.saved_tensors
+        # The system is small and may be ill-conditioned: float64.
+        active = rows[members].double()
+        system = (active @ active.mT) * (mask.unsqueeze(1) & mask.unsqueeze(2))
+        system = system + torch.diag_embed(torch.where(mask, ctx.ridge, 1.0).double())
+        gamma = gradient.gather(1, members).double() * mask
+        factor = torch.linalg.cholesky_ex(system)[0]
+        solved = torch.cholesky_solve(gamma.unsqueeze(2), factor).squeeze(2) * mask
+        g = torch.zeros_like(weights).scatter_add_(1, members, solved.to(weights.dtype))
+        of_queries = g @ rows
+        of_rows = g.T @ (queries - weights @ rows) - weights.T @ of_queries if ctx.needs_input_grad[0] else None
+        of_l1 = -g.sum() if ctx.needs_input_grad[2] else None
+        of_l2 = -(g * weights).sum() if ctx.needs_input_grad[3] else None
+        return of_rows, of_queries, of_l1, of_l2, None
+
+
+def implicit_weights(rows: Tensor, queries: Tensor, l1: Tensor | float, l2: Tensor | float, support: Support) -> Tensor:
+    """(B, m) weights of a support, differentiable in rows (m, d), queries (B, d), and λ₁, λ₂ where they are tensors."""
+    weights: Tensor = Implicit.apply(rows, queries, l1, l2, support)  # type: ignore[no-untyped-call]  # torch: bare
+    return weights
+
+
+def number(penalty: Tensor | float) -> float:
+    """A penalty without its graph."""
+    return float(penalty.detach()) if isinstance(penalty, Tensor) else float(penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightGraph:
+    """Weights of B queries with their graph, over the m rows that gradients can reach."""
+
+    rows: Tensor  # (m, d) those rows
+    queries: Tensor  # (B, d)
+    weights: Tensor  # (B, m)
+    relevant: Tensor  # (B, m) whether a row is relevant
+    beyond: int  # count of the corpus's other documents, none of which has a weight
+
+
+def weight_graph(
+    everything: Tensor,
+    encode: Callable[[Tensor], Tensor],
+    queries: Tensor,
+    query: Tensor,
+    document: Tensor,
+    l1: float,
+    l2: float,
+) -> WeightGraph:
+    """Exact weights with a graph on the rows of the supports and of the relevant documents only.
+
+    This is exact: no other row has a gradient. everything: (n, d) all rows without a graph. encode: (m,) positions →
+    their rows with a graph. queries: (B, d) with theirs. query, document: (P,) pairs of a query and a relevant row.
+    """
+    support = supports(everything, queries, l1, l2)
+    positions, place = torch.cat([support.members[support.mask], document]).unique(return_inverse=True)
+    count = int(support.mask.sum())
+    members = torch.zeros_like(support.members)
+    members[support.mask] = place[:count]
+    rows = encode(positions)
+    relevant = torch.zeros(len(queries), len(positions), dtype=torch.bool, device=rows.device)
+    relevant[query, place[count:]] = True
+    weights = implicit_weights(rows, queries, l1, l2, Support(members, support.weights, support.mask))
+    return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))

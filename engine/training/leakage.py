@@ -1,0 +1,65 @@
+"""Leakage check: which queries a trained space has learnt from, and so would be judged too well by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import DataError
+from engine.space import Space
+from engine.training.adapters import adapted_of
+from engine.training.dataset import normalize_text
+from engine.values import Embeddings, Queries, digest_of
+
+DIGITS = 12
+"""Digits of a hash: of a million queries and ten thousand, two meet by chance once in some ten thousand times."""
+
+
+def training_query_hashes(queries: Queries | Embeddings) -> frozenset[str]:
+    """Hashes by which training queries are recognised later: of their normalised texts and of their ids.
+
+    An id alone counts only where one of the two sides has no text: other queries may have the same ids.
+    """
+    hashes = set()
+    for name, text in _ids_and_texts(queries):
+        hashes |= {_hash("id", name), _hash("text", text) if text else _hash("bare", name)}
+    return frozenset(hashes)
+
+
+def learnt_from(space: Space, queries: Queries | Embeddings) -> list[str]:
+    """The ids of those queries that the space's embeddings, or those it was trained on from, learnt from."""
+    adapted = adapted_of(space)
+    if adapted is None or not adapted.learnt:
+        return []
+    return [
+        name
+        for name, text in _ids_and_texts(queries)
+        if adapted.learnt & ({_hash("text", text), _hash("bare", name)} if text else {_hash("id", name)})
+    ]
+
+
+def check_unseen(space: Space, queries: Queries | Embeddings, split: str, name: str = "space") -> None:
+    """Raise a DataError where a trained space, `name` to people, learnt from queries that a split is to judge it by."""
+    if not (leaked := learnt_from(space, queries)):
+        return
+    few = ", ".join(map(repr, leaked[:5]))
+    raise DataError(
+        f"{name} has learnt from {len(leaked):,} of the {len(queries.ids):,} queries of {split!r} (first: {few}), and "
+        "what is learnt by heart would count as understood: take them out of that split, or begin with the encoder's "
+        "own embeddings, or with a training on other queries"
+    )
+
+
+def stored_hashes(facts: Mapping[str, Any]) -> frozenset[str]:
+    """The training query hashes in a checkpoint's facts. Raises TypeError where they are no list of texts."""
+    hashes = facts.get("learnt", [])
+    if not isinstance(hashes, list) or not all(isinstance(text, str) for text in hashes):
+        raise TypeError("what it learnt from is no list of texts")
+    return frozenset(hashes)
+
+
+def _ids_and_texts(queries: Queries | Embeddings) -> list[tuple[str, str]]:
+    texts = queries.texts or ("",) * len(queries.ids)
+    return [(name, normalize_text(text)) for name, text in zip(queries.ids, texts, strict=True)]
+
+
+def _hash(kind: str, text: str) -> str:
+    return digest_of([kind, text])[:DIGITS]

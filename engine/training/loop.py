@@ -1,0 +1,225 @@
+"""Training loop: epochs of shuffled batches, dev after each, the best weights kept; stops and resumes between epochs.
+
+Everything random is drawn anew each epoch from (seed, epoch), so what a run does next depends on nothing but its state
+at the end of the last epoch.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from engine.params import Whole
+from engine.progress import Progress, Stop
+from engine.training.adapters import TrainableEncoder
+from engine.training.dataset import Samples, TrainingBatch
+from engine.training.metrics import Dev, Epoch, Losses, Tally
+
+TRAINING = "training"
+SEED = Whole(default=0, low=0, high=2**31 - 1, symbol="seed", name="seed", help="Same seed, same weights.")
+State = Mapping[str, Tensor]
+
+
+class TrainingObjective(Protocol):
+    """The loss that a recipe minimises."""
+
+    def begin(self, generator: torch.Generator) -> None:
+        """Called before every epoch; draws whatever is random from the generator."""
+        ...
+
+    def __call__(self, batch: TrainingBatch) -> Losses: ...
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltModel:
+    """What a recipe trains, and how.
+
+    model: encodes queries and documents by position.
+    optimizer: over the parameters that learn.
+    objective: the loss of a batch.
+    document_parts: gives (n, m, d) vectors of the documents where each has several.
+    """
+
+    model: TrainableEncoder
+    optimizer: torch.optim.Optimizer
+    objective: TrainingObjective
+    document_parts: Callable[[], Tensor] | None = None
+
+    def step(self, batch: TrainingBatch, clip: float) -> tuple[Losses, str]:
+        """Take an optimiser's step on a batch, its gradient no longer than `clip`.
+
+        Returns the losses, and what is wrong with them, "" for nothing; a step is not taken with such a loss or
+        gradient.
+        """
+        losses = self.objective(batch)
+        loss = losses.values.mean()
+        # On a GPU this waits for the result.
+        if not bool(loss.isfinite()):
+            return losses, f"the loss was {float(loss.detach())}"
+        self.optimizer.zero_grad()
+        loss.backward()
+        if not bool(nn.utils.clip_grad_norm_(self.model.parameters(), clip).isfinite()):
+            return losses, "the gradient was no number"
+        self.optimizer.step()
+        return losses, ""
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Length of a run and size of its steps."""
+
+    epochs: int  # passes over the training queries, at most
+    patience: int | None  # epochs without a gain on dev after which it ends, None for never
+    batch: int  # queries a step
+    clip: float  # longest gradient of a step
+    seed: int  # of the order of the queries and of whatever the objective draws
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """Inputs of the loop."""
+
+    built: BuiltModel  # what learns
+    samples: Samples  # what it learns from
+    dev: Callable[[], Dev]  # measures dev as the model is now
+    schedule: Schedule  # length of the run and size of its steps
+
+    @property
+    def steps(self) -> int:
+        """Steps an epoch."""
+        return -(-len(self.samples) // self.schedule.batch)
+
+    def batches(self, generator: torch.Generator) -> Iterator[TrainingBatch]:
+        """The batches of an epoch, shuffled; what the objective draws is drawn first."""
+        self.built.objective.begin(generator)
+        order = torch.randperm(len(self.samples), generator=generator)
+        return map(self.samples.batch, order.split(self.schedule.batch))
+
+
+@dataclass(frozen=True, eq=False)
+class LoopState:
+    """State of a run at the end of an epoch."""
+
+    history: tuple[Epoch, ...]  # its epochs, from −1, before the first step
+    best: int  # number of the best epoch
+    kept: State  # the model's result after the best epoch
+    last: State  # the model's weights now
+    optimizer: State  # the optimiser's state, tensors by "<parameter>.<name>"
+    stopped: str = ""  # why the run is over, "" while it is not
+
+    @property
+    def idle(self) -> int:
+        """Epochs since the last gain."""
+        return self.history[-1].epoch - self.best
+
+
+def generator_of(seed: int, epoch: int) -> torch.Generator:
+    """The random generator of an epoch; epoch −1: of the initial weights."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + epoch + 1) % 2**63)
+
+
+def fit(
+    run: PreparedRun,
+    *,
+    start: LoopState | None = None,
+    keep: Callable[[LoopState], None] = lambda _: None,
+    watch: Callable[[Epoch], None] = lambda _: None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> LoopState:
+    """Train a model until the epochs or the patience are used up, or `stop` is set between two steps.
+
+    start: a state to resume from. keep: called with the state after every epoch. watch: called with every new Epoch.
+    """
+    model, optimizer, total = run.built.model, run.built.optimizer, run.steps * run.schedule.epochs
+    if start is None:
+        began = time.perf_counter()
+        first = Epoch(epoch=-1, dev=run.dev(), seconds=time.perf_counter() - began)
+        state = LoopState((first,), -1, _copied(model.result()), _copied(model.state_dict()), {})
+        keep(state)
+        watch(first)
+    else:
+        state = start
+        model.load_state_dict(state.last)
+        _restore(optimizer, state.optimizer)
+    while not (reason := state.stopped or _end_reason(state, run.schedule)):
+        number = state.history[-1].epoch + 1
+        began = time.perf_counter()
+        tally, reason = _train_epoch(run, number, progress, stop)
+        if reason:
+            break
+        epoch = tally.epoch(number, run.dev(), time.perf_counter() - began)
+        state = _after(state, epoch, model, optimizer)
+        keep(state)
+        watch(epoch)
+    if progress is not None:
+        progress(total, total, TRAINING)
+    return replace(state, stopped=reason)
+
+
+def _train_epoch(run: PreparedRun, epoch: int, progress: Progress | None, stop: Stop | None) -> tuple[Tally, str]:
+    """Sums over an epoch's batches, and why it ended early, "" where it did not."""
+    tally = Tally()
+    for step, batch in enumerate(run.batches(generator_of(run.schedule.seed, epoch))):
+        if stop is not None and stop.is_set():
+            return tally, f"stopped by hand in epoch {epoch}"
+        if progress is not None:
+            progress(epoch * run.steps + step, run.steps * run.schedule.epochs, TRAINING)
+        losses, problem = run.built.step(batch, run.schedule.clip)
+        if problem:
+            return tally, f"{problem} in epoch {epoch}"
+        tally.add(losses, len(batch.document))
+    return tally, ""
+
+
+def _end_reason(state: LoopState, schedule: Schedule) -> str:
+    """Why a run ends here, "" where it goes on."""
+    last = state.history[-1]
+    if last.empty == 1:
+        return f"in epoch {last.epoch} no document had a weight for any query"
+    if schedule.patience is not None and state.idle >= schedule.patience:
+        return f"no gain in Comp@5 on dev for {schedule.patience} epochs"
+    if last.epoch + 1 >= schedule.epochs:
+        return f"all {schedule.epochs} epochs done"
+    return ""
+
+
+def _after(state: LoopState, epoch: Epoch, model: TrainableEncoder, optimizer: torch.optim.Optimizer) -> LoopState:
+    gained = epoch.dev.comp5 > state.history[state.best + 1].dev.comp5
+    return LoopState(
+        (*state.history, epoch),
+        epoch.epoch if gained else state.best,
+        _copied(model.result()) if gained else state.kept,
+        _copied(model.state_dict()),
+        _optimizer_tensors(optimizer),
+    )
+
+
+def _copied(state: State) -> State:
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> State:
+    """The optimiser's state as tensors by "<parameter>.<name>"."""
+    return {
+        f"{parameter}.{name}": torch.as_tensor(value).clone()
+        for parameter, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+    }
+
+
+def _restore(optimizer: torch.optim.Optimizer, tensors: State) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        parameter, name = key.split(".", 1)
+        state.setdefault(int(parameter), {})[name] = value.clone()
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def parameter_groups(*parts: tuple[Sequence[nn.Parameter], float]) -> list[dict[str, Any]]:
+    """Parameters with their step sizes as optimisers take them; frozen ones left out."""
+    learning = [([p for p in parameters if p.requires_grad], rate) for parameters, rate in parts]
+    return [{"params": parameters, "lr": rate} for parameters, rate in learning if parameters]

@@ -1,0 +1,156 @@
+"""Training metrics: dev quality after each epoch, and sums over the training batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.decoder import Decoder, decode
+from engine.evaluation.metrics import measure
+from engine.space import Space
+from engine.training.adapters import TrainableEncoder
+from engine.training.projections import as_parts
+from engine.values import Corpus, Embeddings, Qrels
+
+SIZES = (3, 5)
+"""k of the metrics, as in the paper."""
+BLOCK_QUERIES = 4096
+"""Queries encoded at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dev:
+    """Metrics on dev, each with the standard error of its mean over the queries."""
+
+    comp3: float
+    comp3_se: float
+    comp5: float
+    comp5_se: float
+    recall3: float
+    recall3_se: float
+    recall5: float
+    recall5_se: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """One pass over the training queries, and dev after it; None where a recipe has no such number.
+
+    epoch: its number, −1 before the first step.
+    dev: metrics on dev.
+    seconds: time of both.
+    loss: mean over the queries, None before the first step.
+    satisfied: share of queries with a loss of 0.
+    support: mean count of documents with a weight.
+    empty: share of queries for which no document has a weight.
+    outside: share of relevant documents without a weight.
+    """
+
+    epoch: int
+    dev: Dev
+    seconds: float
+    loss: float | None = None
+    satisfied: float | None = None
+    support: float | None = None
+    empty: float | None = None
+    outside: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Epoch:
+        """Raises TypeError, KeyError or ValueError where the values make none."""
+        epoch = cls(**{**values, "dev": Dev(**values["dev"])})
+        numbers = [*asdict(epoch.dev).values(), *(v for v in asdict(epoch).values() if not isinstance(v, dict | None))]
+        if not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers) or not isinstance(
+            epoch.epoch, int
+        ):
+            raise ValueError("an epoch holds what is no number")
+        return epoch
+
+    def same_as(self, other: Epoch) -> bool:
+        """Equal but for the time it took."""
+        return replace(self, seconds=other.seconds) == other
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Losses of a batch of B queries.
+
+    values: (B,) with their graph.
+    weights: (B,) documents with a weight and (B,) relevant documents without; None where a recipe gives no weights.
+    """
+
+    values: Tensor
+    weights: tuple[Tensor, Tensor] | None = None
+
+
+class Tally:
+    """Sums over the batches of an epoch."""
+
+    def __init__(self) -> None:
+        self.queries = self.relevant = 0
+        self._loss, self._zero = 0.0, 0
+        self._weights: np.ndarray | None = None
+
+    def add(self, losses: Losses, relevant: int) -> None:
+        """Add a batch with `relevant` pairs of a query and a relevant document."""
+        self.queries += len(losses.values)
+        self.relevant += relevant
+        values = losses.values.detach()
+        self._loss += float(values.double().sum())
+        self._zero += int((values == 0).sum())
+        if losses.weights is not None:
+            support, outside = losses.weights
+            counts = np.array([int(support.sum()), int((support == 0).sum()), int(outside.sum())])
+            self._weights = counts if self._weights is None else self._weights + counts
+
+    def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
+        """The sums as means."""
+        count = self.queries
+        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=self._loss / count, satisfied=self._zero / count)
+        if self._weights is None:
+            return epoch
+        support, empty, outside = self._weights.tolist()
+        return replace(epoch, support=support / count, empty=empty / count, outside=outside / self.relevant)
+
+
+def mean_and_error(column: np.ndarray) -> tuple[float, float]:
+    """The mean of a column and its standard error, 0 for a single value."""
+    return float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
+
+
+@torch.no_grad()
+def measure_dev(
+    model: TrainableEncoder,
+    decoder: Decoder,
+    corpus: Corpus,
+    queries: Embeddings,
+    positions: Tensor,
+    qrels: Qrels,
+    document_parts: Callable[[], Tensor] | None = None,
+) -> Dev:
+    """Metrics of a model's embeddings under a decoder.
+
+    queries: whose ids name the judgements. positions: (B,) theirs in the model. document_parts: gives (n, m, d) vectors
+    of the documents where the decoder scores several of each.
+    """
+    rows = model.encode_corpus()
+    vectors = torch.cat([model.encode_query(block) for block in positions.split(BLOCK_QUERIES)])
+    parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
+    space = Space(corpus, Embeddings(rows, corpus.ids), rows.device, parts)
+    ranking = decode(decoder, space, Embeddings(vectors, queries.ids), max(SIZES))
+    numbers: dict[str, float] = {}
+    for k in SIZES:
+        values = measure(ranking, space, queries.ids, qrels, k, ("comp", "recall")).values
+        for name in ("comp", "recall"):
+            column = values[name][np.isfinite(values[name])]
+            numbers[f"{name}{k}"], numbers[f"{name}{k}_se"] = mean_and_error(column)
+    return Dev(**numbers)

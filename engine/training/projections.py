@@ -1,0 +1,121 @@
+"""DE-k and ME-k: learned projections to k dimensions, one or m vectors a document (Luan et al. 2021, §3 and §4.1).
+
+The paper fine-tunes an encoder, projects its [CLS] state for DE-k, and its first m token states for ME-k. Here the
+encoder is frozen and gives a document one vector, so ME-k takes m projections of that one: they need no text, every
+document has exactly m as in the paper, and m = 1 is DE-k. Passage vectors are the alternative without m trained
+projections: `max_sim` over a DE-k space cuts the texts and projects each passage, which is worth more where documents
+are longer than what the encoder reads (measured: assets/results/projections.md). Rows have length 1 as everywhere, in
+place of the paper's layer normalisation. Queries have a projection of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engine.data.passages import part_id
+from engine.errors import ParamError
+from engine.matrix import Matrix
+from engine.scoring.truncated import principal_axes
+from engine.values import Embeddings, EncoderRef
+
+BLOCK_ROWS = 4096
+"""Rows in a block where no gradient is needed."""
+FAINT = 1e-6
+"""Scale of the initial bias: it gives a row of zeros a direction, and changes no other."""
+MIN_NORM = 1e-6
+"""A sum of unit vectors shorter than this has no direction."""
+SIDES = ("query", "corpus")
+
+
+class Projection(nn.Module):
+    """Wx + b of unit length, (n, d) to (n, k); or m of them, to (n, m, k). weight: (k, d) or (m, k, d)."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = functional.linear(x, self.weight.flatten(0, -2), self.bias.flatten())
+        return functional.normalize(flat.view(len(x), *self.bias.shape), dim=-1)
+
+
+class Heads(nn.Module):
+    """One projection for queries, and one or m for documents."""
+
+    def __init__(self, query: Projection, corpus: Projection) -> None:
+        super().__init__()
+        self.query, self.corpus = query, corpus
+
+    @property
+    def input_dimension(self) -> int:
+        """d: the dimension of what is projected."""
+        return self.query.weight.shape[1]
+
+    @property
+    def multi_vector(self) -> bool:
+        """Whether the documents' projection gives several vectors each."""
+        return self.corpus.weight.ndim == 3
+
+    def documents(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(n, k) one vector a document, and (n, m, k) all of them where there are several; rows: (n, d)."""
+        vectors = torch.cat([self.corpus(block) for block in rows.split(BLOCK_ROWS)])
+        return (mean_direction(vectors), vectors) if self.multi_vector else (vectors, None)
+
+    @staticmethod
+    def of(state: Mapping[str, Tensor], prefix: str) -> Heads | None:
+        """Heads from a state dict, their names after `prefix`; None where it holds none."""
+        if f"{prefix}query.weight" not in state:
+            return None
+        sides = [[torch.empty_like(state[f"{prefix}{side}.{n}"]) for n in ("weight", "bias")] for side in SIDES]
+        return Heads(*(Projection(*side) for side in sides))
+
+
+def mean_direction(parts: Tensor) -> Tensor:
+    """(n, k) direction of the mean of each document's vectors, (n, m, k).
+
+    Of all unit vectors it has the largest mean inner product with them, so that what selectors take for the similarity
+    of two documents is, but for its scale, the mean over the pairs of their vectors. Where the mean is 0, the first
+    vector.
+    """
+    if parts.shape[1] == 1:
+        return parts[:, 0]
+    total = parts.sum(1)
+    no_direction = torch.linalg.vector_norm(total, dim=-1, keepdim=True) < MIN_NORM
+    return functional.normalize(torch.where(no_direction, parts[:, 0], total), dim=-1)
+
+
+def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = None) -> Embeddings:
+    """(n, m, k) vectors of documents as a Space takes them."""
+    names = tuple(part_id(document, number) for document in ids for number in range(vectors.shape[1]))
+    return Embeddings(vectors.flatten(0, 1), names, encoder)
+
+
+def initial_heads(
+    rows: Tensor, dimension: int, vectors: int | None, init: str, spread: float, generator: torch.Generator
+) -> Heads:
+    """Heads before training, the same for queries and documents.
+
+    rows: (n, d) of the documents. vectors: m, None for DE-k. init: "pca", the corpus's principal axes, or "random",
+    independent normal numbers. spread: distance of the other projections from the first, as a share of its length.
+    Raises ParamError for k above d.
+    """
+    d = rows.shape[1]
+    if dimension > d:
+        raise ParamError(f"dimension (k) must be at most that of the embeddings, {d}; got {dimension}")
+    weight = torch.randn(dimension, d, generator=generator, dtype=torch.float64) / d**0.5
+    bias = FAINT * torch.randn(dimension, generator=generator, dtype=torch.float64)
+    if init == "pca":
+        axes = principal_axes(Matrix(rows))[:, :dimension].T.cpu()
+        # A small corpus has fewer axes than k: the remaining rows stay random, and small beside them.
+        weight[len(axes) :] *= FAINT
+        weight[: len(axes)] = axes
+    first = weight.to(rows), bias.to(rows)
+    if vectors is None:
+        return Heads(Projection(*first), Projection(*(part.clone() for part in first)))
+    noise = torch.randn(vectors - 1, dimension, d, generator=generator, dtype=torch.float64) / d**0.5
+    weights = torch.cat([weight.unsqueeze(0), weight + spread * noise]).to(rows)
+    return Heads(Projection(*first), Projection(weights, bias.expand(vectors, -1).clone().to(rows)))

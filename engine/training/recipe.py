@@ -1,0 +1,220 @@
+"""Recipe base: declared parameters of a training method, what the data decide of them, and the run they build."""
+
+import copy
+import inspect
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+
+from engine.decoder import Decoder
+from engine.params import Choice, Declared, Param, Real, Whole, declare, params_of
+from engine.progress import Progress, Stop
+from engine.stages import make
+from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, QueryAdapter, TrainableEncoder, adapters_of
+from engine.training.dataset import Samples
+from engine.training.encoder import copy_adapters, query_vectors, trainable_encoder
+from engine.training.loop import BuiltModel, TrainingObjective, parameter_groups
+from engine.training.losses import TAU
+
+FEW_QUERIES = 2000
+"""Below this count of training queries the query adapter learns more slowly."""
+SLOW_RATE = 1e-4
+ENCODER_RATE = 2e-5
+"""Step size of a whole query encoder: NNN paper, B.5."""
+
+
+def rate_of(default: float, symbol: str, help: str) -> Real:
+    """A step size."""
+    return Real(default=default, low=0.0, high=1.0, comfortable=(1e-6, 1e-1), scale="log", symbol=symbol, help=help)
+
+
+EPOCHS = Whole(default=20, low=1, high=10_000, comfortable=(1, 50), symbol="epochs", help="Passes over the queries.")
+PATIENCE = Whole(
+    default=3,
+    low=1,
+    comfortable=(1, 20),
+    unset="never",
+    symbol="patience",
+    help="Stop after so many epochs without a gain in Comp@5 on dev.",
+    advanced=True,
+)
+BATCH = Whole(default=64, low=1, comfortable=(8, 512), symbol="B", help="Queries a step.", advanced=True)
+DECAY = Real(default=0.01, low=0.0, high=1.0, symbol="decay", help="AdamW's weight decay.", advanced=True)
+CLIP = Real(
+    default=1.0, low=1e-6, comfortable=(0.1, 10.0), symbol="clip", help="Longest gradient of a step.", advanced=True
+)
+HIDDEN = Whole(
+    default=768, low=1, high=65_536, comfortable=(64, 2048), symbol="h", help="Width of an adapter.", advanced=True
+)
+TEMPERATURE = Real(
+    default=TAU, low=1e-3, high=100.0, comfortable=(0.01, 1.0), scale="log", symbol="τ", help="Softness of the loss."
+)
+QUERY_RATE = rate_of(
+    3e-4,
+    "η query",
+    f"Step size of the query side; if not given, {SLOW_RATE:g} under {FEW_QUERIES:,} queries, {ENCODER_RATE:g} of an "
+    "encoder.",
+)
+QUERY_SIDE = Choice(
+    default="adapter",
+    options=("adapter", "encoder"),
+    symbol="query side",
+    help="adapter: a small network over vectors. encoder: all weights of the query encoder, as in the paper, which "
+    "wants a GPU: with the bundled encoder one core takes 1 to 6 s a step.",
+    source="B.5",
+)
+
+BestOnDev = Callable[[Sequence[Decoder]], Decoder]
+"""Chooses, of decoders of the space before training, the best on dev."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Declared):
+    """A training method as a frozen value of declared parameters, checked when it is made.
+
+    A recipe is a file in `engine.training.recipes`: a subclass with a `name`, a docstring of one line, its parameters
+    and `build`. Commands, pages and `engine.train` list it from there.
+    """
+
+    name: ClassVar[str] = ""
+    """How it is called in commands; "" for a base of other recipes."""
+    title: ClassVar[str]
+    source: ClassVar[str]
+    order: ClassVar[int] = 1000
+    """Its place in lists."""
+    late: ClassVar[tuple[str, ...]] = ()
+    """Parameters that the data decide where they are not given."""
+    listed_last: ClassVar[tuple[str, ...]] = ()
+    """Parameters that lists have after the inherited ones."""
+
+    epochs: int = declare(EPOCHS)
+    patience: int | None = declare(PATIENCE)
+    batch: int = declare(BATCH)
+    weight_decay: float = declare(DECAY)
+
+    @classmethod
+    def parameters(cls) -> tuple[Param, ...]:
+        """The declared parameters: the class's own, then those it inherits."""
+        params = {param.name: param for param in params_of(cls)}
+        names = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in params)
+        last = {name: place for place, name in enumerate(cls.listed_last, 1)}
+        return tuple(params[name] for name in sorted(names, key=lambda name: last.get(name, 0)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Method and parameters as plain values."""
+        return {"name": self.name, **{param.name: getattr(self, param.name) for param in self.parameters()}}
+
+    @property
+    def learns(self) -> str:
+        """What changes in training, in words."""
+        raise NotImplementedError
+
+    @property
+    def max_gradient(self) -> float:
+        """Longest gradient of a step."""
+        return math.inf
+
+    @property
+    def text_use(self) -> Literal["", "words", "encoder"]:
+        """What training reads the queries' texts for: nothing, their words where known, or to train the encoder."""
+        return ""
+
+    def decoder(self) -> Decoder:
+        """The decoder that the embeddings are trained for."""
+        return Decoder(make("top_k"))
+
+    def dev_decoder(self) -> Decoder:
+        """The decoder that measures an epoch on dev."""
+        return self.decoder()
+
+    def watched(self) -> Decoder:
+        """Alias of `dev_decoder`."""
+        return self.dev_decoder()
+
+    def untrained_decoders(self) -> list[Decoder]:
+        """Decoders of which the best on dev stands for the method without its training; none for inner products."""
+        return []
+
+    def final_decoders(self) -> list[Decoder]:
+        """Decoders of which dev chooses one for the trained embeddings."""
+        return [self.dev_decoder()]
+
+    def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        """The recipe with the parameters in `open_names`, of `late`, decided by the data; queries: training queries."""
+        return self
+
+    def build(
+        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
+    ) -> BuiltModel:
+        """Model, optimiser and objective, the initial weights drawn from the generator.
+
+        Raises ParamError or DataError where the recipe does not fit the data; Cancelled.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterRecipe(Recipe):
+    """Base of recipes that train a query side and a corpus adapter."""
+
+    late: ClassVar[tuple[str, ...]] = ("query_rate",)
+    listed_last: ClassVar[tuple[str, ...]] = ("clip", "hidden")
+
+    query_side: str = declare(QUERY_SIDE)
+    query_rate: float = declare(QUERY_RATE)
+    corpus_rate: float = declare(rate_of(1e-3, "η corpus", "Step size of the corpus adapter."))
+    clip: float = declare(CLIP)
+    hidden: int = declare(HIDDEN)
+
+    @property
+    def learns(self) -> str:
+        if self.text_use:
+            return "the whole query encoder, and a small adapter over the documents' frozen embeddings"
+        return "small adapters over the frozen embeddings"
+
+    @property
+    def max_gradient(self) -> float:
+        return self.clip
+
+    @property
+    def text_use(self) -> Literal["", "words", "encoder"]:
+        return "encoder" if self.query_side == "encoder" else ""
+
+    def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        if "query_rate" not in open_names:
+            return self
+        if self.text_use:
+            return replace(self, query_rate=ENCODER_RATE)
+        return replace(self, query_rate=SLOW_RATE) if queries < FEW_QUERIES else self
+
+    def objective(self, model: TrainableEncoder, documents: int) -> TrainingObjective:
+        """The loss over a model of so many documents."""
+        raise NotImplementedError
+
+    def build(
+        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
+    ) -> BuiltModel:
+        space = samples.space
+        before, d = adapters_of(space), space.vectors.shape[1]
+        model: OverVectors
+        if self.text_use:
+            model = trainable_encoder(samples, before, self._corpus_adapters(before, d, generator))
+            query_parameters = list(model.adapters.encoder.parameters())
+        else:
+            query = copy.deepcopy(before.query) or QueryAdapter(d, self.hidden, generator)
+            corpus = self._corpus_adapters(before, d, generator)
+            adapters = copy_adapters(before, Adapters(query.requires_grad_(True), corpus, before.table))
+            model = OverVectors(
+                adapters.to(space.device, space.vectors.dtype), query_vectors(samples, before), space.vectors
+            )
+            query_parameters = list(query.parameters())
+        corpus_parameters = list(model.adapters.corpus_adapters[-1].parameters())
+        groups = parameter_groups((query_parameters, self.query_rate), (corpus_parameters, self.corpus_rate))
+        optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
+        return BuiltModel(model, optimizer, self.objective(model, len(space)))
+
+    def _corpus_adapters(self, before: Adapters, d: int, generator: torch.Generator) -> tuple[CorpusAdapter, ...]:
+        return (*copy.deepcopy(before.corpus_adapters), CorpusAdapter(d, self.hidden, generator))

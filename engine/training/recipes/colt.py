@@ -1,0 +1,200 @@
+"""colt: embeddings mixed over graphs of queries, documents and scenes. NNN paper, B.4; Qu et al., CIKM 2024.
+
+Two views. Over documents: H₀ = (q, t), H_l = Â H_{l−1} on the graph of queries and their relevant documents,
+out = H₀ + Σ H_l/|H_l|, which gives q¹ and t¹; a scene is the mean of its documents, s¹ = Mt¹. Over scenes: the same
+from (q, Mt) on the graph of queries and their scenes, which gives q² and s². The formulas are theirs, the code is not.
+A scene is a set of relevant documents that some query has. A query that was not trained on is a node without edges and
+keeps its vector, so what is learnt is a corpus matrix: the rows of t¹.
+"""
+
+import copy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engine.params import Real, Whole, declare
+from engine.progress import Progress, Stop
+from engine.training.adapters import Adapters, TrainableEncoder, adapters_of
+from engine.training.dataset import Samples, TrainingBatch
+from engine.training.encoder import copy_adapters, query_vectors
+from engine.training.loop import BuiltModel
+from engine.training.metrics import Losses
+from engine.training.recipe import EPOCHS, PATIENCE, TEMPERATURE, Recipe, rate_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColtRecipe(Recipe):
+    """Inner products of embeddings that graphs of queries, documents and scenes have mixed."""
+
+    name, title, source, order = "colt", "COLT", "NNN paper, B.4", 2
+
+    depth: int = declare(Whole(default=2, low=1, high=10, comfortable=(1, 3), symbol="L", help="Layers of the graphs."))
+    contrast: float = declare(
+        Real(
+            default=0.1,
+            low=0.0,
+            comfortable=(0.01, 1.0),
+            scale="log",
+            symbol="λ",
+            help="Weight of the loss that draws a query's two views together.",
+        )
+    )
+    listed: int = declare(
+        Whole(default=10, low=2, comfortable=(5, 50), symbol="list", help="Documents in a query's list.", advanced=True)
+    )
+    tau: float = declare(TEMPERATURE)
+    dropout: float = declare(
+        Real(default=0.2, low=0.0, high=0.9, symbol="drop", help="Share of edges left out an epoch.", advanced=True)
+    )
+    rate: float = declare(rate_of(1e-3, "η", "Step size."))
+    weight_decay: float = declare(
+        Real(default=1e-7, low=0.0, high=1.0, comfortable=(0.0, 1e-3), symbol="L2", help="Weight of L2.", advanced=True)
+    )
+    epochs: int = declare(EPOCHS)
+    patience: int | None = declare(replace(PATIENCE, default=None))
+    batch: int = declare(
+        Whole(default=256, low=1, comfortable=(32, 1024), symbol="B", help="Queries a step.", advanced=True)
+    )
+
+    @property
+    def learns(self) -> str:
+        return "the documents' vectors themselves"
+
+    def build(
+        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
+    ) -> BuiltModel:
+        space, before = samples.space, adapters_of(samples.space)
+        with torch.no_grad():
+            queries = before.encode_query(query_vectors(samples, before))
+        adapters = copy_adapters(before, Adapters(copy.deepcopy(before.query)))
+        trained, other = queries[: len(samples)], queries[len(samples) :]
+        model = Graphs(samples, trained, other, space.vectors, self.depth, adapters)
+        optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, weight_decay=self.weight_decay)
+        return BuiltModel(model, optimizer, ListAndContrast(model, self))
+
+
+class Graphs(TrainableEncoder):
+    """q (Q, d) of the training queries and t (n, d) of the documents, which learn, and the graphs between them.
+
+    unseen: (D, d) vectors of queries that are not trained on; encode_query numbers them after the others. before: the
+    adapters that all query vectors went through, or None.
+    """
+
+    _before: Adapters
+
+    def __init__(
+        self,
+        samples: Samples,
+        queries: Tensor,
+        unseen: Tensor,
+        rows: Tensor,
+        depth: int,
+        before: Adapters | None = None,
+    ) -> None:
+        super().__init__()
+        self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
+        self.unseen, self.depth = unseen, depth
+        # Not registered as a submodule: it is frozen here.
+        object.__setattr__(self, "_before", before or Adapters())
+        scenes = list(dict.fromkeys(samples.relevant))
+        number = {members: i for i, members in enumerate(scenes)}
+        self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)
+        everything = samples.batch(torch.arange(len(samples)))
+        self.judged = torch.stack([everything.query, everything.document])
+        self.staged = torch.stack([torch.arange(len(samples), device=rows.device), self.scene])
+        self.mean = _means(scenes, rows)
+        self.full = self.adjacency(self.judged, len(rows)), self.adjacency(self.staged, len(scenes))
+        self.graphs = self.full
+
+    def drop(self, share: float, generator: torch.Generator) -> None:
+        """Leave out a random share of the edges, until the next call."""
+        documents, scenes = (
+            self.adjacency(edges[:, torch.rand(edges.shape[1], generator=generator).to(edges.device) >= share], other)
+            for edges, other in ((self.judged, len(self.t)), (self.staged, self.mean.shape[0]))
+        )
+        self.graphs = documents, scenes
+
+    def adjacency(self, edges: Tensor, other: int) -> Tensor:
+        """Â = D^−½ A D^−½ of a graph of the queries and `other` nodes, sparse; edges: (2, E) query and node."""
+        query, node = edges[0], edges[1] + len(self.q)
+        count = len(self.q) + other
+        index = torch.stack([torch.cat([query, node]), torch.cat([node, query])])
+        degree = torch.bincount(index[0], minlength=count).to(self.q.dtype)
+        value = (degree[index[0]] * degree[index[1]]).rsqrt()
+        return torch.sparse_coo_tensor(index, value, (count, count), check_invariants=True).coalesce()
+
+    def propagate(self, graph: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and the other nodes after `depth` layers."""
+        layer = torch.cat([self.q, other])
+        total = layer
+        for _ in range(self.depth):
+            layer = torch.sparse.mm(graph, layer)
+            total = total + functional.normalize(layer, dim=1)
+        return total[: len(self.q)], total[len(self.q) :]
+
+    def views(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """q¹, t¹, s¹, q², s²."""
+        of_documents, of_scenes = self.graphs
+        q1, t1 = self.propagate(of_documents, self.t)
+        q2, s2 = self.propagate(of_scenes, torch.sparse.mm(self.mean, self.t))
+        return q1, t1, torch.sparse.mm(self.mean, t1), q2, s2
+
+    def encode_query(self, positions: Tensor) -> Tensor:
+        """(B, d) queries that are not trained on, by position after those that are."""
+        return self.unseen[positions - len(self.q)]
+
+    @torch.no_grad()
+    def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
+        """(n, d) the rows of t¹ over the full graph, of unit length."""
+        rows = functional.normalize(self.propagate(self.full[0], self.t)[1], dim=1)
+        return rows if positions is None else rows[positions]
+
+    def result(self) -> dict[str, Tensor]:
+        return {**self._before.state_dict(), "table": self.encode_corpus()}
+
+
+class ListAndContrast:
+    """Mean BCE(softmax(score), 1/|S|) over lists of documents, score = cos(q¹, t¹) + cos(q², t¹), and λ/2 times the
+    contrast of each query, and each scene, of one view with the others of the other view."""
+
+    def __init__(self, model: Graphs, recipe: ColtRecipe) -> None:
+        self.model, self.recipe = model, recipe
+        self._generator = torch.Generator()
+
+    def begin(self, generator: torch.Generator) -> None:
+        """Draw which edges are left out; the generator also draws the listed documents."""
+        self._generator = generator
+        self.model.drop(self.recipe.dropout, generator)
+
+    def __call__(self, batch: TrainingBatch) -> Losses:
+        q1, t1, s1, q2, s2 = (functional.normalize(part, dim=1) for part in self.model.views())
+        rows, (listed, right) = batch.positions, self.draw_lists(batch, len(t1))
+        score = torch.einsum("bd,bld->bl", q1[rows] + q2[rows], t1[listed])
+        share = right / right.sum(1, keepdim=True)
+        fit = functional.binary_cross_entropy(score.softmax(1), share, reduction="none").mean(1)
+        scenes = self.model.scene[rows].unique()
+        contrast = self._contrast(q1[rows], q2[rows]) + self._contrast(s1[scenes], s2[scenes]).mean()
+        return Losses(fit + self.recipe.contrast * contrast / 2)
+
+    def draw_lists(self, batch: TrainingBatch, documents: int) -> tuple[Tensor, Tensor]:
+        """(B, list) documents, a query's relevant ones first and others at random; and 1 where it is relevant."""
+        key = torch.rand(len(batch), documents, generator=self._generator).to(batch.positions.device)
+        key[batch.query, batch.document] += 1
+        largest, listed = key.topk(min(self.recipe.listed, documents), dim=1)
+        return listed, (largest >= 1).to(self.model.t.dtype)
+
+    def _contrast(self, one: Tensor, other: Tensor) -> Tensor:
+        """(B,) −log softmax of a row's own partner among all of the other view."""
+        score = one @ other.T / self.recipe.tau
+        return torch.logsumexp(score, 1) - score.diagonal()
+
+
+def _means(sets: list[tuple[int, ...]], rows: Tensor) -> Tensor:
+    """(S, n) sparse M: the mean over each set's rows."""
+    index = torch.tensor([(i, row) for i, members in enumerate(sets) for row in members]).T
+    value = torch.tensor([1 / len(members) for members in sets for _ in members], dtype=rows.dtype)
+    return (
+        torch.sparse_coo_tensor(index, value, (len(sets), len(rows)), check_invariants=True).coalesce().to(rows.device)
+    )

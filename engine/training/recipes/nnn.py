@@ -1,0 +1,160 @@
+"""nnn: adapters trained for the weights of elastic nets (NNN-Tr). NNN paper, §3.2 and B.5."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from engine.decoder import Decoder
+from engine.errors import ParamError
+from engine.evaluation.sweep.sweep import grid
+from engine.params import Choice, Flag, Real, Whole, declare
+from engine.stages import make
+from engine.training.adapters import TrainableEncoder
+from engine.training.dataset import TrainingBatch
+from engine.training.implicit import WeightGraph, weight_graph
+from engine.training.losses import GAMMA, extended, set_margin
+from engine.training.metrics import Losses
+from engine.training.recipe import TEMPERATURE, AdapterRecipe, BestOnDev
+from engine.training.unrolled import unrolled
+
+FULL_GRAPH_DOCUMENTS = 1024
+"""Largest corpus that is encoded once a step, with its graph; a larger one is encoded without, and then those rows
+again that have a gradient."""
+PENALTY = Real(default=0.1, low=0.0, comfortable=(0.001, 1.0), scale="log", symbol="λ", help="", source="eq. 1")
+CHOSEN = "if not given, what is best on dev before training."
+PENALTIES = ("l1", "l2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NnnRecipe(AdapterRecipe):
+    """Sets of weights: all relevant documents above all irrelevant ones, by a margin."""
+
+    name, title, source, order = "nnn", "NNN-Tr", "NNN paper, §3.2 and B.5", 1
+    late = (*PENALTIES, "query_rate")
+
+    l1: float = declare(replace(PENALTY, symbol="λ₁", help=f"Which documents get a weight at all; {CHOSEN} 0: L2-Tr."))
+    l2: float = declare(replace(PENALTY, symbol="λ₂", help=f"How weight spreads; {CHOSEN} 0: L1-Tr."))
+    gradient: str = declare(
+        Choice(
+            default="implicit",
+            options=("implicit", "unrolled"),
+            symbol="gradient",
+            help="implicit: of the exact minimiser. unrolled: through every step of FISTA, as in the paper.",
+        )
+    )
+    loss: str = declare(
+        Choice(
+            default="extended",
+            options=("extended", "eq6"),
+            symbol="loss",
+            help="eq6: the paper's. extended: also moves relevant documents without a weight (not in the paper).",
+        )
+    )
+    regrid: bool = declare(Flag(default=True, symbol="regrid", help="Choose λ₁ and λ₂ on dev again afterwards."))
+    gamma: float = declare(
+        Real(default=GAMMA, low=1.0, high=100.0, comfortable=(1.0, 3.0), symbol="γ", help="The margin.", source="eq. 6")
+    )
+    tau: float = declare(TEMPERATURE)
+    iterations: int = declare(
+        Whole(
+            default=50,
+            low=1,
+            comfortable=(10, 200),
+            symbol="T",
+            help="Steps of FISTA.",
+            requires=("gradient", "unrolled"),
+            advanced=True,
+        )
+    )
+    most: int = declare(
+        Whole(
+            default=32,
+            low=1,
+            comfortable=(4, 128),
+            symbol="m",
+            help="How many irrelevant documents count.",
+            requires=("loss", "extended"),
+            advanced=True,
+        )
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.l1 == self.l2 == 0:
+            raise ParamError("l1 (λ₁) and l2 (λ₂) are both 0: the minimiser need not be unique; one must be above 0")
+
+    def decoder(self) -> Decoder:
+        return Decoder(make("nnn", l1=self.l1, l2=self.l2))
+
+    def dev_decoder(self) -> Decoder:
+        if self.gradient == "implicit":
+            return self.decoder()
+        return Decoder(make("nnn", l1=self.l1, l2=self.l2, solver="fista", iterations=self.iterations))
+
+    def untrained_decoders(self) -> list[Decoder]:
+        return grid("nnn", fill="strict", **self._zero_penalties())
+
+    def final_decoders(self) -> list[Decoder]:
+        if not self.regrid:
+            return [self.dev_decoder()]
+        stage: Any = self.dev_decoder().select
+        fixed = {"solver": stage.solver, "iterations": stage.iterations, **self._zero_penalties()}
+        return list(dict.fromkeys([self.dev_decoder(), *grid("nnn", fill="strict", **fixed)]))
+
+    def _zero_penalties(self) -> dict[str, Any]:
+        """A penalty of 0 is another method, so it stays 0."""
+        return {name: 0.0 for name in PENALTIES if getattr(self, name) == 0}
+
+    def resolve(self, open_names: Collection[str], queries: int, best: BestOnDev) -> Self:
+        recipe = super().resolve(open_names, queries, best)
+        if not set(PENALTIES) & set(open_names):
+            return recipe
+        fixed: dict[str, Any] = {name: getattr(self, name) for name in PENALTIES if name not in open_names}
+        stage: Any = best(grid("nnn", fill="strict", **fixed)).select
+        return replace(recipe, l1=stage.l1, l2=stage.l2)
+
+    def objective(self, model: TrainableEncoder, documents: int) -> ElasticNets:
+        return ElasticNets(model, self, documents)
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticNets:
+    """A margin between the weights of relevant and irrelevant documents: NNN paper, eq. 6."""
+
+    model: TrainableEncoder
+    recipe: NnnRecipe
+    documents: int
+
+    def begin(self, generator: torch.Generator) -> None:
+        """Draw nothing."""
+
+    def __call__(self, batch: TrainingBatch) -> Losses:
+        recipe = self.recipe
+        queries = self.model.encode_query(batch.positions)
+        graph = self._unrolled(batch, queries) if recipe.gradient == "unrolled" else self._exact(batch, queries)
+        if recipe.loss == "extended":
+            values = extended(graph, recipe.l1, recipe.l2)
+            values = set_margin(values, graph.relevant, graph.beyond, recipe.most, recipe.gamma, recipe.tau)
+        else:
+            values = set_margin(graph.weights, graph.relevant, graph.beyond, None, recipe.gamma, recipe.tau)
+        support = graph.weights.detach() > 0
+        return Losses(values, (support.sum(1), (graph.relevant & ~support).sum(1)))
+
+    def _exact(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
+        pairs, penalties = (batch.query, batch.document), (self.recipe.l1, self.recipe.l2)
+        if self.documents <= FULL_GRAPH_DOCUMENTS:
+            rows = self.model.encode_corpus()
+            return weight_graph(rows.detach(), rows.__getitem__, queries, *pairs, *penalties)
+        with torch.no_grad():
+            rows = self.model.encode_corpus()
+        return weight_graph(rows, self.model.encode_corpus, queries, *pairs, *penalties)
+
+    def _unrolled(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
+        rows = self.model.encode_corpus()
+        weights = unrolled(rows, queries, self.recipe.l1, self.recipe.l2, self.recipe.iterations)
+        return WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)

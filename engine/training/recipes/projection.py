@@ -1,0 +1,215 @@
+"""dual_encoder, multi_vector: projections trained against sampled and hard negatives. Luan et al. 2021."""
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from engine.decoder import Decoder
+from engine.errors import ParamError
+from engine.params import Choice, Flag, Real, Whole, declare
+from engine.progress import Progress, Stop
+from engine.stages import make
+from engine.training.adapters import Adapters, adapters_of
+from engine.training.dataset import Samples, TrainingBatch
+from engine.training.encoder import copy_adapters, query_vectors
+from engine.training.loop import BuiltModel, parameter_groups
+from engine.training.losses import MASKED, info_nce
+from engine.training.metrics import Losses
+from engine.training.negatives import Negatives, hardest
+from engine.training.projected import Projected
+from engine.training.projections import initial_heads
+from engine.training.recipe import CLIP, TEMPERATURE, Recipe, rate_of
+
+SOURCE = "Luan et al. 2021, "
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectionRecipe(Recipe):
+    """Base of the recipes that learn projections: DE-k and ME-k."""
+
+    listed_last: ClassVar[tuple[str, ...]] = ("clip",)
+
+    dimension: int = declare(
+        Whole(
+            default=64,
+            low=1,
+            high=65_536,
+            comfortable=(32, 128),
+            symbol="k",
+            help="Dimensions of the projection, at most those of the embeddings.",
+            source="§4.1",
+        )
+    )
+    uniform: int = declare(
+        Whole(
+            default=4,
+            low=0,
+            high=100_000,
+            comfortable=(0, 32),
+            symbol="uniform",
+            help="Negatives a query that are any irrelevant documents, others every epoch.",
+            source="§4.2",
+        )
+    )
+    hard: int = declare(
+        Whole(
+            default=4,
+            low=0,
+            high=100_000,
+            comfortable=(0, 32),
+            symbol="hard",
+            help="Negatives a query from among BM25's best irrelevant documents, others every epoch; 0: none.",
+            source="§4.2",
+        )
+    )
+    pool: int = declare(
+        Whole(
+            default=100,
+            low=1,
+            comfortable=(10, 500),
+            symbol="pool",
+            help="How many of BM25's best irrelevant documents hard negatives are drawn from.",
+            source="§4.2",
+            advanced=True,
+        )
+    )
+    in_batch: bool = declare(
+        Flag(
+            default=True,
+            symbol="in batch",
+            help="Whatever the batch's other queries have counts as a negative too, if it is irrelevant.",
+            source="§4.2",
+        )
+    )
+    init: str = declare(
+        Choice(
+            default="pca",
+            options=("pca", "random"),
+            symbol="init",
+            help="What training begins with. pca: the corpus's principal axes. random: any directions.",
+        )
+    )
+    tau: float = declare(TEMPERATURE)
+    rate: float = declare(rate_of(1e-3, "η", "Step size."))
+    clip: float = declare(CLIP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.uniform or self.hard or self.in_batch):
+            raise ParamError("uniform, hard and in_batch give no negatives at all; at least one must")
+
+    @property
+    def learns(self) -> str:
+        return "a projection of the frozen embeddings"
+
+    @property
+    def max_gradient(self) -> float:
+        return self.clip
+
+    @property
+    def text_use(self) -> Literal["", "words", "encoder"]:
+        return "words" if self.hard else ""
+
+    @property
+    def document_vectors(self) -> tuple[int | None, float]:
+        """m and the initial spread of the m projections; m is None for one vector a document."""
+        return None, 0.0
+
+    def build(
+        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
+    ) -> BuiltModel:
+        space, (vectors, spread) = samples.space, self.document_vectors
+        before = adapters_of(space)
+        heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
+        pool = hardest(samples, self.pool, progress, stop) if self.hard else None
+        with torch.no_grad():
+            queries = before.encode_query(query_vectors(samples, before))
+        frozen = copy.deepcopy((before.query, before.corpus_adapters))
+        adapters = copy_adapters(before, Adapters(*frozen, before.table, heads))
+        model = Projected(adapters.to(space.device), heads, queries, space.vectors)
+        groups = parameter_groups((list(model.parameters()), self.rate))
+        optimizer = torch.optim.AdamW(groups, weight_decay=self.weight_decay)
+        negatives = Negatives(samples.relevant, len(space), pool, self.uniform, self.hard)
+        parts = None if vectors is None else model.encode_parts
+        return BuiltModel(model, optimizer, SampledSoftmax(model, self, negatives), parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualEncoderRecipe(ProjectionRecipe):
+    """One vector of k dimensions: a projection of the embeddings, learnt against sampled and hard negatives."""
+
+    name, title, source, order = "dual_encoder", "DE-k", SOURCE + "§4", 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiVectorRecipe(ProjectionRecipe):
+    """Several vectors of k dimensions a document, the best of which counts; learnt as one is."""
+
+    name, title, source, order = "multi_vector", "ME-k", SOURCE + "§3 and §4", 4
+    listed_last = ("clip", "vectors", "spread")
+
+    vectors: int = declare(
+        Whole(
+            default=4,
+            low=1,
+            high=1024,
+            comfortable=(2, 8),
+            symbol="m",
+            help="Vectors a document; the index grows as many times.",
+            source="§3",
+        )
+    )
+    spread: float = declare(
+        Real(
+            default=0.1,
+            low=0.0,
+            comfortable=(0.01, 1.0),
+            scale="log",
+            symbol="spread",
+            help="How unlike the m projections are at the start; at 0 only rounding tells them apart.",
+            advanced=True,
+        )
+    )
+
+    @property
+    def document_vectors(self) -> tuple[int | None, float]:
+        return self.vectors, self.spread
+
+    def decoder(self) -> Decoder:
+        return Decoder(make("top_k"), make("max_sim"))
+
+
+class SampledSoftmax:
+    """Cross-entropy of a relevant document's share among negatives; max over j of ⟨q, u_j⟩ where documents have
+    several vectors. The mean over a query's relevant documents, each without the others: as `info_nce`."""
+
+    def __init__(self, model: Projected, recipe: ProjectionRecipe, negatives: Negatives) -> None:
+        self.model, self.recipe, self.negatives = model, recipe, negatives
+        self.drawn = torch.empty(0)
+
+    def begin(self, generator: torch.Generator) -> None:
+        """Draw the epoch's negatives."""
+        self.drawn = self.negatives.draw(generator)
+
+    def __call__(self, batch: TrainingBatch) -> Losses:
+        drawn = self.drawn[batch.positions.cpu()].to(batch.positions.device)
+        query, slot = (drawn >= 0).nonzero(as_tuple=True)
+        documents, column = torch.cat([batch.document, drawn[query, slot]]).unique(return_inverse=True)
+        right, wrong = column.split([len(batch.document), len(query)])
+        relevant = batch.relevance(right, len(documents))
+        score = max_inner_products(self.model.encode_query(batch.positions), self.model.encode_parts(documents))
+        if not self.recipe.in_batch:
+            listed = relevant.clone()
+            listed[query, wrong] = True
+            score = score.masked_fill(~listed, MASKED)
+        return Losses(info_nce(score, relevant, self.recipe.tau))
+
+
+def max_inner_products(queries: Tensor, documents: Tensor) -> Tensor:
+    """(B, c) inner products, the largest of a document's; queries: (B, k), documents: (c, k) or (c, m, k)."""
+    if documents.ndim == 2:
+        return queries @ documents.T
+    return (queries @ documents.flatten(0, 1).T).view(len(queries), *documents.shape[:2]).amax(-1)

@@ -1,0 +1,276 @@
+"""Training from samples to checkpoint: parameters that dev decides, the loop, and the final decoder."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.decoder import Decoder
+from engine.errors import Cancelled, DataError
+from engine.evaluation.sweep.sweep import sweep
+from engine.progress import Progress, Stop
+from engine.space import Space
+from engine.training.adapters import adapted_of
+from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch
+from engine.training.dataset import Samples, gather_samples
+from engine.training.encoder import AdaptedTexts, check_texts, reader_versions
+from engine.training.leakage import check_unseen, training_query_hashes
+from engine.training.loop import SEED, PreparedRun, Schedule, fit, generator_of
+from engine.training.metrics import Epoch, measure_dev
+from engine.training.recipe import Recipe
+from engine.training.recipes import make_recipe
+from engine.training.trained import Trained, restore, trained_from
+from engine.values import Embeddings, Qrels, Queries, digest_of
+
+CHOOSING = "choosing λ₁ and λ₂"
+TIMED_STEPS = 3
+"""Steps that a preflight times."""
+
+
+def train(
+    method: str,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    train: str = "train",
+    dev: str = "dev",
+    seed: int = SEED.default,
+    checkpoint: str | Path | None = None,
+    watch: Callable[[Epoch], None] | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **params: Any,
+) -> Trained:
+    """Train embeddings for a decoder, by adapters over those that the space has; dev says which epoch was the best.
+
+    method: a name of RECIPES, such as "dense", "nnn" or "colt". space: the encoder's own, or a trained one, which is
+    trained on (nnn and colt are meant to start from a dense one, as in the paper), unless it was projected to fewer
+    dimensions. queries: at least those that the two splits judge, as the encoder below embeds them. qrels: judgements
+    by split. params: as the method declares them; λ₁ and λ₂ of nnn that are not given are first chosen on dev, by
+    Comp@5 over the paper's grid, and again afterwards; a 0 that is given stays. checkpoint: a file that holds the run
+    after every epoch: a killed run resumes from there, a finished one is read. watch: called with every Epoch.
+    progress: counts steps. stop: ends it between two steps with the best so far. A query of train that has the text of
+    one of dev is left out. Raises ParamError, and DataError where data do not fit, splits share queries, the space has
+    learnt from some of dev, or the checkpoint is another run's; Cancelled where it is stopped before the first step.
+    """
+    seed = SEED.check(seed)
+    recipe = make_recipe(method, **params)
+    _check(space, recipe, queries)
+    samples = gather_samples(space, queries, qrels, train, dev, progress, stop)
+    check_unseen(space, samples.dev, dev)
+    path = None if checkpoint is None else Path(checkpoint)
+    facts = _facts(recipe, samples, qrels[train], qrels[dev], seed)
+    stored = read(path) if path is not None and path.exists() else None
+    recipe = _resolve(recipe, params, stored, samples, progress, stop)
+    facts |= {"method": method, "params": recipe.as_json()}
+    if path is not None and stored is not None:
+        check_facts(path, stored.facts, facts)
+        if stored.finished:
+            return restore(path, stored, recipe, space)
+    state = fit(
+        prepare_run(recipe, samples, seed, progress, stop),
+        start=None if stored is None else stored.run,
+        keep=(lambda _: None) if path is None else partial(keep_run, path, facts),
+        watch=watch or (lambda _: None),
+        progress=progress,
+        stop=stop,
+    )
+    result = trained_from(recipe, space, recipe.dev_decoder(), state, facts)
+    if stop is not None and stop.is_set():
+        return result
+    return _finish(result, samples, path, progress, stop)
+
+
+def _finish(
+    result: Trained, samples: Samples, path: Path | None, progress: Progress | None, stop: Stop | None
+) -> Trained:
+    """A completed training with its final decoder, saved; as it is where choosing that is cancelled."""
+    candidates = result.recipe.final_decoders()
+    if len(candidates) > 1:
+        try:
+            trained = replace(samples, space=result.space)
+            result = replace(result, decoder=best_on_dev(candidates, trained, progress, stop))
+        except Cancelled:
+            return result
+    if path is not None:
+        result.save(path)
+    return result
+
+
+def prepare_run(
+    recipe: Recipe, samples: Samples, seed: int, progress: Progress | None = None, stop: Stop | None = None
+) -> PreparedRun:
+    """The loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
+    built, space = recipe.build(samples, generator_of(seed, -1), progress, stop), samples.space
+    positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
+    dev = partial(
+        measure_dev, built.model, recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels,
+        built.document_parts,
+    )  # fmt: skip
+    schedule = Schedule(recipe.epochs, recipe.patience, recipe.batch, recipe.max_gradient, seed)
+    return PreparedRun(built, samples, dev, schedule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """Estimate of a training.
+
+    queries: training queries.
+    left_out: training queries without a relevant document, left out.
+    repeated: training queries with the text of one of dev, left out.
+    mean_relevant: relevant documents a query.
+    steps: steps an epoch.
+    seconds_an_epoch: time of an epoch's steps.
+    seconds_of_dev: time of measuring dev once.
+    seconds: time of all epochs.
+    """
+
+    queries: int
+    left_out: int
+    repeated: int
+    mean_relevant: float
+    steps: int
+    seconds_an_epoch: float
+    seconds_of_dev: float
+    seconds: float
+
+
+def preflight(
+    method: str,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    train: str = "train",
+    dev: str = "dev",
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **params: Any,
+) -> Preflight:
+    """Estimate `train` from the time of its first steps, without the choice of λ₁ and λ₂. Raises as `train`."""
+    recipe = make_recipe(method, **params)
+    _check(space, recipe, queries)
+    samples = gather_samples(space, queries, qrels, train, dev, progress, stop)
+    run = prepare_run(recipe, samples, SEED.default, progress, stop)
+    # Compilation in a process's first call is no part of a step's time.
+    type(recipe.decoder().select).warm()
+    step_seconds = _time_steps(run)
+    began = time.perf_counter()
+    run.dev()
+    dev_seconds = time.perf_counter() - began
+    epoch_seconds = run.steps * step_seconds
+    return Preflight(
+        queries=len(samples),
+        left_out=samples.left_out,
+        repeated=samples.repeated,
+        mean_relevant=samples.mean_relevant,
+        steps=run.steps,
+        seconds_an_epoch=epoch_seconds,
+        seconds_of_dev=dev_seconds,
+        seconds=recipe.epochs * (epoch_seconds + dev_seconds),
+    )
+
+
+def _time_steps(run: PreparedRun) -> float:
+    """Mean seconds of a step, over the first few."""
+    seconds = []
+    for batch in islice(run.batches(generator_of(0, 0)), TIMED_STEPS + 1):
+        began = time.perf_counter()
+        run.built.step(batch, run.schedule.clip)
+        seconds.append(time.perf_counter() - began)
+    # The first step is slower than those that follow.
+    typical = seconds[1:] or seconds
+    return sum(typical) / len(typical)
+
+
+def _check(space: Space, recipe: Recipe, queries: Queries | Embeddings) -> None:
+    if not isinstance(space, Space):
+        raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
+    adapted = adapted_of(space)
+    if space.adapt is not None and adapted is None:
+        raise DataError("space was trained by something else than engine.train, so it cannot be trained on")
+    if adapted is not None and (heads := adapted.adapters.heads) is not None:
+        raise DataError(
+            f"space was projected from {heads.input_dimension} to {space.embeddings.dimension} dimensions, so it "
+            "cannot be trained on; train before projecting, or project anew from the space that it was made of"
+        )
+    if _reads_texts(recipe, space):
+        check_texts(space, queries)
+
+
+def _reads_texts(recipe: Recipe, space: Space) -> bool:
+    """Whether the model reads the queries' texts, and not only their vectors."""
+    return recipe.text_use == "encoder" or isinstance(space.adapt, AdaptedTexts)
+
+
+def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int) -> dict[str, Any]:
+    """The facts that identify a checkpoint, without the recipe's parameters."""
+    space = samples.space
+    base, before = space.encoder, adapted_of(space)
+    hashes = training_query_hashes(samples.train) | (frozenset() if before is None else before.learnt)
+    versions = _versions()
+    facts: dict[str, Any] = {
+        "encoder": base.name if base else "",
+        "weights": base.digest if base else "",
+        "dtype": base.dtype if base else "",
+        "corpus": space.corpus.digest,
+        "embeddings": space.embeddings.digest if before is None else before.corpus,
+        "sketch": sketch(space.embeddings.vectors) if before is None else list(before.sketch),
+        "dimension": space.embeddings.dimension,
+        "queries": samples.train.digest,
+        "learnt": sorted(hashes),
+        "train": train.digest,
+        "dev_queries": samples.dev.digest,
+        "dev": dev.digest,
+        "seed": seed,
+        "parent": "" if before is None else before.digest,
+        "versions": versions,
+    }
+    encodes = _reads_texts(recipe, space)
+    if encodes or (recipe.text_use == "words" and samples.train.texts is not None):
+        facts["texts"] = digest_of((*(samples.train.texts or ()), *(samples.dev.texts or ())))
+        facts["versions"] = versions | (reader_versions() if encodes else {})
+    return facts
+
+
+def _versions() -> dict[str, str]:
+    try:
+        frontier = version("frontier-retrieval")
+    except PackageNotFoundError:
+        frontier = "checkout"
+    return {"torch": str(torch.__version__), "frontier": frontier}
+
+
+def _resolve(
+    recipe: Recipe,
+    params: Mapping[str, Any],
+    stored: Checkpoint | None,
+    samples: Samples,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> Recipe:
+    """The recipe with what the data decide, read from a checkpoint where there is one."""
+    open_names = [name for name in recipe.late if name not in params]
+    if stored is None:
+        best = partial(best_on_dev, samples=samples, progress=progress, stop=stop)
+        return recipe.resolve(open_names, len(samples), best)
+    values, names = stored.facts.get("params", {}), {param.name for param in recipe.parameters()}
+    return replace(recipe, **{name: values[name] for name in open_names if name in values and name in names})
+
+
+def best_on_dev(
+    decoders: Sequence[Decoder], samples: Samples, progress: Progress | None = None, stop: Stop | None = None
+) -> Decoder:
+    """The decoder with the best Comp@5 on dev; of equals, the one with the best Recall@5, then the first."""
+    relabelled = None if progress is None else (lambda done, total, _: progress(done, total, CHOOSING))
+    dev = (samples.space, samples.dev, samples.qrels)
+    cells = sweep(decoders, *dev, 5, ("comp", "recall"), split="dev", progress=relabelled, stop=stop)
+    quality = {cell.label: (cell.mean["comp"], cell.mean["recall"]) for cell in cells}
+    return max(decoders, key=lambda decoder: quality[decoder.label])

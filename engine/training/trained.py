@@ -1,0 +1,171 @@
+"""Trained embeddings: the result of a training, a space that decoders search like any other."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.decoder import Decoder, QueryLike, query_batch
+from engine.errors import DataError, FrontierError, ParamError
+from engine.evaluation.sweep.cell import as_json, from_json
+from engine.space import Space
+from engine.training.adapters import Adapted, adapted_of
+from engine.training.checkpoints import Checkpoint, check_facts, matches_sketch, read, save_run
+from engine.training.encoder import adapted_from
+from engine.training.encoder import save as save_encoder
+from engine.training.leakage import stored_hashes
+from engine.training.loop import LoopState
+from engine.training.metrics import Epoch
+from engine.training.projections import as_parts
+from engine.training.recipe import Recipe
+from engine.training.recipes import make_recipe
+from engine.values import ByDigest, Embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(ByDigest):
+    """Trained embeddings.
+
+    recipe: with λ₁ and λ₂ as they were in training.
+    space: the corpus with its trained embeddings. It adapts queries of the encoder below by itself, so that every
+        decoder takes the same queries as before.
+    decoder: what the embeddings are for, with λ₁ and λ₂ as dev chose them afterwards.
+    run: its history and its best epoch.
+    facts: what was trained on what.
+    """
+
+    recipe: Recipe
+    space: Space
+    decoder: Decoder
+    run: LoopState
+    facts: Mapping[str, Any]
+
+    @property
+    def adapted(self) -> Adapted:
+        """The trained adapters."""
+        adapted = adapted_of(self.space)
+        if adapted is None:
+            raise DataError("the space was not trained by engine.train")
+        return adapted
+
+    @property
+    def digest(self) -> str:
+        """Of the weights and of what they adapt."""
+        return self.adapted.digest
+
+    @property
+    def history(self) -> tuple[Epoch, ...]:
+        """The epochs, from the one before the first step on."""
+        return self.run.history
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch of these weights."""
+        return self.history[self.run.best + 1]
+
+    @property
+    def stopped(self) -> str:
+        """Why training ended; "" where the file holds a run that is not over."""
+        return self.run.stopped
+
+    def queries(self, queries: QueryLike) -> Embeddings:
+        """Queries as the trained space searches for them. Raises DataError for those of another encoder."""
+        batch = query_batch(self.space, queries)
+        return Embeddings(batch.vectors.cpu(), batch.ids, self.space.embeddings.encoder, batch.texts)
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
+        save_run(Path(path), self.facts, replace(self.run, last={}, optimizer={}), {"decoder": as_json(self.decoder)})
+
+    def save_encoder(self, folder: str | Path) -> None:
+        """Write the query encoder that query_side='encoder' trained as a SentenceTransformer, for `embed` and others.
+
+        It embeds queries; the vectors of the documents that it was trained for are those of the space. Raises DataError
+        where there is no such encoder, or it is not all that queries go through, or the folder is not empty.
+        """
+        save_encoder(self.adapted.adapters, folder)
+
+
+def load_trained(path: str | Path, space: Space) -> Trained:
+    """The best weights of a checkpoint, whether or not its run is over.
+
+    space: the corpus as the encoder embedded it, on any device. Raises DataError, naming what differs, where the
+    checkpoint is of another encoder, its other arithmetic, another corpus or other vectors, or damaged. Vectors of the
+    same encoder may differ in their last digits.
+    """
+    if not isinstance(space, Space) or space.adapt is not None:
+        raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")
+    path = Path(path)
+    checkpoint = read(path)
+    base = space.encoder
+    facts: dict[str, Any] = {
+        "weights": base.digest if base else "",
+        "dtype": base.dtype if base else "",
+        "corpus": space.corpus.digest,
+        "dimension": space.embeddings.dimension,
+    }
+    # Vectors that an encoder made elsewhere may differ in their last digits, and are the same to what was trained.
+    if base is None or not matches_sketch(checkpoint.facts.get("sketch"), space.embeddings.vectors):
+        facts["embeddings"] = space.embeddings.digest
+    check_facts(path, checkpoint.facts, facts, tuple(facts))
+    with _readable(path):
+        recipe = _stored_recipe(checkpoint)
+    return restore(path, checkpoint, recipe, space)
+
+
+def decoder_at(path: str | Path) -> Decoder:
+    """The decoder that a checkpoint's embeddings are for, without making them. Raises DataError where it is damaged."""
+    path = Path(path)
+    checkpoint = read(path)
+    with _readable(path):
+        return _stored_decoder(_stored_recipe(checkpoint), checkpoint)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Inside, values and weights of other names, shapes or kinds than a checkpoint's are a DataError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        if isinstance(error, FrontierError) and not isinstance(error, ParamError):
+            raise
+        raise DataError(
+            f"{path} holds no training that can be used here ({str(error)[:200]}); take another, or train anew"
+        ) from None
+
+
+def _stored_recipe(checkpoint: Checkpoint) -> Recipe:
+    params = dict(checkpoint.facts["params"])
+    return make_recipe(params.pop("name"), **params)
+
+
+def _stored_decoder(recipe: Recipe, checkpoint: Checkpoint) -> Decoder:
+    """The decoder in a file. Raises TypeError where it is not one that the recipe trains for: another scorer might be a
+    model to be fetched and run."""
+    expected = recipe.dev_decoder()
+    if not checkpoint.finished:
+        return expected
+    stored = from_json(checkpoint.extra["decoder"])
+    rest = (stored.retrieve, stored.rerank, stored.depth) == (expected.retrieve, expected.rerank, expected.depth)
+    if not rest or type(stored.select) is not type(expected.select):
+        raise TypeError(f"{stored.label} is not what {recipe.name} trains for")
+    return stored
+
+
+def restore(path: Path, checkpoint: Checkpoint, recipe: Recipe, space: Space) -> Trained:
+    """The best weights of a checkpoint over a space that it fits. Raises DataError where they are not the recipe's."""
+    with _readable(path):
+        decoder = _stored_decoder(recipe, checkpoint)
+        return trained_from(recipe, space, decoder, checkpoint.run, checkpoint.facts)
+
+
+def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState, facts: Mapping[str, Any]) -> Trained:
+    """The best weights of a run; space: what it started from, the encoder's own or a trained one."""
+    before = adapted_of(space)
+    adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))
+    done = 0 if before is None else min(len(before.adapters.corpus), len(adapted.adapters.corpus))
+    rows, many = adapted.adapters.encode_documents(space.vectors, done)
+    embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapted.encoder)
+    parts = None if many is None else as_parts(many.cpu(), space.corpus.ids, adapted.encoder)
+    return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapted), decoder, run, facts)

@@ -1,0 +1,99 @@
+"""One server, one browser, and pages that fail on what they log as an error or ask of other hosts."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+import engine
+from support import warm_home
+from support.browser import CHROMIUM, FLAGS
+from support.patience import PATIENCE
+from support.processes import environment
+
+NARROW = (0.002, 0.009)
+"""A thumb down takes .01 from a score: a lead between these it turns round, whatever rounding does."""
+
+
+@pytest.fixture(scope="session")
+def server(warm, tmp_path_factory):
+    home = warm_home.copy(tmp_path_factory.mktemp("served") / "home")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dashboard.serve", "--no-browser", "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(FRONTIER_HOME=str(home)),
+    )
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(int(300 * PATIENCE)):
+        try:
+            if urllib.request.urlopen(f"{url}/_stcore/health", timeout=2).status == 200:
+                break
+        except OSError:
+            time.sleep(0.2)
+    else:
+        process.kill()
+        pytest.fail(f"the server did not answer:\n{process.stdout.read()}")
+    yield url
+    process.send_signal(signal.SIGINT)
+    try:
+        assert process.wait(30 * PATIENCE) == 0, "Ctrl-C must end the server cleanly"
+    finally:
+        process.kill()
+    printed = process.stdout.read()
+    assert "Traceback" not in printed and "Aborted" not in printed, printed
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if CHROMIUM is None:
+        pytest.fail("CI needs a chromium for the tests of the page")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=False, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(params=["light"])
+def page(request, browser):
+    """A page of its own session; whatever it logs as an error, or asks of another host, fails the test."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=request.param)
+    page = context.new_page()
+    page.scheme = request.param
+    wrong, strangers = [], []
+    page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: wrong.append(str(e)))
+    page.on(
+        "request",
+        lambda r: strangers.append(r.url) if not re.match(r"(http|ws)://127\.0\.0\.1|data:|blob:", r.url) else None,
+    )
+    yield page
+    context.close()
+    assert not strangers, strangers
+    # A deep link asks for health and host-config under its own path first, and gets 404 twice.
+    assert not [w for w in wrong if "404" not in w], wrong
+
+
+@pytest.fixture(scope="module")
+def narrow(demo):
+    """(split, query's id, the first two titles) of a labelled query whose first result leads by little."""
+    dataset, space = demo
+    split = next(iter(dataset.qrels))
+    queries = dataset.judged(split)
+    vectors = engine.embed(queries)
+    ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, vectors, k=2)
+    leads = (ranking.gain[:, 0] - ranking.gain[:, 1]).tolist()
+    at = next(i for i, lead in enumerate(leads) if NARROW[0] < lead < NARROW[1])
+    titles = [space.corpus.titles[row] or space.corpus.texts[row] for row in ranking.index[at].tolist()]
+    return split, queries.ids[at], titles

@@ -1,0 +1,126 @@
+"""The Data page in a real browser: a table is uploaded and explored, and no text of it ever acts."""
+
+import csv
+import io
+import re
+
+from support.browser import MARKS, WAIT, column, metric, settled, until
+
+pytestmark = MARKS
+
+ANIMALS = ("cat", "dog", "horse", "heron", "whale", "mouse")
+VERBS = ("runs", "sleeps", "eats", "jumps")
+HOSTILE = [
+    '<img src="hostile-image" onerror="alert(1)">',
+    "$\\href{javascript:alert(1)}{click}$",
+    "![x](http://192.0.2.1/x.png)",
+    "[link](http://192.0.2.1)",
+    '<a href="http://192.0.2.1">x</a><script>alert(1)</script>',
+    ":material/home: :red[blood] https://192.0.2.1/auto",
+]
+
+
+def table(rows):
+    stream = io.StringIO()
+    csv.writer(stream).writerows(rows)
+    return stream.getvalue().encode()
+
+
+def upload(page, server, name, content):
+    page.goto(f"{server}/data")
+    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("Upload", exact=True).click()
+    page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/csv", "buffer": content})
+    page.get_by_text("Text column").wait_for(timeout=WAIT)
+
+
+def choose(page, label, option):
+    """Open a select box and take an option, by their texts."""
+    page.get_by_test_id("stSelectbox").filter(has_text=label).locator("input").click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def view(page, name):
+    page.get_by_role("radio", name=name, exact=True).or_(page.get_by_text(name, exact=True)).first.click()
+
+
+def quiet(page):
+    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
+    page.wait_for_timeout(500)
+
+
+def test_upload_map_embed_query_and_slide(page, server):
+    rows = [("code", "notes", "said")] + [
+        (f"00{i}", f"note {i}", f"a {a} that {v}")
+        for i, (a, v) in enumerate((a, v) for a in ANIMALS for v in VERBS)
+    ]  # fmt: skip
+    upload(page, server, f"animals-{page.scheme}.csv", table(rows))
+    page.locator("[data-testid=stDataFrame] table th", has_text="code").wait_for(state="attached", timeout=WAIT)
+    assert column(page, 0, "code")[:2] == ["000", "001"]
+    choose(page, "Text column", "said")
+    choose(page, "Id column", "code")
+    quiet(page)
+    page.get_by_text("Load and embed").click()
+    page.get_by_text("24 documents").wait_for(timeout=WAIT)
+
+    page.get_by_text("Explore", exact=True).click()
+    page.get_by_label("Your query").fill("a sleeping cat")
+    page.get_by_label("Your query").press("Control+Enter")
+    settled(page)
+    top, before = column(page, 0, "Document"), column(page, 1, "Document")
+    assert top[0] == "a cat that sleeps"
+    spread = metric(page, "ILAD@10", 1)
+    slider = page.locator("[data-testid=stSlider]").filter(has_text="relevance weight").locator("input[type=range]")
+    slider.focus()
+    slider.press("Home")
+    until(page, lambda: metric(page, "ILAD@10", 1) > spread and column(page, 1, "Document") != before)
+    assert column(page, 0, "Document") == top
+
+
+def test_text_of_a_hostile_table_never_acts(page, server):
+    acted = []
+    page.on("dialog", lambda dialog: (acted.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda r: acted.append(r.url) if "hostile" in r.url or "192.0.2.1" in r.url else None)
+    heads = ["id " + HOSTILE[0], "text " + HOSTILE[2], "title " + HOSTILE[1], HOSTILE[3], HOSTILE[5]]
+    rows = [heads] + [[f"{i} {h}", f"text {h}", f"title {h}", h, h] for i, h in enumerate(HOSTILE * 3)]
+    upload(page, server, f"[link](x) {page.scheme} $x$ <b>.csv", table(rows))
+    innocent(page, acted)
+    for label, head in (("Text column", heads[1]), ("Id column", heads[0]), ("Title column", heads[2])):
+        choose(page, label, head)
+    quiet(page)
+    innocent(page, acted)
+    page.get_by_text("Load and embed").click()
+    page.get_by_text("18 documents").wait_for(timeout=WAIT)
+    innocent(page, acted)
+    for name in ("Encoders", "Cache"):
+        view(page, name)
+        quiet(page)
+        innocent(page, acted)
+
+    page.get_by_text("Explore", exact=True).click()
+    page.get_by_label("Your query").fill(" ".join(HOSTILE))
+    page.get_by_label("Your query").press("Control+Enter")
+    page.wait_for_function(
+        "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length >= 10", timeout=WAIT
+    )
+    quiet(page)
+    innocent(page, acted)
+    page.get_by_test_id("stDataFrame").first.click(position={"x": 150, "y": 48})
+    page.get_by_text(re.compile(r"^relevance -?\d\.\d{3}, #\d+ of 18")).wait_for(timeout=WAIT)
+    innocent(page, acted)
+    page.get_by_text("Similar", exact=True).click()
+    page.get_by_role("textbox", name="Document id").fill("nothing like it 192")
+    page.get_by_role("textbox", name="Document id").press("Enter")
+    page.get_by_text("No document has this id").wait_for(timeout=WAIT)
+    page.get_by_role("textbox", name="Document id").fill("href")
+    page.get_by_role("textbox", name="Document id").press("Enter")
+    page.get_by_text("Did you mean").wait_for(timeout=WAIT)
+    innocent(page, acted)
+
+
+def innocent(page, acted):
+    """The hostile text has made no request, no dialog, no link and no image."""
+    assert not acted, acted
+    assert page.locator("img").count() == 0
+    assert page.locator("a[href*='192.0.2.1'], a[href*='javascript'], script:text('alert')").count() == 0
+    assert page.locator(".katex").count() == 0

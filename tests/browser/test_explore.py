@@ -1,0 +1,162 @@
+"""Explore's charts in a real browser: they keep their zoom, tell what was clicked, and follow the theme."""
+
+import pytest
+
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, metric, settled, until
+
+pytestmark = MARKS
+PLOT = ".js-plotly-plot"
+PLACE = """at => {
+    const plot = document.querySelector('.js-plotly-plot'), box = plot.getBoundingClientRect();
+    const {xaxis, yaxis, _size} = plot._fullLayout, trace = plot._fullData[0];
+    return [box.x + _size.l + xaxis.d2p(trace.x[at]), box.y + _size.t + yaxis.d2p(trace.y[at])];
+}"""
+
+
+def look(page, view):
+    page.get_by_test_id("stMain").get_by_text(view, exact=True).first.click()
+    if view == "Map":
+        page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)  # until then another map stands in for it
+    page.locator(PLOT).first.wait_for(timeout=WAIT)
+    page.wait_for_function(f"document.querySelector('{PLOT}').data?.length > 1", timeout=WAIT)
+    page.locator(PLOT).first.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+
+
+def overlay(page):
+    """The places of the sets' documents, decoder by decoder."""
+    return page.evaluate(
+        f"""() => Object.fromEntries(document.querySelector('{PLOT}').data.filter(t => t.name && t.mode === 'markers')
+        .map(t => [t.name, Array.from(t.x)]))"""
+    )
+
+
+def span(page):
+    return page.evaluate(f"document.querySelector('{PLOT}').layout.xaxis.range.map(Number)")
+
+
+def slide(page, label, key):
+    slider = page.get_by_test_id("stSlider").filter(has_text=label).first.locator("input[type=range]")
+    slider.focus()
+    slider.press(key)
+
+
+def lonely(page):
+    """A document of the map with no other near it, so that a click can mean only that one."""
+    return page.evaluate(
+        f"""() => {{
+        const plot = document.querySelector('{PLOT}'), {{xaxis, yaxis}} = plot._fullLayout, t = plot._fullData[0];
+        const marked = plot._fullData.slice(1).filter(o => o.mode === 'markers');
+        const at = (o, i) => [xaxis.d2p(o.x[i]), yaxis.d2p(o.y[i])];
+        const all = [t, ...marked].flatMap((o, k) => Array.from(o.x, (_, i) => [k, i, ...at(o, i)]));
+        let best = [0, -1];
+        for (const [k, i, x, y] of all) {{
+            if (k || x < 30 || y < 30 || x > xaxis._length - 30 || y > yaxis._length - 30) continue;
+            const near = Math.min(...all.filter(o => o[0] !== k || o[1] !== i)
+                .map(o => Math.hypot(o[2] - x, o[3] - y)));
+            if (near > best[0]) best = [near, i];
+        }}
+        return best[1];
+    }}"""
+    )
+
+
+def test_the_map_keeps_its_node_and_its_zoom_while_lambda_moves(page, server):
+    page.goto(server)
+    settled(page)
+    look(page, "Map")
+    page.evaluate(f"window.__node = document.querySelector('{PLOT}')")
+    whole = span(page)
+    box = page.locator(PLOT).bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.wheel(0, -300)
+    until(page, lambda: span(page) != whole)
+    page.wait_for_timeout(500)
+    zoomed, before = span(page), overlay(page)
+    slide(page, "relevance weight", "Home")
+    until(page, lambda: overlay(page)["MMR"] != before["MMR"])
+    assert overlay(page)["Top-k"] == before["Top-k"]
+    assert span(page) == pytest.approx(zoomed)
+    assert page.evaluate(f"window.__node === document.querySelector('{PLOT}')"), "the chart was made anew"
+
+
+def test_a_click_on_the_map_shows_the_document_and_its_true_neighbours(page, server):
+    page.goto(server)
+    settled(page)
+    look(page, "Map")
+    at = lonely(page)
+    name = page.evaluate(f"at => document.querySelector('{PLOT}').data[0].hovertext[at]", at)
+    page.mouse.click(*page.evaluate(PLACE, at))
+    page.get_by_text("nearest in the embedding space").wait_for(timeout=WAIT)
+    page.get_by_test_id("stMain").get_by_text(name).first.wait_for(timeout=WAIT)
+    page.wait_for_function(
+        f"document.querySelector('{PLOT}').data.some(t => t.name === 'nearest' && t.x.length === 30)", timeout=WAIT
+    )
+
+
+def test_a_lasso_lists_what_is_inside_and_exports_its_ids(page, server):
+    page.goto(server)
+    settled(page)
+    look(page, "Map")
+    page.locator(".modebar-btn[data-title='Box Select']").click()
+    box = page.locator(f"{PLOT} .nsewdrag").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=8)
+    page.mouse.up()
+    inside = page.get_by_text("documents inside")
+    inside.wait_for(timeout=WAIT)
+    count = int(inside.inner_text().split()[0])
+    with page.expect_download(timeout=WAIT) as told:
+        page.get_by_text("Ids (.txt)").click()
+    ids = told.value.path().read_text(encoding="utf-8").split()
+    assert len(ids) == count > 5 and all(i.startswith("numpy") for i in ids)
+
+
+def test_charts_are_saved_as_pictures_and_as_a_page(page, server):
+    page.goto(server)
+    settled(page)
+    look(page, "Map")
+    for title, suffix, begins in (
+        ("Download as PNG", "png", b"\x89PNG"),
+        ("Download as SVG", "svg", b"<svg"),
+        ("Download as a page (HTML)", "html", b"<!doctype html>"),
+    ):
+        with page.expect_download(timeout=WAIT) as told:
+            page.locator(f".modebar-btn[data-title='{title}']").click()
+        content = told.value.path().read_bytes()
+        assert told.value.suggested_filename == f"map.{suffix}" and content.startswith(begins)
+    assert b"Plotly.newPlot" in content and b"MMR" in content
+
+
+def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
+    page.goto(server)
+    settled(page)
+    look(page, "Redundancy")
+    shown = page.evaluate(
+        f"""() => {{
+        const plot = document.querySelector('{PLOT}'), drawn = plot._fullData[0], box = plot.getBoundingClientRect();
+        const x = plot._fullLayout[drawn.xaxis.replace('x', 'xaxis')];
+        const y = plot._fullLayout[drawn.yaxis.replace('y', 'yaxis')];
+        const at = [box.x + x._offset + x.d2p(drawn.x[0]), box.y + y._offset + y.d2p(drawn.y[4])];
+        return [...at, drawn.z[4][0]];
+    }}"""
+    )
+    page.mouse.click(*shown[:2])
+    page.get_by_text(f"similarity of A and B: {shown[2]:.4f}").wait_for(timeout=WAIT)
+
+
+@BOTH_SCHEMES
+def test_charts_follow_the_theme_and_nothing_else_changes(page, server):
+    page.goto(server)
+    settled(page)
+    slide(page, "relevance weight", "PageDown")
+    look(page, "Map")
+    spread = metric(page, "ILAD@10", 1)
+    ink = page.evaluate(f"document.querySelector('{PLOT}').layout.font.color")
+    page.emulate_media(color_scheme="dark" if page.scheme == "light" else "light")
+    until(page, lambda: page.evaluate(f"document.querySelector('{PLOT}').layout.font.color") != ink)
+    symbol = f"document.querySelector('{PLOT}').data.find(t => t.name === 'Top-k').marker.color"
+    light = page.scheme == "light"  # so it is dark now
+    until(page, lambda: page.evaluate(symbol) == ("#E6E6E6" if light else "#222222"))
+    assert metric(page, "ILAD@10", 1) == spread

@@ -1,0 +1,179 @@
+"""A link in a real browser: made in one session, opened in another, which then shows the same."""
+
+import pytest
+
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, settled, until
+from support.demo import demo_counts
+
+pytestmark = MARKS
+
+
+def sliders(page):
+    """What every slider shows, by its label."""
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll('[data-testid=stSlider]')].map(s => [
+            s.innerText.split('\\n')[0], [...s.querySelectorAll('input')].map(i => i.ariaValueText || i.value)]))"""
+    )
+
+
+def slider(page, label):
+    found = page.get_by_test_id("stSlider").filter(has_text=label).locator("input[type=range]")
+    assert found.count() == 1
+    return found
+
+
+def decoders(page):
+    return page.get_by_role("toolbar", name="Decoders")
+
+
+def chosen(page):
+    """The labels of the decoders that are chosen."""
+    return decoders(page).locator("[aria-pressed=true]").all_inner_texts()
+
+
+def idle(page):
+    page.wait_for_timeout(300)
+    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
+
+
+def linked(page):
+    """The link that the Share dialog shows."""
+    page.get_by_role("button", name="Share", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("It opens this page").wait_for(timeout=WAIT)
+    address = dialog.locator("code").inner_text().replace("\n", "")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden", timeout=WAIT)
+    return address
+
+
+def tables(page):
+    """The documents of each set shown."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('[data-testid=stDataFrame]')].map(frame => {
+            const at = [...frame.querySelectorAll('thead th')].map(h => h.textContent.trim()).indexOf('Document');
+            return at < 0 ? [] : [...frame.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
+        }).filter(set => set.length)"""
+    )
+
+
+def first(page):
+    """How many documents the first set has."""
+    return len((tables(page) or [[]])[0])
+
+
+@pytest.fixture
+def other(browser, page):
+    """A page of another session."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=page.scheme)
+    yield context.new_page()
+    context.close()
+
+
+def test_a_link_opens_the_same_state_in_another_session(page, server, other):
+    page.goto(server)
+    settled(page)
+    before = tables(page)
+    label = f"{demo_counts()['dev']} queries"
+    page.get_by_role("combobox", name=label).or_(page.get_by_label(label)).first.click()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    until(page, lambda: tables(page) != before)
+    decoders(page).get_by_role("button", name="NNN").click()
+    until(page, lambda: len(tables(page)) == 3)
+    slider(page, "relevance weight").focus()
+    for _ in range(45):
+        page.keyboard.press("ArrowLeft")
+    idle(page)
+    slider(page, "λ₁").focus()
+    page.keyboard.press("ArrowLeft")
+    idle(page)
+    at = page.get_by_test_id("stSidebar").get_by_test_id("stSlider").locator("input[type=range]")
+    at.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    until(page, lambda: first(page) == 13)
+    idle(page)
+    address = linked(page)
+    assert "k=13" in address and "mmr.relevance_weight=0.35" in address, address
+
+    other.goto(address)
+    settled(other)
+    until(other, lambda: tables(other) == tables(page))
+    assert sliders(other) == sliders(page) and len(sliders(other)) >= 4
+    assert chosen(other) == chosen(page) and len(chosen(other)) == 3
+    assert other.get_by_text("Not all of the link").count() == 0 and other.get_by_text("Don't show again").count() == 0
+    other.reload()
+    settled(other)
+    until(other, lambda: tables(other) == tables(page))
+    assert linked(other) == address
+
+    page.get_by_text("Weights", exact=True).click()
+    page.get_by_text("straight pieces").wait_for(timeout=WAIT)
+    other.goto(linked(page))
+    other.get_by_text("straight pieces").wait_for(timeout=WAIT)
+
+
+def test_a_link_to_other_content_says_so(page, server):
+    page.goto(f"{server}/?v=1&corpus=numpy-api&digest=000000000000&vectors=abcdef012345&k=4&decoders=top_k,mmr")
+    page.get_by_text("Not all of the link could be taken").wait_for(timeout=WAIT)
+    said = page.get_by_text("it was made on other documents")
+    assert (
+        "abcdef01" in said.inner_text()
+        and page.get_by_test_id("stSidebar").locator("code").inner_text() in said.inner_text()
+    )
+    until(page, lambda: first(page) == 4)
+    page.get_by_role("button", name="OK", exact=True).click()
+    said.wait_for(state="hidden", timeout=WAIT)
+
+
+@BOTH_SCHEMES
+def test_a_theme_switch_keeps_the_state_and_repaints(page, server):
+    page.goto(
+        f"{server}/?v=1&corpus=numpy-api&k=6&text=median%20of%20an%20array&decoders=mmr&mmr.relevance_weight=0.25"
+    )
+    until(page, lambda: first(page) >= 6)
+    idle(page)
+    shown, was = (
+        (tables(page), sliders(page)),
+        page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor"),
+    )
+    page.emulate_media(color_scheme="dark" if page.scheme == "light" else "light")
+    page.wait_for_function(
+        "was => getComputedStyle(document.querySelector('.stApp')).backgroundColor !== was", arg=was, timeout=WAIT
+    )
+    idle(page)
+    assert (tables(page), sliders(page)) == shown
+    assert "0.25" in str(shown[1]) and page.get_by_label("Your query").input_value() == "median of an array"
+
+
+def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
+    page.goto(f"{server}/?v=1&corpus=numpy-api&k=7&text=sort%20an%20array&decoders=top_k,mmr")
+    until(page, lambda: first(page) == 7)
+    idle(page)
+    shown = tables(page)
+    page.get_by_role("button", name="Snapshots").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_label("Name", exact=True).fill(f"seven {page.scheme}")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_text(f"✓ seven {page.scheme} is saved").wait_for(timeout=WAIT)
+    page.keyboard.press("Escape")
+    page.goto(server)
+    settled(page)
+    page.get_by_role("button", name="Snapshots").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
+    dialog.get_by_role("button", name="Open snapshot").focus()
+    page.keyboard.press("Enter")
+    until(page, lambda: tables(page) == shown)
+    assert page.get_by_label("Your query").input_value() == "sort an array"
+
+
+def test_a_link_to_another_page_is_applied_all_the_same(page, server):
+    page.goto(f"{server}/data?v=1&corpus=numpy-api&k=6&decoders=top_k")
+    page.get_by_text("Load and embed").wait_for(timeout=WAIT)
+    page.get_by_text("In use").wait_for(timeout=WAIT)
+    page.get_by_text("Explore", exact=True).click()
+    until(page, lambda: first(page) == 6)
+    assert chosen(page) == ["✕ Top-k"]

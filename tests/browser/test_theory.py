@@ -1,0 +1,46 @@
+"""Theory and the scorers in a real browser: every view draws, a dragged query changes the support."""
+
+import re
+
+import engine
+from dashboard.theory.page import VIEWS
+from support.browser import MARKS, WAIT, column, until
+
+pytestmark = MARKS
+PLOT = ".js-plotly-plot"
+SUPPORT = re.compile("^Support: ")
+
+
+def test_every_view_draws_and_the_support_follows_the_query(page, server):
+    page.goto(f"{server}/theory")
+    support = page.get_by_text(SUPPORT)
+    support.wait_for(timeout=2 * WAIT)
+    assert "Proven" in page.get_by_test_id("stMain").inner_text()
+    before, angle = support.inner_text(), page.get_by_label("φ · angle").locator("input[type=range]").first
+    if not angle.count():
+        angle = page.locator("input[type=range][max='90']")
+    angle.focus()
+    for _ in range(70):
+        page.keyboard.press("ArrowRight")
+    until(page, lambda: support.inner_text() != before)
+    for view in list(VIEWS)[1:]:
+        page.get_by_text(view, exact=True).click()
+        page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
+        until(page, lambda: page.locator(PLOT).count() or page.get_by_role("button", name="Measure").count())
+        assert not page.get_by_text("This cannot be computed here.").count(), view
+        assert not page.get_by_test_id("stException").count(), view
+
+
+def test_a_decoder_gets_another_scorer(page, server):
+    selectors, scorers = engine.methods("selector"), engine.methods("scorer")
+    picked = next(spec for name, spec in list(selectors.items())[1:] if spec.cls.by_scores)
+    other = next(spec for name, spec in scorers.items() if spec.cls.words and not spec.cls.rerank_only)
+    page.goto(server)
+    until(page, lambda: len(column(page, 1, "Document")) >= 10)
+    before = column(page, 1, "Document")
+    page.get_by_role("button", name=re.compile("^Scorer")).nth(1).click()
+    page.get_by_test_id("stPopoverBody").get_by_role("combobox", name="Relevance by").click()
+    page.get_by_role("option", name=other.title, exact=True).click()
+    until(page, lambda: page.get_by_text(f"{other.title} → {picked.title}").count() > 0)
+    until(page, lambda: column(page, 1, "Document")[:10] != before[:10])
+    assert page.get_by_text(f"relevance by {other.title}; similarity by the dense vectors").count()

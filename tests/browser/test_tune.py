@@ -1,0 +1,79 @@
+"""Tuning in a real browser: started, cancelled, what is known kept, gone on with, finished, applied to Explore."""
+
+import re
+
+from support.browser import MARKS, WAIT, until
+from support.demo import demo_counts
+
+pytestmark = MARKS
+WORK = 3 * WAIT
+"""For what is computed: a busy machine takes ten times as long."""
+
+
+def choose(page, label, option):
+    page.get_by_test_id("stSelectbox").filter(has_text=label).locator("input").first.click()
+    page.get_by_role("option", name=option).click()
+
+
+def number(page, label, value):
+    box = page.get_by_test_id("stNumberInput").filter(has_text=label).locator("input")
+    box.fill(str(value))
+    box.press("Enter")
+
+
+def measured(page):
+    """(settings measured, settings in all) of a run that was stopped."""
+    found = re.search(r"Stopped with ([\d,]+) of ([\d,]+) settings", page.inner_text("body"))
+    assert found
+    return tuple(int(n.replace(",", "")) for n in found.groups())
+
+
+def so_far(page):
+    found = re.search(r"So far: ([\d,]+) of", page.inner_text("body"))
+    assert found
+    return int(found.group(1).replace(",", ""))
+
+
+def test_cancel_go_on_and_apply(page, server):
+    page.goto(f"{server}/tune")
+    page.get_by_text("Start", exact=True).wait_for(timeout=WAIT)
+    # Two parameters with many values, on few queries: long enough to be cancelled, short enough to be finished.
+    choose(page, "Decoder", re.compile("SSD"))
+    page.get_by_text(re.compile(r"SSD, \d+ settings")).wait_for(timeout=WAIT)
+    page.get_by_role("button", name="w · window").click()
+    page.get_by_text(re.compile(r"SSD, [1-9]\d\d settings")).wait_for(timeout=WAIT)
+    # Another number for each page: what one has measured the other would find in the store.
+    asked = {"light": 12, "dark": 13}[page.scheme]
+    number(page, "queries", asked)
+    page.get_by_text(re.compile(rf"SSD, [1-9]\d\d settings and the baseline on {asked} queries of dev")).wait_for(
+        timeout=WAIT
+    )
+
+    page.get_by_text("Start", exact=True).click()
+    page.get_by_text("Cancel", exact=True).wait_for(timeout=WAIT)
+    page.get_by_text(re.compile("So far: ")).wait_for(timeout=WORK)
+    page.get_by_text("Cancel", exact=True).click()
+    page.get_by_text(re.compile("Stopped with")).wait_for(timeout=WAIT)
+    known, total = measured(page)
+    assert 0 < known < total > 100
+    assert so_far(page) == known
+    page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
+    assert page.get_by_text("Cancel", exact=True).count() == 0
+
+    page.get_by_text("Go on", exact=True).click()
+    page.get_by_text("Go on", exact=True).wait_for(state="hidden", timeout=WAIT)
+    # Another page and back: the work goes on meanwhile.
+    page.get_by_text("Explore", exact=True).first.click()
+    page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+    page.get_by_text("Tune", exact=True).first.click()
+    until(page, lambda: page.get_by_text("Use it", exact=True).count() or so_far(page) > known)
+    page.get_by_text("Use it", exact=True).wait_for(timeout=WORK)
+    body = page.inner_text("body")
+    assert f"chosen from all {total} settings" in body
+    assert f"A quick look: {asked} of {demo_counts()['dev']} queries of dev" in body
+    setting = re.search(r"ssd\(relevance_weight=([\d.]+)", body).group(1)
+
+    page.get_by_text("Apply to Explore", exact=True).first.click()
+    page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+    slider = page.locator("[data-testid=stSlider]").filter(has_text="relevance weight").last
+    until(page, lambda: float(slider.locator("input[type=range]").get_attribute("value")) == float(setting))

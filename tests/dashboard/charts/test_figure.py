@@ -1,0 +1,54 @@
+"""The building blocks of figures, and figures that no page test draws closely."""
+
+import numpy as np
+import pytest
+
+from dashboard.charts.drift_time import measure_figure
+from dashboard.charts.figure import dodge, error_bars, escape, group_axis, outline, strokes
+from dashboard.charts.map import WEBGL_FROM, map_backdrop
+from dashboard.charts.palette import PALETTE, series_style, translucent
+
+
+def test_error_bars_are_distances_and_zero_without_an_interval():
+    bars = error_bars([0.5, 0.25], [0.25, None], [1.0, None])
+    assert (bars["array"], bars["arrayminus"], bars["symmetric"]) == ([0.5, 0], [0.25, 0], False)
+
+
+def test_outline_goes_forth_on_the_upper_and_back_on_the_lower_curve():
+    band = outline([1, 2, 3], [0, 1, 2], [4, 5, 6])
+    assert (band["x"], band["y"]) == ([1, 2, 3, 3, 2, 1], [4, 5, 6, 2, 1, 0])
+
+
+def test_strokes_are_separated_by_gaps():
+    assert strokes([0, 1], [2, 3]) == [0, 2, None, 1, 3, None]
+
+
+def test_series_of_a_group_are_spread_evenly_around_its_middle():
+    offsets = [dodge(position, 4, spread=0.8) for position in range(4)]
+    assert offsets == pytest.approx([-0.3, -0.1, 0.1, 0.3])
+    assert group_axis(["a", "b"]) == {"tickvals": [0, 1], "ticktext": ["a", "b"], "range": [-0.5, 1.5]}
+
+
+def test_escape_cuts_before_it_escapes():
+    assert escape("<b>$x$ & y") == "&lt;b&gt;&#36;x&#36; &amp; y"
+    assert escape("<" * 9, 5) == "&lt;" * 4 + "…"
+
+
+def test_series_styles_repeat_and_never_take_the_ink():
+    styles = [series_style(position) for position in range(2 * len(PALETTE))]
+    assert PALETTE[0] not in styles and styles[0] == styles[len(PALETTE) - 1] == PALETTE[1]
+    assert translucent("#0072B2", 0.5) == "rgba(0, 114, 178, 0.5)"
+
+
+@pytest.mark.parametrize(
+    "values,mode", [([0.0, 0.5], "tozero"), ([0.5, 0.0], "normal"), ([None, 0.5], "normal"), ([], "normal")]
+)
+def test_measure_axis_begins_at_zero_only_where_the_measure_does(values, mode):
+    figure = measure_figure(range(len(values)), values, [False] * len(values), "votes", dark=False)
+    assert figure.layout.yaxis.rangemode == mode
+
+
+def test_backdrop_is_drawn_by_webgl_from_many_points_on():
+    for count, kind in ((WEBGL_FROM - 1, "scatter"), (WEBGL_FROM, "scattergl")):
+        (trace,) = map_backdrop(np.zeros((count, 2)), range(count), ["x"] * count, dark=False).data
+        assert trace.type == kind

@@ -1,0 +1,94 @@
+"""The live plot without a browser: the values it sends, the routes it serves, its replacement."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plotly.graph_objects import Figure
+from starlette.requests import Request
+
+from dashboard.components import live_plot, vendor
+from dashboard.components.live_plot import Backdrop, Picked
+
+
+@pytest.fixture(autouse=True)
+def no_backdrops():
+    vendor._BACKDROPS.clear()
+
+
+def request_for(digest):
+    return Request({"type": "http", "path_params": {"digest": digest}, "headers": []})
+
+
+def awaited(coroutine):
+    """What a coroutine returns; in a thread of its own, as the browser tests leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+def figure(count=3):
+    x, ids = np.arange(count, dtype=np.float32), [str(i) for i in range(count)]
+    return Figure().add_scatter(x=x, y=np.ones(count), customdata=ids)
+
+
+def test_backdrop_is_made_once_and_served_by_digest():
+    made = []
+    under = Backdrop("abc", lambda: made.append(1) or figure())
+    address = live_plot._backdrop_address(under)
+    assert live_plot._backdrop_address(under) == address == f"{vendor.BACKDROPS}/abc.json" and len(made) == 1
+    answer = awaited(vendor._backdrop(request_for("abc")))
+    traces = json.loads(answer.body)
+    assert len(traces) == 1 and traces[0]["x"]["dtype"] == "f4" and "immutable" in answer.headers["cache-control"]
+    assert awaited(vendor._backdrop(request_for("abd"))).status_code == 404
+
+
+def test_backdrops_beyond_the_limit_drop_the_least_recently_used():
+    for i in range(vendor.MOST_BACKDROPS):
+        live_plot._backdrop_address(Backdrop(str(i), figure))
+    live_plot._backdrop_address(Backdrop("0", figure))
+    live_plot._backdrop_address(Backdrop("new", figure))
+    assert vendor.address_of("1") is None and vendor.address_of("0") and len(vendor._BACKDROPS) == vendor.MOST_BACKDROPS
+    assert live_plot._backdrop_address(Backdrop("1", figure)) and vendor.address_of("1")
+
+
+def test_library_is_the_installed_plotly():
+    answer = awaited(vendor._library(request_for("")))
+    assert Path(answer.path).stat().st_size > 1e6 and vendor.library().startswith(vendor.LIBRARY + "?")
+
+
+def test_figure_is_sent_without_a_template():
+    assert "template" not in live_plot._as_json(figure())["layout"]
+
+
+@pytest.mark.parametrize(
+    "customdata,ident", [("7", "7"), (["7", "x"], "7"), (7, "7"), (None, None), ([], None), (0, "0"), ([0], "0")]
+)
+def test_id_is_the_first_value_of_the_customdata(customdata, ident):
+    assert live_plot._id({"customdata": customdata} if customdata is not None else {}) == ident
+
+
+def test_clicks_and_selections_are_remembered_until_they_change(monkeypatch):
+    session = {}
+    monkeypatch.setattr(live_plot.st, "session_state", session)
+    assert live_plot.picked("c") == Picked()
+    session["c"] = {"clicked": "5"}
+    live_plot._remember("c", "clicked")
+    session["c"] = {"clicked": None, "selected": ["1", "2"]}
+    live_plot._remember("c", "clicked")
+    live_plot._remember("c", "selected")
+    assert live_plot.picked("c") == Picked("5", ("1", "2"), clicks=1)
+    session["c"] = {"selected": []}
+    live_plot._remember("c", "selected")
+    session["c"] |= {"clicked": "5"}
+    live_plot._remember("c", "clicked")
+    assert live_plot.picked("c") == Picked("5", clicks=2), "the same point clicked again is another click"
+
+
+def test_live_plot_is_available_only_with_its_routes(monkeypatch):
+    monkeypatch.setattr(vendor, "_SERVED", type(vendor._SERVED)())
+    assert not live_plot.available()
+    vendor.routes()
+    assert live_plot.available()

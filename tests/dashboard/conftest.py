@@ -1,0 +1,25 @@
+"""What the pages' tests share."""
+
+import pytest
+
+from support.pages import fresh_corpora
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A small table whose documents try to be markup."""
+    file = tmp_path / "hostile.csv"
+    file.write_text(
+        'id,text\n007,"<img src=x onerror=alert(1)>"\nNA,![x](http://192.0.2.1/x.png)\n 1e5,$x^2$ :red[blood] `code`\n',
+        encoding="utf-8",
+    )
+    return file
+
+
+@pytest.fixture(scope="module")
+def own_home(tmp_path_factory):
+    """A cache and a memory of corpora of the file's own, and a folder for corpora."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FRONTIER_HOME", str(tmp_path_factory.mktemp("home")))
+        fresh_corpora(patch)
+        yield tmp_path_factory.mktemp("set")

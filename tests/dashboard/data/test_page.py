@@ -1,0 +1,268 @@
+"""The Data page: encoders of one corpus beside each other, and what is kept on disk."""
+
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+import engine
+from dashboard.data import encoders, uploads
+from dashboard.services import corpora, jobs
+from dashboard.services.source import Source
+from engine.data import cache, inventory
+from support.encoders import cached_bytes, copied
+from support.pages import (
+    assert_plain,
+    beir,
+    csv_source,
+    ended,
+    first_table,
+    forget_corpora,
+    fresh_corpora,
+    load,
+    opened,
+    screen,
+    texts,
+)
+from support.patience import patient
+
+ANIMALS, VERBS = ("cat", "dog", "horse", "heron", "whale"), ("runs", "sleeps", "eats", "sings", "hides", "jumps")
+HOSTILE = '<img src=x onerror="alert(1)"> $\\href{javascript:alert(1)}{x}$ ![x](http://192.0.2.1/x.png)'
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """A cache and a memory of this test's own."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    fresh_corpora(monkeypatch)
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A folder with six judged queries; the queries' texts try to be markup."""
+    documents = [(f"{a}-{v}", f"a {a} that {v}") for a in ANIMALS for v in VERBS]
+    queries = [(v, f"who {v}? {HOSTILE}") for v in VERBS]
+    return beir(tmp_path / "animals", documents, queries, test=[(v, f"{a}-{v}") for v in VERBS for a in ANIMALS])
+
+
+def view(name, source, **session):
+    return screen("data", source, **{"data.view": name, **session})
+
+
+def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_path):
+    first = Source(str(judged), dtype="float32")
+    small = copied(tmp_path / "other", config_sentence_transformers__json={"prompts": {"query": "find: "}})
+    app = view("Encoders", first)
+    assert not [b for b in app.button if b.key == "data.encoders.start"] and "another encoder" in texts(app)
+    app.text_input(key="data.again.encoder").set_value(str(small))
+    app.selectbox(key="data.again.dtype").set_value("float32")
+    next(b for b in app.button if b.label == "Embed beside").click().run()
+    second = Source(str(judged), encoder=str(small), dtype="float32")
+    other = load(second)
+    app.run()
+    assert app.session_state["source"] == first, "the one in use stays in use"
+    page_text = texts(app)
+    assert "Loaded with 2 encoders" in page_text and "other, float32" in page_text and "bundled, float32" in page_text
+    app.button(key=f"data.use.{corpora.encoder_key(other)}").click().run()
+    assert not app.exception and app.session_state["source"] == second
+    assert app.query_params["encoder"] == str(small)
+    assert other.dataset.corpus is load(first).dataset.corpus, "the texts are in memory once"
+
+
+def test_an_address_opens_the_encoder_it_names(judged):
+    one, two = (Source(str(judged), dtype=dtype) for dtype in ("float32", "bfloat16"))
+    for source in (one, two):
+        load(source)
+    app = view("Corpus", one)
+    assert app.query_params["dtype"] == "float32"
+    again = opened({"corpus": str(judged), "dtype": "float32"}, "data")
+    assert again.session_state["source"] == one
+    elsewhere = opened({"corpus": str(judged), "encoder": "/etc"}, "data").session_state["source"]
+    assert elsewhere in (one, two), "an address opens no encoder that nobody loaded"
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "nobody/no-such-model"])
+def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    first = Source(str(judged), dtype="float32")
+    app = view("Encoders", first)
+    app.text_input(key="data.again.encoder").set_value(name)
+    next(b for b in app.button if b.label == "Embed beside").click().run()
+    corpora.loading(Source(str(judged), encoder=name)).join(patient(60))
+    app.run()
+    page_text = texts(app)
+    assert "This encoder cannot be loaded" in page_text and name in page_text and "path" in page_text
+    assert "On this machine: bundled" in page_text
+    app.button(key="data.close").click().run()
+    assert "cannot be loaded" not in texts(app) and app.session_state["source"] == first
+    assert not corpora.known(Source(str(judged), encoder=name))
+
+
+def test_the_encoder_in_use_again_is_no_second_one(judged):
+    first = load(Source(str(judged), dtype="float32"))
+    load(Source(str(judged), encoder="bundled", dtype="float32", own=False))
+    assert len(corpora.variants(first)) == 1
+
+
+def compared(source, **session):
+    app = view("Encoders", source, **session)
+    app.button(key="data.encoders.start").click().run()
+    return ended(app)
+
+
+def test_encoders_are_compared_on_judged_queries(judged, tmp_path):
+    first = Source(str(judged), dtype="float32")
+    small = copied(tmp_path / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
+    ours, other = load(first), load(Source(str(judged), encoder=str(small), dtype="float32"))
+    app = compared(first, decoders=["top_k", "mmr"])
+    assert not app.exception
+    both = app.session_state[encoders.FOUND].comparison
+    assert both.encoders == ("bundled, float32", "other, float32") and len(both.decoders) == 2
+    means = first_table(app, "p (Holm)")["Mean"]
+    assert len(means) == 4 and means.notna().all()
+    queries = ours.dataset.judged("test")
+    qrels = ours.dataset.qrels["test"]
+    decoder = engine.Decoder(select=engine.make("top_k"))
+    for index, one in enumerate((ours, other)):
+        vectors = one.vectors_of(queries)
+        ranking = engine.decode(decoder, one.space, vectors)
+        recall = engine.measure(ranking, one.space, queries, qrels, metrics=("recall",)).mean["recall"]
+        assert means[index] == pytest.approx(recall)
+    assert "Recall@10" in texts(app) and "6 queries" in texts(app)
+    app.selectbox(key="data.encoders.metric").set_value("ilad").run()
+    assert not app.exception and "measured in the space of the encoder in use" in texts(app)
+
+
+def test_hostile_queries_are_shown_in_tables_only(judged, tmp_path):
+    first = Source(str(judged), dtype="float32")
+    small = copied(tmp_path / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
+    load(first), load(Source(str(judged), encoder=str(small), dtype="float32"))
+    app = compared(first)
+    assert all("<img" in text for text in first_table(app, "Query")["Query"])
+    assert_plain(app, "192.0.2.1")
+    assert all("192.0.2.1" not in button.label for button in app.button)
+
+
+def test_without_queries_documents_ask(tmp_path):
+    source = csv_source(tmp_path / "plain.csv", [(f"{a}-{v}", f"a {a} that {v}") for a in ANIMALS for v in VERBS])
+    first, other = (replace(source, dtype=dtype) for dtype in ("float32", "bfloat16"))
+    load(first), load(other)
+    app = compared(first)
+    result = app.session_state[encoders.FOUND]
+    assert not app.exception and result.comparison.metrics == ("ilad", "redundancy")
+    assert result.on == encoders.DOCUMENTS and len(result.texts) == 30
+    assert result.comparison.agreement(result.comparison.decoders[0], "bundled, bfloat16") > 0.8
+
+
+def test_what_was_measured_with_other_settings_is_marked(judged):
+    first = Source(str(judged), dtype="float32")
+    load(first), load(Source(str(judged), dtype="bfloat16"))
+    app = compared(first)
+    assert "other settings" not in badges(app)
+    app.slider(key="data.encoders.k").set_value(3).run()
+    assert not app.exception and "other settings" in badges(app) and len(app.dataframe) >= 1
+
+
+def badges(app):
+    return " ".join(m.value for m in app.markdown)
+
+
+def test_another_job_of_the_session_is_said(judged, monkeypatch):
+    first = Source(str(judged), dtype="float32")
+    load(first), load(Source(str(judged), dtype="bfloat16"))
+    other = jobs.Job("Tuning", lambda job: job.stop.wait(patient(60)))
+    monkeypatch.setattr(jobs, "busy", lambda purpose=None: other)
+    app = view("Encoders", first)
+    other.cancel()
+    assert app.button(key="data.encoders.start").disabled and "Tuning is still running" in texts(app)
+
+
+def test_vectors_without_texts_cannot_be_embedded(tmp_path):
+    import numpy as np
+
+    np.save(tmp_path / "v.npy", np.eye(4, dtype=np.float32))
+    app = view("Encoders", Source(str(tmp_path / "v.npy")))
+    assert "there is nothing to embed" in texts(app)
+
+
+def test_an_upload_is_still_there_after_a_look_elsewhere(judged, tmp_path):
+    file = tmp_path / "again.csv"
+    file.write_text("id,body,other\n1,a cat,x\n2,a dog,y\n")
+    app = view("Corpus", Source(str(judged), dtype="float32"), **{"data.way": "Upload", "data.uploaded": file})
+    assert "Uploaded before: again.csv" in texts(app)
+    app.selectbox(key=f"data.columns.{file}.text").set_value("other").run()
+    for name in ("Cache", "Corpus"):
+        next(g for g in app.segmented_control if g.key == "data.view").set_value(name).run()
+        assert not app.exception
+    assert app.selectbox(key=f"data.columns.{file}.text").value == "other"
+    file.unlink()
+    assert "A table with a text column is enough" in texts(app.run())
+
+
+def test_the_cache_says_what_it_holds_and_what_is_in_use(judged, tmp_path):
+    used, unused = Source(str(judged), dtype="float32"), Source(str(judged), dtype="bfloat16")
+    load(unused)
+    forget_corpora()
+    app = view("Cache", used)
+    rows = {(row["What"], row["Encoder"]): row["State"] for _, row in first_table(app, "Last used").iterrows()}
+    assert rows["animals, 30 documents", "bundled, float32"] == "in use"
+    assert rows["animals, 6 queries", "bundled, float32"] == "in use"
+    assert rows["animals, 30 documents", "bundled, bfloat16"] == ""
+    assert "free on this disk" in texts(app) and str(tmp_path / "home") in [c.value for c in app.code]
+    sections = first_table(app, "Files")
+    assert dict(zip(sections["Section"], sections["Files"], strict=True))["Embeddings"] == len(
+        list(cache.files_of(cache.section("embeddings")))
+    )
+
+
+def test_a_section_is_cleared_after_a_question(judged):
+    app = view("Cache", Source(str(judged), dtype="float32"), **{"data.cache.section": "embeddings"})
+    assert "it goes on working" in texts(app)
+    held = cached_bytes("embeddings")
+    app.button(key="data.cache.delete.all").click().run()
+    assert not app.exception and not cached_bytes("embeddings")
+    assert held and "freed" in texts(app) and cached_bytes("fingerprints")
+    forget_corpora()
+    load(Source(str(judged), dtype="float32"))
+    assert cached_bytes("embeddings") == held
+
+
+def test_an_upload_in_use_and_a_store_at_work_are_kept(judged):
+    folder = cache.section(uploads.SECTION) / "0123456789abcdef"
+    for file in judged.rglob("*"):
+        if file.is_file():
+            cache.write(folder / file.relative_to(judged), file.read_bytes())
+    cache.write(cache.section(uploads.SECTION) / "fedcba9876543210" / "old.csv", b"id,text\n1,a\n")
+    cache.write(cache.home() / "sweeps.db", b"SQLite format 3\0" + b"\0" * 84)
+    app = view("Cache", Source(str(folder), dtype="float32"))
+    page_text = texts(app)
+    assert "Kept, because in use: " in page_text and "corpus.jsonl" in page_text and "sweeps.db" in page_text
+    app.button(key="data.cache.delete.all").click().run()
+    assert (folder / "corpus.jsonl").exists() and (cache.home() / "sweeps.db").exists()
+    assert not (cache.section(uploads.SECTION) / "fedcba9876543210").exists()
+    forget_corpora()
+    os.utime(cache.home() / "sweeps.db", (time.time() - 3600,) * 2)
+    app = screen("data", Source("numpy-api"), **{"data.view": "Cache"})
+    assert "Kept, because in use" not in texts(app)
+    app.button(key="data.cache.delete.all").click().run()
+    assert not folder.exists() and not (cache.home() / "sweeps.db").exists()
+
+
+def test_what_cannot_be_deleted_is_said(judged, monkeypatch):
+    app = view("Cache", Source(str(judged), dtype="float32"))
+
+    def refuse(items):
+        raise engine.FrontierError("cannot write there")
+
+    monkeypatch.setattr(inventory, "remove", refuse)
+    app.button(key="data.cache.delete.all").click().run()
+    assert not app.exception and "Not everything was deleted: cannot write there" in texts(app)
+
+
+def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):
+    app = view("Corpus", Source(str(judged), dtype="float32"))
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "empty"))
+    app.session_state["data.view"] = "Cache"
+    app.run()
+    assert not app.exception and "Nothing is kept yet" in texts(app)

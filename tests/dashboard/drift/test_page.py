@@ -1,0 +1,376 @@
+"""The Drift page: every view of a simulation and of people's feedback, and what it says where there is nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard.drift import example, import_export, map
+from dashboard.drift import snapshots as drift_moments
+from dashboard.drift.form import PREFIX
+from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
+from dashboard.services import feedback as live
+from dashboard.services.source import Source
+from dashboard.widgets.map import _MAPS
+from engine import orag
+from engine.drift.history import moments
+from engine.simulation.simulate import simulate
+from support.pages import (
+    PATIENCE,
+    assert_plain,
+    column,
+    columns,
+    csv_source,
+    ended,
+    held_after,
+    load,
+    pick,
+    run,
+    screen,
+    texts,
+    wait_for_partial,
+)
+from support.patience import patient
+
+SMALL = {f"{PREFIX}.rounds": 40, f"{PREFIX}.checkpoints": 2, f"{PREFIX}.measured": 20}
+VIEWS = ("Timeline", "Decoders", "Then and now", "Movers", "Map", "Feedback")
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """A home without feedback, and no example that another test has begun."""
+    monkeypatch.setattr(live.orag, "place", lambda space: tmp_path / f"{space.embeddings.digest[:12]}.sqlite")
+    yield
+    for name, job in example._EXAMPLES.items():
+        job.cancel()
+        job.join(patient(60))
+        example._EXAMPLES.forget(name, job)
+
+
+def drift(source=None, looking=SIMULATED, feedback=False, **session):
+    return screen("drift", source, **{f"drift.source.{feedback}": looking, **session})
+
+
+def simulated(source=None, **session):
+    app = drift(source, **{**SMALL, **session})
+    app.button(key="drift.simulate.start").click().run()
+    return ended(app, "drift.simulation")
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """What a short simulation on the demo found, as a session keeps it."""
+    return simulated().session_state["drift.outcomes"]
+
+
+@pytest.fixture
+def shown(outcomes):
+    """The page of a session that has simulated."""
+    return drift(**{**SMALL, "drift.outcomes": dict(outcomes)})
+
+
+def looking_at(app, view):
+    pick(app, "View", view)
+    for _, job in _MAPS.items():  # it is given up after two seconds, which a busy machine may need
+        job.join(PATIENCE)
+    return run(app)
+
+
+def vote(loaded, place=0, up=False, person="ana", query=0):
+    """A thumb on the document at a place of what is most relevant to the first judged query."""
+    asked = loaded.vectors_of(loaded.dataset.judged("dev")).take([query])
+    rows = engine.decode(engine.Decoder(engine.make("top_k")), loaded.space, asked, k=5).index[0].tolist()
+    live.add(loaded, lambda now: orag.thumb(now, asked, rows[place], up=up, person=person, shown=tuple(rows)))
+    return rows[place]
+
+
+def voted(votes=3):
+    """The page of people's feedback after some of it."""
+    loaded = load()
+    rows = [vote(loaded, place) for place in range(votes)]
+    app = ended(drift(looking=YOURS, feedback=True), "drift.history")
+    return app, loaded, rows
+
+
+def told(checkpoints):
+    """As plain values: figures that do not exist are then equal."""
+    return [checkpoint.as_json() for checkpoint in checkpoints]
+
+
+def test_a_simulation_is_what_the_engine_finds(shown):
+    assert "Simulated" in " ".join(e.value for e in shown.markdown) and "after round 40" in texts(shown)
+    (result,) = shown.session_state["drift.outcomes"].values()
+    loaded = load()
+    judged = loaded.dataset.judged("dev")
+    again = simulate(
+        loaded.space,
+        loaded.vectors_of(judged),
+        loaded.dataset.qrels["dev"],
+        stream=result.request.stream,
+        plan=result.request.plan,
+        decoders=result.request.decoders,
+    )
+    assert np.array_equal(again.final, result.simulated.final)
+    assert told(again.checkpoints) == told(result.simulated.checkpoints) and [d.label for d in result.request.decoders]
+    assert result.forecast.rounds == len(again.trail) and result.forecast.checkpoints == len(again.checkpoints)
+    (kept, not_kept) = (again.checkpoints[-1].cell(part=part).queries for part in ("stream", "held-out"))
+    assert kept == not_kept == 20 and (result.forecast.learned, result.forecast.held_out) == (126, 31)
+
+
+def test_every_view_of_a_simulation(shown):
+    for view in (*VIEWS, "Regret"):
+        looking_at(shown, view)
+        assert shown.get("plotly_chart") or shown.dataframe, view
+    assert "the oracle takes the same steps" in texts(shown)
+    looking_at(shown, "Feedback")
+    assert column(shown, "Round") == list(range(40, 0, -1)) and set(column(shown, "Said")) <= {
+        "it worked",
+        "it did not work",
+    }
+
+
+def test_at_the_start_nothing_has_changed(shown):
+    looking_at(shown, "Then and now")
+    (key,) = [s.key for s in shown.select_slider if s.key.startswith("drift.step")]
+    shown.session_state[key] = 0
+    shown.run()
+    assert "The same answer, in the same order." in texts(shown)
+    marks = [mark for changes in columns(shown, "Change") for mark in changes]
+    assert set(marks) == {"="}
+    looking_at(shown, "Movers")
+    assert "Nothing has moved." in texts(shown) and "No answer changed." in texts(shown)
+
+
+def test_movers_are_what_moved_and_queries_what_changed():
+    app, loaded, rows = voted()
+    looking_at(app, "Movers")
+    corpus, session = loaded.space.corpus, live.session(loaded)
+    assert set(column(app, "Document")) == {corpus.titles[row] or corpus.ids[row] for row in rows}
+    judged = loaded.vectors_of(loaded.dataset.judged("dev"))
+    answers = [
+        engine.select("top_k", vectors, judged.vectors, k=10).index.numpy()
+        for vectors in (session.origin.copy(), session.vectors.copy())
+    ]
+    changed = {text for text, a, b in zip(judged.texts, *answers, strict=True) if set(a) != set(b)}
+    assert changed and set(column(app, "Query")) == changed
+
+
+def test_the_form_follows_the_preset_and_says_what_a_start_would_do():
+    app = drift()
+    assert "126 pieces of feedback on 126 queries, 31 held out; 2 decoders measured 11 times" in texts(app)
+    app.selectbox(key=f"{PREFIX}.preset").set_value("paper").run()
+    assert "expect no visible change in one pass" in texts(app)
+    assert app.selectbox(key=f"{PREFIX}.optimizer").value == "adamw"
+    assert app.select_slider(key=f"{PREFIX}.rate").value == 1e-5
+    assert f"{PREFIX}.cap" not in {n.key for n in app.number_input}, "a cap does not count with AdamW"
+    app.selectbox(key=f"{PREFIX}.preset").set_value("careful").run()
+    assert app.number_input(key=f"{PREFIX}.cap").value == 0.05
+    app.number_input(key=f"{PREFIX}.trust").set_value(None).run()
+    assert "Set otherwise than the preset 'careful' has it." in texts(app) and not app.exception
+    app.selectbox(key=f"{PREFIX}.learn.{load().space.corpus.digest[:12]}").set_value("test").run()
+    assert "126 queries, 32 held out" in texts(app)
+
+
+def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
+    work = "dashboard.drift.request.simulate"
+    monkeypatch.setattr(work, held_after(simulate, 2))
+    app = drift(**{**SMALL, f"{PREFIX}.checkpoints": 5})
+    app.button(key="drift.simulate.start").click().run()
+    job = app.session_state["jobs"]["drift.simulation"]
+    wait_for_partial(job, 2)
+    app.run()
+    assert app.button(key="drift.simulation.cancel") and app.get("plotly_chart")
+    app.button(key="drift.simulation.cancel").click().run()
+    job.join(patient(60))
+    app.run()
+    assert job.cancelled and "Stopped. What was simulated is kept" in texts(app) and not app.exception
+    monkeypatch.setattr(work, held_after(simulate, 3))
+    app.button(key="drift.simulation.on").click().run()
+    again = app.session_state["jobs"]["drift.simulation"]
+    wait_for_partial(again, 3)
+    assert told(again.partial[:2]) == told(job.partial), "what was measured came from the file"
+    again.cancel()
+    ended(app, "drift.simulation")
+    app.button(key="drift.simulation.dismiss").click().run()
+    assert "Stopped" not in texts(app) and "goes on from there" in texts(app)
+
+
+def test_the_example_teaches_where_nobody_has_said_anything():
+    app = drift(looking=EXAMPLE)
+    job = example.job_of(load())
+    assert job.key.learn == "dev" and job.running
+    job.join(patient(120))
+    app.run()
+    assert not app.exception and "Nobody's feedback: judged queries of dev" in texts(app)
+    assert len(app.get("plotly_chart")) == 6
+    app = drift(looking=YOURS)
+    assert "Nobody has said anything about this corpus yet." in texts(app) and not app.dataframe
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
+    source = csv_source(tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)])
+    app = drift(source, looking=EXAMPLE)
+    job = example.job_of(load(source))
+    job.join(patient(120))
+    app.run()
+    assert not app.exception and job.error is None and job.key.learn == ""
+    assert "documents that ask for themselves" in texts(app)
+    app = simulated(source)
+    for view in (*VIEWS, "Regret"):
+        looking_at(app, view)
+
+
+def test_hostile_documents_stay_text(table):
+    source = Source(str(table))
+    loaded = load(source)
+    text = loaded.space.corpus.texts[0]
+    for row in range(3):
+        live.add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
+    app = simulated(source, **{"drift.source.True": SIMULATED})
+    pages = [app, ended(drift(source, looking=YOURS, feedback=True), "drift.history")]
+    for app in pages:
+        for view in VIEWS:
+            looking_at(app, view)
+            assert_plain(app, "<img", "192.0.2.1", ":red[")
+            for chart in app.get("plotly_chart"):
+                assert "<img" not in chart.proto.spec
+
+
+def test_feedback_is_listed_undone_and_brought_back():
+    app, loaded, rows = voted()
+    looking_at(app, "Feedback")
+    ids = [loaded.space.corpus.ids[row] for row in reversed(rows)]
+    assert columns(app, "Document") == [ids] and columns(app, "Said") == [["thumb down"] * 3]
+    before = live.session(loaded)
+    assert "The last, somebody else's: thumb down" in texts(app), "ana's, who is not at this page"
+    app.button(key="drift.undo").click().run()
+    ended(app, "drift.history")
+    now = live.session(loaded)
+    assert columns(app, "Status") == [["undone", "", ""]]
+    assert np.array_equal(now.exact, orag.at(before, 2).exact)
+    app.button(key="drift.reset").click().run()
+    app.button(key="drift.reset.no").click().run()
+    assert live.session(loaded).position == now.position
+    app.button(key="drift.reset").click().run()
+    app.button(key="drift.reset.yes").click().run()
+    ended(app, "drift.history")
+    assert np.array_equal(live.session(loaded).vectors, before.origin)
+    assert columns(app, "Status") == [["undone"] * 3] and app.button(key="drift.undo").disabled
+
+
+def test_moments_are_named_compared_and_gone_back_to():
+    app, loaded, _ = voted(2)
+    looking_at(app, "Named moments")
+    app.text_input(key="drift.snapshot.name").input("two *votes*").run()
+    app.button(key="drift.snapshot").click().run()
+    first = live.session(loaded)
+    assert first.snapshots == {"two *votes*": 3} and not app.exception
+    vote(loaded, 3)
+    app.run()
+    ended(app, "drift.history")
+    one = next(s for s in app.selectbox if s.label == "Compare")
+    assert one.value == "two *votes*" and "Feedback that counts in the second only: 1;" in texts(app)
+    app.button(key="drift.restore").click().run()
+    app.button(key="drift.restore.yes").click().run()
+    now = live.session(loaded)
+    assert np.array_equal(now.exact, first.exact) and "The documents are the same at both" in texts(app)
+    assert not app.exception
+
+
+def test_what_takes_long_is_a_job_s(monkeypatch):
+    monkeypatch.setattr(map, "DIRECT", -1)
+    monkeypatch.setattr(drift_moments, "DIRECT", -1)
+    app, _, rows = voted(2)
+    looking_at(app, "Map")
+    ended(app, "drift.arrows")
+    assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
+    looking_at(app, "Named moments")
+    ended(app, "drift.between")
+    assert "Feedback that counts in the second only: 2;" in texts(app) and not app.exception
+
+
+def test_decoders_are_measured_along_the_log():
+    app, loaded, _ = voted(2)
+    looking_at(app, "Decoders")
+    app.button(key="drift.quality.start").click().run()
+    ended(app, "drift.quality")
+    assert "3 of 3 moments, on the judged queries of dev" in texts(app) and app.get("plotly_chart")
+    vote(loaded, 3)
+    app.run()
+    ended(app, "drift.history")
+    assert "3 of 4 moments" in texts(app)
+
+
+def test_what_is_known_of_a_moment_is_not_measured_again():
+    app, loaded, _ = voted(2)
+    known = dict(app.session_state["drift.known"])
+    vote(loaded, 3)
+    app.run()
+    ended(app, "drift.history")
+    now = app.session_state["drift.known"]
+    assert len(known) == 3 and len(now) == 4 and all(now[key] is known[key] for key in known)
+
+
+def test_files_go_out_and_in(tmp_path):
+    app, loaded, _ = voted(2)
+    looking_at(app, "Feedback")
+    now = live.session(loaded)
+    log = import_export._written(now, "feedback.jsonl")
+    assert np.array_equal(np.load(_file(tmp_path, import_export._written(now, "adapted.npy"))), now.vectors)
+    assert import_export._written(now, "adapted.parquet")[:4] == b"PAR1"
+    assert json.loads(log.splitlines()[0])
+    session, notices = import_export._read(log, loaded)
+    assert notices == () and np.array_equal(session.exact, now.exact)
+    vote(loaded, 4)
+    aside = import_export.put(loaded, session)
+    assert np.array_equal(live.session(loaded).exact, now.exact) and live.session(loaded).position == 2
+    assert len(orag.load(aside, loaded.space)[0].history) == 3, "the log before is kept"
+    with pytest.raises(engine.DataError):
+        import_export._read(b"{}\n", loaded)
+
+
+def _file(folder, raw):
+    path = folder / "some.npy"
+    path.write_bytes(raw)
+    return path
+
+
+def test_a_simulation_becomes_the_corpus_s_feedback(shown):
+    (result,) = shown.session_state["drift.outcomes"].values()
+    shown.button(key="drift.use").click().run()
+    shown.button(key="drift.use.yes").click().run()
+    assert not shown.exception
+    now = live.session(load())
+    assert now.round == 40 and np.array_equal(now.vectors, result.simulated.embeddings().vectors.numpy())
+    assert shown.session_state["drift.source.True"] == YOURS
+    ended(shown, "drift.history")
+    assert f"after record {now.position}" in texts(shown) and len(moments(now.position)) == 21
+
+
+def test_full_information_cannot_become_feedback():
+    app = simulated(**{f"{PREFIX}.mode": "full"})
+    assert not [b for b in app.button if b.key == "drift.use"]
+    looking_at(app, "Feedback")
+    assert "there is no log of votes to list" in texts(app)
+
+
+def test_documents_can_be_cut_to_few_words():
+    app = simulated(**{f"{PREFIX}.words": 3})
+    (result,) = app.session_state["drift.outcomes"].values()
+    assert all(len(text.split()) <= 3 for text in result.loaded.space.corpus.passages)
+    assert not [b for b in app.button if b.key == "drift.use"], "it is another corpus"
+    for view in VIEWS:
+        looking_at(app, view)
+
+
+def test_a_damaged_log_says_so():
+    loaded = load()
+    vote(loaded)
+    path = live.path(loaded)
+    other = path.with_name("other")
+    other.write_bytes(b"no log\n" + path.read_bytes())
+    other.replace(path)
+    app = drift(looking=YOURS, feedback=True)
+    assert "cannot be read" in texts(app) and not app.exception

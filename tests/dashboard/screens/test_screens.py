@@ -1,0 +1,236 @@
+"""The screens without a browser: they draw, they answer, they teach when there is nothing to show."""
+
+import pytest
+
+from dashboard.services import corpora
+from dashboard.services.source import Source
+from support.demo import demo_counts
+from support.pages import beir, csv_source, figures, first_table, load, opened, pick, screen, sets, texts, widgets
+from support.patience import patient
+
+
+def test_explore_shows_every_method_and_its_parameters():
+    import engine
+
+    known = engine.methods("selector")
+    app = screen("explore", decoders=list(known)[:3])
+    shown = [p for spec in list(known.values())[:3] for p in spec.params]
+    assert {f"explore.{s.name}.{p.name}" for s in list(known.values())[:3] for p in s.params} <= widgets(app)
+    assert len(shown) >= 1 and len(figures(app, "Recall@10")) == 3 == len(sets(app))
+
+
+def test_parameters_show_where_they_count_and_change_their_form():
+    app = screen("explore", decoders=["top_k", "nnn"])
+    assert "explore.nnn.iterations" not in widgets(app)
+    app.selectbox(key="explore.nnn.solver").set_value("fista").run()
+    assert "explore.nnn.iterations" in widgets(app) and "not the minimiser: after 50 steps" in texts(app)
+    app.selectbox(key="explore.nnn.scale").set_value("support").run()
+    assert "explore.nnn.l1" not in widgets(app)
+    app.selectbox(key="explore.nnn.solver").set_value("exact").run()
+    app.slider(key="explore.nnn.l1.support").set_value(4).run()
+    assert not app.exception and "4 documents have a weight" in texts(app)
+
+
+def test_a_preset_sets_its_parameters_and_the_plain_scale():
+    app = screen("explore", decoders=["top_k", "nnn"])
+    app.selectbox(key="explore.nnn.scale").set_value("relative").run()
+    app.button(key="explore.nnn.L2").click().run()
+    assert app.select_slider(key="explore.nnn.l1").value == 0 and not app.exception
+    assert app.selectbox(key="explore.nnn.scale").value == "absolute"
+    app.button(key="explore.nnn.L1").click().run()
+    assert app.select_slider(key="explore.nnn.l2").value == 0 and not app.exception
+
+
+def test_a_setting_without_an_answer_says_why():
+    app = screen("explore", decoders=["top_k", "nnn"])
+    app.select_slider(key="explore.nnn.l1").set_value(1.0).run()
+    assert not app.exception and "no document gets a weight" in texts(app) and "only 0 returned" in texts(app)
+
+
+def looking_at(app, view):
+    next(g for g in app.segmented_control if g.key == "view").set_value(view).run()
+    assert not app.exception, app.exception
+    return app
+
+
+def test_the_weights_view_shows_the_path_and_measures_the_steps():
+    app = screen("explore", decoders=["mmr", "nnn"])
+    assert len(sets(app)) == 3, "the baseline is beside what is compared with it"
+    looking_at(app, "Weights")
+    assert not sets(app)
+    assert "straight pieces" in texts(app) and "A step goes 1/L far" in texts(app)
+    app.button(key="steps.start").click().run()
+    job = app.session_state["jobs"]["steps"]
+    job.join(patient(120))
+    app.run()
+    assert not app.exception and job.error is None and len(job.result) > 5
+    assert "labelled queries, λ₁ = 0.1" in texts(app)
+
+
+def test_without_a_decoder_that_weighs_the_weights_view_says_which_do():
+    app = looking_at(screen("explore", decoders=["top_k", "mmr"]), "Weights")
+    assert "Choose NNN" in texts(app)
+
+
+def test_every_view_draws_with_every_number_of_decoders():
+    import engine
+
+    names = list(engine.methods("selector"))
+    for chosen in (names[:1], names[1:2], names[:5], names):
+        app = screen("explore", decoders=chosen)
+        for view in ("Figures", "Redundancy", "Map", "Weights", "Ranked diff"):
+            looking_at(app, view)
+    assert len(figures(app, "ILAD@10")) == len(names)
+
+
+def test_the_slider_trades_relevance_for_diversity():
+    app = screen("explore")
+    before = figures(app, "ILAD@10")
+    app.slider(key="explore.mmr.relevance_weight").set_value(0.0).run()
+    after = figures(app, "ILAD@10")
+    assert after[0] == before[0] and after[1] > before[1]
+    app.slider(key="explore.mmr.relevance_weight").set_value(1.0).run()
+    assert figures(app, "ILAD@10")[1] == before[0]
+    top, other = sets(app)
+    assert list(other.value["Document"]) == list(top.value["Document"])
+
+
+def test_k_and_pool_reach_the_engine():
+    app = screen("explore")
+    app.slider(key="k").set_value(4).run()
+    app.number_input(key="pool").set_value(4).run()
+    found = [
+        {d for d, c in zip(t.value["Document"], t.value.get("Change", [""] * 9), strict=False) if c != "DROPPED"}
+        for t in sets(app)
+    ]
+    assert found[0] == found[1] and len(found[0]) == 4, "a pool of k leaves nothing to choose"
+
+
+def test_own_words_have_no_recall_and_say_so():
+    app = screen("explore")
+    way = next(g for g in app.button_group if g.label == "Query")
+    way.set_value("Typed").run()
+    assert "Type a query" in texts(app)
+    next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
+    assert not app.exception and not figures(app, "Recall") and figures(app, "ILAD@10")
+    assert "Without judgements there is no Recall" in texts(app)
+
+
+def test_document_text_is_never_markup(table):
+    """Nothing of a document is drawn by an element that interprets it."""
+    app = screen("explore", Source(str(table)))
+    pick(app, "Query", "Similar")
+    document = next(i for i in app.text_input if i.label == "Document id")
+    for ident, text in (("007", "<img src=x"), ("NA", "![x](http"), (" 1e5", "$x^2$")):
+        document.set_value(ident).run()
+        assert not app.exception
+        assert any(text in t.value for t in app.text)
+        for kind in (app.markdown, app.caption, app.info, app.warning, app.error):
+            assert not any(text in element.value for element in kind)
+
+
+def test_an_edited_file_is_read_again(tmp_path):
+    file, rows = tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]
+    source = csv_source(file, rows)
+    app = screen("data", source, **{"data.way": "Path", "data.path": str(file)})
+    assert dict(first_table(app, "what").values)["documents"] == "2"
+    csv_source(file, [*rows, (3, "a car")])
+    app.button(key="data.load").click().run()
+    load(source)
+    app.run()
+    assert dict(first_table(app, "what").values)["documents"] == "3"
+
+
+def test_an_address_opens_only_what_this_server_has_loaded(table):
+    load(Source(str(table)))
+    for requested, path in ((str(table), str(table)), ("/etc/passwd", "numpy-api"), ("", "numpy-api")):
+        assert opened({"corpus": requested}, "data").session_state["source"].path == path
+
+
+def test_a_crowd_of_missed_documents_is_counted(tmp_path):
+    documents = [(f"d{i}", f"animal {i}") for i in range(40)]
+    beir(tmp_path, documents, [("q", "animals")], test=[("q", ident) for ident, _ in documents])
+    lines = [t.value for t in screen("explore", Source(str(tmp_path))).text if t.value.startswith("Relevant, not")]
+    assert lines and all(line.endswith("and 24 more") for line in lines)
+
+
+def test_a_pool_smaller_than_k_is_explained():
+    app = screen("explore")
+    app.number_input(key="pool").set_value(3).run()
+    assert "The pool of 3 is smaller than k, 10" in texts(app) and "only 3 returned" in texts(app)
+
+
+def test_a_query_document_that_does_not_exist_is_said():
+    app = screen("explore")
+    pick(app, "Query", "Similar")
+    next(i for i in app.text_input if i.label == "Document id").set_value("no such id").run()
+    assert not app.exception and "No document has this id" in texts(app)
+
+
+def test_lone_surrogates_are_shown_as_question_marks(tmp_path):
+    """Legal in JSON, kept byte for byte in the engine, and no text that a browser could be sent."""
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(b'{"_id": "a\\ud83d", "text": "hello \\ud83d world"}\n{"_id": "b", "text": "fine"}\n')
+    app = screen("explore", Source(str(file)))
+    pick(app, "Query", "Similar")
+    assert not app.exception
+    next(i for i in app.text_input if i.label == "Document id").set_value("b").run()
+    assert not app.exception and "hello ? world" in list(sets(app)[0].value["Document"])
+    assert not screen("data", **{"data.way": "Path", "data.path": str(file)}).exception
+
+
+def test_no_decoder_chosen_teaches():
+    app = screen("explore", decoders=[])
+    assert "Choose a decoder" in texts(app) and not sets(app)
+
+
+def test_data_reports_the_corpus_in_use():
+    app = screen("data")
+    counts = dict(zip(app.dataframe[0].value["what"], app.dataframe[0].value["count"], strict=True))
+    assert counts["queries"] == str(demo_counts()["queries"]) and 600 <= int(counts["documents"]) <= 1000
+
+
+def test_data_previews_and_maps_a_table(table):
+    app = screen("data", **{"data.way": "Path", "data.path": str(table)})
+    assert list(app.dataframe[0].value["id"]) == ["007", "NA", " 1e5"]
+    assert app.selectbox(key=f"data.columns.{table}.text").value == "text"
+    app.button(key="data.load").click().run()
+    corpora.loading(Source(str(table), columns=("id", "text", None))).join(patient(60))
+    app.run()
+    assert app.session_state["source"].path == str(table)
+
+
+@pytest.mark.parametrize(
+    "content,message,previewed",
+    [
+        (b"id,text\n1,caf\xe9\n", "byte", False),
+        (b"id,text\n1,a\n1,b\n", "more than once", True),
+        (b"", "empty", False),
+        (b"id,text,text\n1,a,b\n", "2 columns called 'text'", True),
+    ],
+)
+def test_data_explains_what_cannot_be_read(tmp_path, content, message, previewed):
+    file = tmp_path / "bad.csv"
+    file.write_bytes(content)
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    if previewed:
+        app.button(key="data.load").click().run()
+        corpora.loading(Source(str(file), columns=("id", "text", None))).join(patient(60))
+        app.run()
+    assert not app.exception and message in texts(app), texts(app)
+
+
+def test_a_broken_beir_folder_is_explained(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": }\n')
+    app = screen("data", **{"data.way": "Path", "data.path": str(tmp_path)})
+    assert not app.exception and "corpus.jsonl line 1" in texts(app)
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "~nobody-of-this-name/x", "a\0b"])
+def test_a_path_that_cannot_be_is_said(path):
+    app = screen("data", **{"data.way": "Path", "data.path": path})
+    assert not app.exception and app.error
+
+
+def test_a_path_that_is_not_there_is_said():
+    assert "no such file or folder" in texts(screen("data", **{"data.way": "Path", "data.path": "/no/such/place"}))

@@ -1,0 +1,123 @@
+"""Loaded corpora are shared, kept while they are used, and given up oldest first."""
+
+import threading
+import weakref
+
+import pytest
+
+from dashboard.services import corpora, jobs
+from dashboard.services.source import Source
+from support.pages import fresh_corpora
+from support.patience import patient
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Loading without work: what was loaded, in order; a path in `held` waits for its event."""
+    seen, held = [], {}
+
+    def load(chosen, job):
+        seen.append(chosen.path)
+        if chosen.path in held:
+            held[chosen.path].wait(patient(10))
+        if chosen.path == "broken":
+            raise ValueError("broken")
+        return chosen.path
+
+    fresh_corpora(monkeypatch)
+    monkeypatch.setattr(corpora, "_load", load)
+    return seen, held
+
+
+def done(path):
+    job = corpora.loading(Source(path))
+    job.join(patient(10))
+    return job
+
+
+def test_a_corpus_is_loaded_once_for_everybody(loads):
+    assert done("a") is done("a") and done("a").result == "a" and loads[0] == ["a"]
+
+
+def test_the_one_not_used_for_longest_goes_first(loads):
+    for path in ("a", "b", "c"):
+        done(path)
+    done("a")
+    done("d")
+    assert [s.path for s, _ in corpora.loads()] == ["c", "a", "d"] and len(corpora.loads()) == corpora.MOST_LOADED
+    done("b")
+    assert loads[0] == ["a", "b", "c", "d", "b"]
+
+
+def test_what_is_still_loading_is_never_given_up(loads):
+    loads[1]["slow"] = threading.Event()
+    slow = corpora.loading(Source("slow"))
+    for path in ("a", "b", "c", "d"):
+        done(path)
+    assert corpora.known(Source("slow")) is slow and slow.running
+    assert [s.path for s, _ in corpora.others_loading(None)] == ["slow"]
+    loads[1]["slow"].set()
+    slow.join(patient(10))
+    assert corpora.others_loading(None) == [] and slow.result == "slow"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_forgetting_a_failure_spares_a_new_try(loads):
+    failed = done("broken")
+    assert failed.error == "ValueError: broken"
+    corpora.forget(Source("broken"), failed)
+    again = corpora.loading(Source("broken"))
+    corpora.forget(Source("broken"), failed)
+    assert corpora.known(Source("broken")) is again
+    again.join(patient(10))
+
+
+class Thing:
+    """What a corpus is to these tests: something that memory is given up for, part of a cycle as real ones may be."""
+
+    def __init__(self):
+        self.me = self
+
+
+def test_what_is_dropped_dies(monkeypatch):
+    """Although everything alive is frozen out of the collector's sight after every load."""
+    fresh_corpora(monkeypatch)
+    alive = []
+
+    def load(chosen, job):
+        thing = Thing()
+        alive.append(weakref.ref(thing))
+        return thing
+
+    monkeypatch.setattr(corpora, "_load", load)
+    for turn in range(12):
+        done(f"corpus {turn}")
+    done("corpus 11")
+    assert len(alive) == 12 and sum(ref() is not None for ref in alive) <= corpora.MOST_LOADED + 1
+    corpora.settle()
+    assert [ref() is not None for ref in alive] == [False] * 9 + [True] * 3
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_failed_goes_before_what_is_of_use(loads):
+    for path in ("a", "b", "broken", "c"):
+        done(path)
+    assert [s.path for s, _ in corpora.loads()] == ["a", "b", "c"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
+    """A job may have ended before its start returns."""
+    for path in ("a", "b", "c"):
+        done(path)
+
+    class Fast(jobs.Job):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.join(patient(10))
+
+    monkeypatch.setattr(jobs, "Job", Fast)
+    for path in ("d", "broken"):
+        corpora.loading(Source(path))
+        assert corpora.known(Source(path)) is not None
+    assert len(corpora.loads()) == corpora.MOST_LOADED

@@ -1,0 +1,292 @@
+"""Live feedback without a browser: one log for everybody, what it makes of the corpus, the buttons that write it."""
+
+import sqlite3
+import threading
+from contextlib import closing
+from functools import partial
+
+import pytest
+import torch
+
+import engine
+from dashboard.services import feedback
+from dashboard.services.source import Source
+from engine import orag
+from engine.errors import DataError
+from engine.views import before_after
+from support.live_feedback import HOSTILE, N, corpus, explore, read, thumb, vectors
+from support.pages import assert_plain, press, screen, texts
+from support.patience import patient
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def digest(loaded):
+    return feedback.adapted(loaded).space.embeddings.digest
+
+
+def test_looking_writes_nothing(home):
+    loaded = corpus()
+    assert feedback.session(loaded).round == feedback.count(loaded) == 0 and feedback.adapted(loaded) is loaded
+    assert not home.exists()
+
+
+def test_feedback_makes_a_corpus_of_its_own_and_undo_gives_the_first_one_back():
+    loaded = corpus()
+    now = feedback.add(loaded, thumb())
+    adapted = feedback.adapted(loaded)
+    moved = (adapted.space.vectors != loaded.space.vectors).any(1).nonzero().flatten().tolist()
+    assert moved == [3] and adapted.origin is loaded is adapted.origin
+    assert adapted.space.embeddings.digest != loaded.space.embeddings.digest
+    assert adapted.space.corpus is loaded.space.corpus and feedback.adapted(adapted) is adapted
+    expected = loaded.space.vectors[3].double() - now.preset.rate * torch.from_numpy(vectors()[7]).double()
+    assert adapted.space.vectors[3].numpy() == pytest.approx(expected.numpy(), abs=1e-7)
+    feedback.log_of(adapted).undo(now.events[0].id)
+    assert feedback.adapted(loaded) is loaded
+    feedback.log_of(loaded).redo(now.events[0].id)
+    assert digest(loaded) == adapted.space.embeddings.digest
+    feedback.log_of(loaded).reset()
+    assert feedback.adapted(loaded) is loaded and feedback.count(loaded) == 0
+
+
+def test_a_vote_replaces_the_earlier_one_and_undo_brings_that_back():
+    loaded = corpus()
+    feedback.add(loaded, thumb(up=False))
+    down = digest(loaded)
+    now = feedback.add(loaded, thumb(up=True))
+    assert feedback.count(loaded) == 1 and len(now.events) == 2
+    up = digest(loaded)
+    feedback.add(loaded, thumb(up=True, person="bob"))
+    assert feedback.count(loaded) == 2 and digest(loaded) not in (up, down)
+    feedback.log_of(loaded).undo(feedback.session(loaded).events[-1].id)
+    assert digest(loaded) == up
+    feedback.log_of(loaded).undo(now.events[-1].id)
+    assert digest(loaded) == down
+
+
+def test_what_another_process_adds_is_seen_and_nothing_is_lost():
+    loaded = corpus()
+    feedback.add(loaded, thumb(person="here"))
+    other = orag.log(feedback.path(loaded), corpus().space)
+    assert other.session.round == 1
+
+    def mine(person):
+        for i in range(20):
+            feedback.add(loaded, thumb(row=i, person=person))
+
+    def theirs():
+        for i in range(20):
+            other.feed(orag.thumb(other.session, vectors()[9], i, person="there"))
+
+    works = [partial(mine, "ana"), theirs, partial(mine, "bob")]
+    workers = [threading.Thread(target=work) for work in works]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(patient(60))
+    assert feedback.session(loaded).round == other.refresh().round == 1 + 60
+    assert feedback.session(loaded).vectors.tobytes() == other.session.vectors.tobytes()
+
+
+def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
+    feedback.add(corpus(), thumb(row=3))
+    feedback.add(corpus(), thumb(row=5))
+    changed = corpus(changed=(5,))
+    with pytest.raises(DataError, match=r"another state of this corpus: 1 with another text"):
+        feedback.session(changed)
+    message = " ".join(map(str, feedback.carry(changed)))
+    assert "1 pieces of feedback" in message and feedback.count(changed) == 1
+    assert len(list(feedback.path(changed).parent.glob("*.jsonl"))) == 1, "the old log stays"
+
+
+def test_two_corpora_of_one_name_have_their_own_logs():
+    one, other = corpus(), corpus(n=N - 10)
+    feedback.add(one, thumb(row=3))
+    other_path = feedback.path(other)
+    # Without an encoder vectors say which corpus it is.
+    assert other_path != feedback.path(one) and feedback.count(other) == 0
+    feedback.add(other, thumb(row=4))
+    feedback.add(one, thumb(row=9))
+    assert (feedback.count(one), feedback.count(other)) == (2, 1)
+
+
+def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
+    loaded = corpus()
+    for row in range(4):
+        feedback.add(loaded, thumb(row=row))
+    file = feedback.path(loaded)
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("UPDATE records SET line = replace(line, 'thumb', 'thomb') WHERE number = 3")
+    monkeypatch.setattr(feedback, "_LOGS", feedback.Memo(3))  # as after a restart
+    with pytest.raises(DataError, match="line 3 is not as it was written"):
+        feedback.session(loaded)
+    assert feedback.begin_anew(loaded) == file and file.is_file()
+    assert feedback.count(loaded) == 0 and feedback.path(loaded) != file
+    feedback.add(loaded, thumb())
+    assert feedback.count(loaded) == 1
+
+
+def test_votes_of_before_sqlite_are_there_and_their_file_stays():
+    loaded = corpus()
+    file = feedback.path(loaded).with_suffix(".jsonl")
+    orag.save(orag.feed(*(lambda s: (s, thumb()(s)))(feedback.session(loaded))), file)
+    raw = file.read_bytes()
+    assert feedback.count(loaded) == 1
+    feedback.add(loaded, thumb(row=4))
+    assert feedback.count(loaded) == 2 and file.read_bytes() == raw and feedback.path(loaded).suffix == ".sqlite"
+    assert feedback.begin_anew(loaded) == feedback.path(loaded).with_name(file.with_suffix(".sqlite").name)
+    assert feedback.count(loaded) == 0 and feedback.notices(loaded) == ()
+    old = feedback.begin_anew(loaded)
+    assert ".aside" in old.name and orag.load(old, loaded.space)[0].round == 0 and feedback.count(loaded) == 0
+
+
+def test_a_log_that_is_deleted_is_forgotten():
+    loaded = corpus()
+    feedback.add(loaded, thumb())
+    feedback.path(loaded).unlink()
+    assert feedback.count(loaded) == 0 and feedback.adapted(loaded) is loaded
+
+
+def sets(app):
+    return [t.value for t in app.dataframe if "#" in t.value]
+
+
+def same(one, other):
+    return all(a.drop(columns=["up", "down"], errors="ignore").equals(b) for a, b in zip(one, other, strict=True))
+
+
+def plain(app):
+    return [t.drop(columns=["Nearest"], errors="ignore") for t in sets(app)]
+
+
+def answered(app, loaded):
+    """The row that stands first."""
+    text = sets(app)[0]["Document"][0]
+    return next(i for i, t in enumerate(loaded.space.corpus.texts) if t[:200] == text)
+
+
+def test_a_thumb_moves_the_document_and_every_session_sees_it(folder):
+    app, loaded = explore(folder)
+    before = plain(app)
+    assert not app.toggle(key=feedback.ON).value and "learned" not in texts(app)
+    press(app, "vote.down")
+    assert app.toggle(key=feedback.ON).value and "learned from 1 piece of feedback" in texts(app)
+    assert "Your last: thumb down" in texts(app) and feedback.count(loaded) == 1
+    (event,) = feedback.session(loaded).events
+    assert (event.item, event.good, event.propensity, event.kind) == (5, False, None, "thumb")
+    other, _ = explore(folder, row=6)
+    assert same(plain(other), before), "off until somebody wants it"
+    other.toggle(key=feedback.ON).set_value(True).run()
+    assert "learned from 1 piece" in texts(other)
+    press(other, "vote.up")
+    assert feedback.count(loaded) == 2 and len({e.person for e in feedback.session(loaded).events}) == 2
+    app.run()
+    assert "learned from 2 pieces" in texts(app)
+    press(app, "feedback.undo")
+    assert [e.item for e in feedback.session(loaded).events] == [6], "Undo takes back one's own"
+    press(other, "feedback.undo")
+    assert feedback.adapted(loaded) is loaded and same(plain(other), before)
+
+
+def test_the_same_button_takes_a_vote_back_and_the_other_replaces_it(folder):
+    app, loaded = explore(folder)
+    press(app, "vote.down")
+    down = digest(loaded)
+    press(app, "vote.up")
+    assert feedback.count(loaded) == 1 and digest(loaded) != down
+    press(app, "vote.up")
+    assert feedback.adapted(loaded) is loaded and feedback.count(loaded) == 0, (
+        "the thumb that it had replaced stays out"
+    )
+    press(app, "vote.down")
+    assert digest(loaded) == down
+
+
+def test_the_right_one_counts_against_the_list_that_was_shown(folder):
+    app, loaded = explore(folder)
+    row = answered(app, loaded)
+    read(app, loaded, row)
+    press(app, "vote.right")
+    (event,) = feedback.session(loaded).events
+    assert event.kind == "right_one" and event.item == row and len(event.shown) == 10
+    out = next(r for r in range(N) if r not in event.shown)
+    app.session_state["decoders"] = ["top_k"]
+    read(app, loaded, out)
+    assert app.button(key="vote.right").disabled and not app.button(key="vote.up").disabled
+
+
+def test_the_switch_gives_the_corpus_as_it_was_embedded(folder):
+    app, _ = explore(folder)
+    before = sets(app)
+    press(app, "vote.down")
+    on = plain(app)
+    app.toggle(key=feedback.ON).set_value(False).run()
+    assert all(a.equals(b) for a, b in zip(sets(app), before, strict=True)) and "learned" not in texts(app)
+    app.toggle(key=feedback.ON).set_value(True).run()
+    assert all(a.equals(b) for a, b in zip(plain(app), on, strict=True))
+
+
+def test_a_link_names_the_corpus_as_it_was_embedded(folder):
+    app, loaded = explore(folder)
+    press(app, "vote.down")
+    app.slider(key="k").set_value(7).run()
+    assert feedback.adapted(loaded) is not loaded
+    assert app.query_params["vectors"] == loaded.space.embeddings.digest[:12]
+
+
+def test_other_screens_work_on_the_corpus_that_feedback_made(folder):
+    _, loaded = explore(folder)
+    feedback.add(loaded, thumb(row=5))
+    for name in ("tradeoff", "tune", "theory"):
+        app = screen(name, Source(str(folder)), **{feedback.ON: True})
+        assert "learned from 1 piece of feedback" in texts(app)
+
+
+def test_text_of_documents_is_no_markup(folder):
+    app, _ = explore(folder)
+    press(app, "vote.down")
+    app.session_state["ranked.layout"] = "One table"
+    app.run()
+    assert_plain(app, *HOSTILE)
+    labels = [e.label for kind in (app.button, app.toggle) for e in kind]
+    assert labels and not [label for label in labels if any(bad in label for bad in HOSTILE)]
+
+
+def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
+    app, loaded = explore(folder)
+    press(app, "vote.down")
+    feedback.path(loaded).unlink()
+    feedback.path(loaded).write_text("nothing of the kind\n", encoding="utf-8")
+    app.run()
+    assert not app.exception and "cannot be used" in texts(app) and "is no log of feedback" in texts(app)
+    press(app, "vote.up")
+    assert "This feedback was not taken." in texts(app)
+    press(app, "live.carry")
+    assert "This did not work" in texts(app)
+    press(app, "live.anew")
+    assert "A new log has begun" in texts(app) and "cannot be used" not in texts(app)
+    press(app, "vote.up")
+    assert feedback.count(loaded) == 1 and "learned from 1 piece" in texts(app)
+
+
+def test_before_and_after_name_what_changed_and_nothing_else():
+    loaded, query = corpus(), torch.from_numpy(vectors()[7])
+    top = engine.Decoder(engine.make("top_k"))
+    asked = engine.Embeddings(query.unsqueeze(0), ("q",))
+    first = engine.decode(top, loaded.space, asked, k=10)
+    second, third = first.index[0, 1].item(), first.index[0, 2].item()
+    lead = float(first.gain[0, 1] - first.gain[0, 2])
+    steps = int(lead / orag.PRESETS[feedback.PRESET].rate) + 1
+    for i in range(steps):
+        feedback.add(loaded, thumb(row=second, person=f"p{i}"))
+    now = feedback.adapted(loaded)
+    ranking = engine.decode(top, now.space, asked, k=10)
+    result = before_after(loaded.space, now.space, query, {"top_k": (first, ranking)})
+    assert result[0].row == second and result[0].ranks["top_k"][0] == 2 and result[0].ranks["top_k"][1] != 2
+    exact = now.space.vectors[second].double() @ query.double()
+    assert result[0].after == pytest.approx(exact.item(), abs=1e-12) and result[0].after < result[0].before
+    assert third in [one.row for one in result] and all(one.before == one.after for one in result[1:])
+    order, then = ranking.index[0].tolist(), first.index[0].tolist()
+    still = [row for row in order if row in then and order.index(row) == then.index(row)]
+    assert len(still) >= 1 and not {one.row for one in result} & (set(still) - {second})
+    assert before_after(loaded.space, loaded.space, query, {"top_k": (first, first)}) == ()

@@ -1,0 +1,183 @@
+"""A corpus without judgements, measured on passages of its own: on Trade-off, on Tune, and as a folder."""
+
+import json
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+import engine
+from dashboard.serve import main
+from dashboard.services import passage_queries, query_vectors, sweeps
+from dashboard.widgets import passages
+from engine.data.beir import write_beir
+from engine.data.cloze import SPLIT
+from support.charts import figure, ids
+from support.pages import csv_source, ended, screen, texts
+from support.patience import patient
+
+THINGS = ("apple", "pear", "plum", "cherry", "quince", "medlar", "grape", "fig", "olive", "date", "lemon", "lime")
+PLACES = ("garden", "orchard", "market", "kitchen", "cellar")
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Sixty short texts, nothing judged, markup among them."""
+    rows = [
+        f"<b>The</b> {THINGS[i % 12]} of number {i} grows in a {PLACES[i % 5]} where {THINGS[i * 7 % 12]} and "
+        f"{THINGS[i * 5 % 11]} were sold for {i * 13} coins"
+        for i in range(60)
+    ]
+    return csv_source(tmp_path / "unlabelled.csv", enumerate(rows))
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """As in a server that has just started."""
+    passage_queries._MADE.clear()
+    sweeps._CELLS.clear()
+    query_vectors._VECTORS.clear()
+
+
+def tradeoff(source, **session):
+    return screen("tradeoff", source, **{"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.values": 3, **session})
+
+
+def way(app):
+    return next(g for g in app.button_group if g.label == "Queries")
+
+
+def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
+    app = tradeoff(source)
+    assert way(app).options == ["This query", passage_queries.NAME] and "make labelled queries" in texts(app)
+    way(app).set_value(passage_queries.NAME).run()
+    page_text = texts(app)
+    assert (
+        not app.exception
+        and "60 passages of 5 to 25 words" in page_text
+        and "People's questions are harder" in page_text
+    )
+    assert "Recall is the share of these documents" in page_text and "no judgements" not in page_text
+    if [b for b in app.button if b.key == "tradeoff.start"]:
+        app.button(key="tradeoff.start").click().run()
+    app = ended(app)
+    drawn = figure(app)
+    assert len(ids(drawn)) == 5 and "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
+    assert any("MRR" in s.options for s in app.selectbox)
+    # The page's numbers are the engine's.
+    data = engine.load_dataset(source.path, columns=engine.data.tables.Columns(id="id", text="text"))
+    made = engine.containing_passages(data.corpus, distractors=0)
+    assert made.corpus.digest == data.corpus.digest
+    space = engine.Space(data.corpus, engine.embed(data.corpus))
+    point = next(
+        engine.sweep(
+            [engine.Decoder(engine.make("top_k"))],
+            space,
+            engine.embed(made.queries),
+            made.qrels[SPLIT],
+            10,
+            ("recall",),
+        )
+    )
+    ys = [y for trace in drawn["data"] for y in trace.get("y") or () if isinstance(y, float)]
+    assert any(y == pytest.approx(point.mean["recall"]) for y in ys)
+    way(app).set_value("This query").run()
+    assert not app.exception and "no judgements" in texts(app)
+
+
+def test_tune_takes_passages_and_says_so(source):
+    app = screen("tune", source, **{"tune.method": "mmr", "tune.points": 3})
+    assert "Tuning needs judgements" in texts(app) and "in the sidebar" in texts(app)
+    app.toggle(key="tune.passages").set_value(True).run()
+    assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
+    assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Choose on")).options == [
+        passage_queries.SPLIT
+    ]
+    app.button(key="tune.start").click().run()
+    app = ended(app)
+    (outcome,) = app.session_state["tune.outcomes"].values()
+    assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks
+    assert all(sentence in texts(app) for sentence in outcome.tuned.sentences)
+    app.toggle(key="tune.passages").set_value(False).run()
+    assert not app.exception and "Tuning needs judgements" in texts(app)
+
+
+def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
+    monkeypatch.setattr(passage_queries, "AT_ONCE", 0)
+    whole, go = engine.containing_passages, threading.Event()
+
+    def held(*args, **options):
+        go.wait(patient(60))
+        return whole(*args, **options)
+
+    monkeypatch.setattr(engine, "containing_passages", held)
+    app = tradeoff(source)
+    way(app).set_value(passage_queries.NAME).run()
+    assert not app.exception and passages.PURPOSE in app.session_state["jobs"] and not app.get("plotly_chart")
+    app.button(key="passages.cancel").click().run()
+    go.set()
+    app = ended(app)
+    assert app.session_state["jobs"][passages.PURPOSE].cancelled and "60 passages" not in texts(app)
+    app.button(key="passages.start").click().run()
+    assert "60 passages" in texts(ended(app))
+
+
+def test_texts_too_short_for_a_passage_are_said(tmp_path):
+    app = tradeoff(csv_source(tmp_path / "short.csv", [(1, "an apple"), (2, "a pear")]))
+    way(app).set_value(passage_queries.NAME).run()
+    assert not app.exception and "no document has a passage of 5 words" in texts(app)
+
+
+def test_labelled_corpora_and_own_vectors_are_not_offered_passages():
+    app = screen("tradeoff", **{"tradeoff.decoders": ["top_k"]})
+    assert passage_queries.NAME not in way(app).options
+
+
+def test_the_folder_is_the_task(source, tmp_path):
+    out = tmp_path / "task"
+    done = CliRunner().invoke(
+        main,
+        ["passages", "--corpus", source.path, "--out", str(out), "--count", "9", "--distractors", "3", "--seed", "4"],
+    )
+    assert done.exit_code == 0, done.output
+    data = engine.load_dataset(source.path)
+    made = engine.containing_passages(data.corpus, 9, distractors=3, seed=4)
+    assert f"of which {len(made.corpus) - len(data.corpus):,} are distractors" in done.output
+    read = engine.load_dataset(str(out))
+    assert (read.corpus.ids, read.corpus.texts, read.queries.ids) == (
+        made.corpus.ids,
+        made.corpus.texts,
+        made.queries.ids,
+    )
+    assert read.queries.texts == made.queries.texts and read.qrels[SPLIT] == made.qrels[SPLIT] and not read.notices
+    answer = json.loads(CliRunner().invoke(main, ["decode", "--corpus", str(out), "--split", SPLIT, "--json"]).stdout)
+    assert answer["queries"] == 9 and answer["mean"]["recall"] > 0.5 and answer["mean"]["mrr"] > 0
+    again = CliRunner().invoke(main, ["passages", "--corpus", source.path, "--out", str(out)])
+    assert again.exit_code == 1 and "must be a new or an empty folder" in again.output
+    wrong = CliRunner().invoke(main, ["passages", "--corpus", source.path, "--out", str(out / "b"), "--shortest", "0"])
+    assert wrong.exit_code == 1 and "shortest must be a whole number in [1, ∞); got '0'" in wrong.output
+
+
+@pytest.mark.parametrize("odd", ["a\tb", "a\nb", " ", "a\ud800"])
+def test_ids_that_no_table_holds_are_refused_before_anything_is_written(tmp_path, odd):
+    corpus = engine.Corpus((odd, "b"), ("one two three four five six", "seven eight nine ten eleven twelve"))
+    made = engine.containing_passages(corpus, distractors=0)
+    with pytest.raises(engine.DataError, match="cannot stand in a table of columns"):
+        write_beir(made, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_making_the_task_reports_and_stops():
+    corpus = engine.Corpus(tuple(map(str, range(600))), tuple(f"w{i} b c d e f" for i in range(600)))
+    seen = []
+    engine.containing_passages(corpus, progress=lambda *told: seen.append(told))
+    assert [label for done, _, label in seen if not done] == [
+        "reading words",
+        "choosing passages",
+        "looking for passages",
+    ]
+    assert max(done for done, _, _ in seen) >= 512 and all(done < total for done, total, _ in seen)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(engine.Cancelled):
+        engine.containing_passages(corpus, stop=stop)

@@ -1,0 +1,365 @@
+"""Links: what is shown survives the way there and back, and what cannot be taken is said."""
+
+import random
+from dataclasses import replace
+from types import SimpleNamespace
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as some
+
+from dashboard.services import corpora
+from dashboard.services.source import Source
+from dashboard.session import address, link, parameters, query
+from dashboard.session.decoders import RERANK, RETRIEVE, offered
+from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
+from engine.decoder import Decoder
+from engine.errors import ParamError
+from engine.params import Choice, Flag, Real, Text, Whole, form_of
+from engine.stages import make, methods
+from support.pages import PETS, SCREENS, beir, csv_source, figures, load, opened, texts
+
+SELECTORS = methods("selector")
+SCORERS = methods("scorer")
+FIRST = tuple(Decoder(spec.cls()) for spec in list(SELECTORS.values())[:2])
+WORDS = some.text(some.characters(exclude_categories=["Cs"]), max_size=300)
+
+
+def legal(param):
+    """Any value of a parameter's domain, far outside what its slider covers too."""
+    match param:
+        case Real():
+            return some.floats(param.low, min(param.high, 1e12), allow_nan=False)
+        case Whole():
+            numbers = some.integers(param.low, min(param.high or 10**9, 10**9))
+            return some.one_of(numbers, some.none()) if param.unset else numbers
+        case Choice():
+            return some.sampled_from(param.options)
+        case Flag():
+            return some.booleans()
+        case Text():
+            return some.from_regex(r"[a-z&=#%/]{1,20}", fullmatch=True)
+
+
+@some.composite
+def stages(draw, spec):
+    """A selector with any legal parameters, each in the form that the others give it."""
+    values = {}
+    for param in sorted(spec.params, key=lambda p: bool(p.variants)):
+        values[param.name] = draw(legal(form_of(param, values)[1]))
+    return spec.cls(**values)
+
+
+@some.composite
+def decoders(draw, name):
+    """A selector behind any scorers that it can have."""
+    retrieve = draw(some.sampled_from(list(offered(RETRIEVE))))
+    rerank = draw(some.one_of(some.none(), some.sampled_from(list(offered(RERANK)))))
+    stage = draw(stages(SELECTORS[name]))
+    return Decoder(stage, draw(stages(SCORERS[retrieve])), None if rerank is None else draw(stages(SCORERS[rerank])))
+
+
+@some.composite
+def states(draw, names):
+    columns = some.one_of(
+        some.none(), some.tuples(some.one_of(some.none(), WORDS), WORDS, some.one_of(some.none(), WORDS))
+    )
+    return State(
+        source=Source(
+            draw(WORDS.filter(bool)), columns=draw(columns), qrels=draw(WORDS), encoder=draw(WORDS), dtype=draw(WORDS)
+        ),
+        digest=draw(some.from_regex(r"[0-9a-f]{12}", fullmatch=True)),
+        vectors=draw(some.from_regex(r"[0-9a-f]{12}", fullmatch=True)),
+        way=draw(some.sampled_from(list(QUESTIONS))),
+        split=draw(some.one_of(some.none(), WORDS)),
+        question=draw(WORDS),
+        k=draw(some.integers(1, 1_000_000)),
+        pool=draw(some.one_of(some.none(), some.integers(1, 10**9))),
+        decoders=tuple(draw(decoders(name)) for name in names),
+        view=draw(WORDS),
+        page=draw(some.sampled_from(sorted(p.stem for p in SCREENS.glob("[!_]*.py")))),
+    )
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(data=some.data())
+def test_a_state_comes_back_from_its_address(name, data):
+    others = data.draw(some.sets(some.sampled_from(list(SELECTORS))))
+    shown = data.draw(states([n for n in SELECTORS if n in others | {name}]))
+    try:
+        address = url("http://127.0.0.1:8501/tradeoff", to_params(shown))
+    except ParamError as error:  # long words of wide characters
+        assert f"{LONGEST:,}" in str(error)
+        return
+    assert address.isascii() and len(address) <= LONGEST
+    back = read(dict(parse_qsl(urlsplit(address).query, keep_blank_values=True, strict_parsing=True)))
+    assert back.state == replace(shown, page="") and not back.remarks, "the page stands before the parameters"
+    assert read(to_params(shown)).state == shown
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(data=some.data())
+def test_a_stage_comes_back_from_its_widgets(name, data):
+    """Whatever counts: a parameter that only another's value makes count is at its default otherwise."""
+    stage = data.draw(stages(SELECTORS[name]))
+    widgets = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parameters, "st", SimpleNamespace(session_state=widgets))
+        parameters.put(stage, "here")
+        back = parameters.stage_of(stage.spec, "here")
+    needless = {
+        p.name: p.default for p in stage.spec.params if p.requires and getattr(stage, p.requires[0]) != p.requires[1]
+    }
+    assert back == replace(stage, **needless)
+
+
+def test_an_address_is_readable():
+    shown = State(
+        source=Source("numpy-api"),
+        digest="ab12",
+        vectors="cd34",
+        way=query.LABELLED,
+        split="test",
+        question="q7",
+        decoders=(Decoder(make("mmr", relevance_weight=0.7)),),
+    )
+    address = url("http://h/", to_params(shown))
+    assert address.startswith(
+        "http://h/?v=1&corpus=numpy-api&digest=ab12&vectors=cd34&split=test&query=q7&k=10&pool=none&decoders=mmr&"
+        "mmr.relevance_weight=0.7"
+    )
+
+
+def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
+    shown = State(way=query.TYPED, question="é" * 3000)
+    with pytest.raises(ParamError, match=r"18,\d+ characters.*8,000.*snapshot"):
+        url("http://h/", to_params(shown))
+    assert read(to_params(shown)).state == shown, "the parameters themselves have no limit: a snapshot holds them"
+
+
+@pytest.mark.parametrize(
+    "given,message,taken",
+    [
+        ({"k": "0"}, "k must be a whole number in [1, 1000000]; got '0': 10 is taken", ("k", 10)),
+        ({"k": "1e9999"}, "k must be", ("k", 10)),
+        ({"pool": "-3"}, "pool (n) must be a whole number", ("pool", None)),
+        ({"v": "2", "k": "7"}, "newer Frontier", ("k", 7)),
+        ({"v": "__import__('os')"}, "v must be a whole number", ("k", 10)),
+        ({"digest": "<b>"}, "digest must be hexadecimal", ("digest", "")),
+        ({"page": "../../etc"}, "no page is called '../../etc'", ("page", "")),
+        ({"lambda": "1"}, "'lambda', which this version does not know", ("k", 10)),
+        ({"query": "a", "text": "b"}, "asks in 2 ways", ("question", "a")),
+    ],
+)
+def test_what_an_address_says_wrongly_is_said_and_the_rest_applied(given, message, taken):
+    result = read({"v": "1", "view": "Sets", **given})
+    assert any(message in remark for remark in result.remarks) and len(result.remarks) == 1, result.remarks
+    assert getattr(result.state, taken[0]) == taken[1] and result.state.view == "Sets"
+
+
+def test_a_link_names_scorers_only_where_they_are_not_the_first_and_says_what_it_cannot_take():
+    first, second = list(offered(RETRIEVE))[:2]
+    slow = next(n for n, s in SCORERS.items() if s.cls.rerank_only)
+    name = next(iter(SELECTORS))
+    plain = to_params(State(decoders=(Decoder(SELECTORS[name].cls(), make(first)),)))
+    assert not [p for p in plain if p.startswith(f"{name}.re")]
+    both = to_params(State(decoders=(Decoder(SELECTORS[name].cls(), make(second), make(slow)),)))
+    assert (both[f"{name}.retrieve"], both[f"{name}.rerank"]) == (second, slow)
+    result = read({"decoders": name, f"{name}.retrieve": slow, f"{name}.retrieve.model": "/etc", f"{name}.rerank": "x"})
+    assert len(result.remarks) == 2 and all("no scorer that can" in remark for remark in result.remarks)
+    assert result.state.decoders == (Decoder(SELECTORS[name].cls(), make(first)),)
+
+
+@pytest.mark.parametrize("name", [n for n, s in SELECTORS.items() if s.params])
+def test_every_bad_parameter_is_named_and_the_others_taken(name):
+    spec = SELECTORS[name]
+    for param in spec.params:
+        for bad in (b for b in param.invalid_values() if b is not None):
+            result = read({"v": "1", "decoders": name, f"{name}.{param.name}": str(bad), "k": "3"})
+            if result.remarks:
+                assert len(result.remarks) == 1 and param.name in result.remarks[0] and "must be" in result.remarks[0]
+                assert getattr(result.state.decoders[0].select, param.name) == param.default
+            assert result.state.k == 3
+        result = read({"v": "1", "decoders": name, f"{name}.{param.name}": "much too much"})
+        assert len(result.remarks) == 1 and param.name in result.remarks[0]
+    assert "nosuch" in read({"decoders": f"nosuch,{name}"}).remarks[0]
+    assert [d.select.spec.name for d in read({"decoders": f"nosuch,{name}"}).state.decoders] == [name]
+    assert f"{name}.nosuch" in read({"decoders": name, f"{name}.nosuch": "1"}).remarks[0]
+
+
+def link_of(app):
+    """The parameters of the link that the Share dialog shows."""
+    app.button(key="share.open").click().run()
+    assert not app.exception, app.exception
+    address = next(c.value for c in app.code if "v=1" in c.value)
+    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+
+
+def counted(stage):
+    """The stage with what does not count at its default."""
+    needless = [p for p in stage.spec.params if p.requires and getattr(stage, p.requires[0]) != p.requires[1]]
+    return replace(stage, **{p.name: p.default for p in needless})
+
+
+def drawn(spec, seed):
+    """A stage with any legal values, off its sliders' steps and beyond their ends."""
+    rng, values = random.Random(seed), {}
+    for param in sorted(spec.params, key=lambda p: bool(p.variants)):
+        form = form_of(param, values)[1]
+        match form:
+            case Real():
+                values[param.name] = round(rng.uniform(form.low, min(form.high, 3 * form.comfortable_range[1])), 5)
+            case Whole():
+                top = min(form.high or 10**6, 3 * form.comfortable_range[1])
+                values[param.name] = None if form.unset and rng.random() < 0.3 else rng.randint(form.low, top)
+            case _:
+                values[param.name] = rng.choice(form.grid(0))
+    return spec.cls(**values)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_opened_link_gives_the_same_link(seed):
+    """Through the widgets of the page, three decoders at a time, so that all of them are drawn."""
+    names = list(SELECTORS)
+    for first in range(0, len(names), 3):
+        chosen = tuple(
+            Decoder(
+                drawn(SELECTORS[name], f"{seed}{name}"),
+                drawn(SCORERS[list(offered(RETRIEVE))[index % len(offered(RETRIEVE))]], f"{seed}{name}"),
+            )
+            for index, name in enumerate(names[first : first + 3], seed + first)
+        )
+        shown = State(
+            source=Source("numpy-api"), way=query.TYPED, question="señor 中文 & = #", k=57, pool=90, decoders=chosen
+        )
+        app = opened(to_params(shown))
+        assert not app.warning, texts(app)
+        app.run()
+        back = read(link_of(app)).state
+        assert back.decoders == tuple(Decoder(counted(d.select), counted(d.retrieve)) for d in chosen)
+        assert (back.question, back.way, back.k, back.pool) == (shown.question, shown.way, shown.k, shown.pool)
+
+
+def test_a_slider_moved_back_from_beyond_its_end_keeps_its_value():
+    app = opened(to_params(State(source=Source("numpy-api"), k=200)))
+    assert app.slider(key="k").value == 200 and app.slider(key="k").max == 200
+    app.slider(key="k").set_value(5).run()
+    app.run()
+    assert app.slider(key="k").value == 5 and not app.exception
+
+
+def test_a_labelled_query_and_a_document_come_back(demo):
+    dataset, _ = demo
+    split = list(dataset.qrels)[-1]
+    wanted = dataset.judged(split).ids[3]
+    app = opened(
+        to_params(State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST))
+    )
+    assert dataset.queries.texts[dataset.queries.position[wanted]] in texts(app) and figures(app, "Recall")
+    back = link_of(app)
+    assert (back["split"], back["query"]) == (split, wanted)
+    document = dataset.corpus.ids[7]
+    app = opened(to_params(State(source=Source("numpy-api"), way=query.SIMILAR, question=document)))
+    assert link_of(app)["document"] == document
+
+
+def test_a_question_that_this_corpus_does_not_have_is_said():
+    app = opened({"v": "1", "corpus": "numpy-api", "split": "dev", "query": "<img src=x>", "k": "4"})
+    assert "'<img src=x>' is not among those of dev" in texts(app) and app.slider(key="k").value == 4
+    assert not any("<img" in e.value for kind in (app.markdown, app.warning, app.caption) for e in kind)
+    app.button(key="link.ok").click().run()
+    assert "is not among" not in texts(app)
+    app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
+    assert "no split is called 'nosuch'" in texts(app)
+    assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
+
+
+def test_a_link_made_on_other_content_names_both_fingerprints(demo):
+    _, space = demo
+    here = space.embeddings.digest[:8]
+    app = opened({"v": "1", "corpus": "numpy-api", "digest": "0" * 12, "vectors": "f" * 12, "k": "6"})
+    assert "other documents" in texts(app) and "ffffffff" in texts(app) and here in texts(app)
+    assert app.slider(key="k").value == 6
+    same = space.corpus.digest[:12]
+    app = opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": "f" * 12})
+    assert "other vectors of the same documents" in texts(app)
+    app = opened({"v": "1", "corpus": "numpy-api", "digest": same, "vectors": space.embeddings.digest[:12]})
+    assert not app.warning
+
+
+def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
+    file = tmp_path / "pets.csv"
+    source = csv_source(file, PETS)
+    app = opened({"v": "1", "corpus": str(file), "vectors": "ab" * 6, "text": "a pet", "k": "2", "decoders": "mmr"})
+    assert "not loaded here" in texts(app) and "abababab" in texts(app) and str(file) in [c.value for c in app.code]
+    assert app.session_state["source"].path == "numpy-api" and app.slider(key="k").value == 10
+    load(source)
+    app.session_state["source"] = source
+    app.run()
+    assert not app.exception and app.slider(key="k").value == 2 and app.session_state["decoders"] == ["mmr"]
+    assert "other vectors" in texts(app) and len(app.dataframe[0].value) >= 2
+
+
+def test_a_link_can_be_forgotten():
+    app = opened({"v": "1", "corpus": "/no/such/file.csv"})
+    app.button(key="link.forget").click().run()
+    assert "not loaded here" not in texts(app) and not app.exception
+
+
+def test_an_address_never_chooses_an_encoder_nor_a_file():
+    assert address.available(Source("numpy-api", encoder="/tmp/strange-model")) in (
+        Source("numpy-api"),
+        *[s for s, _ in corpora.loads() if s.path == "numpy-api"],
+    )
+    assert address.available(Source("/etc/passwd")) is None
+
+
+@hypothesis_settings(max_examples=100, deadline=None)
+@given(source=states([]).map(lambda s: s.source))
+def test_an_address_names_a_corpus_exactly(source):
+    assert address.source_of(address.params_of(source)) == source
+
+
+def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
+    params = to_params(State(source=Source("numpy-api"), way=query.TYPED, question="median"))
+    app = opened(params)
+    assert app.query_params["text"] == "median", "a reload comes back to it"
+    app.slider(key="k").set_value(3).run()
+    assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
+    again = opened({name: app.query_params[name] for name in app.query_params})
+    assert again.slider(key="k").value == 3
+
+
+def test_an_address_stays_plain_until_something_is_changed():
+    app = opened({})
+    assert "v" not in app.query_params
+    app.slider(key="explore.mmr.relevance_weight").set_value(0.65).run()
+    assert app.query_params["mmr.relevance_weight"] == "0.65"
+
+
+def test_the_dialog_says_what_does_not_fit_into_a_link():
+    app = opened(to_params(State(source=Source("numpy-api"), way=query.TYPED, question="é" * 3000)))
+    app.button(key="share.open").click().run()
+    assert not app.exception and "save a snapshot instead" in texts(app)
+
+
+def test_link_keeps_the_page_and_no_method_is_named():
+    assert link.HOME in {p.stem for p in SCREENS.glob("*.py")}
+    for file in (SCREENS.parent / "sharing").glob("*.py"):
+        words = file.read_text(encoding="utf-8")
+        assert not [n for n in SELECTORS if f'"{n}"' in words], file
+
+
+def test_a_link_names_the_split_that_is_shown_before_any_was_picked(tmp_path):
+    """Not the first in the folder: one that was neither trained on nor is reported on."""
+    documents, queries = [("a", "a cat"), ("b", "a dog")], [("q", "cats"), ("r", "dogs")]
+    source = Source(str(beir(tmp_path, documents, queries, train=[("q", "a")], dev=[("r", "b")])))
+    load(source)
+    elsewhere = link_of(opened({}, "tune", source=source))
+    app = opened({}, source=source)
+    assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Split")).value == "dev"
+    assert link_of(app)["split"] == elsewhere["split"] == "dev" and link_of(app)["query"] == elsewhere["query"] == "r"

@@ -1,0 +1,338 @@
+"""Snapshots, exports and the first steps: results are kept as they were, for everybody and not as markup."""
+
+import csv
+import io
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from dashboard.services import corpora
+from dashboard.services.source import Source
+from dashboard.session.link import State, to_params
+from dashboard.sharing import onboarding, snapshots
+from dashboard.sharing.snapshots import SavedAnswer
+from engine.decoder import Decoder
+from engine.errors import DataError
+from engine.paths import home
+from engine.stages import make, methods
+from support.pages import DEMO, PETS, assert_plain, csv_source, drawn, figures, load, opened, screen, texts
+
+
+@pytest.fixture
+def empty():
+    """A FRONTIER_HOME with nothing saved."""
+
+    def forget():
+        for file in (home() / "snapshots").glob("*"):
+            file.unlink()
+        (home() / onboarding.FILE).unlink(missing_ok=True)
+
+    forget()
+    yield home()
+    forget()
+
+
+def snapshot(name="one", documents=("a", "b", "c"), **fields):
+    answer = SavedAnswer("MMR", "mmr(…)", tuple((d, d.upper()) for d in documents), {"ILAD@3": 0.25, "Recall@3": None})
+    defaults = {
+        "state": {"v": "1", "k": "3"}, "corpus": "pets", "digest": "d1", "vectors": "v1", "encoder": "bundled",
+        "query": "q", "answers": {"mmr": answer},
+    }  # fmt: skip
+    return snapshots.new(name, **defaults | fields)
+
+
+def test_snapshot_is_saved_read_renamed_and_deleted(empty):
+    saved = snapshots.save(snapshot("été 中文"))
+    assert snapshots.read_all() == ([saved], []) and saved.name == "été 中文" and saved.frontier
+    renamed = snapshots.rename(saved.id, "winter")
+    assert snapshots.read_all()[0] == [replace(saved, name="winter")] == [renamed]
+    snapshots.delete(saved.id)
+    snapshots.delete(saved.id)
+    assert snapshots.read_all() == ([], [])
+    with pytest.raises(DataError, match="deleted in the meantime"):
+        snapshots.rename(saved.id, "again")
+
+
+@pytest.mark.parametrize(
+    "name,clean",
+    [
+        ("../../etc/passwd", "../../etc/passwd"),
+        ("a\nb\0c\x1b[31m", "a b c [31m"),
+        ("x" * 500, "x" * 80),
+        ("\ud83d!", "?!"),
+    ],
+)
+def test_snapshot_names_are_cleaned_and_name_no_file(empty, name, clean):
+    saved = snapshots.save(snapshot(name))
+    assert saved.name == clean
+    assert [p.name for p in (empty / "snapshots").iterdir()] == [f"{saved.id}.json"]
+
+
+def test_snapshot_names_are_required_and_made_unique(empty):
+    with pytest.raises(DataError, match="needs a name"):
+        snapshot(" \n\t\0")
+    assert [snapshots.save(snapshot("a")).name for _ in range(3)] == ["a", "a (2)", "a (3)"]
+    with pytest.raises(DataError, match="no snapshot"):
+        snapshots.delete("../settings")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": "x"}', b'{"format": 99}', b"\xff\xfe", b"[" * 100_000],
+)
+def test_damaged_file_is_reported_and_hides_no_other(empty, content):
+    saved = snapshots.save(snapshot())
+    (empty / "snapshots" / f"{'0' * 32}.json").write_bytes(content)
+    (empty / "snapshots" / "notes.json").write_text("somebody's own")
+    readable, broken = snapshots.read_all()
+    assert readable == [saved] and len(broken) == 1 and broken[0].startswith("000")
+
+
+@pytest.mark.parametrize(
+    "field,value", [("name", 3), ("query", None), ("answers", []), ("state", {"k": 3}), ("made", 1)]
+)
+def test_file_with_a_field_of_another_type_is_refused(empty, field, value):
+    saved = snapshots.save(snapshot())
+    file = empty / "snapshots" / f"{saved.id}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
+    assert snapshots.read_all()[0] == [] and len(snapshots.read_all()[1]) == 1
+
+
+def test_threads_save_rename_and_delete_at_once(empty):
+    errors = []
+
+    def work(who):
+        try:
+            for i in range(8):
+                mine = snapshots.save(snapshot(f"{who}-{i}"))
+                snapshots.read_all()
+                snapshots.rename(mine.id, f"{who}-{i}-renamed")
+                if i % 2:
+                    snapshots.delete(mine.id)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    readable, broken = snapshots.read_all()
+    assert (
+        not errors
+        and not broken
+        and sorted(s.name for s in readable) == sorted(f"{who}-{i}-renamed" for who in "abcd" for i in range(0, 8, 2))
+    )
+
+
+def test_clearing_the_cache_leaves_snapshots(empty):
+    from engine.data import cache
+
+    cache.put("scratch", "a", b"1")
+    saved = snapshots.save(snapshot())
+    assert snapshots.SECTION not in [folder.name for folder in cache.sections()]
+    cache.clear("scratch")
+    assert snapshots.read_all()[0] == [saved]
+
+
+def test_two_snapshots_differ_in_settings_metrics_sets_and_corpus():
+    first = snapshot("one", state={"v": "1", "k": "3", "text": "x"})
+    changed = SavedAnswer("MMR", "mmr", (("c", "C"), ("d", "D")), {"ILAD@3": 0.75, "nDCG@3": 0.5})
+    second = snapshot("two", state={"v": "1", "k": "5"}, answers={"mmr": changed, "dpp": replace(changed, title="DPP")})
+    assert snapshots.setting_differences(first, second) == [("k", "3", "5"), ("text", "x", "–")]
+    assert snapshots.metric_differences(first, second) == [
+        ("MMR", "ILAD@3", 0.25, 0.75, 0.5),
+        ("MMR", "Recall@3", None, None, None),
+        ("MMR", "nDCG@3", None, 0.5, None),
+        ("DPP", "ILAD@3", None, 0.75, None),
+        ("DPP", "nDCG@3", None, 0.5, None),
+    ]
+    rows = snapshots.set_differences(first.answers["mmr"], changed)
+    assert rows == [
+        ("c", "C", 3, 1, "both"),
+        ("a", "A", 1, None, "older only"),
+        ("b", "B", 2, None, "older only"),
+        ("d", "D", None, 2, "newer only"),
+    ]
+    assert snapshots.corpus_difference(first, second) is None
+    assert "different corpora" in snapshots.corpus_difference(first, replace(second, digest="other"))
+    assert "other vectors" in snapshots.corpus_difference(first, replace(second, vectors="other"))
+
+
+def page():
+    """What a dialog holds, as a page: a page's test runs all of it again at a click, and dialogs close then."""
+    import streamlit as st
+
+    from dashboard import frame
+    from dashboard.sharing import dialogs
+
+    loaded, question = frame.begin()
+    getattr(dialogs, st.session_state["inside"])(loaded, question)
+
+
+def inside(dialog, **session):
+    load()
+    return drawn(page, **{"inside": dialog, "source": DEMO, **session})
+
+
+def save_page(app, name):
+    """Save a snapshot in the dialog; returns it, None where it was refused."""
+    app.text_input(key="snapshot.name").set_value(name)
+    app.button(key="snapshot.save").click().run()
+    assert not app.exception, app.exception
+    return next((s for s in snapshots.read_all()[0] if s.name == name), None)
+
+
+def test_dialog_saves_compares_and_opens_snapshots(empty):
+    app = inside("manage_snapshots")
+    assert "Nothing saved yet" in texts(app)
+    assert save_page(app, " ") is None and "needs a name" in texts(app) and not list((empty / "snapshots").glob("*"))
+    first = save_page(app, "first")
+    assert "first is saved" in texts(app) and app.text_input(key="snapshot.name").value == ""
+    assert list(first.answers) == list(methods("selector"))[:2] and all(
+        len(a.documents) == 10 for a in first.answers.values()
+    )
+
+    moved = {"k": 4, "explore.mmr.relevance_weight": 0.3}
+    shown = screen("explore", **moved)
+    recall, ilad = figures(shown, "Recall@4"), figures(shown, "ILAD@4")
+    app = inside("manage_snapshots", **moved)
+    second = save_page(app, "second")
+    assert [round(a.figures["ILAD@4"], 3) for a in second.answers.values()] == ilad
+    assert [round(a.figures["Recall@4"], 3) for a in second.answers.values()] == recall
+    assert second.answers["top_k"].documents == first.answers["top_k"].documents[:4]
+    assert second.answers["mmr"].documents != first.answers["mmr"].documents[:4]
+    app.selectbox(key="snapshot.other").set_value(first.id).run()
+    assert not app.exception
+    tables = {tuple(t.value.columns): t.value for t in app.dataframe}
+    differing = next(t for c, t in tables.items() if c[0] == "Setting")
+    assert set(differing["Setting"]) == {"k", "mmr.relevance_weight"}
+    assert any(c[-1] == "Difference" for c in tables) and any(c[-1] == "Where" for c in tables)
+    assert " in both, " in texts(app)
+
+    app = inside("manage_snapshots")
+    app.selectbox(key="snapshot.picked").set_value(second.id).run()
+    app.button(key="snapshot.open").click().run()
+    assert not app.exception and app.slider(key="k").value == 4
+    assert app.session_state["explore.mmr.relevance_weight"] == 0.3 and not app.warning
+
+
+def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_path):
+    pets = csv_source(tmp_path / "pets.csv", PETS)
+    load(pets)
+    saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
+    app = inside("manage_snapshots")
+    app.selectbox(key="snapshot.picked").set_value(saved.id).run()
+    app.button(key="snapshot.open").click().run()
+    assert not app.exception and app.session_state["source"] == pets and app.slider(key="k").value == 2
+    corpora.forget(pets, corpora.known(pets))
+    app = inside("manage_snapshots")
+    app.button(key="snapshot.open").click().run()
+    assert not app.exception and "not loaded here" in texts(app) and saved.vectors[:8] in texts(app)
+
+
+def test_dialog_renames_and_deletes_snapshots(empty):
+    saved = snapshots.save(snapshot("old"))
+    app = inside("manage_snapshots")
+    app.text_input(key="snapshot.rename").set_value("new")
+    app.button(key="snapshot.renamed").click().run()
+    assert not app.exception and [s.name for s in snapshots.read_all()[0]] == ["new"]
+    snapshots.delete(saved.id)  # by somebody else
+    app.text_input(key="snapshot.rename").set_value("newer")
+    app.button(key="snapshot.renamed").click().run()
+    assert not app.exception and "deleted in the meantime" in texts(app)
+    snapshots.save(snapshot("last"))
+    app.run()
+    app.button(key="snapshot.deleted").click().run()
+    assert not app.exception and snapshots.read_all()[0] == [] and "last is deleted" in texts(app)
+
+
+def test_hostile_snapshot_is_never_markup(empty):
+    evil = "![x](http://192.0.2.1/x.png) $x$ <img src=x>"
+    odd = SavedAnswer(evil, evil, ((evil, evil),), {evil: 1.0})
+    for name in ("Setting", evil):
+        snapshots.save(snapshot(name, corpus=evil, query=evil, encoder=evil, vectors=name, answers={"mmr": odd}))
+    first, second = snapshots.read_all()[0]
+    app = inside("manage_snapshots")
+    app.selectbox(key="snapshot.picked").set_value(first.id).run()
+    app.selectbox(key="snapshot.other").set_value(second.id).run()
+    assert not app.exception and evil in texts(app) and "other vectors" in texts(app)
+    assert_plain(app, "192.0.2.1")
+
+
+def test_export_dialog_shows_every_target_and_names_the_impossible():
+    from engine.evaluation.export import TARGETS
+
+    app = inside("export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
+    app.selectbox(key="export.decoder").set_value("mmr").run()
+    assert not app.exception
+    shown = " ".join(c.value for c in app.code)
+    assert len(app.code) == len(TARGETS)
+    assert '"lambda_mult": 0.25' in shown and "diversity=0.75" in shown and "k=5" in shown
+    app.selectbox(key="export.decoder").set_value("nnn").run()
+    assert "cannot express this decoder" in texts(app) and not app.exception
+    assert "Choose a decoder on Explore" in texts(inside("export", decoders=[]))
+
+
+def test_buttons_open_their_dialogs(empty):
+    for button, text in (
+        ("share.open", "It opens this page"),
+        ("export.open", "2 decoders"),
+        ("snapshots.open", "Nothing saved"),
+    ):
+        app = screen("explore")
+        app.button(key=button).click().run()
+        assert not app.exception and text in texts(app)
+
+
+def test_export_files_hold_sets_and_metrics(demo):
+    from dashboard.services.source import Loaded
+    from dashboard.session.query import Question
+    from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
+
+    dataset, space = demo
+    split, qrels = next(iter(dataset.qrels.items()))
+    query = dataset.judged(split).ids[0]
+    loaded = Loaded(source=Source("numpy-api"), dataset=dataset, space=space, queries=None)
+    question = Question(query, 'a question, "quoted"\nand long', space.embeddings.vectors[5], qrels, 4, None)
+    results = retrieve(loaded, question, {n: Decoder(make(n)) for n in ("top_k", "mmr")})
+    rows = list(csv.DictReader(io.StringIO(sets_csv(results).decode())))
+    assert [r["id"] for r in rows if r["decoder"] == "top_k"] == [r.id for r in results[0].rows] and len(rows) == 8
+    assert rows[0]["id"] == dataset.corpus.ids[5] and rows[0]["similarity"] == "" and rows[0]["rank"] == "1"
+    named = {
+        (r["decoder"], r["metric"]): r["value"] for r in csv.DictReader(io.StringIO(figures_csv(results).decode()))
+    }
+    assert float(named["mmr", "ILAD@4"]) == results[1].figures["ILAD@4"]
+    content = json.loads(sets_json(results, {"v": "1"}, question.text))
+    assert content["query"] == question.text and [len(d["documents"]) for d in content["decoders"]] == [4, 4]
+    assert content["decoders"][0]["documents"][0]["title"] == dataset.corpus.titles[5]
+
+
+def test_first_steps_close_for_the_session_or_for_good(empty):
+    def shown(app):
+        return any("Trade-off" in m.value for m in app.markdown)
+
+    app = screen("explore")
+    assert shown(app)
+    app.button(key="hint.close").click().run()
+    assert not shown(app) and shown(screen("explore"))
+    app = screen("explore")
+    app.button(key="hint.never").click().run()
+    assert not shown(app) and not shown(screen("explore"))
+    (empty / onboarding.FILE).write_bytes(b"{damaged")
+    assert shown(screen("explore"))
+
+
+def test_first_steps_are_not_drawn_for_a_link(empty):
+    app = opened(to_params(State(source=Source("numpy-api"), k=3)))
+    assert not any("Trade-off" in m.value for m in app.markdown)
+
+
+def test_export_and_saving_are_disabled_without_a_query():
+    app = opened({"v": "1", "corpus": "numpy-api", "text": ""})
+    assert "Type a query" in texts(app)
+    assert app.button(key="export.open").disabled and not app.button(key="share.open").disabled
+    app.button(key="snapshots.open").click().run()
+    assert app.button(key="snapshot.save").disabled and not app.exception

@@ -1,0 +1,244 @@
+"""The Theory page: every view draws on the demo, and teaches where there is nothing to show."""
+
+import math
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard.charts.theory import recall_figure
+from dashboard.services.source import Source
+from dashboard.theory import recall_dimension, segments
+from dashboard.theory.page import VIEWS
+from engine.theory.margins import margin, relevant_margins
+from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
+from engine.theory.random_projections import kept_from
+from engine.views.theory import against_bound, needed, proof, turned
+from support.pages import assert_plain, beir, column, csv_source, ended, first_table, pick, screen, texts
+from support.patience import patient
+from support.theory_page import said, theory
+
+SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT, *_ = VIEWS
+
+
+@pytest.fixture
+def few(tmp_path):
+    """So many documents without judgements."""
+
+    def make(count):
+        texts = ["a red apple grows on the old tree", "a green pear fell from the tree", "cars are fast and red today"]
+        return csv_source(tmp_path / f"few{count}.csv", enumerate(texts[:count]))
+
+    return make
+
+
+def test_the_support_is_the_top_k_and_the_angle_moves_it():
+    app = theory(SUPPORT, k=4)
+    assert "the support is exactly the top 4" in said(app) and "No top-k is this set" in said(app)
+    assert column(app, "In the set") == ["✓"] * 4 + [""] * 5
+    assert [weight > 0 for weight in column(app, "Weight")] == [True] * 4 + [False] * 5
+    next(s for s in app.slider if s.key.startswith("theory.k")).set_value(7).run()
+    assert "the support is exactly the top 7" in said(app)
+    app.slider(key="theory.angle").set_value(45).run()
+    assert "A ranking by score finds the same set here" in said(app)
+    app.slider(key="theory.angle").set_value(90).run()
+    assert "Support: document 3." in said(app) and not app.exception
+
+
+def test_margins_of_labelled_queries_and_of_passages():
+    app = theory(MARGINS)
+    assert list(dict.fromkeys(column(app, "Vectors"))) == ["bm25", "boolean", "dense"]
+    judged = column(app, "Median")
+    assert app.get("plotly_chart")
+    pick(app, "Queries", "Passages of the corpus")
+    ended(app)
+    passages = column(app, "Median")
+    assert len(passages) == len(judged) and np.mean(passages) > np.mean(judged)
+
+
+def test_the_dimension_that_was_enough_grows_as_the_error_shrinks():
+    app = theory(DIMENSION, **{"theory.error": 0.3})
+    loose = [int(k.replace(",", "")) for k in column(app, "Bound's k")]
+    assert "How loose the bound is here" in said(app)
+    app.slider(key="theory.error").set_value(0.01).run()
+    strict = [int(k.replace(",", "")) for k in column(app, "Bound's k")]
+    assert not app.exception and all(a < b for a, b in zip(loose, strict, strict=True))
+
+
+def test_corollary_1_stands_beside_the_bound_and_asks_for_more():
+    app = theory(DIMENSION)
+    for name in ("Bound's k", "Corollary 1"):
+        assert sum(name in t.value for t in app.dataframe) == 2
+    pairs, queries = (t.value for t in app.dataframe if "Corollary 1" in t.value)
+    assert all(a <= b for a, b in zip(queries["Bound's k"], queries["Corollary 1"], strict=True))
+    for least, simple in zip(queries["Margin ε"], queries["Corollary 1"], strict=True):
+        assert simple - 1 <= 12 * least**-2 * math.log(4 / 0.05) < simple
+    plainly = [[int(k.replace(",", "")) for k in pairs[column]] for column in ("Bound's k", "Corollary 1")]
+    assert all(a < b for a, b in zip(*plainly, strict=True))
+
+
+def test_the_smallest_dimension_by_length():
+    app = theory(DIMENSION, **{"theory.dimension.what": recall_dimension.TITLE})
+    shown, measured = column(app, "Smallest k"), column(app, "k = 64")
+    assert len(shown) == 4 and all(0 <= share <= 1 for share in measured) and app.get("plotly_chart")
+    values = first_table(app, "Smallest k")
+    for index, k in enumerate(shown):
+        shares = {d: values[f"k = {d:,}"][index] for d in DIMENSIONS}
+        expected = reached(shares, 0.9)
+        assert k.removeprefix("> ").removeprefix("≤ ") == f"{expected or DIMENSIONS[-1]:,}"
+    job = app.session_state["jobs"]["theory"]
+    app.slider(key="theory.target").set_value(0.5).run()
+    fewer = column(app, "Smallest k")
+    number = [[int(k.removeprefix("> ").removeprefix("≤ ").replace(",", "")) for k in ks] for ks in (fewer, shown)]
+    assert not app.exception and all(a < b for a, b in zip(*number, strict=True))
+    assert app.session_state["jobs"]["theory"] is job, "another target is read off what was measured"
+
+
+def test_the_dimension_from_which_on_all_reach_a_target():
+    recall_at = {16: 0.95, 64: 0.5, 32: 0.1, 128: 0.9, 256: 1.0}
+    assert [reached(recall_at, t) for t in (0, 0.2, 0.5, 0.9, 0.91, 1)] == [16, 64, 64, 128, 256, 256]
+    assert reached({16: 0.5}, 0.6) is None and reached({}, 0.5) is None
+    with pytest.raises(engine.ParamError, match="target"):
+        reached({16: 1.0}, 1.5)
+
+
+def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
+    rows = [
+        LengthDimension(1, 9, 5, 4, {16: 0.9, 32: 1.0}, 16),
+        LengthDimension(10, 19, 5, 0, {}, None),
+        LengthDimension(20, 30, 5, 4, {16: 0.1, 32: 0.2}, None),
+    ]
+    (drawn,) = recall_figure(rows, [16, None, None], (16, 32), 0.9, dark=False).data
+    assert drawn.x == (0, 2) and drawn.y == (16, 64)
+    assert [symbol.endswith("open") for symbol in drawn.marker.symbol] == [False, True]
+    assert "k > 32" in drawn.hovertext[1] and "10 to 19" not in "".join(drawn.hovertext)
+
+
+def test_segments_of_the_question():
+    app = theory(SEGMENTS)
+    assert "The theorem speaks of" in said(app) and len(column(app, "Passages")) >= 1
+    assert "which must not be" not in said(app)
+
+
+def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
+    monkeypatch.setattr(segments, "AT_ONCE", 0)
+    counts, go = segments.words_of, threading.Event()
+    monkeypatch.setattr(segments, "words_of", lambda space: go.wait(patient(60)) and counts(space))
+    monkeypatch.setattr(segments, "has_words", lambda space: go.is_set())
+    app = screen("theory", few(3), **{"theory.view": SEGMENTS})
+    pick(app, "Query", "Similar")
+    assert not app.exception and app.session_state["jobs"]["theory"].title == "Counting words"
+    assert "On many queries of this corpus" not in " ".join(m.value for m in app.markdown)
+    go.set()
+    app = ended(app)
+    assert "On many queries of this corpus" in " ".join(m.value for m in app.markdown)
+    counting = app.session_state["jobs"]["theory"]
+    ended(app)
+    assert "No two documents can be compared" in said(app) or "The theorem speaks of" in said(app)
+    assert counting.title != "Counting words" or counting.result
+
+
+def test_exact_against_steps_measures():
+    app = theory(EXACT)
+    assert "A step goes 1/L far" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
+    app.button(key="steps.start").click().run()
+    app.session_state["jobs"]["steps"].join(patient(120))
+    app.run()
+    assert not app.exception and "the minimiser gives" in said(app)
+
+
+def similar(app):
+    """The page asked for what is like the first document."""
+    pick(app, "Query", "Similar")
+    return ended(app)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_small_corpora_without_judgements_teach(few, count):
+    source = few(count)
+    said_of = {view: said(similar(theory(view, source))) for view in VIEWS}
+    for view in (MARGINS, DIMENSION):
+        alone = "needs two documents" in said_of[view]
+        assert alone == (count == 1)
+        assert ("This corpus has no judged queries" in said_of[view]) == (count > 1)
+    assert "the support is exactly" in said_of[SUPPORT] or "The theorem says nothing" in said_of[SUPPORT]
+    assert "No two documents can be compared" in said_of[SEGMENTS] or "The theorem speaks of" in said_of[SEGMENTS]
+
+
+def test_own_vectors_have_margins_of_words_only(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32))
+    words = ["one two three four five six", "two three five seven eight nine", "nine ten one two six", "a b c d e f g"]
+    source = Source(str(beir(tmp_path, [(str(row), text) for row, text in enumerate(words)])))
+    app = theory(MARGINS, source)
+    assert "own vectors" in said(app) and set(column(app, "Vectors")) == {"bm25", "boolean"}
+    assert "must be of unit length" in said(theory(SUPPORT, source))
+
+
+def test_hostile_documents_stay_text(table):
+    for view in VIEWS:
+        assert_plain(theory(view, Source(str(table))), "<img", "192.0.2.1", ":red[")
+
+
+def test_nothing_asked_teaches():
+    for view in (SUPPORT, SEGMENTS, EXACT):
+        app = screen("theory", **{"theory.view": view})
+        pick(app, "Query", "Typed")
+        assert not app.exception and "Ask something in the sidebar" in texts(app)
+
+
+def test_relevant_margins_are_the_smallest_over_the_rest(demo):
+    dataset, space = demo
+    split = next(iter(dataset.qrels))
+    queries = engine.embed(dataset.judged(split).sample(5))
+    (result,) = relevant_margins(space, queries, dataset.qrels[split], "dense", bins=1)
+    vectors = space.vectors.double().numpy()
+    expected = []
+    for name, q in zip(queries.ids, queries.vectors.double().numpy(), strict=True):
+        relevant = [space.corpus.position[d] for d in dataset.qrels[split].relevant(name)]
+        rest = [row for row in range(len(space)) if row not in relevant]
+        expected += [np.nanmin([margin(q, vectors[row], vectors[other]) for other in rest]) for row in relevant]
+    assert result.values == pytest.approx(sorted(expected), abs=1e-9)
+    assert result.first == pytest.approx(np.mean(np.array(expected) > 0))
+
+
+def test_a_turned_query_has_the_weights_of_orthogonal_documents():
+    for angle in range(0, 91, 6):
+        result, turn = turned(angle, 0.2), math.radians(angle)
+        expected = (0.0, max(0.0, math.cos(turn) - 0.2), max(0.0, math.sin(turn) - 0.2))
+        assert result.weights == pytest.approx(expected, abs=1e-9)
+    assert not turned(20).ranked and turned(45).ranked
+
+
+def test_a_proof_holds_for_every_size(demo):
+    _, space = demo
+    query = space.vectors[3]
+    for k in (1, 6, 20):
+        result = proof(space, query, k)
+        assert result.same and result.certified and result.support == k and sum(row.inside for row in result.rows) == k
+
+
+def test_bounds_beside_what_was_measured(demo):
+    dataset, _ = demo
+    queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
+    result = engine.pair_errors(dataset.corpus, queries, dimensions=(32, 128, 512), bins=3, draws=8, accuracy=0.9)
+    assert kept_from(result, 0.1) == tuple(own.dimension for own in result.bins)
+    for own, row in zip(result.bins, against_bound(result, 0.1), strict=True):
+        assert row.guaranteed == own.guaranteed and row.measured == own.dimension
+        assert row.times is None or row.times == pytest.approx(row.guaranteed / row.measured)
+    with pytest.raises(engine.ParamError, match="error"):
+        kept_from(result, 1.5)
+
+
+def test_what_shares_of_the_queries_need(demo):
+    dataset, _ = demo
+    queries = dataset.judged(next(iter(dataset.qrels))).sample(30)
+    result = engine.margins(dataset.corpus, queries, ranks=(1,), bins=1)
+    rows = needed(result, 0.1)
+    for row in rows:
+        assert (result.rows[0].values >= row.margin).mean() >= row.share
+        assert row.dimension == engine.sufficient_dimension(row.margin, 0.1)
+    assert [r.dimension for r in rows] == sorted(r.dimension for r in rows)
+    with pytest.raises(engine.ParamError, match="one bin"):
+        needed(replace(result, rows=result.rows * 2), 0.1)

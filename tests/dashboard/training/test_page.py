@@ -1,0 +1,307 @@
+"""The Train view without a browser: what it asks, what training leaves, and a corpus with what was trained."""
+
+import copy
+import json
+import shlex
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import engine
+from dashboard.services import corpora, feedback, training_runs
+from dashboard.services import trained as kept
+from dashboard.services.training_request import TrainingOutcome, TrainingProgress
+from dashboard.session import address, decoders
+from dashboard.session.parameters import key_of
+from dashboard.session.query import TYPED
+from dashboard.training import estimate, run_list
+from dashboard.training.estimate import MINE, OUTCOMES
+from engine.evaluation.export import ExportContext, exports
+from engine.evaluation.splits import three_way
+from engine.training.leakage import learnt_from
+from engine.training.recipes import RECIPES, declared
+from support.pages import drawn, ended, first_table, load, press, screen, tables, texts, widgets
+from support.patience import patient
+from support.train_page import METHOD, QUICK, SMALL, page
+
+
+@pytest.fixture(scope="module")
+def state(source):
+    """What a session keeps of a training that has come to its end."""
+    app = page(source)
+    app.button(key="train.start").click().run()
+    session = ended(app, "train").session_state
+    return {key: session[key] for key in (OUTCOMES, MINE, run_list.AT)}
+
+
+@pytest.fixture
+def trained(source, state):
+    """The page of a session that has trained."""
+    return page(source, **copy.deepcopy(state))
+
+
+def test_the_form_has_what_methods_declare_and_divides_one_split(source):
+    app = page(source)
+    assert app.selectbox(key="train.method").options == [recipe.title for recipe in RECIPES.values()]
+    count = len(corpora.loading(source).result.dataset.judged("test"))
+    assert f"the {count:,} queries of test, divided at random with seed 0" in texts(app)
+    for method, recipe in RECIPES.items():
+        app.selectbox(key="train.method").set_value(method).run()
+        shown = {name.split(".")[2] for name in widgets(app) if name.startswith(f"train.{method}.")}
+        late = set(recipe.late) - (set(SMALL) if method == METHOD else set())
+        assert {p.name for p in declared(method) if p.requires is None} - late <= shown and not shown & late, method
+
+
+def test_what_it_takes_is_said_beforehand(source):
+    app = page(source)
+    app.button(key="train.look").click().run()
+    app = ended(app, "train.look")
+    parts = three_way(corpora.loading(source).result.dataset.qrels["test"])
+    metrics = {m.label: m.value for m in app.metric}
+    assert metrics["Queries to learn from"] == f"{len(parts['train'])}" and metrics["Mean |S|"] == "2.00"
+    assert {"Left out", "Repeated", "An epoch", "At most, in all"} <= metrics.keys()
+
+
+def test_what_is_said_before_training_is_of_the_form(source):
+    app = page(source)
+    assert "small adapters" in texts(app) and "estimate what it takes" in texts(app)
+    with pytest.MonkeyPatch.context() as patch:
+        go_on = threading.Event()
+        patch.setattr(estimate, "estimate", lambda *_: go_on.wait(patient(60)))
+        app.button(key="train.look").click().run()
+        assert "What is trained" in texts(app) and "estimate what it takes" not in texts(app)
+        go_on.set()
+        app.session_state["jobs"]["train.look"].join(patient(60))
+    side = next(p for p in declared(METHOD) if p.name == "query_side")
+    app = page(source, **{f"train.{METHOD}.{side.name}": side.options[1]})
+    assert "small adapters" not in texts(app) and "the whole query encoder" in texts(app)
+    assert len({recipe().learns for recipe in RECIPES.values()}) == 3
+
+
+def test_lines_are_explained_where_there_are_some(trained):
+    assert " Lines: what" in texts(trained)
+    trained.segmented_control(key="train.after.stage.3").set_value("dense").run()
+    assert "Epoch −1 is before training." in texts(trained) and " Lines: what" not in texts(trained)
+
+
+def test_the_table_holds_the_control(trained):
+    rows = first_table(trained, "System")
+    assert {"encoder", "dense", "dense-cont", METHOD} <= set(rows["System"])
+    assert "±" in rows["Comp@5"].iloc[0] and "its control" in texts(trained)
+    assert f"{METHOD} and dense-cont" in texts(trained) or "than dense-cont" in texts(trained)
+    ended = first_table(trained, "Ended")
+    assert list(ended["Stage"]) == ["dense", "dense-cont", METHOD] and all(ended["Ended"])
+    trained.segmented_control(key="train.table").set_value("By relevant documents").run()
+    assert any("2 relevant" in column for column in first_table(trained, "System").columns)
+
+
+def test_an_unknown_checkpoint_is_an_error_with_a_way_out(source):
+    for name, message in (("0" * 32, "not on this machine"), ("../../etc/passwd", "32 hexadecimal digits")):
+        app = screen("explore", replace(source, trained=name))
+        assert message in texts(app) and "Use the encoder's own" in [b.label for b in app.button]
+    next(b for b in app.button if b.label == "Use the encoder's own").click().run()
+    assert not app.exception and app.session_state["source"] == source
+
+
+@pytest.fixture(scope="module")
+def using(source, state):
+    """The page of a session that uses what the method learnt; only to be looked at."""
+    return press(page(source, **copy.deepcopy(state)), f"train.use.{METHOD}")
+
+
+@pytest.fixture(scope="module")
+def used(using):
+    """The source of what the method learnt."""
+    return using.session_state["source"]
+
+
+def test_explore_is_set_to_what_was_trained_for(using, used):
+    own = load(used).trained_for
+    assert METHOD in using.session_state["decoders"] and own.select.spec.name == METHOD
+    assert using.session_state[key_of(own.select.spec, decoders.PREFIX, "l1")] == own.select.l1
+    assert f"Trained for {own.label}" in texts(screen("tune", used, **QUICK))
+
+
+def in_use():
+    import streamlit as st
+
+    from dashboard.training import result
+
+    result.in_use(st.session_state["loaded"])
+
+
+def of_in_use(there):
+    return drawn(in_use, loaded=there)
+
+
+def test_another_scorer_comes_and_goes_with_what_was_trained_for_it(used):
+    own = engine.Decoder(engine.make("top_k"), engine.make("max_sim"))
+    app = of_in_use(replace(load(used), trained_for=own))
+    key = decoders.role_key("top_k", decoders.RETRIEVE)
+    app.button(key="train.decoder").click().run()
+    assert app.session_state[key] == "max_sim"
+    app.button(key="train.plain").click().run()
+    assert app.session_state[key] == decoders.first_scorer().spec.name and not app.exception
+
+
+def test_what_never_got_better_is_not_said_to_have_learnt(trained, source, used):
+    digest = trained.session_state["train.mine"]
+    outcome = trained.session_state["train.outcomes"][digest]
+    *others, last = outcome.stages
+    session = {run_list.AT: trained.session_state[run_list.AT]}
+    for best in (2, -1):
+        changed = replace(outcome, stages=(*others, replace(last, best=best)))
+        app = page(source, **session, **{OUTCOMES: {digest: changed}})
+        assert ("Training never improved dev" in texts(app)) == (best < 0)
+        kind = app.button(key=f"train.use.{METHOD}").proto.type
+        assert kind == ("secondary" if best < 0 else "primary")
+        assert f"{METHOD} is trained for {last.decoder}" in texts(app)
+    assert "learnt by" in texts(of_in_use(load(used)))
+    page_text = texts(of_in_use(replace(load(used), learnt=False)))
+    assert "learnt" not in page_text and "never got better on dev" in page_text
+
+
+def test_a_finished_training_is_shown_whole_again(trained, source):
+    digest = trained.session_state["train.mine"]
+    before = [training.digest for training in training_runs.trainings_of(load(source))]
+    app = page(source)
+    app.button(key=f"train.open.{digest}").click().run()
+    app = ended(app, "train")
+    own, outcome = (a.session_state["train.outcomes"][digest] for a in (trained, app))
+    assert tables(app, "System") and dict(outcome.progress.lines) == dict(own.progress.lines) and outcome.progress.lines
+    assert outcome.progress.histories == own.progress.histories
+    assert [training.digest for training in training_runs.trainings_of(load(source))] == before
+
+
+def test_a_finished_training_that_is_cancelled_waits(trained, source, monkeypatch):
+    monkeypatch.setattr(
+        training_runs, "run", lambda request, *_: TrainingOutcome(request, None, "", (), TrainingProgress({}, {}))
+    )
+    app = page(source)
+    app.button(key=f"train.open.{trained.session_state['train.mine']}").click().run()
+    app = ended(app, "train")
+    assert app.button(key="train.on").label == "Show the table" and not tables(app, "System")
+
+
+def test_a_damaged_file_in_use_is_written_again(source, used):
+    path, space = kept.path_of(used.trained), load(source).space
+    there = engine.load_trained(path, space)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert kept.keep(there, METHOD, space.corpus.name) == used.trained
+    assert engine.load_trained(path, space).digest == there.digest
+
+
+def test_trained_embeddings_are_a_corpus_like_any_other(source, used):
+    plain, there = corpora.loading(source).result, load(used)
+    assert used.plain == source and there.plain is plain and there.dataset is plain.dataset
+    asked = engine.embed_queries(there.space, plain.dataset.queries)
+    assert torch.allclose(asked.vectors, there.queries, atol=1e-6)
+    assert not torch.allclose(there.queries, plain.queries) and there.space.vectors.shape == plain.space.vectors.shape
+    shown = [screen("explore", one, decoders=[METHOD]) for one in (source, used)]
+    before, after = (first_table(app, "Document") for app in shown)
+    assert not before.equals(after) and f"trained: {called(used)}" in texts(shown[1])
+    way = {f"way.{plain.space.corpus.digest[:12]}": TYPED, f"own.{plain.space.corpus.digest[:12]}": "a violin"}
+    typed = screen("explore", used, **way)
+    assert any("Document" in t.value for t in typed.dataframe)
+    names = corpora.variant_names(corpora.variants(there))
+    assert f"bundled, float32 · trained: {called(used)}" in names and "bundled, float32" in names
+    assert {feedback.path(there), feedback.path(plain)} == {feedback.path(there)} | {feedback.path(plain)}
+    assert feedback.path(there) != feedback.path(plain)
+
+
+def called(source):
+    """The method, and what tells this training from another."""
+    return f"{RECIPES[METHOD].title} {source.trained[:6]}"
+
+
+@pytest.mark.parametrize("name", ["tradeoff", "tune", "drift", "data"])
+def test_every_page_works_on_them(used, name):
+    load(used)
+    app = screen(name, used)
+    assert not [e.value for e in app.error]
+
+
+@pytest.mark.parametrize("name", ["tradeoff", "tune"])
+def test_pages_that_measure_say_what_was_learnt_from(used, source, name):
+    there = load(used)
+    judged = there.dataset.judged("test")
+    count = len(learnt_from(there.space, judged))
+    assert 0 < count < len(judged)
+    warnings, plain = ([w.value for w in screen(name, one).warning] for one in (used, source))
+    warning = f"{count} of these {len(judged)} queries were learnt from: these figures flatter the training."
+    assert warning in warnings and not any("learnt from" in w for w in plain)
+
+
+def test_thumbs_move_trained_embeddings_and_are_logged_apart(used, source):
+    there = load(used)
+    asked = there.queries[0].numpy()
+    feedback.add(there, lambda now: engine.orag.thumb(now, asked, 3, up=False, person="ana"))
+    moved = feedback.adapted(there)
+    assert feedback.count(there) == 1 and feedback.count(load(source)) == 0
+    assert moved.training and moved.origin is there and moved.space.adapt is there.space.adapt
+    apart = (moved.space.vectors != there.space.vectors).any(1).nonzero().flatten().tolist()
+    assert apart == [3]
+    app = screen("explore", used, **{feedback.ON: True})
+    assert "learned from 1 piece of feedback" in texts(app) and not app.error
+
+
+def test_the_address_names_the_checkpoint_and_the_way_back_is_a_click(source, used):
+    there = load(used)
+    assert address.source_of(address.params_of(used)) == replace(used, dtype=used.dtype)
+    assert address.available(used) == used
+    app = screen("tune", used, **QUICK)
+    assert "In use now" in texts(app)
+    app.button(key="train.plain").click().run()
+    assert app.session_state["source"] == source and there.training
+    app = screen("data", used)
+    assert any("trained: " in t.value for t in app.text)
+
+
+def test_a_checkpoint_that_is_not_what_its_name_says_is_refused(used, source):
+    path = kept.path_of(used.trained)
+    wrong = "f" * 32
+    path.with_name(f"{wrong}.safetensors").write_bytes(path.read_bytes())
+    job = corpora.loading(replace(source, trained=wrong))
+    job.join(patient(60))
+    assert "holds others" in job.error
+
+
+def test_code_for_elsewhere_loads_the_checkpoint(used):
+    there = load(used)
+    use = ExportContext(corpus=used.path, **kept.export_fields(there), query="a violin")
+    decoder = engine.Decoder(engine.make("top_k"))
+    snippets = {snippet.target: snippet for snippet in exports(decoder, use)}
+    printed = []
+    exec(snippets["python"].text, {"print": printed.append})
+    ranking = engine.decode(decoder, there.space, ["a violin"], 10)
+    assert printed == [[there.space.corpus.ids[row] for row in ranking.index[0].tolist()]]
+    words = shlex.split(snippets["command"].text)
+    assert words[words.index("--trained") + 1] == str(kept.path_of(used.trained)) and "--dtype" in words
+    assert "trained" in snippets["qdrant"].text
+    assert json.loads(snippets["json"].text)["trained"] == str(kept.path_of(used.trained))
+    assert kept.export_fields(there.plain) == {}
+
+
+def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used):
+    app = screen("explore", source, link={"v": "1", **address.params_of(used), "k": "7"})
+    assert app.session_state["source"] == used and app.session_state["k"] == 7
+    assert "trained: " in texts(app) and not app.error
+
+
+def test_trained_and_plain_are_compared(source, used):
+    app = screen("data", used, **{"data.view": "Encoders"})
+    app.button(key="data.encoders.start").click().run()
+    ended(app, "encoders")
+    shown = first_table(app, "Overlap")
+    assert set(shown["Encoder"]) == set(corpora.variant_names(corpora.variants(load(used))))
+
+
+def test_the_cache_says_what_was_trained(used):
+    app = screen("data", used, **{"data.view": "Cache"})
+    rows = first_table(app, "What")
+    trained = list(rows["What"][rows["Section"] == "Trained embeddings"])
+    name = Path(used.path).name
+    assert f"{name}: {METHOD}, to be used" in trained and f"{name}: training of {METHOD}" in trained

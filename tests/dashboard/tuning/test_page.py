@@ -1,0 +1,279 @@
+"""The Tune screen without a browser: what it asks, what it refuses, what a run leaves, and what Apply sets."""
+
+import json
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard.services import corpora
+from dashboard.services.source import Source
+from dashboard.session import decoders
+from engine.evaluation.splits import split_in_half, subsample
+from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.tune import tune
+from support.demo import demo_counts
+from support.pages import (
+    assert_plain,
+    beir,
+    csv_source,
+    ended,
+    figures,
+    first_table,
+    held_after,
+    job_of,
+    load,
+    pick,
+    screen,
+    texts,
+    wait_for_partial,
+    widgets,
+)
+from support.patience import patient
+
+QUICK = {"tune.method": "mmr", "tune.most": 20}
+
+
+def tuned(**session):
+    app = screen("tune", **session)
+    app.button(key="tune.start").click().run()
+    return ended(app, "tune")
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """What a quick tuning of MMR on the demo found, as a session keeps it."""
+    return tuned(**QUICK).session_state["tune.outcomes"]
+
+
+def shown(outcomes, **session):
+    """The page of a session that has tuned."""
+    return screen("tune", **{**QUICK, "tune.outcomes": dict(outcomes), **session})
+
+
+def outcome(app):
+    (result,) = app.session_state["tune.outcomes"].values()
+    return result
+
+
+def test_the_result_is_what_the_engine_finds(outcomes):
+    app = shown(outcomes)
+    loaded = load()
+    data = loaded.dataset
+    qrels = {split: subsample(data.qrels[split], 20) for split in ("dev", "test")}
+    asked = data.queries.only({q for own in qrels.values() for q in own.grades})
+    vectors = engine.Embeddings(loaded.queries[[data.queries.position[q] for q in asked.ids]], asked.ids)
+    result = tune("mmr", loaded.space, vectors, qrels, objective=Objective("diverse"))
+    assert [s for s in result.sentences if s not in texts(app)] == []
+    report = first_table(app, "test: chosen")
+    rows = {row.metric: row for row in result.comparisons}
+    assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
+    assert list(report["test: chosen"]) == [rows[m].mean for m in ("recall", "comp", "ndcg", "ilad")]
+    assert list(report["dev: baseline"]) == [result.base.mean[m] for m in ("recall", "comp", "ndcg", "ilad")]
+    all_dev, all_test = demo_counts()["dev"], demo_counts()["test"]
+    assert f"A quick look: 20 of {all_dev} queries of dev and 20 of {all_test} queries of test" in texts(app)
+    assert outcome(app).tuned.as_json() == result.as_json()
+
+
+def test_the_form_says_what_a_start_would_do():
+    app = screen("tune", **{"tune.method": "nnn", "tune.most": 30})
+    assert "NNN, 49 settings and the baseline on 30 queries of dev, then the best one on 30 of test" in texts(app)
+    app.button_group(key="tune.free.nnn").set_value(["l1", "l2", "iterations"]).run()
+    assert "NNN, 64 settings" in texts(app) and "tune.trials" in widgets(app) and "tune.points" not in widgets(app)
+    app.button_group(key="tune.free.nnn").set_value([]).run()
+    assert "nnn has no parameter to tune" in texts(app) and app.button(key="tune.start").disabled
+
+
+def test_fixed_parameters_start_as_explore_has_them():
+    changed = {"explore.nnn.solver": "fista", "explore.nnn.iterations": 70, "explore.nnn.l2": 0.6}
+    app = screen("tune", **{"tune.method": "nnn", "tune.free.nnn": ["l1"], **changed})
+    assert app.selectbox(key="tune.nnn.solver").value == "fista"
+    assert app.slider(key="tune.nnn.iterations").value == 70
+    assert app.select_slider(key="tune.nnn.l2").value == 0.6
+    # Nobody touched it in Explore: then as sweeps take it, so that all settings return k documents.
+    assert app.selectbox(key="tune.nnn.fill").value == "fill"
+
+
+@pytest.mark.parametrize(
+    "free,fixed,shown",
+    [
+        (["l1"], {"scale": "support"}, ("slider", "explore.nnn.l1.support")),
+        (["l1"], {"scale": "relative"}, ("select_slider", "explore.nnn.l1.relative")),
+        (["l1", "l2"], {}, ("select_slider", "explore.nnn.l1")),
+    ],
+)
+def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
+    gone = []
+    monkeypatch.setattr(decoders, "show", lambda: gone.append(True))
+    fixed_keys = {f"tune.nnn.{name}": value for name, value in fixed.items()}
+    app = tuned(**{"tune.method": "nnn", "tune.most": 10, "tune.free.nnn": free, "k": 7, "pool": 100, **fixed_keys})
+    chosen = outcome(app).tuned.decoder.select
+    app.button(key="tune.apply").click().run()
+    assert gone and not app.exception
+    kind, key = shown
+    names = {key, *(f"explore.nnn.{p.name}" for p in chosen.spec.params), "decoders", "k", "pool"}
+    there = screen("explore", **{name: app.session_state[name] for name in names if name in app.session_state})
+    assert getattr(there, kind)(key=key).value == chosen.l1
+    assert there.select_slider(key="explore.nnn.l2").value == chosen.l2
+    assert there.session_state["pool"] == 100 and len(figures(there, "Recall@7")) == 3
+
+
+def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
+    few = {"tune.method": "mmr", "tune.most": 15}
+    monkeypatch.setattr("dashboard.tuning.request.tune", held_after(tune, 4))
+    app = screen("tune", **few)
+    app.button(key="tune.start").click().run()
+    job = job_of(app, "tune")
+    wait_for_partial(job, 4)
+    app.run()
+    assert "So far:" in texts(app) and app.button(key="tune.cancel")
+    app.button(key="tune.cancel").click().run()
+    job.join(patient(60))
+    app.run()
+    assert job.cancelled and "Stopped with" in texts(app) and not app.exception
+    first = {p.key for p in job.partial}
+    pick(app, "View", "All settings")
+    shown = first_table(app, "Returned")
+    assert len(shown) == len(first) and {"λ", "Recall", "ILAD"} <= set(shown.columns)
+    monkeypatch.setattr("dashboard.tuning.request.tune", held_after(tune, 6))
+    app.button(key="tune.on").click().run()
+    again = job_of(app, "tune")
+    assert again is not job
+    wait_for_partial(again, 6)
+    assert first < {p.key for p in again.partial}, "what was finished came from the store"
+    again.cancel()
+    ended(app, "tune")
+    app.button(key="tune.dismiss").click().run()
+    assert "Stopped" not in texts(app) and "Choose a decoder and an objective" in texts(app)
+
+
+def test_the_last_good_result_stays_and_says_so(outcomes):
+    app = shown(outcomes)
+    good = outcome(app)
+    app.slider(key="k").set_value(5).run()
+    assert "of an earlier form" in " ".join(m.value for m in app.markdown)
+    app.button_group(key="tune.free.mmr").set_value([]).run()
+    assert "This cannot be tuned as it is asked" in texts(app) and outcome(app) is good
+    assert good.tuned.sentences[0] in texts(app)
+
+
+def test_a_failure_is_said_and_the_last_result_stays(outcomes, monkeypatch):
+    app = shown(outcomes)
+    good = outcome(app)
+
+    def broken(*_, **__):
+        raise engine.DataError("the store is full of sand; choose another beach")
+
+    monkeypatch.setattr("dashboard.tuning.request.tune", broken)
+    app.button(key="tune.start").click().run()
+    ended(app, "tune")
+    assert "the store is full of sand" in texts(app) and good.tuned.sentences[0] in texts(app)
+
+
+def test_other_work_goes_first(monkeypatch):
+    monkeypatch.setattr("dashboard.services.jobs.busy", lambda purpose=None: type("Busy", (), {"title": "a map"})())
+    app = screen("tune", **QUICK)
+    assert app.button(key="tune.start").disabled and "a map is still running" in app.button(key="tune.start").help
+
+
+def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkeypatch):
+    monkeypatch.setattr(decoders, "show", lambda: None)
+    app = shown(outcomes)
+    result = outcome(app).tuned
+    other = next(p for p in result.points if p.key != result.chosen.key)
+    app.session_state["tune.picked"] = other.key
+    app.run()
+    beside = next(t.value for t in app.dataframe if "This setting" in list(t.value[t.value.columns[0]]))
+    assert list(beside["Recall"]) == [p.mean["recall"] for p in (other, result.chosen, result.base)]
+    app.button(key="tune.apply.opened").click().run()
+    weight = from_json(other.decoder).select.relevance_weight
+    assert app.session_state["explore.mmr.relevance_weight"] == weight
+
+
+def test_one_target_after_the_other_and_the_files(outcomes):
+    app = shown(outcomes)
+    result = outcome(app).tuned
+    assert "engine.make(" in app.code[0].value
+    targets = next(g for g in app.button_group if g.key == "tune.target")
+    targets.set_value("JSON").run()
+    assert from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
+    assert len(targets.options) == 6
+
+
+def test_a_heat_map_of_two_parameters():
+    app = tuned(**{"tune.method": "nnn", "tune.most": 10})
+    view = next(g for g in app.segmented_control if g.label == "View")
+    assert len(view.options) == 3
+    view.set_value("Heat-map").run()
+    assert not app.exception and app.selectbox(key="tune.map.metric").value == "ilad"
+    app.selectbox(key="tune.map.metric").set_value("recall").run()
+    assert not app.exception and "Framed: the chosen setting" in texts(app)
+
+
+def test_without_judgements_the_page_teaches(tmp_path):
+    app = screen("tune", csv_source(tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]))
+    assert "Tuning needs judgements" in texts(app) and not [b for b in app.button if b.key.startswith("tune.")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Some of the demo as a BEIR folder, without judgements; `judge` writes a split."""
+    data = engine.load_dataset("numpy-api")
+    judged = list(data.qrels["dev"].grades)[:40]
+    answers = {doc for query in judged for doc in data.qrels["dev"].grades[query]}
+    rows = [(i, t) for i, t in zip(data.corpus.ids, data.corpus.passages, strict=True) if i in answers]
+    queries = [(i, data.queries.texts[data.queries.position[i]]) for i in judged]
+
+    def judge(name, judged):
+        beir(tmp_path, rows, queries, **{name: [(q, doc) for q in judged for doc in data.qrels["dev"].grades[q]]})
+
+    judge.queries = judged
+    return tmp_path, judge
+
+
+def test_one_split_is_halved(folder):
+    path, judge = folder
+    judge("all", judge.queries)
+    app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
+    parts = split_in_half(corpora.loading(Source(str(path))).result.dataset.qrels["all"])
+    sizes = len(parts["dev"]), len(parts["test"])
+    assert f"on {sizes[0]} queries of half 1 of all, then the best one on {sizes[1]} of half 2 of all" in texts(app)
+    app.button(key="tune.start").click().run()
+    ended(app, "tune")
+    assert "The two halves of all share no query" in texts(app)
+    assert outcome(app).tuned.test == "half 2 of all" and set(outcome(app).tuned.chosen.queries) == set(
+        parts["dev"].grades
+    )
+
+
+def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
+    path, judge = folder
+    judge("dev", judge.queries[:20])
+    judge("test", judge.queries[15:])
+    app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
+    assert "'dev' and 'test' share 5 queries" in texts(app) and app.button(key="tune.start").disabled
+    report = next(s for s in app.selectbox if s.label == "Report on")
+    report.set_value(1).run()
+    assert not app.button(key="tune.start").disabled and "then the best one" not in texts(app)
+
+
+def test_the_names_of_splits_are_never_markup(folder):
+    path, judge = folder
+    hostile = "$x^2$ :red[a] ![y](b) `c`"
+    judge(hostile, judge.queries)
+    app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
+    app.button(key="tune.start").click().run()
+    ended(app, "tune")
+    assert_plain(app, ":red[")
+    assert hostile in texts(app)
+
+
+def test_own_vectors_cannot_embed_queries(folder):
+    path, judge = folder
+    judge("dev", judge.queries)
+    rows = len((path / "corpus.jsonl").read_text().splitlines())
+    np.save(path / "vectors.npy", np.eye(rows, dtype=np.float32))
+    app = screen("tune", Source(str(path)))
+    assert "no encoder to embed its queries with" in texts(app)
+    assert not [b for b in app.button if b.key.startswith("tune.")]

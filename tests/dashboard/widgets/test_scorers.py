@@ -1,0 +1,289 @@
+"""Scorers of a decoder: picked in Explore, seen in its figures and reasons, swept in Trade-off."""
+
+import json
+from itertools import pairwise
+
+import pytest
+import torch
+
+import engine
+from dashboard.charts.frontier import frontier_figure
+from dashboard.explore import ranked_diff
+from dashboard.services import sweeps
+from dashboard.session import answers, decoders
+from dashboard.session.answers import Answer
+from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
+from engine import views
+from engine.decoder import Decoder, decode, scored, select_from
+from engine.evaluation.frontier import best_of_each, frontier
+from engine.evaluation.sweep.sweep import grid
+from support.explore_parts import asked_of, corpus, drawn, reading
+from support.pages import figures, screen, sets, tables, texts, widgets
+from support.patience import patient
+from support.sweeps import toy
+
+SELECTORS, SCORERS = engine.methods("selector"), engine.methods("scorer")
+FIRST = next(iter(SELECTORS))
+QUICK = [n for n in SCORERS if not SCORERS[n].cls.rerank_only]
+OTHER = "truncated"
+"""Quick, and of vectors alone."""
+PICKED = next(n for n in SELECTORS if SELECTORS[n].cls.by_scores and n != FIRST)
+BLIND = next(n for n in SELECTORS if not SELECTORS[n].cls.by_scores)
+
+
+def question(loaded, asked):
+    return engine.Embeddings(asked.vector.unsqueeze(0), ("q",), None, (asked.text,))
+
+
+@pytest.mark.parametrize("select", SELECTORS)
+@pytest.mark.parametrize("rerank", [None, OTHER])
+@pytest.mark.parametrize("depth", [None, 12])
+def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
+    loaded = corpus()
+    asked = asked_of(loaded)
+    decoder = Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank and engine.make(rerank), depth)
+    result = select_from(decoder.select, scored(decoder, loaded.space, question(loaded, asked)), 6)
+    expected = decode(decoder, loaded.space, question(loaded, asked), 6)
+    assert torch.equal(result.index, expected.index) and torch.equal(result.gain, expected.gain)
+
+
+def test_the_relevance_is_what_the_selector_saw():
+    loaded = corpus()
+    asked = asked_of(loaded)
+    space, query = loaded.space, question(loaded, asked)
+    batch = engine.space.QueryBatch(("q",), asked.vector.unsqueeze(0), ("words",))
+    first, other = engine.make("truncated", dimension=2), engine.make("truncated", dimension=3)
+    stage = engine.make(FIRST)
+    one = first.score(space, batch)[0].double()
+    saw = views.relevance(stage, scored(Decoder(stage, first), space, query))
+    assert torch.equal(saw.score, one), "one scorer has given every document a number"
+    order = sorted(range(len(space)), key=lambda row: (-one[row].item(), row))
+    assert [int(saw.place[row]) for row in order] == list(range(1, len(space) + 1))
+    reranked = Decoder(stage, first, other, 10)
+    saw = views.relevance(stage, scored(reranked, space, query))
+    pool = sorted(order[:10])
+    again = other.score(space, batch, torch.tensor([pool]))[0].double()
+    assert torch.equal(saw.score[pool], again) and saw.score.isnan().sum() == len(space) - 10
+    assert sorted(saw.place[pool].tolist()) == list(range(1, 11)) and [int(saw.place[r]) for r in order[10:]] == list(
+        range(11, len(space) + 1)
+    ), "those outside the pool follow, as they were retrieved"
+    ranking = decode(reranked, space, query, 6)
+    kept, dropped = views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
+    assert [r.relevance for r in kept] == [saw.score[r.row].item() for r in kept]
+    assert all(a.relevance >= b.relevance for a, b in pairwise(kept)) and not dropped
+    inside = views.why(space, asked.vector, ranking, kept[2].row, stage, 10, relevance=saw)
+    assert (inside.relevance, inside.place, inside.overtaken) == (kept[2].relevance, 3, 0)
+    outside = views.why(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
+    assert outside.relevance is None and outside.pool == 10
+    assert views.reasons(outside) == f"Out: #{len(space):,} by relevance, and only the first 10 were looked at."
+    lacking = dict(views.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
+    assert all(rank == int(saw.place[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
+
+
+def test_where_only_the_vectors_count_relevance_is_the_inner_product():
+    loaded = corpus()
+    asked = asked_of(loaded)
+    space, query = loaded.space, question(loaded, asked)
+    first, other, blind = engine.make(QUICK[0]), engine.make(OTHER), engine.make(BLIND, l1=0.01)
+    assert views.relevance(blind, scored(Decoder(blind, first, None, 9), space, query)) is None
+    assert views.relevance(blind, scored(Decoder(blind, other), space, query)) is None
+    assert torch.equal(
+        decode(Decoder(blind, other), space, query, 6).index, decode(Decoder(blind), space, query, 6).index
+    )
+    decoder = Decoder(blind, other, None, 9)
+    saw = views.relevance(blind, scored(decoder, space, query))
+    pool = saw.found.candidates.pool[0]
+    assert torch.allclose(saw.score[pool], (space.vectors[pool] @ asked.vector).double(), atol=1e-6)
+    ranking = decode(decoder, space, query, 2)
+    for row in range(len(space)):
+        seen = views.why(space, asked.vector, ranking, row, blind, 9, relevance=saw)
+        assert (seen.pool is None) == (row in pool.tolist())
+        whole = views.why(space, asked.vector, decode(decoder, space, query, 9), row, blind, 9, relevance=saw)
+        assert seen.dual.score == pytest.approx(whole.dual.score), "the weights that the set does not show count too"
+
+
+def test_sets_and_reasons_show_the_scorers_own_relevance():
+    loaded = corpus()
+    asked = asked_of(loaded, depth=12)
+    query, shown = question(loaded, asked), {}
+    base = Decoder(SELECTORS[FIRST].cls(), depth=12)
+    mine = Decoder(SELECTORS[PICKED].cls(), engine.make(OTHER), engine.make(OTHER), 12)
+    for key, decoder in ((FIRST, base), (PICKED, mine)):
+        result = scored(decoder, loaded.space, query)
+        ranking = select_from(decoder.select, result, asked.k)
+        figures_ = views.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
+        saw = views.relevance(decoder.select, result)
+        shown[key] = Answer(key, decoder, ranking, figures_, 0.001, saw)
+    drawn_, saw = drawn(ranked_diff, loaded, asked, shown, reading=reading(loaded, 4)), shown[PICKED].relevance
+    _, own = tables(drawn_, "Nearest")
+    rows = [row for row in shown[PICKED].ranking.index[0].tolist() if row >= 0]
+    assert list(own["Relevance"])[: len(rows)] == [saw.score[row].item() for row in rows]
+    (why,) = tables(drawn_, "Why")
+    assert list(why["Decoder"]) == [SELECTORS[FIRST].title, shown[PICKED].title] and why["Place"][1] == saw.place[4]
+    assert SCORERS[OTHER].title in shown[PICKED].title
+    merged = tables(drawn(ranked_diff, loaded, asked, shown, **{"ranked.layout": ranked_diff.ONE}), "Sets")[0]
+    assert "Inner product" in merged and "Relevance" not in merged
+
+
+def test_explore_takes_a_scorer_with_its_own_parameters():
+    app = screen("explore", decoders=[FIRST, PICKED])
+    before = [s.value["Document"].tolist() for s in sets(app)]
+    key = role_key(PICKED, RETRIEVE)
+    assert app.selectbox(key=key).options == [SCORERS[n].title for n in offered(RETRIEVE)]
+    assert [SCORERS[n].title for n in SCORERS] == app.selectbox(key=role_key(PICKED, RERANK)).options[1:]
+    assert "relevance by" not in texts(app)
+    app.selectbox(key=key).set_value(OTHER).run()
+    assert not app.exception, app.exception
+    drawn_ = widgets(app)
+    assert all(f"{key}.{OTHER}.{p.name}" in drawn_ for p in SCORERS[OTHER].params if p.requires is None)
+    assert not [w for w in drawn_ for n in SCORERS if n != OTHER and w.startswith(f"{key}.{n}.")]
+    assert f"relevance by {SCORERS[OTHER].title}; similarity by the dense vectors" in texts(app)
+    after = [s.value["Document"].tolist() for s in sets(app)]
+    assert after[0] == before[0], "the baseline stays behind the first scorer"
+    assert after[1] != before[1]
+    assert any(block.proto.popover.label.endswith(" (1)") for block in app.get("popover"))
+
+
+def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
+    key = role_key(FIRST, RETRIEVE)
+    app = screen("explore", decoders=[FIRST, PICKED], **{key: OTHER})
+    base = screen("explore", decoders=[FIRST])
+    assert len(sets(app)) == 3 and sets(app)[0].value["Document"].tolist() == sets(base)[0].value["Document"].tolist()
+    assert "Change" not in sets(app)[0].value and all("Change" in s.value for s in sets(app)[1:])
+    for view in ("Map", "Redundancy", "Figures", "Weights"):
+        next(g for g in app.segmented_control if g.key == "view").set_value(view).run()
+        assert not app.exception, (view, app.exception)
+        if view == "Figures":
+            named = app.dataframe[0].value["Decoder"].tolist()
+            first, picked = SELECTORS[FIRST].title, SELECTORS[PICKED].title
+            assert named == [first, f"{SCORERS[OTHER].title} → {first}", picked]
+
+
+def test_reranking_needs_a_pool_and_says_so_beside_the_last_good_answer():
+    app = screen("explore", decoders=[FIRST, PICKED])
+    app.selectbox(key=role_key(PICKED, RERANK)).set_value(OTHER).run()
+    assert not app.exception and "there is none: set one in the sidebar" in texts(app)
+    assert len(figures(app, "Recall@10")) == 2, "the last good answer stays"
+    app.number_input(key="pool").set_value(40).run()
+    assert not app.exception and "there is none" not in texts(app)
+    assert f"then {SCORERS[OTHER].title}; similarity by the dense vectors" in texts(app)
+
+
+def test_a_scorer_that_cannot_score_says_why(monkeypatch):
+    def refuse(*_):
+        raise engine.DataError("no such index: build it")
+
+    monkeypatch.setattr(SCORERS[OTHER].cls, "score", refuse)
+    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
+    assert "No answer at this setting." in texts(app) and "no such index: build it" in texts(app)
+
+
+def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
+    """A link may name any model: opening it must fetch nothing."""
+    slow = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
+    fetched = []
+
+    def fetch(name, *_):
+        fetched.append(name)
+        raise engine.FrontierError("no network")
+
+    monkeypatch.setattr("engine.data.models.hub._downloaded", fetch)
+    key = role_key(PICKED, RERANK)
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": "acme/some-model"})
+    assert not app.exception and "needs a download of 'acme/some-model' first" in texts(app)
+    assert not fetched
+    app.button(key=f"{key}.agree").click().run()
+    assert not app.exception and fetched == ["acme/some-model"] and "no network" in texts(app)
+
+
+@pytest.mark.parametrize("model", ["/", "/proc/1", "//elsewhere/share", "/usr"])
+def test_a_folder_that_is_no_model_is_refused_without_a_search(model):
+    slow = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
+    key = role_key(PICKED, RERANK)
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": model})
+    assert not app.exception and "No answer at this setting." in texts(app)
+
+
+def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
+    monkeypatch.setattr("engine.scoring.max_sim.UNASKED", 100)
+    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): "max_sim"})
+    assert not app.exception and "needs the embedding of" in texts(app)
+
+
+def test_explore_reranks_by_a_models_reading(given):
+    slow = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
+    key = role_key(PICKED, RERANK)
+    held = {key: slow, f"{key}.{slow}.model": given[slow]["model"]}
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
+    assert not app.exception and "No answer" not in texts(app), texts(app)
+    assert f"then {SCORERS[slow].title}; similarity by the dense vectors" in texts(app)
+    assert len(figures(app, "Recall@10")) == 2
+
+
+def test_a_slider_moves_without_scoring_anew(monkeypatch):
+    app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
+    calls = []
+    monkeypatch.setattr(answers, "scored", lambda *given: calls.append(given))
+    slider = next(s for s in app.slider if s.key in {f"explore.{PICKED}.{p.name}" for p in SELECTORS[PICKED].params})
+    slider.set_value(slider.min).run()
+    assert not app.exception and not calls
+
+
+def test_what_is_set_comes_back_and_what_cannot_count_is_not_swept(monkeypatch):
+    import streamlit
+
+    decoder = Decoder(SELECTORS[PICKED].cls(), engine.make(OTHER), engine.make(list(SCORERS)[-1]), 30)
+    monkeypatch.setattr(streamlit, "session_state", {})
+    decoders.apply(decoder)
+    assert decoders.decoder_of(PICKED) == decoder and decoders.decoders()[PICKED] == decoder
+    decoders.apply(Decoder(decoder.select))
+    assert decoders.decoder_of(PICKED) == Decoder(decoder.select)
+    blind = Decoder(SELECTORS[BLIND].cls(), engine.make(OTHER))
+    assert decoders.has_default_scorers(decoders.effective(blind))
+    assert "changes nothing" in decoders.describe_scorers(blind)
+
+
+def test_the_frontier_holds_several_scorers():
+    sweeps._CELLS.clear()
+    app = screen(
+        "tradeoff",
+        **{"tradeoff.decoders": [FIRST, PICKED, BLIND], "tradeoff.scorers": [QUICK[0], OTHER], "tradeoff.values": 2},
+    )
+    job = app.session_state["jobs"][sweeps.PURPOSE]
+    job.join(patient(240))
+    assert job.error is None, job.error
+    app.run()
+    assert not app.exception, app.exception
+    drawn_ = json.loads(app.get("plotly_chart")[0].proto.spec)
+    labels = {i for trace in drawn_["data"] for i in trace.get("customdata", ())}
+    assert any(label.startswith(OTHER) and PICKED in label for label in labels)
+    assert not [label for label in labels if label.startswith(OTHER) and BLIND in label], "they would lie on the others"
+    assert any(t.get("name") == f"{SCORERS[OTHER].title} → {SELECTORS[PICKED].title}" for t in drawn_["data"])
+    entries = app.dataframe[-1].value["Decoder"].tolist()
+    assert any(OTHER in entry for entry in entries) and entries[0].endswith(f"{QUICK[0]} → {FIRST}")
+
+
+def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
+    space, queries, qrels = toy(batch=24)
+    stages = [d.select for d in (*grid(FIRST), *grid(PICKED, 3))]
+    several = [Decoder(stage, scorer) for scorer in (engine.make(QUICK[0]), engine.make(OTHER)) for stage in stages]
+    curves = frontier(list(engine.sweep(several, space, queries, qrels, 5, ("recall", "ilad"))), k=5)
+    drawn_ = frontier_figure(curves, ("ILAD", "Recall"), False, one_entry=True)
+    lines = {}
+    for trace in drawn_.data:
+        if trace.customdata is not None and PICKED in trace.customdata[0]:
+            lines[trace.customdata[0].split("(")[0].split(" ")[0]] = trace
+    dense, other = lines[QUICK[0]], lines["truncated"]
+    assert dense.line.color == other.line.color and dense.line.dash != other.line.dash
+    assert other.marker.symbol == f"{dense.marker.symbol}-open"
+    best = best_of_each(curves, several[0].label, 0.5)
+    assert len(best) == 4, "a method behind another scorer is another one"
+
+
+def test_tuning_is_behind_the_scorers_of_explore():
+    app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RETRIEVE): OTHER})
+    assert f"As set in Explore: relevance by {SCORERS[OTHER].title}" in texts(app)
+    app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RERANK): OTHER})
+    assert "there is none: set one in the sidebar" in texts(app)
+    app.number_input(key="pool").set_value(20).run()
+    assert not app.exception and "there is none" not in texts(app)

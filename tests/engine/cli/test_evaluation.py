@@ -1,0 +1,98 @@
+"""sweep, compare, tune and report from the command line, on the demo: what is finished is kept and said."""
+
+import json
+import re
+
+import pytest
+
+from engine.evaluation.sweep.store import Store
+from support.cli import run
+from support.demo import demo_counts
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("sweep") / "demo.db")
+    asked = ("--select", "top_k", "--select", "mmr", "--select", "nnn:l2=0.1", "-k", "3", "-k", "5")
+    output = run("sweep", *asked, "--points", "3", "--store", path)
+    assert f"22 cells of {demo_counts()['test']} queries" in output
+    return path
+
+
+def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
+    monkeypatch.setattr("engine.evaluation.sweep.executors.compute_unit", None)
+    again = run("sweep", "--select", "mmr", "-k", "5", "--points", "3", "--store", store, "--json")
+    cells = [json.loads(line) for line in again.splitlines()]
+    assert [c["decoder"]["select"]["relevance_weight"] for c in cells] == [0, 0.5, 1]
+    assert all(c["k"] == 5 and c["queries"] == demo_counts()["test"] and 0 < c["mean"]["recall"] < 1 for c in cells)
+
+
+def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path):
+    output = run("compare", store, "-k", "5")
+    assert f"Not dominated in ilad@5 and recall@5, over {demo_counts()['test']} queries" in output
+    assert "Hypervolume" in output
+    assert re.search(r"Of 10 decoders, \d+ can be told to have more and \d+ to have less Recall@5 than top_k", output)
+    files = [str(tmp_path / f"table.{kind}") for kind in ("md", "tex", "csv", "parquet")]
+    run("compare", store, *[word for file in files for word in ("--out", file)])
+    assert all((tmp_path / f"table.{kind}").stat().st_size > 500 for kind in ("md", "tex", "csv", "parquet"))
+    result = json.loads(run("compare", store, "--json"))
+    assert (
+        result["k"] == 5
+        and result["baseline"] == "top_k"
+        and result["front"][0]["recall"] > result["front"][-1]["recall"]
+    )
+
+
+def test_report_is_one_file_with_its_charts(store, tmp_path):
+    file = tmp_path / "report.html"
+    assert "22 cells" in run("report", store, "--out", str(file))
+    html = file.read_text(encoding="utf-8")
+    assert "Plotly.newPlot" in html and "Recall@5" in html and "All decoders" in html
+    outside = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
+    assert "http" not in outside and "<script src" not in html, "the report must draw without a network"
+    for point in Store(store).points():
+        assert point.provenance["embeddings"] in html
+
+
+def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
+    path = str(tmp_path / "tune.db")
+    asked = ("tune", "--select", "mmr", "--metric", "recall", "-k", "5", "--points", "3", "--store", path)
+    output = run(*asked, "--export", "command")
+    assert "for most Recall" in output and "queries of dev" in output and "On test" in output
+    assert "frontier decode" in output and "--relevance-weight" in output
+    result = json.loads(run(*asked, "--json"))
+    assert result["k"] == 5 and len(result["settings"]) == 3 and result["comparisons"]
+
+
+def test_tune_takes_a_scorer(tmp_path):
+    path = str(tmp_path / "tune.db")
+    asked = ("tune", "--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3", "--store", path)
+    output = run(*asked)
+    assert "for most nDCG" in output and "hybrid(dense_weight=" in output and "On test" in output
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("tune",), "one of --select (a selector) and --retrieve (a scorer)"),
+        (("tune", "--retrieve", "mmr"), "no scorer is called 'mmr'"),
+        (("compare", "nowhere.db"), "no such store"),
+        (("report", "nowhere.db"), "no such store"),
+        (("sweep", "--select", "nobody"), "no selector is called 'nobody'"),
+        (("sweep", "--select", "mmr:relevance_weight"), "--select takes NAME or NAME:PARAMETER=VALUE"),
+        (("sweep", "--select", "mmr:relevance_weight=2"), "relevance_weight (λ) must be a number in [0, 1]"),
+        (("sweep", "--split", "nothing"), "no split 'nothing'"),
+        (("tune", "--select", "mmr", "--dev", "nothing"), "no split 'nothing'"),
+        (("tune", "--select", "mmr:window"), "--select takes NAME or NAME:PARAMETER=VALUE"),
+        (("tune", "--select", "mmr", "--objective", "luck"), "aim must be one of"),
+    ],
+)
+def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in run(*args, fails=True)
+
+
+def test_a_store_of_another_k_or_split_is_said(store, tmp_path):
+    assert "has no cells at k = 7; it has 3, 5" in run("compare", store, "-k", "7", fails=True)
+    assert "holds no cells of split 'dev'" in run("compare", store, "--split", "dev", fails=True)
+    assert "--out takes .md, .tex, .csv or .parquet" in run("compare", store, "--out", "table.doc", fails=True)

@@ -1,0 +1,231 @@
+"""frontier orag: simulate, replay, undo and report, on a few documents of the demo corpus."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import engine
+from engine import orag
+from engine.cli.group import main
+from engine.data.beir import write_beir
+from engine.params import params_of
+from engine.simulation.feedback_model import Stream
+from engine.simulation.simulate import Plan
+from engine.values import Corpus, Dataset, Qrels
+from support.patience import patient
+from support.processes import environment
+
+SHORT = ("--split", "dev", "--rounds", "40", "--checkpoints", "2", "--regret", "none")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory):
+    """A BEIR folder: 50 queries of each split, and the documents that are relevant to one of them."""
+    whole = engine.load_dataset("numpy-api")
+    qrels = {split: Qrels(dict(list(whole.qrels[split].grades.items())[:50])) for split in ("dev", "test")}
+    relevant = {doc for one in qrels.values() for grades in one.grades.values() for doc in grades}
+    rows = [row for row, doc in enumerate(whole.corpus.ids) if doc in relevant]
+    parts = (whole.corpus.ids, whole.corpus.texts, whole.corpus.titles)
+    corpus = Corpus(*(tuple(part[row] for row in rows) for part in parts))
+    queries = whole.queries.only(query for one in qrels.values() for query in one.grades)
+    run.corpus = str(write_beir(Dataset(corpus, queries, qrels), tmp_path_factory.mktemp("few")))
+    return run.corpus
+
+
+def run(*args, fails=False):
+    where = () if "--corpus" in args or args[-1] == "--help" else ("--corpus", run.corpus)
+    done = CliRunner().invoke(main, ["orag", *args, *where])
+    assert (done.exit_code != 0) == fails, done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory, folder):
+    """The log of a short simulation."""
+    file = tmp_path_factory.mktemp("orag") / "feedback.jsonl"
+    run("simulate", *SHORT, "--log", str(file))
+    return str(file)
+
+
+@pytest.fixture()
+def own(log, tmp_path):
+    """A copy of it that a test may write to."""
+    copy = tmp_path / "own.jsonl"
+    copy.write_bytes(Path(log).read_bytes())
+    return str(copy)
+
+
+def test_simulate_prints_every_decoder_by_round():
+    output = run("simulate", *SHORT, "--select", "top_k", "--select", "mmr:relevance_weight=0.5", "-k", "5")
+    assert "40 rounds over 40 queries" in output and "Recall@5" in output
+    assert "top_k, 10 held-out queries:" in output and "mmr(relevance_weight=0.5), 10 held-out queries:" in output
+    assert len(re.findall(r"^ +(?:0|20|40)  +[01]\.\d{4}", output, re.M)) == 6
+    assert "Half of the documents moved by" in output and "Moved most:" in output
+
+
+def test_simulate_as_json_says_all_it_was_asked():
+    result = json.loads(
+        run("simulate", *SHORT, "--json", "--preset", "careful", "--flips", "0.25", "--cap", "none", "--seed", "7",
+            "--order", "sorted", "--test", "test")
+    )  # fmt: skip
+    assert result["preset"]["rate"] == 0.01 and result["preset"]["cap"] is None and result["preset"]["seed"] == 7
+    assert result["stream"] == {"order": "sorted", "rounds": 40, "flips": 0.25, "adversary": 0.0, "popularity": 0.0}
+    assert [c["step"] for c in result["checkpoints"]] == [0, 20, 40] and result["rounds"] == 40
+    held_out = [c for c in result["checkpoints"][0]["cells"] if c["part"] == "held-out" and c["group"] == "all"]
+    assert [c["queries"] for c in held_out] == [50], "the split named with --test, in full"
+
+
+def test_every_declared_parameter_has_a_flag():
+    output = run("simulate", "--help")
+    for kind in (orag.Preset, Stream, Plan):
+        for param in params_of(kind):
+            assert f"{param.flag} VALUE" in output, param.flag
+    assert "--words VALUE" in output
+
+
+def test_simulate_regret_is_told():
+    output = run(
+        "simulate", "--split", "dev", "--rounds", "12", "--checkpoints", "1", "--regret", "hindsight", "--held-out", "0"
+    )
+    assert "Regret after 12 rounds, in nats a round:" in output and "against the best in hindsight" in output
+    assert "steps are capped" in output
+
+
+def test_short_descriptions_are_embedded_anew():
+    whole, cut = (json.loads(run("simulate", *SHORT, "--json", *more)) for more in ((), ("--words", "2")))
+    first = [result["checkpoints"][0]["cells"][0]["mean"]["ndcg"] for result in (whole, cut)]
+    assert first[1] < first[0]
+
+
+def test_the_log_is_the_simulation(log, tmp_path):
+    result = json.loads(run("simulate", *SHORT, "--json", "--export", str(tmp_path / "now.npy")))
+    summary = json.loads(run("replay", log, "--json"))
+    assert (
+        summary["digest"] == result["digest"] and summary["records"] == summary["feedback"] == summary["counting"] == 40
+    )
+    assert run("replay", log, "--export", str(tmp_path / "again.npy")).count("written") == 1
+    now, again = (np.load(tmp_path / name) for name in ("now.npy", "again.npy"))
+    assert np.array_equal(now, again)
+    begun = json.loads(run("replay", log, "--to", "0", "--json"))
+    assert begun["moved"] == 0 and begun["feedback"] == 0
+    assert "40 records: 40 pieces of feedback, 40 of which count" in run("replay", log)
+
+
+def test_undo_takes_feedback_back_and_the_log_keeps_it(own, folder):
+    before = json.loads(run("replay", own, "--json"))
+    (newest, *_) = json.loads(run("report", own, "--points", "1", "--events", "1", "--json"))["events"]
+    summary = json.loads(run("undo", own, newest["id"], "--json"))
+    assert summary["undone"] == [newest["id"]] and summary["counting"] == 39 and summary["feedback"] == 40
+    assert summary["moved"] == [newest["document"]] and summary["digest"] != before["digest"]
+    assert summary["digest"] == json.loads(run("replay", own, "--json"))["digest"]
+    assert summary["digest"] == json.loads(run("replay", own, "--to", "39", "--json"))["digest"], (
+        "as if it had not been"
+    )
+    output = run("undo", own, "--last", "39")
+    assert "39 pieces of feedback undone" in output
+    start = engine.embed(engine.load_dataset(folder).corpus).digest
+    assert json.loads(run("replay", own, "--json"))["digest"] == start and start[:12] in output
+
+
+def test_report_follows_drift_along_the_log(log):
+    output = run("report", log, "--points", "4", "--query", "sort an array", "--events", "2", "--select", "top_k")
+    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · top_k", "Newest feedback:"):
+        assert word in output, word
+    assert len(re.findall(r"^ +(?:0|10|20|30|40)  .*green", output, re.M)) == 5
+    assert len(re.findall(r"^  [0-9a-f]{16}  it (?:worked|did not work): ", output, re.M)) == 2
+    result = json.loads(run("report", log, "--points", "2", "--query", "sort an array", "-k", "3", "--json"))
+    assert [d["step"] for d in result["drift"]] == [0, 20, 40] and result["drift"][0]["median"] == 0
+    assert len(result["movers"]) == 10 and result["movers"][0]["text"]
+    assert result["answers"][0]["query"] == "sort an array" and len(result["answers"][0]["now"]) == 3
+
+
+def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(tmp_path, folder):
+    file = tmp_path / "run.npz"
+    asked = ("simulate", "--split", "dev", "--checkpoints", "2", "--exposure", "200", "--file", str(file), "--json")
+    code = "import sys; from engine.cli import main; main(sys.argv[1:], standalone_mode=True)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "orag", *asked, "--corpus", folder],
+        env=environment(OMP_NUM_THREADS="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        end = time.monotonic() + 120
+        while not file.exists() and process.poll() is None:  # written at round 0
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=patient(60))[1]
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 130, output
+    done, total = (
+        int(n.replace(",", "")) for n in re.search(r"stopped after ([\d,]+) of ([\d,]+) rounds", output).groups()
+    )
+    assert 0 <= done < total == 8000 and "goes on from there" in output
+    with np.load(file) as kept:
+        assert json.loads(str(kept["said"]))["done"] == done
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("simulate", "--preset", "bold"), "preset must be one of default, careful, paper"),
+        (("simulate", "--rate", "-1"), "rate (η) must be a number in [0, 1]; got"),
+        (("simulate", "--flips", "2"), "flips must be a number in [0, 1]; got"),
+        (("simulate", "--words", "0"), "words must be a whole number in [1, ∞) or none (whole documents); got"),
+        (("simulate", "--split", "nowhere"), "no split 'nowhere'; there are dev, test"),
+        (
+            ("simulate", *SHORT, "--mode", "full", "--log", "never.jsonl"),
+            "--log and --export need feedback that moves the chosen document",
+        ),
+        (("replay", "nowhere.jsonl"), "no such log: 'nowhere.jsonl'"),
+        (("undo", "nowhere.jsonl", "--last", "1"), "no such log: 'nowhere.jsonl'"),
+        (("undo", "nowhere.jsonl"), "give events by their id, or --last N"),
+    ],
+)
+def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert said in run(*args, fails=True)
+    assert not list(tmp_path.iterdir()), "nothing is written by a command that fails"
+
+
+def test_a_log_that_is_there_is_not_written_over(log):
+    before = Path(log).read_bytes()
+    assert "exists; a simulation's log needs a file of its own" in run("simulate", *SHORT, "--log", log, fails=True)
+    assert "event must be one of this session's 40" in run("undo", log, "beef", fails=True)
+    assert "t must be a whole number in [0, 40]" in run("replay", log, "--to", "41", fails=True)
+    assert "snapshot must be one that was taken" in run("replay", log, "--to", "then", fails=True)
+    assert Path(log).read_bytes() == before
+
+
+def test_a_file_that_cannot_be_exported_is_refused_before_the_run(tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("it began to work")
+
+    monkeypatch.setattr(engine, "load_dataset", never)
+    for name in ("out.csv", "out"):
+        output = run("simulate", *SHORT, "--export", str(tmp_path / name), fails=True)
+        assert "--export must end in .npy, .npz, .parquet" in output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_snapshots_name_may_look_like_a_number(own):
+    space = engine.Space(engine.load_dataset(run.corpus).corpus, engine.embed(engine.load_dataset(run.corpus).corpus))
+    opened = orag.log(own, space)
+    for name in ("3", "²"):
+        opened.snapshot(name)
+        assert json.loads(run("replay", own, "--to", name, "--json"))["records"] == opened.session.position
+    assert json.loads(run("replay", own, "--to", "4", "--json"))["records"] == 4
+    assert "snapshot must be one that was taken" in run("replay", own, "--to", "³", fails=True)

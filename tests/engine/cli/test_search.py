@@ -1,0 +1,117 @@
+"""depths, ann and --by from the command line, on the demo."""
+
+import json
+import sys
+
+import pytest
+
+import engine
+from engine.evaluation.stratification import KINDS, kinds
+from support.cli import run
+from support.demo import demo_counts
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("kinds") / "demo.db")
+    run("sweep", "--select", "top_k", "--select", "mmr", "-k", "5", "--points", "3", "--store", path)
+    return path
+
+
+def test_depths_are_a_table_and_are_kept(tmp_path):
+    asked = ("depths", "--rerank", "bm25", "--depth", "10", "--depth", "50", "--store", str(tmp_path / "d.db"))
+    output = run(*asked, "--metric", "mrr", "--metric", "recall")
+    assert (
+        "MRR@10 by depth" in output
+        and "Recall@10 by depth" in output
+        and f"2 cells of {demo_counts()['test']} queries" in output
+    )
+    cells = [json.loads(line) for line in run(*asked, "--metric", "mrr", "--json").splitlines()]
+    assert [cell["decoder"]["depth"] for cell in cells] == [10, 50]
+    for cell in cells:
+        assert f"{cell['mean']['mrr']:.4f}" in output and cell["decoder"]["rerank"]["name"] == "bm25"
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("depths",), "Missing option '--rerank'"),
+        (("depths", "--rerank", "nobody"), "no scorer is called 'nobody'"),
+        (("depths", "--rerank", "bm25", "--depth", "0"), "depth (n) must be a whole number in [1"),
+        (("depths", "--rerank", "bm25", "--depth", "5"), "depths must be whole numbers in [10"),
+    ],
+)
+def test_bad_depths_are_told(args, said, tmp_path):
+    assert said in run(*args, fails=True)
+
+
+def test_approximate_search_is_a_table_with_its_conclusion():
+    pytest.importorskip("faiss")
+    asked = ("ann", "-k", "5", "--share", "0.9")
+    output = run(*asked, "--index", "ivf", "--index", "hnsw:links=16,breadth=40")
+    assert "exact@5" in output and "MRR@5" in output and "hnsw(links=16, construction=100, breadth=40)" in output
+    assert "of the exact answer" in output and f"{demo_counts()['test']} queries one at a time" in output
+    rows = [json.loads(line) for line in run(*asked, "--index", "ivf:cells=7,probes=7", "--json").splitlines()]
+    assert [row["index"]["kind"] for row in rows] == ["exact", "ivf"]
+    assert rows[1]["recall_of_exact"] == 1 and rows[1]["mean"] == rows[0]["mean"]
+
+
+def test_bad_indexes_are_told(monkeypatch):
+    pytest.importorskip("faiss")
+    assert "--index must be one of hnsw, ivf" in run("ann", "--index", "tree", fails=True)
+    assert "links (M) must be a whole number" in run("ann", "--index", "hnsw:links=1", fails=True)
+    assert "found by nearest vectors" in run("ann", "--retrieve", "bm25", "--index", "ivf", fails=True)
+    assert "share must be a number in [0, 1]" in run("ann", "--share", "2", fails=True)
+
+
+def test_ann_without_faiss_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    assert "pip install 'frontier-retrieval[ann]'" in run("ann", fails=True)
+
+
+def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_path):
+    asked = ("compare", store, "-k", "5", "--y", "budget_recall", "--by", "length", "--corpus", "numpy-api")
+    output = run(*asked)
+    assert f"Recall in 400 words@5 by {KINDS['length']}, each method's best setting" in output
+    result = json.loads(run(*asked, "--json"))["by"]
+    dataset, _ = demo
+    own = kinds(dataset.corpus, dataset.judged("test"), dataset.qrels["test"])["length"]
+    groups = {(row["least"], row["most"]): row["queries"] for row in result["groups"]}
+    assert len(groups) > 1
+    for (least, most), count in groups.items():
+        assert sum(least <= words <= most for words in own.values()) == count
+    assert {row["label"] for row in result["groups"]} > {result["baseline"]}
+    assert all(row["mean"] == 0 for row in result["differences"] if row["label"] == result["baseline"])
+    file = tmp_path / "report.html"
+    run("report", store, "--by", "length", "--corpus", "numpy-api", "--out", str(file))
+    assert f"Recall@5 by {KINDS['length']}" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("--by", "colour"), "--by must be one of relevant, length, words, aspects; got 'colour'"),
+        (("--by", "length"), "--by needs --corpus"),
+        (("--by", "aspects", "--corpus", "numpy-api"), "no query has aspects; there are relevant, length, words"),
+    ],
+)
+def test_what_cannot_be_grouped_is_told(store, args, said):
+    assert said in run("compare", store, *args, fails=True)
+
+
+def test_another_corpus_is_refused(store, tmp_path):
+    file = tmp_path / "other.csv"
+    file.write_text("id,text\na,one two three\n", encoding="utf-8")
+    output = run("compare", store, "--by", "length", "--corpus", str(file), fails=True)
+    assert "the store was not swept on --corpus" in output
+
+
+def test_kinds_leave_out_what_no_query_has():
+    corpus = engine.Corpus(("a", "b"), ("one two", "three"))
+    queries = engine.Queries(("q",), ("what is it",))
+    assert kinds(corpus, queries, engine.Qrels({"q": {"a": 1}})) == {
+        "relevant": {"q": 1},
+        "length": {"q": 2},
+        "words": {"q": 3},
+    }
+    assert list(kinds(corpus, queries, engine.Qrels({"other": {"a": 1}}))) == ["words"]

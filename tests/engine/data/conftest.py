@@ -1,0 +1,30 @@
+"""What tests of encoders and of what is kept of them share."""
+
+import pytest
+
+from engine.data.models import encoder_model
+from support.encoders import copied
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A cache of the test's own."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The batches that really went through a model."""
+    seen = []
+    real = encoder_model.Encoder.encode
+    monkeypatch.setattr(
+        encoder_model.Encoder, "encode", lambda self, texts, *a: seen.append(texts) or real(self, texts, *a)
+    )
+    return seen
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Makes a folder of the bundled model with some files replaced; None leaves one out."""
+    return lambda name="model", **files: copied(tmp_path / name, **files)

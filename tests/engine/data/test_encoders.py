@@ -1,0 +1,289 @@
+"""Texts to vectors: the same ones every time, from the cache where known, whatever interrupted the last run."""
+
+import json
+import signal
+import threading
+import time
+
+import huggingface_hub
+import pytest
+import torch
+
+from engine.data import encoders
+from engine.data.encoders import embed
+from engine.data.models import precision
+from engine.errors import Cancelled, DataError, FrontierError
+from engine.values import Corpus, Dataset, Queries
+from support.encoders import TEXTS, corpus, entries, load_encoder, python, sentences
+from support.paths import ROOT
+
+pytestmark = pytest.mark.usefixtures("home")
+
+# What comes out
+
+
+def test_rows_are_unit_float32_in_the_order_of_the_ids():
+    found = embed(corpus(TEXTS), dtype="float32")
+    assert found.vectors.shape == (60, 384) and found.vectors.dtype == torch.float32
+    assert not found.vectors.is_inference(), "training needs ordinary tensors"
+    assert torch.allclose(found.vectors.norm(dim=1), torch.ones(60), atol=1e-6)
+    assert found.ids == corpus(TEXTS).ids
+    assert found.encoder.name == "bundled" and found.encoder.dtype == "float32" and len(found.encoder.digest) == 64
+    model = load_encoder().model
+    alone = torch.stack([model.encode(t, convert_to_tensor=True) for t in TEXTS[:5]])
+    assert torch.allclose(found.vectors[:5], alone, atol=1e-5)
+
+
+def test_queries_strings_and_titles():
+    listed = embed(TEXTS[:3])
+    assert listed.ids == ("0", "1", "2")
+    assert torch.equal(embed(Queries.of(TEXTS[:3])).vectors, listed.vectors)
+    assert embed("one query").vectors.shape == (1, 384)
+    titled = Corpus(("a",), ("a stone",), ("The river",))
+    assert torch.equal(embed(titled, cache=False).vectors, embed(["The river a stone"], cache=False).vectors)
+
+
+def test_odd_texts_are_legal():
+    odd = ["", " ", "\x00", "lone \ud800 surrogate", "水" * 3000, "word " * 5000, "🜁"]
+    vectors = embed(odd).vectors
+    assert torch.isfinite(vectors).all() and torch.allclose(vectors.norm(dim=1), torch.ones(len(odd)), atol=1e-6)
+
+
+def test_bfloat16_agrees_with_float32():
+    full, half = (embed(TEXTS, dtype=dtype).vectors for dtype in ("float32", "bfloat16"))
+    assert not torch.equal(full, half)
+    assert (full * half).sum(1).min() > precision.FIDELITY
+    assert torch.allclose(half.norm(dim=1), torch.ones(60), atol=1e-6)
+
+
+def test_a_zero_vector_stays_zero_and_one_that_is_not_finite_is_refused(monkeypatch):
+    encoder = load_encoder()
+    monkeypatch.setattr(encoder.model, "encode_query", lambda texts, **k: torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    assert encoder.encode(["a", "b"]).tolist() == [[0.0, 0.0], [pytest.approx(0.6), pytest.approx(0.8)]]
+    monkeypatch.setattr(encoder.model, "encode_query", lambda texts, **k: torch.tensor([[0.0, 0.0], [3.0, torch.nan]]))
+    with pytest.raises(DataError, match="not finite for the text 'b'"):
+        encoder.encode(["a", "b"])
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "what, message",
+    [
+        ([], "nothing to embed"),
+        (Corpus((), ()), "nothing to embed"),
+        (["fine", None], "text 1 .* NoneType"),
+        (["fine", 3.5], "text 1 .* float"),
+        (b"bytes", "bytes"),
+        ({"a": "b"}, "dict"),
+        (7, "int"),
+        (Dataset(Corpus((), ()), Queries((), ())), r"\.corpus or its \.queries"),
+    ],
+)
+def test_what_cannot_be_embedded_is_refused(what, message):
+    with pytest.raises(DataError, match=message):
+        embed(what)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"device": "abacus"}, "device 'abacus'"),
+        ({"role": "reader"}, "role must be"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": True}, "batch_size"),
+        ({"encoder": ""}, "encoder must be"),
+        ({"encoder": "./no/such/folder"}, "looks like a folder"),
+        ({"encoder": "a b/c"}, "Check the spelling"),
+        ({"encoder": str(ROOT / "tests")}, "is no model folder"),
+        ({"encoder": __file__}, "is no model folder"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(FrontierError, match=message):
+        embed(["text"], **options)
+
+
+def test_an_unknown_encoder_says_what_was_tried(monkeypatch):
+    def unreachable(*args, **kwargs):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
+    with pytest.raises(FrontierError) as caught:
+        embed(["text"], encoder="nobody/no-such-model")
+    for part in ("nobody/no-such-model", "cache of this machine", "Name or service", "spelling", "path", "bundled"):
+        assert part in str(caught.value)
+
+
+def test_a_model_that_does_not_load_is_explained(copy):
+    broken = copy(config__json={"model_type": "bert", "hidden_size": 7})
+    with pytest.raises(FrontierError, match=r"cannot be loaded from .*/model"):
+        embed(["text"], encoder=str(broken), dtype="float32")
+    shardless = copy("other", **{"model__safetensors__index__json": {"weight_map": {"w": "model-1.safetensors"}}})
+    with pytest.raises(FrontierError, match="is no model folder"):
+        embed(["text"], encoder=str(shardless))
+
+
+# The cache
+
+
+def test_a_second_call_encodes_nothing(encoded):
+    # The encoder's precision is probed before the first text, once a process.
+    embed("another text")
+    encoded.clear()
+    first = embed(TEXTS)
+    assert sum(map(len, encoded)) == 60
+    encoded.clear()
+    again = embed(TEXTS, batch_size=7)
+    assert not encoded and again == first and again.encoder == first.encoder
+    assert embed(TEXTS, cache=False) == first and encoded
+
+
+def test_without_the_cache_nothing_touches_the_disk(home):
+    embed(TEXTS[:2], cache=False)
+    assert not home.exists()
+
+
+def test_dtype_and_role_have_entries_of_their_own(encoded):
+    embed(TEXTS, dtype="bfloat16")
+    for other in ({"dtype": "float32"}, {"role": "document"}):
+        encoded.clear()
+        embed(TEXTS, **{"dtype": "bfloat16", **other})
+        assert encoded
+
+
+def test_a_change_in_one_place_keeps_most_chunks(encoded):
+    texts = sentences(1500)
+    spans = list(encoders.chunks(texts))
+    assert [i for span in spans for i in span] == list(range(1500))
+    assert max(map(len, spans)) <= 256 and len(spans) >= 10
+    held = {tuple(texts[i] for i in span) for span in spans}
+    for edited in (["a new text", *texts], [*texts[:700], "changed", *texts[701:]], texts[3:]):
+        lost = [s for s in encoders.chunks(edited) if tuple(edited[i] for i in s) not in held]
+        assert sum(map(len, lost)) <= 400
+
+
+def test_long_texts_make_small_chunks_and_batches():
+    spans = list(encoders.chunks(["word " * 1000] * 100))
+    assert max(map(len, spans)) == 16
+    assert {len(b) for b in encoders._batches(["word " * 1000] * 10, 32, "cpu")} <= {4, 2}
+    assert [len(b) for b in encoders._batches(["word " * 1000] * 10, 32, "cuda")] == [10]
+    assert list(encoders._batches(["a", "word " * 9, "word"], 2, "cpu")) == [[1, 2], [0]]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "swapped", "a folder"])
+def test_a_damaged_chunk_is_embedded_again(damage, encoded, monkeypatch):
+    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    first = embed(TEXTS)
+    one, other = entries()[:2]
+    raw = one.read_bytes()
+    match damage:
+        case "truncated":
+            one.write_bytes(raw[: len(raw) // 2])
+        case "flipped":
+            one.write_bytes(raw[:5000] + bytes([raw[5000] ^ 16]) + raw[5001:])
+        case "empty":
+            one.write_bytes(b"")
+        case "swapped":
+            one.write_bytes(other.read_bytes())
+        case "a folder":
+            one.unlink()
+            one.mkdir()
+            with pytest.raises(FrontierError, match="cannot write"):
+                embed(TEXTS)
+            one.rmdir()
+    encoded.clear()
+    assert embed(TEXTS) == first
+    assert sum(map(len, encoded)) == 20
+    encoded.clear()
+    assert embed(TEXTS) == first and not encoded
+
+
+def test_a_cache_that_cannot_be_written_is_explained(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "file"))
+    with pytest.raises(FrontierError, match="set FRONTIER_HOME"):
+        embed(["text"])
+
+
+def test_a_cold_start_is_silent_and_offline_and_a_warm_one_loads_no_model(home):
+    code = f"""
+import socket, sys
+def refuse(*a, **k): raise SystemExit(f"connection attempted: {{a}}")
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+from engine.data.encoders import embed
+digest = embed({TEXTS!r}).digest
+import json, os
+os.write(1, json.dumps([digest, [m for m in ("sentence_transformers", "transformers") if m in sys.modules]]).encode())
+"""
+    answers = []
+    for _ in range(2):
+        out, err = (run := python(code, home)).communicate()
+        assert run.returncode == 0 and not err, err
+        answers.append(json.loads(out))  # any other output would not parse
+    assert answers[0][1] and not answers[1][1]
+    assert answers[0][0] == answers[1][0]
+
+
+def test_a_killed_run_loses_at_most_one_chunk(home, encoded):
+    texts = sentences(1200)
+    run = python(f"from engine.data.encoders import embed\nembed({texts!r}, dtype='float32')", home)
+    deadline = time.time() + 60
+    while len(entries()) < 2 and run.poll() is None and time.time() < deadline:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    assert run.returncode == -signal.SIGKILL
+    spans = list(encoders.chunks(texts))
+    kept = len(entries())
+    assert 2 <= kept < len(spans)
+    found = embed(texts, dtype="float32")
+    assert sum(map(len, encoded)) == sum(map(len, spans[kept:])), "chunks are finished in order"
+    assert len(entries()) == len(spans)
+    some = [0, 1, 400, 1199]
+    fresh = embed([texts[i] for i in some], dtype="float32", cache=False)
+    assert torch.allclose(found.vectors[some], fresh.vectors, atol=1e-5)
+
+
+def test_threads_may_embed_the_same_texts_at_once():
+    found = [None] * 4
+
+    def work(i):
+        found[i] = embed(TEXTS, dtype="float32")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(f == found[0] for f in found) and len(entries()) == 1
+
+
+# Progress and stopping
+
+
+def test_progress_never_falls_and_ends_at_the_total(monkeypatch):
+    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    seen = []
+    for label in (encoders.EMBEDDING, encoders.READING):
+        seen.clear()
+        embed(TEXTS, dtype="float32", progress=lambda *a: seen.append(a))
+        done = [d for d, _, _ in seen]
+        assert seen[0] == (0, 60, encoders.LOADING)
+        assert done == sorted(done) and seen[-1] == (60, 60, label)
+        assert len(done) >= 4 and {t for _, t, _ in seen} == {60}
+
+
+def test_stopping_keeps_finished_chunks(monkeypatch, encoded):
+    monkeypatch.setattr(encoders, "_CHUNK_TEXTS", 20)
+    stop = threading.Event()
+    with pytest.raises(Cancelled, match="stopped at 45 of 60"):
+        embed(TEXTS, batch_size=5, stop=stop, progress=lambda done, *_: done >= 45 and stop.set())
+    assert len(entries()) == 2
+    with pytest.raises(Cancelled):
+        embed(TEXTS, stop=stop)
+    encoded.clear()
+    stop.clear()
+    assert len(embed(TEXTS, stop=stop)) == 60 and sum(map(len, encoded)) == 20

@@ -1,0 +1,217 @@
+"""What the cache holds, item by item: labels, what is shared, and that nothing else is ever deleted."""
+
+import os
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+
+import engine
+from engine.data import cache, encoders, inventory
+from engine.errors import Cancelled, FrontierError
+from engine.values import Queries
+from support.encoders import TEXTS, cached_bytes, corpus, entries
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def of(section):
+    return [item for item in inventory.items() if item.section == section]
+
+
+def named(section, name):
+    return next(item for item in of(section) if item.facts.get("name") == name)
+
+
+def age(path, seconds=3600):
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_embeddings_are_known_by_corpus_and_encoder():
+    one = corpus(TEXTS)
+    engine.embed(one, dtype="float32")
+    engine.embed(Queries.of(TEXTS[:5]), dtype="float32", label="animals")
+    engine.embed("typed by somebody", dtype="float32")
+    facts = [item.facts for item in of(encoders.SECTION)]
+    assert [f.get("name") for f in facts] == ["animals", "corpus", None], "the last used first, the unlabelled last"
+    assert (facts[1]["texts"], facts[1]["encoder"], facts[1]["arithmetic"]) == (60, "bundled", "float32")
+    assert facts[1]["content"] == one.digest and (facts[0]["role"], facts[1]["role"]) == ("query", "document")
+    assert inventory.weight(of(encoders.SECTION)) == cached_bytes(encoders.SECTION)
+
+
+def test_using_it_again_is_remembered_and_embeds_nothing(encoded):
+    engine.embed(corpus(TEXTS), dtype="float32")
+    label = next(p for p in cache.files_of(cache.section(inventory.LABELS)))
+    age(label)
+    before = named(encoders.SECTION, "corpus").used
+    encoded.clear()
+    engine.embed(corpus(TEXTS), dtype="float32")
+    assert named(encoders.SECTION, "corpus").used - before > 3000 and not encoded
+
+
+def test_entries_without_a_label_stay_valid(encoded):
+    engine.embed(corpus(TEXTS), dtype="float32")
+    cache.clear(inventory.LABELS)
+    assert [item.name for item in of(encoders.SECTION)] == [""]
+    encoded.clear()
+    engine.embed(corpus(TEXTS), dtype="float32")
+    assert not encoded and named(encoders.SECTION, "corpus").missing == 0
+
+
+def test_what_two_corpora_share_stays_until_both_are_deleted(encoded):
+    texts = [f"{i} {text}" for i, text in enumerate(TEXTS * 8)]
+    first, second = corpus(texts), corpus(["something new", *texts])
+    object.__setattr__(first, "name", "first")
+    object.__setattr__(second, "name", "second")
+    for one in (first, second):
+        engine.embed(one, dtype="float32")
+    items = inventory.items()
+    a, b = named(encoders.SECTION, "first"), named(encoders.SECTION, "second")
+    assert a.files.keys() & b.files.keys() and a.files.keys() - b.files.keys()
+    promised = inventory.frees([a], items)
+    assert 0 < promised < a.bytes
+    assert inventory.remove([a]) == promised
+    encoded.clear()
+    engine.embed(second, dtype="float32")
+    assert not encoded, "the other corpus lost nothing"
+    b = named(encoders.SECTION, "second")
+    assert inventory.remove([b]) == b.bytes and entries() == []
+    assert list(cache.files_of(cache.section(inventory.LABELS))) == []
+
+
+def test_an_interrupted_run_is_incomplete():
+    class Stop:
+        asked = 0
+
+        def is_set(self):
+            Stop.asked += 1
+            return bool(entries())
+
+    with pytest.raises(Cancelled):
+        engine.embed(corpus([f"{i} {t}" for i, t in enumerate(TEXTS * 8)]), dtype="float32", stop=Stop())
+    item = named(encoders.SECTION, "corpus")
+    assert item.missing > 0 and len(item.files) == len(entries())
+
+
+def test_a_damaged_label_and_one_that_leads_elsewhere_are_passed_over(home):
+    engine.embed(corpus(TEXTS), dtype="float32")
+    victim = home / "victim"
+    victim.write_text("years of work")
+    inventory.describe(encoders.SECTION, "evil", ["../victim"], {"name": "evil"})
+    cache.section(inventory.LABELS).joinpath("embeddings.torn").write_bytes(b"{")
+    assert [item.facts.get("name") for item in of(encoders.SECTION)] == ["corpus"]
+    inventory.remove(inventory.items())
+    assert victim.exists() and entries() == []
+
+
+def test_a_label_whose_entries_are_gone_goes_too():
+    engine.embed(corpus(TEXTS), dtype="float32")
+    cache.clear(encoders.SECTION)
+    assert of(encoders.SECTION) == []
+    assert list(cache.files_of(cache.section(inventory.LABELS))) == []
+
+
+def test_uploads_are_one_item_each_and_their_folder_goes_with_them(home):
+    for name in ("aaaa", "bbbb"):
+        cache.write(cache.section("uploads") / name / "qrels" / "test.tsv", b"x" * 10)
+        cache.write(cache.section("uploads") / name / "corpus.jsonl", b"y" * 20)
+    items = of("uploads")
+    assert [(i.name, i.bytes, i.facts["files"]) for i in sorted(items, key=lambda i: i.name)] == [
+        ("aaaa", 30, "corpus.jsonl, test.tsv"),
+        ("bbbb", 30, "corpus.jsonl, test.tsv"),
+    ]
+    assert inventory.remove([i for i in items if i.name == "aaaa"]) == 30
+    assert not (home / "uploads" / "aaaa").exists() and (home / "uploads" / "bbbb" / "corpus.jsonl").exists()
+
+
+@pytest.fixture
+def store(home):
+    """A database as sweeps write it, left alone for an hour."""
+    home.mkdir(parents=True, exist_ok=True)
+    path = home / "sweeps.db"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE cells (key TEXT)")
+    db.close()
+    age(path)
+    return path
+
+
+def test_a_store_is_listed_and_deleted(store):
+    (item,) = of(inventory.STORES)
+    assert item.name == "sweeps.db" and item.store and not item.fresh and item.bytes == store.stat().st_size
+    assert inventory.held(item) is None
+    assert inventory.remove([item]) > 0 and not store.exists()
+
+
+def test_a_store_that_somebody_uses_stays(store):
+    other = sqlite3.connect(store)
+    other.execute("SELECT * FROM cells").fetchall()
+    (item,) = of(inventory.STORES)
+    for path in item.files:
+        age(path)
+    with pytest.raises(FrontierError, match=r"sweeps\.db cannot be deleted: another program has it open"):
+        inventory.remove([item])
+    other.close()
+    os.utime(store)
+    (item,) = of(inventory.STORES)
+    assert item.fresh
+    with pytest.raises(FrontierError, match="changed less than a minute ago"):
+        inventory.remove([item])
+    age(store)
+    assert inventory.remove(of(inventory.STORES)) > 0 and not store.exists()
+
+
+def test_a_store_inside_a_section_is_an_item_of_its_own(store):
+    inner = cache.section("sweeps") / "old.db"
+    inner.write_bytes(store.read_bytes())
+    age(inner)
+    (item,) = of("sweeps")
+    assert item.name == "old.db" and item.store
+
+
+def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
+    """FRONTIER_HOME may be a folder that others use too, and caches of theirs carry the same kind of tag."""
+    cache.put("things", "a", b"x")
+    theirs = home / "fontconfig"
+    theirs.mkdir()
+    (theirs / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
+    (theirs / "font").write_text("x")
+    (home / "notes.txt").write_text("x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for file in cache.section("things").iterdir():
+        (outside / file.name).write_bytes(file.read_bytes())
+    (home / "linked").symlink_to(outside, target_is_directory=True)
+    assert {item.section for item in inventory.items()} == {"things"}
+    inventory.remove(inventory.items())
+    cache.clear()
+    assert (theirs / "font").exists() and (home / "notes.txt").exists() and (outside / "a").exists()
+    with pytest.raises(FrontierError, match="holds files that Frontier did not write"):
+        cache.put("fontconfig", "a", b"x")
+    forged = inventory.Item("things", "x", {}, {outside / "a": 33})
+    with pytest.raises(FrontierError, match="lies outside"):
+        inventory.remove([forged])
+    assert (outside / "a").exists()
+
+
+def test_compiled_code_is_listed_without_what_else_lies_there(home):
+    code = home / "code" / "abc"
+    code.mkdir(parents=True)
+    (code / "f.nbi").write_bytes(b"x" * 7)
+    (code / "keep.txt").write_text("x")
+    (item,) = of(inventory.CODE)
+    assert item.bytes == 7 and inventory.remove([item]) == 7
+    assert (code / "keep.txt").exists()
+
+
+def test_free_space_is_of_the_disk_that_the_cache_is_on(home):
+    assert not home.exists() and 0 < inventory.free() < 1e18
+
+
+def test_a_home_that_cannot_be_written_costs_no_embedding(home, monkeypatch):
+    monkeypatch.setattr(cache, "put", lambda *a: (_ for _ in ()).throw(FrontierError("full")))
+    inventory.describe("embeddings", "x", ["a"], {"name": "x"})
+    vectors = engine.embed(corpus(TEXTS[:2]), dtype="float32", cache=False).vectors
+    assert np.isfinite(vectors.numpy()).all()

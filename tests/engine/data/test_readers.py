@@ -1,0 +1,275 @@
+"""Data sets: folders in BEIR layout and the built-in demos; progress and stopping for every source."""
+
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engine.data.demo
+import engine.data.readers
+from engine.data.readers import load_dataset
+from engine.data.tables import Columns
+from engine.errors import Cancelled, DataError
+from support.datafiles import TEXT, beir, said, triples, written
+
+# Folders in BEIR layout
+
+
+def test_a_folder_reads_whole(tmp_path):
+    corpus = [{"_id": "d1", "title": "T", "text": "x", "metadata": {"answer": "secret"}}, {"_id": 7, "text": "y"}]
+    folder = beir(
+        tmp_path / "my set",
+        corpus,
+        [{"_id": 1, "text": "q", "metadata": {"evidence": "secret"}}],
+        qrels__zulu="1\td1\t1\n",
+        qrels__test="query-id\tcorpus-id\tscore\r\n1\td1\t2\r\n1\t7\t0\r\n",
+        qrels__alpha="1\t7\t1.0\n",
+        qrels__train="1 0 d1 1\n1  0  7  -1\n",
+        qrels__dev="1\tQ0\td1\t3\n",
+        qrels_resplit__test="1\t7\t1\n",
+        aspects="query-id\taspect-id\tcorpus-id\tscore\n1\ta\td1\t1\n1\tb\t7\t0\n",
+    )
+    dataset = load_dataset(folder)
+    assert triples(dataset.corpus) == [("d1", "x", "T"), ("7", "y", "")] and dataset.corpus.name == "my set"
+    assert dataset.queries.ids == ("1",) and dataset.queries.texts == ("q",)
+    assert list(dataset.qrels) == ["train", "dev", "test", "alpha", "zulu"]
+    assert {split: qrels.grades for split, qrels in dataset.qrels.items()} == {
+        "train": {"1": {"d1": 1, "7": -1}},
+        "dev": {"1": {"d1": 3}},
+        "test": {"1": {"d1": 2, "7": 0}},
+        "alpha": {"1": {"7": 1}},
+        "zulu": {"1": {"d1": 1}},
+    }
+    assert dataset.aspects == {"1": {"a": frozenset({"d1"})}}
+    assert dataset.notices == () and dataset.vectors is None and dataset.judged("test").ids == ("1",)
+    assert "secret" not in repr(dataset)
+    assert load_dataset(str(folder), qrels="qrels_resplit").qrels["test"].grades == {"1": {"7": 1}}
+    with pytest.raises(DataError, match="no judgements 'qrels_x'; it has qrels, qrels_resplit"):
+        load_dataset(folder, qrels="qrels_x")
+
+
+@settings(deadline=None)  # the first example imports, and machines are shared
+@given(
+    st.lists(
+        st.tuples(TEXT.filter(lambda s: "\t" not in s and "\n" not in s), st.integers(-9, 9)),
+        min_size=1,
+        unique_by=lambda row: row[0],
+    )
+)
+def test_judgements_keep_ids_byte_for_byte(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        beir(folder, qrels__test="query-id\tcorpus-id\tscore\n" + "".join(f'"q\t{d}\t{g}\n' for d, g in rows))
+        assert load_dataset(folder).qrels["test"].grades == {'"q': dict(rows)}
+
+
+def test_only_the_corpus_is_needed(tmp_path):
+    written(tmp_path, "corpus.jsonl", '\n{"_id": "a", "text": "x"}\n  \n')
+    dataset = load_dataset(tmp_path)
+    assert len(dataset.corpus) == 1 and len(dataset.queries) == 0 and dataset.qrels == {} and dataset.aspects is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("q0\td0\t0.5\n", "line 1: the score must be a whole number; found '0.5'"),
+        ("q0\td0\t1\n\nq0\td1\tx\n", "line 3: the score must be a whole number; found 'x'"),
+        ("q0\td0\t1_0\n", "whole number"),
+        ("q0\td0\t\n", "whole number"),
+        ("q0\td0\t１\n", "whole number"),
+        ("q0\td0\tinf\n", "whole number"),
+        ("q0\td0\t1e2\n", "whole number"),
+        ("q0\td0\t" + "9" * 5000, "whole number"),
+        ("query-id\tcorpus-id\tscore\nq0\td0\n", "line 2: expected 3 fields (query-id, corpus-id, score) separated by"),
+        (
+            "q0\t0\td0\t1\nq0\td1\t1\n",
+            "line 2: expected 4 fields (query, 0, document, grade) separated by tabs, found 3",
+        ),
+        ("q0\n", "line 1: expected 3 fields"),
+        ("q0\td0\t1\nq0\td0\t2\n", "line 2: 'q0 d0' is judged 2 here and 1 before"),
+        (b"q0\td0\t1\nq\xe9\td0\t1\n", "line 2 is not UTF-8: byte 0xe9 at offset 9"),
+    ],
+)
+def test_broken_judgements_say_where(tmp_path, content, message):
+    with pytest.raises(DataError) as error:
+        load_dataset(beir(tmp_path, qrels__test=content))
+    assert message in str(error.value) and "test.tsv" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["score", "Grade", "relevance", "rel", "label", "judgement", "judgment"])
+def test_a_header_with_a_usual_grade_name_is_skipped(tmp_path, name):
+    dataset = load_dataset(beir(tmp_path, qrels__test=f"query-id\tcorpus-id\t{name}\nq0\td0\t1\n"))
+    assert dataset.qrels["test"].grades == {"q0": {"d0": 1}}
+
+
+def test_scores_have_at_most_18_digits(tmp_path):
+    longest = "9" * 18
+    assert load_dataset(beir(tmp_path / "a", qrels__test=f"q0\td0\t{longest}\n")).qrels["test"].grades == {
+        "q0": {"d0": int(longest)}
+    }
+    with pytest.raises(DataError, match="whole number"):
+        load_dataset(beir(tmp_path / "b", qrels__test=f"q0\td0\t{longest}9\n"))
+
+
+def test_a_relative_folder_names_the_corpus(tmp_path, monkeypatch):
+    beir(tmp_path / "my set")
+    monkeypatch.chdir(tmp_path / "my set")
+    assert load_dataset(".").corpus.name == "my set"
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_another_number_of_vectors_than_documents_is_refused(tmp_path, rows):
+    np.save(beir(tmp_path) / "vectors.npy", np.eye(rows, dtype=np.float32))
+    with pytest.raises(DataError, match=f"vectors.npy has {rows} rows and no ids, the corpus 4 documents"):
+        load_dataset(tmp_path)
+
+
+def test_judgements_of_what_does_not_exist_stay_with_a_notice(tmp_path):
+    lines = "".join(f"q0\tgone{i}\t1\n" for i in range(7)) + "q8\td0\t1\nq9\tgone0\t1\n"
+    dataset = load_dataset(beir(tmp_path, qrels__test=lines, aspects="q7\ta\td0\t1\n"))
+    assert dataset.qrels["test"].count == 9
+    documents, queries, aspects = dataset.notices
+    assert (documents.count, documents.first) == (7, tuple(f"gone{i}" for i in range(5)))
+    assert "documents judged in qrels/test.tsv are not in the corpus" in str(documents)
+    assert (queries.count, queries.first) == (2, ("q8", "q9")) and "queries.jsonl" in queries.what
+    assert aspects.first == ("q7",) and "aspects.tsv" in aspects.what
+
+
+def test_judgements_said_twice_are_noticed(tmp_path):
+    dataset = load_dataset(beir(tmp_path, qrels__test="q0\td0\t1\nq0\td0\t1\nq0\td0\t1.0\n"))
+    assert dataset.qrels["test"].count == 1
+    assert [(n.count, n.first) for n in dataset.notices] == [(2, ("q0 d0", "q0 d0"))]
+
+
+def test_ids_that_occur_twice_are_an_error(tmp_path):
+    corpus = [{"_id": doc, "text": "x"} for doc in "aabbccddeeffg"]
+    with pytest.raises(DataError, match=r"corpus\.jsonl: .*6 ids .*'a', 'b', 'c', 'd', 'e'\)"):
+        load_dataset(beir(tmp_path, corpus))
+    with pytest.raises(DataError, match=r"queries\.jsonl: .*1 ids .*'q'"):
+        load_dataset(beir(tmp_path, queries=[{"_id": "q", "text": "x"}] * 2))
+
+
+def test_empty_texts_stay_with_a_notice(tmp_path):
+    corpus = [{"_id": f"d{i}", "title": " ", "text": None if i % 2 else ""} for i in range(6)]
+    corpus += [{"_id": "t", "title": "T", "text": ""}]
+    dataset = load_dataset(beir(tmp_path, corpus, [{"_id": "q", "text": " "}]))
+    assert len(dataset.corpus) == 7 and dataset.corpus.titles[0] == " "
+    assert [(n.count, n.first) for n in dataset.notices] == [(6, ("d0", "d1", "d2", "d3", "d4")), (1, ("q",))]
+
+
+def test_what_is_missing_says_what_is_expected(tmp_path):
+    (tmp_path / "empty").mkdir()
+    files = [written(tmp_path, name, b"") for name in ("a.gz", "a")]
+    for source in (tmp_path / "empty", tmp_path / "nothing", *files):
+        with pytest.raises(DataError, match=r"corpus\.jsonl") as error:
+            load_dataset(source)
+        assert str(source) in str(error.value)
+    with pytest.raises(DataError, match="holds no documents"):
+        load_dataset(beir(tmp_path / "x", corpus=[]))
+    for source in (beir(tmp_path / "y"), "numpy-api", tmp_path / "v.npy"):
+        with pytest.raises(DataError, match="columns= is for tables"):
+            load_dataset(source, columns=Columns(text="text"))
+    with pytest.raises(DataError, match="'q' chooses among the folders"):
+        load_dataset(written(tmp_path, "a.csv", "id,text\na,x\n"), qrels="q")
+
+
+# Progress and stopping
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.npy", "folder"])
+def test_reading_reports_and_stops(tmp_path, name):
+    path = tmp_path / name
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(pa.table({"id": list(map(str, range(9000))), "text": ["x"] * 9000}), path)
+        case ".npy":
+            np.save(path, np.ones((9000, 1000), np.float16))
+        case ".jsonl":
+            written(tmp_path, name, "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(9000)))
+        case "":
+            beir(path)
+        case suffix:
+            gap = "," if suffix == ".csv" else "\t"
+            written(tmp_path, name, f"id{gap}text\n" + "".join(f"{i}{gap}x\n" for i in range(9000)))
+    seen, stop = [], threading.Event()
+    load_dataset(path, progress=lambda *step: seen.append(step), stop=stop)
+    assert all(0 <= done <= total for done, total, _ in seen) and seen[-1][0] == seen[-1][1]
+    assert name == "folder" or (len(seen) >= 3 and name in seen[0][2])
+    stop.set()
+    with pytest.raises(Cancelled):
+        load_dataset(path, stop=stop)
+
+
+# Built-in demos
+
+
+def demo_folder(folder, monkeypatch, **splits):
+    written(folder, "numpy-api/queries.jsonl", '{"_id": "q1", "text": "absolute value"}\n')
+    for split, content in splits.items():
+        written(folder, f"numpy-api/qrels/{split}.tsv", "query-id\tcorpus-id\tscore\n" + content)
+    monkeypatch.setattr(engine.data.readers, "_demo_folder", lambda: folder)
+
+
+def test_the_numpy_demo_judges_functions_by_any_of_their_names(tmp_path, monkeypatch):
+    names = {"numpy.abs": 1, "numpy.absolute": 3, "numpy.fabs": 2, "numpy.no": 1}
+    demo_folder(
+        tmp_path,
+        monkeypatch,
+        dev="q1\tnumpy.no\t1\n",
+        test="".join(f"q1\t{name}\t{grade}\n" for name, grade in names.items()),
+    )
+    dataset = load_dataset("numpy-api")
+    absolute = engine.data.demo.canonical("numpy.abs")
+    assert dataset.corpus.name == "numpy-api" and absolute in dataset.corpus.position
+    assert list(dataset.qrels) == ["dev", "test"] and dataset.qrels["dev"].grades == {}
+    assert dataset.qrels["test"].grades == {"q1": {absolute: 3, engine.data.demo.canonical("numpy.fabs"): 2}}
+    assert "1 functions judged in qrels/test.tsv are not in the installed NumPy and left out" in said(dataset.notices)
+
+
+def test_the_python_demo_passes_progress_and_stop_on(monkeypatch):
+    def documents(progress, stop):
+        progress(1, 2, "os")
+        if stop.is_set():
+            raise Cancelled("stopped")
+        return [("os", "os", "x"), ("os.path", "os.path", "")]
+
+    monkeypatch.setattr(engine.data.demo, "python_api_documents", documents)
+    seen, stop = [], threading.Event()
+    dataset = load_dataset("python-api", progress=lambda *step: seen.append(step), stop=stop)
+    assert triples(dataset.corpus) == [("os", "x", "os"), ("os.path", "", "os.path")] and seen == [(1, 2, "os")]
+    stop.set()
+    with pytest.raises(Cancelled):
+        load_dataset("python-api", progress=lambda *step: None, stop=stop)
+
+
+def test_without_docstrings_the_demo_says_so(monkeypatch):
+    def documents():
+        raise DataError("run without -OO")
+
+    monkeypatch.setattr(engine.data.demo, "numpy_api_documents", documents)
+    with pytest.raises(DataError, match="run without -OO"):
+        load_dataset("numpy-api")
+
+
+def test_the_demo_module_wins_over_the_installed_demo_folder(tmp_path):
+    """A wheel installs a folder engine/data/demo beside engine/data/demo.py."""
+    source = Path(engine.data.__file__).parent
+    for name in ("__init__.py", "demo.py"):
+        written(tmp_path, f"engine/data/{name}", (source / name).read_bytes())
+    written(tmp_path, "engine/__init__.py", "")
+    for name in ("errors.py", "progress.py"):
+        written(tmp_path, f"engine/{name}", (source.parent / name).read_bytes())
+    written(tmp_path, "engine/data/demo/numpy-api/queries.jsonl", "")
+    code = (
+        "import engine.data.demo as demo; from importlib import resources; print(demo.__file__, demo.canonical);"
+        "print((resources.files('engine.data') / 'demo' / 'numpy-api' / 'queries.jsonl').is_file())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert str(tmp_path / "engine/data/demo.py") in run.stdout and run.stdout.endswith("True\n")

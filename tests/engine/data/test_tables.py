@@ -1,0 +1,266 @@
+"""Tables: what goes in comes out byte for byte, and what cannot be read says where and how to mend it."""
+
+import csv
+import io
+import json
+import tempfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.data.readers import load_dataset
+from engine.data.tables import Columns, preview
+from engine.errors import DataError
+from support.datafiles import TEXT, said, triples, written
+
+MAPPING = Columns(id="id", text="text", title="title")
+ANY_TEXT = st.one_of(TEXT, st.text(st.characters())).filter(lambda s: json.loads(json.dumps(s)) == s)
+
+
+def documents(text, min_size=1):
+    return st.lists(st.tuples(text, text, text), min_size=min_size, max_size=8, unique_by=lambda row: row[0])
+
+
+def round_trip(content, name, columns=MAPPING):
+    with tempfile.TemporaryDirectory() as folder:
+        return load_dataset(written(folder, name, content), columns=columns)
+
+
+# Every byte survives
+
+
+@settings(deadline=None)  # the first example imports, and machines are shared
+@given(documents(ANY_TEXT), st.booleans(), st.sampled_from(["\n", "\r\n"]))
+def test_json_lines_round_trip(rows, bom, end):
+    content = "".join(json.dumps(dict(zip(("id", "text", "title"), row, strict=True))) + end for row in rows)
+    assert triples(round_trip("\ufeff" * bom + content, "a.jsonl").corpus) == rows
+
+
+@settings(deadline=None)
+@given(documents(TEXT))
+def test_json_lines_round_trip_without_escapes(rows):
+    content = "\n".join(
+        json.dumps({"_id": doc, "title": title, "text": text, "metadata": {"text": "no"}}, ensure_ascii=False)
+        for doc, text, title in rows
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        written(folder, "corpus.jsonl", content)
+        assert triples(load_dataset(folder).corpus) == rows
+
+
+@settings(deadline=None)
+@given(documents(TEXT), st.booleans(), st.sampled_from([("\r\n", csv.QUOTE_MINIMAL), ("\n", csv.QUOTE_ALL)]))
+def test_csv_round_trip(rows, bom, style):
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator=style[0], quoting=style[1])
+    writer.writerows([("id", "text", "title"), *rows])
+    assert triples(round_trip("\ufeff" * bom + file.getvalue(), "a.csv").corpus) == rows
+
+
+@settings(deadline=None)
+@given(
+    documents(TEXT.map(lambda s: s.replace("\t", "").replace("\n", "").replace("\r", ""))),
+    st.booleans(),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_tsv_round_trip(rows, bom, end):
+    content = "".join("\t".join(row) + end for row in [("id", "text", "title"), *rows])
+    assert triples(round_trip("\ufeff" * bom + content, "a.tsv").corpus) == rows
+
+
+@settings(deadline=None)
+@given(documents(TEXT), st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]))
+def test_parquet_round_trip(rows, kind):
+    columns = [pa.array(column, pa.string()).cast(kind) for column in zip(*rows, strict=True)]
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns, names=["id", "text", "title"]), file)
+    assert triples(round_trip(file.getvalue(), "a.parquet").corpus) == rows
+
+
+def test_a_corpus_with_lone_surrogates_and_nul_has_an_identity(tmp_path):
+    corpus = load_dataset(written(tmp_path, "a.jsonl", r'{"id": "\ud800", "text": "\u0000 \udfff"}')).corpus
+    assert triples(corpus) == [("\ud800", "\x00 \udfff", "")] and len(corpus.digest) == 64
+
+
+# Tables
+
+
+def test_whole_number_ids_are_text_and_nothing_else_is(tmp_path):
+    big = 10**30
+    assert load_dataset(
+        written(tmp_path, "a.jsonl", f'{{"id": 7, "text": "x"}}\n{{"id": {big}, "text": 5}}')
+    ).corpus.ids == ("7", str(big))
+    pq.write_table(pa.table({"id": [7, 2**62], "text": ["x", None]}), tmp_path / "a.parquet")
+    assert load_dataset(tmp_path / "a.parquet").corpus.ids == ("7", str(2**62))
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [("7.0", "7.0 (float)"), ("null", "null"), ("true", "bool"), ("[1]", "list"), ("NaN", "float")]
+)
+def test_ids_of_other_kinds_name_the_line(tmp_path, value, found):
+    path = written(tmp_path, "a.jsonl", f'{{"id": "a", "text": "x"}}\n\n{{"id": {value}, "text": "x"}}')
+    with pytest.raises(DataError, match=r"a\.jsonl line 3: the id in 'id'") as error:
+        load_dataset(path)
+    assert found in str(error.value)
+
+
+@pytest.mark.parametrize("ids", [[1.0, 2.0], [1, None], ["a", None]])
+def test_ids_of_other_kinds_name_the_row(tmp_path, ids):
+    pq.write_table(pa.table({"id": ids, "text": ["x", "y"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet row [12]: the id in 'id'"):
+        load_dataset(tmp_path / "a.parquet")
+
+
+def test_texts_must_be_text(tmp_path):
+    with pytest.raises(DataError, match=r"line 1: 'text' must be text; found \[\"x\"\] \(list\)"):
+        load_dataset(written(tmp_path, "a.jsonl", '{"id": "a", "text": ["x"]}'))
+    with pytest.raises(DataError, match=r"line 2: 'text' is missing .*found 'id', 'body'"):
+        load_dataset(written(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n{"id": "b", "body": "x"}'))
+    with pytest.raises(DataError, match=r"line 2: the id in 'id' .* found nothing"):
+        load_dataset(written(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n{"text": "x"}'))
+
+
+def test_unreadable_parquet_is_said(tmp_path):
+    with pytest.raises(DataError, match="not a readable Parquet file"):
+        load_dataset(written(tmp_path, "a.parquet", "no parquet"))
+    ends = pa.array([0, 1], pa.int32()).buffers()[1]
+    bad = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(b"\xff")])
+    pq.write_table(pa.table({"id": ["a"], "text": bad}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet, in the 4096 rows after row 0: .*0xff"):
+        load_dataset(tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize(
+    ("header", "guess"),
+    [
+        ("id,text,title", Columns(id="id", text="text", title="title")),
+        ("Name,BODY,_ID", Columns(id="_ID", text="BODY", title="Name")),
+        ("docid,doc_id,description", Columns(id="doc_id", text="description")),
+        ("title,passage", Columns(text="passage", title="title")),
+        ("id,name", Columns(id="id", text="name")),
+        ("id", Columns(text="id")),
+        ("id,a,b", Columns(id="id", text="b")),
+    ],
+)
+def test_columns_are_guessed_from_their_names(tmp_path, header, guess):
+    row = ",".join("long text" if name == "b" else "x" for name in header.split(","))
+    assert preview(written(tmp_path, "a.csv", f"{header}\n{row}\n")).guess == guess
+
+
+def test_rows_without_ids_are_numbered_with_a_notice(tmp_path):
+    dataset = load_dataset(written(tmp_path, "a.csv", "foo\nx\ny\n"))
+    assert triples(dataset.corpus) == [("0", "x", ""), ("1", "y", "")] and dataset.corpus.name == "a"
+    assert "2 rows without an id column" in said(dataset.notices) and "column 'foo'" in said(dataset.notices)
+    assert not load_dataset(written(tmp_path, "b.csv", "id,text\na,x\n")).notices
+
+
+def test_a_mapping_that_does_not_fit_lists_the_columns(tmp_path):
+    path = written(tmp_path, "a.csv", "id,text,text\na,x,y\n")
+    with pytest.raises(DataError, match="no column called 'body'; it has 'id', 'text', 'text'"):
+        load_dataset(path, columns=Columns(text="body"))
+    with pytest.raises(DataError, match="2 columns called 'text'"):
+        load_dataset(path)
+
+
+def test_a_title_column_that_json_lines_never_have_is_noticed(tmp_path):
+    path = written(tmp_path, "a.jsonl", '{"id": "a", "text": "x", "title": "T"}')
+    assert "1 rows have nothing in the title column 'tittle'" in said(
+        load_dataset(path, columns=Columns(id="id", text="text", title="tittle")).notices
+    )
+
+
+def test_columns_with_dots_in_their_names_and_struct_columns(tmp_path):
+    pq.write_table(pa.table({"a.b": ["x"], "a": [{"b": "y"}]}), tmp_path / "a.parquet")
+    assert load_dataset(tmp_path / "a.parquet", columns=Columns(text="a.b")).corpus.texts == ("x",)
+    with pytest.raises(DataError, match="row 1: 'a' must be text"):
+        load_dataset(tmp_path / "a.parquet", columns=Columns(text="a"))
+
+
+def test_preview_shows_text(tmp_path):
+    path = written(tmp_path, "a.csv", "id,text\n" + "".join(f"00{i},1e{i}\n" for i in range(30)))
+    seen = preview(path)
+    assert seen.columns == ("id", "text") and len(seen.rows) == 20 and seen.total is None
+    assert seen.rows[3] == {"id": "003", "text": "1e3"} and seen.guess == Columns(id="id", text="text")
+    assert preview(path, rows=30).total == 30 and preview(path, rows=40).total == 30
+    seen = preview(written(tmp_path, "b.jsonl", '{"id": 1, "text": null}\n{"id": 2, "more": [1.5], "text": "x"}'))
+    assert seen.columns == ("id", "text", "more") and seen.total == 2
+    assert seen.rows == [{"id": "1", "text": "", "more": ""}, {"id": "2", "text": "x", "more": "[1.5]"}]
+    pq.write_table(pa.table({"text": ["x"] * 50, "raw": [b"ab"] * 50}), tmp_path / "c.parquet")
+    seen = preview(tmp_path / "c.parquet", rows=2)
+    assert seen.total == 50 and seen.rows == [{"text": "x", "raw": "2 bytes"}] * 2
+
+
+def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):
+    dataset = load_dataset(written(tmp_path, "a.tsv", 'id\ttext\na\t"Yes" she said\nb\t"whole ""one"""\n"c\t5" pipe\n'))
+    assert dataset.corpus.texts == ('"Yes" she said', '"whole ""one"""', '5" pipe') and dataset.corpus.ids[2] == '"c'
+    assert said(dataset.notices).startswith("1 texts stand in double quotes") and dataset.notices[0].first == ("b",)
+    corpus = load_dataset(written(tmp_path, "a.csv", 'id,text\na,"x, ""y""\r\nz"\r\nb,5" pipe\r\n')).corpus
+    assert corpus.texts == ('x, "y"\r\nz', '5" pipe')
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", 'id,text\na,"x\ny"\n\nb,x,y\n', "line 5: expected 2 fields, found 3"),
+        ("a.csv", 'id,text\na,"x"y\n', "line 2: not CSV: ',' expected after '\"'"),
+        ("a.csv", 'id,text\na,x\nb,"x\n\n\n', "line 3: not CSV: unexpected end of data"),
+        ("a.csv", "id,text\ra,x\r", "line 1: not CSV: a carriage return outside double quotes"),
+        ("a.csv", "id;text\na;x\n", "not separated by commas"),
+        ("a.tsv", "id\ttext\na\tx\ty\n", "line 2: expected 2 fields, found 3"),
+        ("a.tsv", 'id\ttext\na\t"x\ny"\n', "line 3: expected 2 fields, found 1; TSV has no quoting"),
+        ("a.jsonl", '{"id": "a", "text": "x"}\n{"id": "a" "text": 1}\n', "line 2 column 12: Expecting ',' delimiter"),
+        (
+            "a.jsonl",
+            '{"id": "a", "text": "x"\n}\n',
+            "line 1 column 25: Expecting ',' delimiter; every line must be one",
+        ),
+        ("a.jsonl", '["a"]', "line 1 column 1: every line must be a JSON object; found a list"),
+        ("a.jsonl", '{"a": ' * 100_000, "a.jsonl line 1"),
+        ("a.jsonl", '{"id": "a", "text": "x", "n": ' + "9" * 5000 + "}", "a.jsonl line 1: Exceeds the limit"),
+        ("a.csv", "", "empty"),
+        ("a.tsv", "", "empty"),
+        ("a.jsonl", "", "empty"),
+        ("a.jsonl", "\n\n", "empty"),
+        ("a.csv", "id,text\n", "no documents"),
+        ("a.tsv", "id\ttext\n", "no documents"),
+    ],
+)
+def test_a_broken_table_says_where(tmp_path, name, content, message):
+    with pytest.raises(DataError) as error:
+        load_dataset(written(tmp_path, name, content))
+    assert message in str(error.value) and name in str(error.value)
+
+
+def test_very_long_fields(tmp_path):
+    long = "x" * 3_000_000
+    for name, gap in (("a.csv", ","), ("a.tsv", "\t")):
+        assert load_dataset(written(tmp_path, name, f"id{gap}text\na{gap}{long}\n")).corpus.texts == (long,)
+
+
+# Encodings
+
+
+@pytest.mark.parametrize(("name", "gap"), [("a.csv", ","), ("a.tsv", "\t")])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_another_encoding_names_the_byte(tmp_path, name, gap, bom):
+    head = bom + f"id{gap}text\n".encode() + f"a{gap}x\n".encode() * 5000
+    path = written(tmp_path, name, head + f"b{gap}caf".encode() + b"\xe9 au lait\n")
+    with pytest.raises(DataError) as error:
+        load_dataset(path)
+    for part in (name, "line 5002", "byte 0xe9", f"offset {len(head) + 5};", "UTF-8", "iconv -f latin1 -t utf-8"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.tsv"])
+def test_wide_encodings_are_recognised(tmp_path, name, encoding):
+    with pytest.raises(DataError, match=f"is {encoding.upper()}: .*iconv -f {encoding} -t utf-8"):
+        load_dataset(written(tmp_path, name, "id,text\na,x\n".encode(encoding)))
+
+
+def test_encoded_surrogates_are_not_utf8(tmp_path):
+    with pytest.raises(DataError, match="line 1 is not UTF-8: byte 0xed at offset 11"):
+        load_dataset(written(tmp_path, "a.jsonl", b'{"id": "a\xc3\xa9\xed\xa0\x80", "text": "x"}'))

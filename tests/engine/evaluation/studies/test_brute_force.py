@@ -1,0 +1,110 @@
+"""The exact optimum by enumeration: against plain loops, and the heuristics against it."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from support.instances import FAMILIES, problem
+from support.quadratic_oracles import Problem, small_instance
+
+
+def plain(objective, rows, query, chosen, weight):
+    some = [rows[i] for i in chosen]
+    if objective == "vrsd":
+        total = np.sum(some, axis=0)
+        size = np.linalg.norm(total) * np.linalg.norm(query)
+        return total @ query / size if size > 1e-12 else 0.0
+    if objective == "dpp":
+        gram = np.array([[a @ b for b in some] for a in some])
+        det = np.linalg.det(gram)
+        volume = math.log(det) if det > 1e-30 else -math.inf
+        return weight * sum(a @ query for a in some) + ((1 - weight) * volume if weight < 1 else 0)
+    return Problem(np.array(some), query, weight, len(some)).value(range(len(some)))
+
+
+@pytest.mark.parametrize("objective", ["vrsd", "frank_wolfe", "max_sum", "dpp"])
+def test_no_set_is_better_and_none_is_worse(objective):
+    for seed in range(12):
+        rows, queries = problem("random", seed, n=8, d=5, dtype=np.float64)
+        for k in (1, 2, 4):
+            weight = (0.0, 0.4, 1.0)[seed % 3]
+            params = {} if objective == "vrsd" else {"relevance_weight": weight}
+            found = engine.optimum(objective, rows, queries[0], k, **params)
+            values = {c: plain(objective, rows, queries[0], c, weight) for c in combinations(range(8), k)}
+            assert found.sets == len(values) == math.comb(8, k)
+            assert found.value == pytest.approx(max(values.values()), abs=1e-9)
+            assert found.worst == pytest.approx(min(values.values()), abs=1e-9)
+            assert values[found.index] == pytest.approx(found.value, abs=1e-9)
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    rows, queries = problem("clustered", 3, n=12, d=5)
+    whole = engine.optimum("frank_wolfe", rows, queries[0], 5)
+    monkeypatch.setattr("engine.evaluation.studies.brute_force.CHUNK_NUMBERS", 1000)
+    assert engine.optimum("frank_wolfe", rows, queries[0], 5) == whole
+
+
+def test_ties_go_to_the_first_set_and_k_stops_at_n():
+    rows = np.tile([0.6, 0.8], (6, 1))
+    assert engine.optimum("max_sum", rows, [1.0, 0.0], 3).index == (0, 1, 2)
+    assert engine.optimum("max_sum", rows, [1.0, 0.0], 9).index == tuple(range(6))
+    assert engine.optimum("dpp", rows, [1.0, 0.0], 3).value == -math.inf
+    assert engine.optimum("vrsd", [[1.0, 0], [-1, 0]], [1.0, 0.0], 2).value == 0
+
+
+@pytest.mark.parametrize("name", ["frank_wolfe", "max_sum"])
+def test_its_value_is_what_the_selectors_report(name):
+    for family in FAMILIES:
+        for seed in range(5):
+            rows, queries = problem(family, seed, n=11, d=6)
+            for k in (1, 3, 11):
+                best = engine.optimum(name, rows, queries[0], k, relevance_weight=0.6)
+                got = engine.select(name, rows, queries[0], k=k, relevance_weight=0.6).info[0]["objective"]
+                scale = max(1.0, abs(best.worst))
+                assert best.worst - 1e-9 * scale <= got <= best.value + 1e-9 * scale
+
+
+@pytest.mark.parametrize("weight,share,gap", [(0.5, 0.6, 0.01), (0.7, 0.95, 0.002), (0.9, 0.95, 0.002)])
+def test_frank_wolfe_is_mostly_optimal(weight, share, gap):
+    """A part of the instances of tests/bench/bench_optimality.py: n = 22, k = 5."""
+    gaps, paper = [], []
+    for seed in range(60):
+        rows, query = small_instance(seed)
+        best = engine.optimum("frank_wolfe", rows, query, 5, relevance_weight=weight)
+        for kept, params in ((gaps, {}), (paper, {"polish": False})):
+            got = engine.select("frank_wolfe", rows, query, k=5, relevance_weight=weight, **params)
+            kept.append((best.value - got.info[0]["objective"]) / (best.value - best.worst))
+    gaps, paper = np.array(gaps), np.array(paper)
+    assert (gaps > -1e-9).all() and (gaps <= paper + 1e-9).all()
+    assert (gaps < 1e-9).mean() >= max(share, (paper < 1e-9).mean())
+    assert gaps.mean() <= gap
+
+
+BAD = [
+    (dict(objective="mmr"), "objective must be one of 'vrsd'.*got 'mmr'"),
+    (dict(k=0), r"k must be a whole number in \[1.*got 0"),
+    (dict(k=40), r"at most 5,000,000 sets.*k = 40 of 100 rows.*fewer rows"),
+    (dict(relevance_weight=2), r"relevance_weight \(θ\) must be a number in \[0, 1\]; got 2"),
+    (dict(loading=1), "frank_wolfe has no parameter loading; it has relevance_weight"),
+    (dict(objective="vrsd", relevance_weight=0.5), "vrsd has no parameter relevance_weight; it has none"),
+    (dict(query=np.ones(3)), "query must be one vector of the vectors' 2 numbers"),
+    (dict(query=np.ones((2, 2))), "query must be one vector"),
+    (dict(query=np.array([np.nan, 1])), "query must be finite"),
+    (dict(vectors=np.array([[np.inf, 1.0]])), "vectors must be finite"),
+]
+
+
+@pytest.mark.parametrize("change,message", BAD, ids=[m for _, m in BAD])
+def test_bad_input_names_the_argument_its_range_and_the_value(change, message):
+    given = {"objective": "frank_wolfe", "vectors": np.ones((100, 2)), "query": np.ones(2), "k": 2, **change}
+    with pytest.raises(engine.FrontierError, match=message):
+        engine.optimum(given.pop("objective"), given.pop("vectors"), given.pop("query"), **given)
+
+
+def test_tensors_and_lists_are_vectors_too():
+    assert engine.optimum("vrsd", torch.eye(3), torch.tensor([1, 2, 0]), 2).index == (0, 1)
+    assert engine.optimum("vrsd", [[1, 0], [0, 1]], [0, 1], 1).index == (1,)

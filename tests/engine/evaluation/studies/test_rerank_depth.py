@@ -1,0 +1,136 @@
+"""Quality against rerank depth, and against the length of what is relevant."""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine import stages
+from engine.evaluation.stratification import relevant_lengths, stratify
+from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth
+
+N = 40
+
+
+@pytest.fixture
+def backwards(monkeypatch):
+    """A scorer, known to this test only, that prefers high rows."""
+    monkeypatch.setattr(stages, "_SPECS", dict(stages.methods()))
+
+    @stages.register("backwards", title="Backwards", paper="nobody", equation="i", cost="n")
+    @dataclass(frozen=True)
+    class Backwards(stages.Scorer):
+        """The row's number."""
+
+        def score(self, space, queries, rows=None):
+            every = torch.arange(len(space)).expand(len(queries), -1) if rows is None else rows
+            return every.double()
+
+    return engine.make("backwards")
+
+
+@pytest.fixture
+def data():
+    """Row i scores 1 − i/N; query b finds row 3b relevant, which has 3b + 1 words."""
+    ids = tuple(f"d{i}" for i in range(N))
+    corpus = engine.Corpus(ids, tuple("w " * (i + 1) for i in range(N)))
+    line = torch.linspace(1, 0, N + 1, dtype=torch.float64)[:N]
+    space = engine.Space(corpus, engine.Embeddings(torch.stack([line, 1 - line], 1), ids), "cpu")
+    queries = engine.Embeddings(torch.tensor([[1.0, 0.0]] * 5), tuple(f"q{b}" for b in range(5)))
+    return space, queries, engine.Qrels({f"q{b}": {f"d{3 * b}": 1} for b in range(5)})
+
+
+def test_points_are_the_reranked_pools(backwards, data):
+    decoder = engine.Decoder(engine.make("top_k"), rerank=backwards, depth=7)
+    points = list(engine.rerank_depths([decoder], *data, depths=(10, 12, 500, 1000), split="toy"))
+    assert [p.decoder["depth"] for p in points] == [10, 12, N] and {p.split for p in points} == {"toy"}
+    for point in points:
+        depth = point.decoder["depth"]
+        # Reranked backwards, the pool's last is first.
+        ranks = np.array([depth - 3 * b for b in range(5)])
+        expected = np.where((ranks >= 1) & (ranks <= 10), 1 / np.maximum(ranks, 1), 0)
+        assert point.values["mrr"] == pytest.approx(expected)
+    same = engine.Decoder(engine.make("top_k"), rerank=engine.make("dense"))
+    assert len({p.mean["mrr"] for p in engine.rerank_depths(same, *data)}) == 1
+    assert DEPTHS[0] == 10 and DEPTHS[-1] == 1000
+
+
+def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
+    top = engine.make("top_k")
+    with pytest.raises(engine.ParamError, match=r"must have a rerank stage.* dense → top_k has none"):
+        engine.rerank_depths([engine.Decoder(top)], *data)
+    decoder = engine.Decoder(top, rerank=backwards)
+    with pytest.raises(engine.ParamError, match=r"depths must be whole numbers in \[10, ∞\), k being 10; got 5"):
+        engine.rerank_depths([decoder], *data, depths=(5, 20))
+    with pytest.raises(engine.ParamError, match="depths must be a list"):
+        engine.rerank_depths([decoder], *data, depths=20)
+    with pytest.raises(engine.ParamError, match=r"depth .* got 0"):
+        engine.rerank_depths([decoder], *data, depths=(0,))
+    for wrong in ([backwards], 5, backwards):
+        with pytest.raises(engine.ParamError, match=r"must be a list of engine\.Decoder"):
+            engine.rerank_depths(wrong, *data)
+    for wrong in ("a", (5, 10), 0, 2.5, None):
+        with pytest.raises(engine.ParamError, match=r"k must be a whole number in \[1, "):
+            engine.rerank_depths([decoder], *data, k=wrong)
+    for wrong in (5.0, None, (), "12"):
+        with pytest.raises(engine.ParamError, match="depths must be a list"):
+            engine.rerank_depths([decoder], *data, depths=wrong)
+    assert len(list(engine.rerank_depths(iter([decoder]), *data, depths=iter((10, 20))))) == 2
+
+
+def test_quality_by_the_length_of_the_relevant_documents(data):
+    space, queries, qrels = data
+    lengths = relevant_lengths(space.corpus, qrels)
+    assert lengths == {f"q{b}": 3 * b + 1 for b in range(5)}
+    points = list(engine.sweep([engine.Decoder(engine.make("top_k"))], space, queries, qrels, 10, "mrr"))
+    rows = stratify(points, "mrr", lengths, groups=2)
+    assert [(r.least, r.most, r.queries) for r in rows] == [(1, 4, 2), (7, 13, 3)]
+    assert rows[0].mean > rows[-1].mean
+    odd = engine.Qrels(
+        MappingProxyType({"q": {"d0": 1, "d3": 1, "gone": 1, "d9": 0}, "r": {"gone": 1}, "s": {"d1": 0}})
+    )
+    assert relevant_lengths(space.corpus, odd) == {"q": 2}
+
+
+def test_what_can_be_told_by_depth(backwards, data):
+    space, queries, qrels = data
+    top = engine.make("top_k")
+    decoder = engine.Decoder(top, rerank=backwards)
+    plain = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
+    points = list(engine.rerank_depths([decoder], space, queries, qrels, depths=(10, 13, 30)))
+    found = by_depth([*points, *plain], "mrr")
+    assert [row.depth for row in found.rows] == [None, 10, 13, 30] and found.queries == 5
+    for row, point in zip(found.rows, [*plain, *points], strict=True):
+        assert row.mean == pytest.approx(point.mean["mrr"]) and row.low <= row.mean <= row.high
+        assert row.milliseconds == point.milliseconds
+    assert found.best.mean == max(row.mean for row in found.rows[1:]) and found.shallowest.depth <= found.best.depth
+    # Five queries are too few to tell anything by a test that only turns signs.
+    assert found.gain == 0 and found.shallowest.depth == 10
+    assert by_depth(points, "mrr").gain is None
+    with pytest.raises(engine.ParamError, match="different depths"):
+        by_depth([*points, *engine.rerank_depths([replace(decoder, select=engine.make("mmr"))], *data)], "mrr")
+    with pytest.raises(engine.ParamError, match="different depths"):
+        by_depth(plain, "mrr")
+
+
+def test_a_depth_that_is_too_small_is_told(backwards):
+    """Thirty queries whose relevant document is 20th of all: only from depth 20 on can it be first."""
+    count = 30
+    ids = tuple(f"d{i}" for i in range(N))
+    line = torch.linspace(1, 0, N + 1, dtype=torch.float64)[:N]
+    space = engine.Space(
+        engine.Corpus(ids, ("text",) * N), engine.Embeddings(torch.stack([line, 1 - line], 1), ids), "cpu"
+    )
+    queries = engine.Embeddings(torch.tensor([[1.0, 0.0]] * count), tuple(f"q{b}" for b in range(count)))
+    qrels = engine.Qrels({f"q{b}": {"d19": 1} for b in range(count)})
+    top = engine.make("top_k")
+    points = list(
+        engine.rerank_depths([engine.Decoder(top, rerank=backwards)], space, queries, qrels, depths=(10, 20, 25))
+    )
+    plain = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
+    found = by_depth([*plain, *points], "mrr")
+    assert [row.mean for row in found.rows] == pytest.approx([0, 0, 1, 1 / 6])
+    assert found.best.depth == found.shallowest.depth == 20 and found.gain == 1

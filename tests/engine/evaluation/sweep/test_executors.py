@@ -1,0 +1,340 @@
+"""Sweeps in processes and on a cluster: the same points as here, whoever is killed in the middle."""
+
+import importlib
+import importlib.util
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+import engine
+from engine.errors import Cancelled, FrontierError
+from engine.evaluation.sweep import executors
+from engine.evaluation.sweep.cell import digest_of_all
+from engine.evaluation.sweep.compute import BLOCK
+from engine.evaluation.sweep.executors import ATTEMPTS
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.sweep import grid
+from support.patience import patient, until
+from support.sweeps import (
+    KS,
+    METRICS,
+    alive,
+    client,
+    end,
+    patients,
+    put_patient,
+    started,
+    toy,
+    trodden,
+    units,
+    walkers,
+)
+
+STARTS = range(8)
+CELLS = {(start, k) for start in STARTS for k in KS}
+SOON = 5.0
+"""Seconds: far more than a cancelled sweep takes to say so."""
+
+
+def swept(starts=STARTS, k=KS, **options):
+    return engine.sweep(patients(starts), *toy(), k, METRICS, split="toy", **options)
+
+
+@pytest.fixture
+def trail(tmp_path, monkeypatch):
+    """Where the patient selector of this process leaves its trail."""
+    put_patient(monkeypatch, tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def undisturbed(trail):
+    """The digest of the sweep when nobody interferes."""
+    digest = digest_of_all(swept())
+    trail.unlink()
+    return digest
+
+
+def ended(process):
+    """What a client printed; it must have succeeded."""
+    out, errors = process.communicate(timeout=patient(180))
+    assert process.returncode == 0, errors
+    return out.strip()
+
+
+def in_the_middle(process, trail, workers):
+    """Wait until all workers are at it."""
+    until(lambda: process.poll() is not None or (len(units(trail)) > 4 and len(walkers(trail)) == workers))
+    assert process.poll() is None, process.communicate()
+
+
+def starts_of(points):
+    return {(p.decoder["select"]["start"], p.k) for p in points}
+
+
+def test_processes_give_the_points_of_this_one_and_count_their_cells():
+    asked = [*grid("mmr", 3), *grid("facility_location", 2), *grid("vrsd")]
+    seen = []
+    alone = list(engine.sweep(asked, *toy(), (1, 3, 5)))
+    points = list(engine.sweep(asked, *toy(), (1, 3, 5), workers=2, progress=lambda *said: seen.append(said[:2])))
+    assert len(points) == 18 and digest_of_all(points) == digest_of_all(alone)
+    assert seen == [(done, 18) for done in range(19)]
+    assert not multiprocessing.active_children()
+
+
+def test_processes_end_when_stopped_and_when_nobody_wants_more():
+    stop = threading.Event()
+    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=2, stop=stop)
+    next(points)
+    stop.set()
+    since = time.monotonic()
+    with pytest.raises(Cancelled, match="stopped"):
+        list(points)
+    assert time.monotonic() - since < SOON
+    until(lambda: not multiprocessing.active_children())
+
+    points = engine.sweep(grid("frank_wolfe", 101), *toy(n=400, d=32, batch=64), 10, workers=1)
+    next(points)
+    points.close()
+    assert not multiprocessing.active_children()
+
+
+def test_an_error_of_a_worker_is_that_of_its_cell(trail):
+    """The workers of this process have never heard of the patient selector."""
+    with pytest.raises(engine.ParamError, match="no method is called 'patient'"):
+        list(swept(workers=1))
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_a_killed_client_leaves_what_it_finished_and_no_worker(workers, tmp_path, trail, undisturbed):
+    path, there = tmp_path / "cells.db", tmp_path / "there"
+    process = client(there, STARTS, pace=0.2, store=str(path), **({"workers": workers} if workers else {}))
+    try:
+        in_the_middle(process, there, workers or 1)
+        process.kill()
+        process.wait(patient(30))
+        crew = walkers(there)
+        assert (process.pid in crew) == (not workers)
+        until(lambda: not any(map(alive, crew)), 20)
+    finally:
+        end(process, there)
+    kept = starts_of(Store(path).points())
+    assert 0 < len(kept) < len(CELLS), "killed in the middle"
+    assert digest_of_all(swept(store=path)) == undisturbed
+    assert units(trail) == dict.fromkeys(CELLS - kept, 1), "what was missing, once, and nothing else"
+    assert digest_of_all(Store(path).points()) == undisturbed
+
+
+def test_ctrl_c_ends_the_workers_between_two_blocks_of_queries(tmp_path):
+    there = tmp_path / "there"
+    process = client(there, STARTS, 5, pace=0.2, workers=2, batch=20 * BLOCK)
+    try:
+        until(lambda: process.poll() is not None or len(trodden(there)) > 2)
+        # Python drops an interrupt that comes while it runs a finalizer: who presses Ctrl-C then presses it again.
+        for wait in (patient(5), patient(60)):
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                out, errors = process.communicate(timeout=wait)
+                break
+    finally:
+        end(process, there)
+    assert process.returncode != 0 and not out and "KeyboardInterrupt" in errors
+    assert max(units(there).values()) < 20, "no unit was finished for nobody"
+    assert not any(map(alive, walkers(there)))
+
+
+def test_where_there_is_room_for_one_worker_only_one_works(tmp_path, trail):
+    """As memory may have it: two units at once end a worker, each for itself none."""
+    process = client(tmp_path / "there", range(4), 5, pace=0.2, fatal="company", workers=2)
+    try:
+        assert ended(process) == digest_of_all(swept(range(4), 5))
+    finally:
+        end(process, tmp_path / "there")
+    assert len(walkers(tmp_path / "there")) > 2
+
+
+def test_a_killed_worker_costs_what_it_was_at(tmp_path, undisturbed):
+    path, there = tmp_path / "cells.db", tmp_path / "there"
+    process = client(there, STARTS, pace=0.2, store=str(path), workers=2)
+    try:
+        in_the_middle(process, there, 2)
+        before, victim = starts_of(Store(path).points()), trodden(there)[-1][0]
+        os.kill(victim, signal.SIGKILL)
+        assert ended(process) == undisturbed
+    finally:
+        end(process, there)
+    assert digest_of_all(Store(path).points()) == undisturbed
+    often = units(there)
+    assert set(often) == CELLS and all(often[cell] == 1 for cell in before)
+    assert sum(often.values()) <= len(CELLS) + 4, "only what was under way is computed again"
+    assert len(walkers(there)) > 2 and 0 < len(before) < len(CELLS)
+
+
+def test_a_unit_whose_worker_always_dies_is_given_up_after_the_others(tmp_path, trail):
+    path, there = tmp_path / "cells.db", tmp_path / "there"
+    process = client(there, range(4), 5, fatal=1, store=str(path), workers=2)
+    try:
+        out, errors = process.communicate(timeout=patient(180))
+    finally:
+        end(process, there)
+    assert process.returncode == 1 and not out
+    assert "FrontierError: workers keep dying, the last one at dense → patient(start=1)" in errors
+    assert starts_of(Store(path).points()) == {(0, 5), (2, 5), (3, 5)}
+    deaths = units(there)[1, 5]
+    assert ATTEMPTS <= deaths <= 2 * ATTEMPTS
+    assert len(walkers(there)) <= 2 * (deaths + 1), "no more pools than deaths"
+
+
+def test_without_dask_it_says_what_to_install(trail, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    with pytest.raises(FrontierError, match=r"pip install 'frontier-retrieval\[cluster\]'"):
+        next(swept(cluster="tcp://127.0.0.1:1"))
+
+
+dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="dask.distributed is not installed")
+
+
+class Cluster:
+    """A Dask scheduler on the loopback and its workers, each a process that a test may kill.
+
+    The workers know the patient selector, which dies at 33; the scheduler forgives a unit one death.
+    """
+
+    def __init__(self, folder):
+        self.folder, self.trail, self.workers = folder, folder / "trail", []
+        where = folder / "scheduler.json"
+        self.scheduler = started(
+            "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+            "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(where),
+            quiet=True, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1",
+        )  # fmt: skip
+        until(lambda: (where.exists() and where.read_text().endswith("}")) or self.scheduler.poll() is not None)
+        self.address = json.loads(where.read_text())["address"]
+
+    def crew(self, count):
+        """Let `count` workers be there."""
+        self.workers = [w for w in self.workers if w.poll() is None]
+        while len(self.workers) < count:
+            known = "import support.sweeps as kit\nif 'patient' not in kit.stages._SPECS: kit.register_patient()"
+            worker = started(
+                "-m", "distributed.cli.dask_worker", self.address, "--host", "127.0.0.1", "--no-nanny",
+                "--no-dashboard", "--nthreads", "1", "--local-directory", str(self.folder), "--preload", known,
+                quiet=True, TRAIL=str(self.trail), PACE="0.2", FATAL="33",
+            )  # fmt: skip
+            self.workers.append(worker)
+        with distributed().Client(self.address, timeout=patient(30), set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=patient(60))
+            until(lambda: len(client.scheduler_info()["workers"]) == count)
+        self.trail.unlink(missing_ok=True)
+        return self
+
+    def kill(self, pid):
+        """Kill a worker: none but ours."""
+        (worker,) = [w for w in self.workers if w.pid == pid]
+        worker.kill()
+        worker.wait(patient(30))
+
+    def end(self):
+        for process in (*self.workers, self.scheduler):
+            end(process)
+
+
+def distributed():
+    return importlib.import_module("distributed")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    found = Cluster(tmp_path_factory.mktemp("dask"))
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+@dask
+def test_a_cluster_gives_the_same_points_though_a_worker_is_killed(cluster, tmp_path, undisturbed):
+    crew, path, points, seen = cluster.crew(2), tmp_path / "cells.db", [], []
+    for point in swept(cluster=crew.address, store=path, progress=lambda *said: seen.append(said[:2])):
+        points.append(point)
+        if len(points) == 6:
+            until(lambda: len(units(crew.trail)) > 7)
+            crew.kill(trodden(crew.trail)[-1][0])
+    assert digest_of_all(points) == undisturbed == digest_of_all(Store(path).points())
+    assert seen == [(done, len(CELLS)) for done in range(len(CELLS) + 1)]
+    often = units(crew.trail)
+    assert set(often) == CELLS and len(CELLS) < sum(often.values()) <= len(CELLS) + 6, "only what it had is lost"
+    assert len(walkers(crew.trail)) == 2
+
+
+@dask
+def test_a_cluster_is_left_at_once_when_stopped(cluster, trail):
+    crew, stop = cluster.crew(1), threading.Event()
+    points = swept(cluster=crew.address, stop=stop)
+    next(points)
+    stop.set()
+    since = time.monotonic()
+    with pytest.raises(Cancelled, match="stopped"):
+        list(points)
+    assert time.monotonic() - since < SOON
+    time.sleep(1)
+    assert len(units(crew.trail)) < len(CELLS) / 2, "what was waiting is not computed"
+
+
+@dask
+def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
+    crew = cluster.crew(3)
+    with pytest.raises(FrontierError, match=r"workers keep dying at dense → patient\(start=33\)"):
+        list(swept([33], 5, cluster=crew.address))
+    assert units(crew.trail) == {(33, 5): 2}
+
+
+@dask
+def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed, monkeypatch):
+    crew, path = cluster.crew(1), tmp_path / "cells.db"
+    points = swept(cluster=crew.address, store=path)
+    next(points)
+    for worker in list(crew.workers):
+        crew.kill(worker.pid)
+    with pytest.raises(FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
+        list(points)
+    monkeypatch.setattr(executors, "ANSWER", 1)
+    with pytest.raises(FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
+        list(swept(cluster=crew.address))
+    assert digest_of_all(swept(store=path)) == undisturbed
+    assert 0 < sum(units(tmp_path / "here").values()) < len(CELLS), "what was finished is not computed again"
+
+
+@dask
+@pytest.mark.parametrize("silent", [False, True])
+def test_where_no_scheduler_answers_it_says_so_and_leaves_nothing(silent, trail, monkeypatch):
+    """A Client that fails to start keeps its threads, and at the end the process, for a while."""
+    monkeypatch.setattr(executors, "ANSWER", 2)
+    before = {t.name for t in threading.enumerate()}
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if silent:
+            server.listen()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        since = time.monotonic()
+        with pytest.raises(FrontierError, match=f"no Dask scheduler answers at '{address}': .+"):
+            list(swept(cluster=address))
+        assert time.monotonic() - since < 2 + SOON
+    assert {t.name for t in threading.enumerate()} <= before
+
+
+@dask
+@pytest.mark.parametrize("address", ["nonsense", "telnet://127.0.0.1:1"])
+def test_what_is_no_address_is_named(address, trail):
+    with pytest.raises(FrontierError, match=f"no Dask scheduler answers at '{address}': "):
+        list(swept(cluster=address))

@@ -1,0 +1,359 @@
+"""A sweep's points are decode and measure, cell by cell; keys and digests say what was asked and what came out."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.decoder import decode_grid
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.sweep import compute
+from engine.evaluation.sweep import sweep as sweeping
+from engine.evaluation.sweep.cell import as_json, digest_of_all, from_json, result_digest
+from engine.evaluation.sweep.compute import packed, unpacked
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.sweep import grid
+from engine.values import Qrels
+from support.instances import FAMILIES
+from support.sweeps import patients, put_patient, toy, units
+
+JUDGED = ("recall", "comp", "ndcg", "mrr", "precision", "ilad", "cos_sum", "redundancy")
+ASPECTS = {
+    "q0": {"a": frozenset({"d0", "d1"}), "b": frozenset({"d2"})},
+    "q3": {"a": frozenset({f"d{i}" for i in range(0, 60, 3)}), "c": frozenset({"d5"})},
+}
+
+
+def decoders():
+    """Families one after the other and one between another's; settings, depths, and one that comes twice."""
+    pooled = [engine.Decoder(d.select, depth=12) for d in grid("mmr", 3)]
+    return [
+        *grid("top_k"), *grid("mmr", 4), *grid("dpp", 3), *grid("frank_wolfe", 2), *pooled, *grid("vrsd"),
+        *grid("nnn", l1=0.1), *grid("nnn", l1=0.01, l2=0.1, fill="strict"), *grid("max_sum", 2),
+        *grid("facility_location", 2), *grid("ssd", 3), grid("mmr", 4)[2],
+    ]  # fmt: skip
+
+
+def same(point, decoder, data, k, aspects=None):
+    """A point is what decode and measure say of its decoder at its k."""
+    space, queries, qrels = data
+    ranking = engine.decode(decoder, space, queries, k)
+    found = engine.measure(ranking, space, queries, qrels, k, tuple(point.values), aspects)
+    assert (point.label, point.method, point.k) == (decoder.label, decoder.select.spec.name, k)
+    assert from_json(point.decoder) == decoder and point.queries == queries.ids
+    for name, values in point.values.items():
+        expected = [found.per_query[name].get(query, np.nan) for query in queries.ids]
+        assert values.dtype == np.float64 and np.array_equal(values, expected, equal_nan=True), (point.label, k, name)
+        assert np.array_equal(point.mean[name], found.mean[name], equal_nan=True)
+    assert point.left_out == found.left_out
+    assert point.returned == pytest.approx(ranking.returned.double().mean())
+    assert point.milliseconds > 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_points_are_decode_and_measure(family, monkeypatch):
+    monkeypatch.setattr(compute, "BLOCK", 4)
+    monkeypatch.setattr(sweeping, "TOGETHER", 3)
+    data = toy(family, seed=3)
+    asked = decoders()
+    points = list(engine.sweep(asked, *data, (8, 1, 3, 8), JUDGED, split="test"))
+    cells = {(p.label, p.k): p for p in points}
+    assert len(points) == len(cells) == 3 * len(set(asked))
+    for decoder in asked:
+        for k in (1, 3, 8):
+            same(cells[decoder.label, k], decoder, data, k)
+    assert all(p.left_out == 2 and np.isnan(p.values["recall"]).sum() == 2 and p.split == "test" for p in points)
+
+
+def test_aspects_reach_the_metrics_that_need_them_and_only_their_keys():
+    data = toy()
+    wanted = ("alpha_ndcg", "s_recall", "recall")
+    for point in engine.sweep(grid("mmr", 3), *data, 5, wanted, aspects=ASPECTS):
+        same(point, from_json(point.decoder), data, 5, ASPECTS)
+        assert np.isfinite(point.values["s_recall"]).sum() == 2
+    with_ = [p.key for p in engine.sweep(grid("mmr", 3), *data, 5, "recall", aspects=ASPECTS)]
+    assert with_ == [p.key for p in engine.sweep(grid("mmr", 3), *data, 5, "recall")]
+
+
+def test_a_corpus_smaller_than_k_and_queries_without_judgements():
+    space, queries, _ = data = toy(n=4, d=3)
+    (point,) = engine.sweep(grid("mmr", relevance_weight=0.5), *data, 10)
+    same(point, from_json(point.decoder), data, 10)
+    assert point.returned == 4
+    (point,) = engine.sweep(grid("top_k"), space, queries, None, 3, "ilad")
+    same(point, from_json(point.decoder), (space, queries, None), 3)
+    assert point.left_out == 0 and "qrels" not in point.provenance
+
+
+def test_values_stand_in_the_order_of_the_queries():
+    space, queries, qrels = toy()
+    turned = engine.Embeddings(queries.vectors.flip(0), queries.ids[::-1])
+    for a, b in zip(
+        engine.sweep(grid("mmr", 3), space, queries, qrels, 5),
+        engine.sweep(grid("mmr", 3), space, turned, qrels, 5),
+        strict=True,
+    ):
+        assert b.queries == a.queries[::-1]
+        assert all(np.array_equal(b.values[m], a.values[m][::-1], equal_nan=True) for m in a.values)
+
+
+def test_text_is_embedded_as_the_corpus_was(demo):
+    dataset, space = demo
+    queries = dataset.judged("dev")
+    some = engine.Queries(queries.ids[:5], queries.texts[:5])
+    (point,) = engine.sweep(grid("top_k"), space, some, dataset.qrels["dev"], 10)
+    ranking = engine.decode(grid("top_k")[0], space, some, 10)
+    assert point.mean == engine.measure(ranking, space, some, dataset.qrels["dev"], 10).mean
+    assert 0 < point.mean["recall"] <= 1
+
+
+def test_work_is_shared_where_one_decoding_answers(monkeypatch):
+    monkeypatch.setattr(compute, "BLOCK", 100)
+    monkeypatch.setattr(sweeping, "TOGETHER", 4)
+    calls = []
+    monkeypatch.setattr(
+        compute, "decode_grid", lambda some, *rest: calls.append((len(some), rest[-1])) or decode_grid(some, *rest)
+    )
+
+    def decodings(asked, k):
+        calls.clear()
+        assert len(list(engine.sweep(asked, *toy(), k))) == len(asked) * len(k)
+        return sorted(calls)
+
+    assert decodings(grid("mmr", 6), (3, 5, 10)) == [(2, 10), (4, 10)], "nested: the largest k answers all"
+    assert decodings(grid("mmr", 6), (1, 5, 10)) == [(2, 1), (2, 10), (4, 1), (4, 10)], "but for k = 1"
+    assert decodings(grid("facility_location", 2), (3, 5)) == [(2, 3), (2, 5)], "settings shared, sizes not"
+    assert decodings(grid("frank_wolfe", 2), (3, 5)) == [(1, 3), (1, 3), (1, 5), (1, 5)], "neither"
+    assert decodings(grid("vrsd") + grid("top_k"), (3, 5)) == [(1, 5), (1, 5)]
+    between = [grid("mmr", 2)[0], *grid("vrsd"), grid("mmr", 2)[1]]
+    assert decodings(between, (5,)) == [(1, 5)] * 3, "the order of the decoders is kept"
+
+
+def altered():
+    """One thing changed at a time, each of which a result may depend on: name → (decoder, data, keywords)."""
+    space, queries, qrels = data = toy()
+    corpus, rows = space.corpus, space.embeddings.vectors.clone()
+    rows[3, 2] += 1e-6
+    text = replace(corpus, texts=("x", *corpus.texts[1:]))
+    points = queries.vectors.clone()
+    points[0, 0] += 1e-6
+    judged = {q: dict(of) for q, of in qrels.grades.items()}
+    judged["q1"]["d7"] = judged["q1"].get("d7", 0) + 1
+    mmr = engine.Decoder(engine.make("mmr", relevance_weight=0.5))
+    spread = {"metrics": ("recall", "s_recall")}
+    return {
+        "nothing": (mmr, data, {}),
+        "corpus": (mmr, (engine.Space(text, space.embeddings, "cpu"), queries, qrels), {}),
+        "embeddings": (mmr, (engine.Space(corpus, engine.Embeddings(rows, corpus.ids), "cpu"), queries, qrels), {}),
+        "queries": (mmr, (space, engine.Embeddings(points, queries.ids), qrels), {}),
+        "ids of queries": (mmr, (space, engine.Embeddings(queries.vectors, ("x", *queries.ids[1:])), qrels), {}),
+        "qrels": (mmr, (space, queries, Qrels(judged)), {}),
+        "parameter": (engine.Decoder(engine.make("mmr", relevance_weight=0.6)), data, {}),
+        "selector": (engine.Decoder(engine.make("dpp", relevance_weight=0.5)), data, {}),
+        "depth": (engine.Decoder(mmr.select, depth=60), data, {}),
+        "rerank": (engine.Decoder(mmr.select, rerank=engine.make("dense")), data, {}),
+        "k": (mmr, data, {"k": 4}),
+        "split": (mmr, data, {"split": "dev"}),
+        "metrics": (mmr, data, {"metrics": ("recall", "ilad", "mrr")}),
+        "aspects": (mmr, data, {**spread, "aspects": ASPECTS}),
+        "other aspects": (mmr, data, {**spread, "aspects": {"q0": ASPECTS["q0"]}}),
+        # Written one after the other, the names of these two are the same.
+        "an empty aspect": (mmr, data, {**spread, "aspects": {"q0": {"a": frozenset({"d1"}), "z": frozenset()}}}),
+        "one aspect": (mmr, data, {**spread, "aspects": {"q0": {"a": frozenset({"d1", "q0", "z"})}}}),
+    }  # fmt: skip
+
+
+def test_keys_name_all_that_a_result_depends_on():
+    keys = {}
+    for name, (decoder, data, options) in altered().items():
+        (point,) = engine.sweep([decoder], *data, **{"k": 5, "metrics": ("recall", "ilad"), "split": "", **options})
+        keys.setdefault(point.key, []).append(name)
+        assert point.provenance["corpus"] == data[0].corpus.digest
+        assert point.provenance["embeddings"] == data[0].embeddings.digest
+        assert point.provenance["qrels"] == data[2].digest and point.provenance["device"] == "cpu"
+        assert {"queries", "python", "torch", "numpy", "frontier-retrieval"} <= set(point.provenance)
+    assert len(keys) == len(altered()), [names for names in keys.values() if len(names) > 1]
+
+
+def test_another_version_of_frontier_computes_its_cells_anew(monkeypatch):
+    """What a release may have mended must not come back from a store of the one before."""
+    from engine.evaluation.sweep import cell as points
+
+    decoder, data = engine.Decoder(engine.make("mmr")), {"corpus": "a"}
+    before = points.key_of(decoder, 5, "", ("recall",), data)
+    assert points.key_of(decoder, 5, "", ("recall",), data) == before
+    monkeypatch.setattr(points, "versions", lambda: {points.PACKAGE: "next"})
+    assert points.key_of(decoder, 5, "", ("recall",), data) != before
+
+
+def test_equal_results_have_equal_digests_however_they_came(tmp_path, monkeypatch):
+    """Whatever store, order, grouping, name of the corpus or number of threads."""
+    space, queries, qrels = data = toy(n=200, d=16, batch=40)
+    asked = [*grid("mmr", 5), *grid("nnn", l1=0.1), *grid("frank_wolfe", 2)]
+    first = {p.key: p for p in engine.sweep(asked, *data, (3, 8), JUDGED)}
+    named = engine.Space(replace(space.corpus, name="another"), space.embeddings, "cpu")
+    store = tmp_path / "cells.db"
+    monkeypatch.setattr(compute, "BLOCK", 7)
+    monkeypatch.setattr(sweeping, "TOGETHER", 2)
+    try:
+        torch.set_num_threads(2)
+        other = list(engine.sweep(asked[::-1], named, queries, qrels, [8, 3], JUDGED[::-1], store=store))
+    finally:
+        torch.set_num_threads(1)
+    kept = list(Store(store).points())
+    assert (
+        {p.key: p.digest for p in other} == {p.key: p.digest for p in kept} == {k: p.digest for k, p in first.items()}
+    )
+    assert digest_of_all(other) == digest_of_all(kept) == digest_of_all(first.values())
+    point = kept[0]
+    nudged = {**point.values, "ndcg": point.values["ndcg"] + 1e-16}
+    assert result_digest(point.key, nudged) == point.digest, "the last bits of a mean are no result"
+    moved = {**point.values, "ndcg": point.values["ndcg"] + 1e-9}
+    assert result_digest(point.key, moved) != point.digest
+    assert digest_of_all(kept[:-1]) != digest_of_all(kept)
+
+
+def test_decoders_and_units_round_trip_as_plain_values():
+    asked = [*decoders(), engine.Decoder(engine.make("mmr"), rerank=engine.make("dense"), depth=7)]
+    assert [from_json(as_json(d)) for d in asked] == asked
+    unit = compute.Unit(tuple(asked), (3, 5))
+    assert unpacked(packed(unit)) == unit
+
+
+def test_grids_come_from_the_declarations():
+    assert [d.select.relevance_weight for d in grid("mmr")] == [round(i / 10, 1) for i in range(11)]
+    nnn = grid("nnn")
+    assert len(set(nnn)) == 49 and {d.select.fill for d in nnn} == {"fill"}
+    assert {d.select.l1 for d in nnn} == {d.select.l2 for d in nnn} == {0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0}
+    fixed = grid("nnn", l1=0.2, fill="strict")
+    assert len(fixed) == 7 and {(d.select.l1, d.select.fill) for d in fixed} == {(0.2, "strict")}
+    assert grid("mmr", 1) == [engine.Decoder(engine.make("mmr"))]
+    for name in engine.methods("selector"):
+        assert len(set(grid(name, 3))) == len(grid(name, 3))
+
+
+def test_what_the_store_has_comes_first_and_is_not_computed_again(tmp_path, monkeypatch):
+    put_patient(monkeypatch, tmp_path / "trail")
+    data, store = toy(), tmp_path / "cells.db"
+    list(engine.sweep(patients([0, 1]), *data, (2, 5), "recall", store=store))
+    assert set(units(tmp_path / "trail")) == {(s, k) for s in (0, 1) for k in (2, 5)}
+    (tmp_path / "trail").unlink()
+    asked = patients([2, 1, 0])
+    points = list(engine.sweep(asked, *data, (2, 5, 7), "recall", store=Store(store)))
+    assert units(tmp_path / "trail") == {(2, 2): 1, (2, 5): 1, (2, 7): 1, (1, 7): 1, (0, 7): 1}
+    old = [(p.decoder["select"]["start"], p.k) for p in points[:4]]
+    assert sorted(old) == [(0, 2), (0, 5), (1, 2), (1, 5)] and len(points) == 9
+    assert digest_of_all(points) == digest_of_all(engine.sweep(asked, *data, (2, 5, 7), "recall"))
+    (tmp_path / "trail").unlink()
+    assert len(list(engine.sweep(asked[:1], *data, 5, "recall", store=store))) == 1
+    assert not units(tmp_path / "trail"), "nothing was left to do"
+    list(engine.sweep(asked[:1], *data, 5, ("recall", "ilad"), store=store))
+    assert units(tmp_path / "trail") == {(2, 5): 1}, "other metrics are another cell"
+
+
+def test_progress_counts_cells(tmp_path):
+    seen = []
+
+    def progress(*said):
+        seen.append(said)
+
+    for _ in range(2):
+        seen.clear()
+        asked = grid("mmr", 5) + grid("vrsd")
+        run = engine.sweep(asked, *toy(), (3, 5), store=tmp_path / "cells.db", progress=progress)
+        for at, _ in enumerate(run, 1):
+            assert seen[-1][0] == at
+        assert [done for done, _, _ in seen] == list(range(13)) and {total for _, total, _ in seen} == {12}
+        assert len({label for _, _, label in seen}) == 1
+
+
+def test_stopped_between_blocks_it_keeps_what_is_finished(tmp_path, monkeypatch):
+    put_patient(monkeypatch, tmp_path / "trail")
+    monkeypatch.setattr(compute, "BLOCK", 3)
+    stop, data, store = threading.Event(), toy(), Store(tmp_path / "cells.db")
+
+    class Third:
+        """Set when asked for the third time: in the middle of the first unit."""
+
+        asked = 0
+
+        def is_set(self):
+            self.asked += 1
+            return self.asked > 2
+
+    with pytest.raises(engine.Cancelled, match="stopped"):
+        list(engine.sweep(patients([0]), *data, 5, store=store, stop=Third()))
+    assert len(units(tmp_path / "trail")) == 1 and not list(store.points())
+
+    run = engine.sweep(patients([0, 1, 2]), *data, 5, store=store, stop=stop)
+    next(run)
+    stop.set()
+    with pytest.raises(engine.Cancelled):
+        next(run)
+    assert len(list(store.points())) == 1
+    assert len(list(engine.sweep(patients([0, 1, 2]), *data, 5, store=store))) == 3
+
+
+BAD = [
+    ("decoders", {"decoders": []}, "at least one; got none"),
+    ("decoders", {"decoders": "mmr"}, "engine.Decoder; got 'mmr'"),
+    ("decoders", {"decoders": engine.Decoder(engine.make("mmr"))}, "a list of engine.Decoder"),
+    ("decoders", {"decoders": [engine.make("mmr")]}, "engine.Decoder; got MMR"),
+    ("space", {"space": np.eye(3)}, "engine.Space; got ndarray"),
+    ("queries", {"queries": ["text"]}, "engine.Queries or engine.Embeddings; got list"),
+    ("queries", {"queries": engine.Queries((), ())}, "at least one"),
+    ("queries", {"queries": engine.Embeddings(np.ones((1, 9)), ("q",))}, "dimension; got 9"),
+    ("qrels", {"qrels": {"q0": {"d0": 1}}}, "engine.Qrels.*got dict"),
+    ("qrels", {"qrels": None}, "recall.* needs? judgements"),
+    *[("k", {"k": bad}, "whole number") for bad in (0, -1, 2.5, True, None, "10", [5, 0], [[5]], ["5"], object())],
+    ("k", {"k": []}, "at least one"),
+    ("metrics", {"metrics": "accuracy"}, "among recall, .*; got 'accuracy'"),
+    ("metrics", {"metrics": ()}, "at least one"),
+    ("metrics", {"metrics": None}, "got None"),
+    ("metrics", {"metrics": [["recall"]]}, "got .'recall'."),
+    ("split", {"split": None}, "text; got NoneType"),
+    ("aspects", {"metrics": "s_recall"}, "s_recall needs? aspects"),
+    ("aspects", {"aspects": ["a"]}, "mapping.*got list"),
+    ("aspects", {"metrics": "s_recall", "aspects": {"q0": {"a": 3}}}, "set of document ids"),
+    ("store", {"store": 5}, "a path, a Store or None; got int"),
+    ("store", {"store": "/no/such/folder/cells.db"}, "folder that exists; there is no '/no/such/folder'"),
+    *[("workers", {"workers": bad}, "whole number in .1") for bad in (0, -1, 1.5, True, "2")],
+    *[("cluster", {"cluster": bad}, "address of a Dask scheduler") for bad in ("", 8786)],
+    ("cluster", {"workers": 2, "cluster": "tcp://127.0.0.1:1"}, "not both"),
+    ("progress", {"progress": 3}, "callable or None; got int"),
+    ("stop", {"stop": True}, "threading.Event or None; got bool"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name,wrong,message", BAD)
+def test_a_bad_argument_of_sweep_names_itself_before_the_first_cell(name, wrong, message):
+    space, queries, qrels = toy()
+    right = {"decoders": grid("top_k"), "space": space, "queries": queries, "qrels": qrels}
+    list(engine.sweep(**right))
+    with pytest.raises(engine.FrontierError, match=rf"(?s)\b{name}\b.*{message}|{message}.*\b{name}\b"):
+        engine.sweep(**{**right, **wrong})
+
+
+@pytest.mark.parametrize(
+    "ask,message",
+    [
+        (lambda: grid("nosuch"), "no method is called 'nosuch'; there are top_k, mmr"),
+        (lambda: grid(None), "no method is called None"),
+        (lambda: grid("mmr", diversity=0.3), "mmr has no parameter diversity; it has relevance_weight"),
+        (lambda: grid("mmr", relevance_weight=1.5), r"relevance_weight .λ. must be .* in \[0, 1\]; got 1.5"),
+        *[(lambda bad=bad: grid("mmr", bad), "points must be a whole number") for bad in (0, 2.5, True, "5", None)],
+    ],
+)
+def test_a_bad_argument_of_grid_names_itself(ask, message):
+    with pytest.raises(engine.ParamError, match=message):
+        ask()
+
+
+def test_numbers_of_numpy_are_numbers():
+    points = list(engine.sweep(grid("top_k"), *toy(), np.array([3, 5])))
+    assert [p.k for p in points] == [3, 5] and all(type(p.k) is int for p in points)
+    assert next(engine.sweep(grid("top_k"), *toy(), np.int64(3))).key == points[0].key
+    assert {"recall", "s_recall"} <= set(METRICS)

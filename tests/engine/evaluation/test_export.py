@@ -1,0 +1,283 @@
+"""Snippets: each is run, parsed or held against the client that it is written for, and gives the same documents."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from dashboard.serve import main
+from engine.cli.decode import decoder_from_flags
+from engine.evaluation.export import (
+    FORMS,
+    OPENSEARCH_FACTORIES,
+    OPENSEARCH_MOST,
+    QDRANT_MOST,
+    TARGETS,
+    ExportContext,
+    export,
+    exports,
+)
+from engine.evaluation.sweep.cell import from_json
+from support.instances import random_rows, unit
+
+COLLECTION = "it's $(one) \n# é"
+STORES = ("langchain", "qdrant", "opensearch")
+HOSTILE = 'a "b" \'c\' $(touch x) `y` \\ \n"""\n; rm -rf / # é → 😀'
+
+
+def toy(n=60, d=6, seed=0):
+    """(space, query): vectors of length 1, none tied."""
+    rng = np.random.default_rng(seed)
+    rows, query = random_rows(rng, n, d).astype(np.float32), unit(rng.standard_normal(d)).astype(np.float32)
+    ids = tuple(f"d{i}" for i in range(n))
+    corpus = engine.Corpus(ids, tuple(f"text {i}" for i in range(n)))
+    return engine.Space(corpus, engine.Embeddings(torch.tensor(rows), ids), "cpu"), query
+
+
+def picks(space, query, decoder, k):
+    asked = engine.Embeddings(torch.tensor(query[None]), ("q",))
+    return [space.corpus.ids[row] for row in engine.decode(decoder, space, asked, k).index[0].tolist() if row >= 0]
+
+
+def mmr(weight, depth=None, **params):
+    return engine.Decoder(engine.make("mmr", relevance_weight=weight, **params), depth=depth)
+
+
+def every_decoder():
+    """A decoder a selector, and one with every parameter, pool and reranker away from its default."""
+    for spec in engine.methods("selector").values():
+        changed = {p.name: next(v for v in p.grid(5) if v not in (p.default, None)) for p in spec.params}
+        plain = engine.Decoder(spec.cls())
+        yield from (plain, engine.Decoder(spec.cls(**changed), rerank=engine.make("dense"), depth=40))
+
+
+EVERY = pytest.mark.parametrize("decoder", list(every_decoder()), ids=lambda d: d.label[:40])
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A corpus of a few documents as a CSV file whose name needs quoting."""
+    path = tmp_path / 'it\'s a "corpus".csv'
+    path.write_text("id,text\na,a red apple\nb,a green pear\nc,a fast car\nd,a slow train\n", encoding="utf-8")
+    return str(path)
+
+
+@EVERY
+def test_python_runs_and_retrieves_the_same(decoder, table, capsys):
+    found = export(decoder, "python", ExportContext(corpus=table, query="fast cars", k=3))
+    scope = {}
+    exec(compile(found.text, "snippet", "exec"), scope)
+    assert scope["decoder"] == decoder
+    printed = capsys.readouterr().out.strip()
+    space = engine.Space(scope["dataset"].corpus, engine.embed(scope["dataset"].corpus))
+    rows = engine.decode(decoder, space, ["fast cars"], k=3).index[0].tolist()
+    assert printed == str([space.corpus.ids[row] for row in rows if row >= 0]) and found.possible
+
+
+def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, capsys):
+    space, query = toy()
+    np.savez(tmp_path / "corpus.npz", vectors=space.vectors.numpy(), ids=np.array(space.corpus.ids))
+    np.savez(tmp_path / "queries.npz", vectors=query[None], ids=np.array(["q"]))
+    text = export(mmr(0.6), "python", ExportContext(corpus=str(tmp_path / "corpus.npz"), encoder=None, k=4)).text
+    exec(compile(text.replace("queries.npy", str(tmp_path / "queries.npz")), "snippet", "exec"), {})
+    assert capsys.readouterr().out.strip() == str(picks(space, query, mmr(0.6), 4))
+
+
+@EVERY
+def test_json_is_read_back(decoder):
+    found = json.loads(export(decoder, "json", ExportContext(k=7)).text)
+    assert from_json(found["decoder"]) == decoder and found["k"] == 7
+
+
+def parsed(text):
+    """The command's parameters, as click reads what a shell hands over."""
+    words = shlex.split(text)
+    assert words[:2] == ["frontier", "decode"]
+    command = main.commands["decode"]
+    return command.make_context("decode", words[2:]).params
+
+
+@EVERY
+def test_the_command_is_parsed_by_the_command_line(decoder):
+    given = parsed(
+        export(decoder, "command", ExportContext(k=7, query=HOSTILE, corpus="-odd name", encoder="other")).text
+    )
+    own = {name: value for name, value in given.items() if name not in ("corpus", "qrels", "texts", "encoder")}
+    assert decoder_from_flags(own) == decoder
+    assert (given["k"], given["texts"], given["corpus"]) == (7, (HOSTILE,), "-odd name")
+    assert given["encoder"] == "other"
+
+
+def test_the_command_runs(table):
+    from click.testing import CliRunner
+
+    text = export(mmr(0.4), "command", ExportContext(corpus=table, query="fruit", k=2)).text
+    done = CliRunner().invoke(main, [*shlex.split(text)[1:], "--json"], catch_exceptions=False)
+    assert done.exit_code == 0 and json.loads(done.stdout)["decoder"] == mmr(0.4).label
+    no = export(mmr(0.4), "command", ExportContext(encoder=None))
+    assert not no.possible and "own vectors" in no.text
+
+
+def langchain_store(space, query):
+    pytest.importorskip("langchain_core")
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    rows = dict(zip(space.corpus.texts, space.vectors.tolist(), strict=True))
+
+    class Given(Embeddings):
+        def embed_documents(self, texts):
+            return [rows[text] for text in texts]
+
+        def embed_query(self, text):
+            assert text == HOSTILE
+            return query.tolist()
+
+    store = InMemoryVectorStore(Given())
+    store.add_texts(list(space.corpus.texts), ids=list(space.corpus.ids))
+    return store
+
+
+def qdrant_client(space):
+    qdrant = pytest.importorskip("qdrant_client")
+    from qdrant_client import models
+
+    client = qdrant.QdrantClient(":memory:")
+    size, distance = space.vectors.shape[1], models.Distance.COSINE
+    client.create_collection(COLLECTION, vectors_config=models.VectorParams(size=size, distance=distance))
+    points = [models.PointStruct(id=i, vector=row) for i, row in enumerate(space.vectors.tolist())]
+    client.upsert(COLLECTION, points)
+    return client
+
+
+def opensearch(space, query, text):
+    """What OpenSearch's documentation says that it does with a request."""
+    comments, _, rest = text.partition("POST ")
+    assert all(line.startswith("#") for line in comments.strip().split("\n"))
+    line, _, body = rest.partition("\n")
+    body = json.loads(body)
+    assert line == "/documents/_search" and set(body) <= {"size", "query", "ext"}
+    ((field, knn),) = body["query"]["knn"].items()
+    assert field == "embedding" and set(knn) == {"vector", "k"} and all(type(v) is float for v in knn["vector"])
+    # cosinesimil scores (1 + cos)/2, and that is what is compared, too.
+    unit_rows = space.vectors.double().numpy()
+    relevance, similar = (1 + unit_rows @ query.astype(float)) / 2, (1 + unit_rows @ unit_rows.T) / 2
+    nearest = np.argsort(-relevance, kind="stable")[: knn["k"]].tolist()
+    if "ext" not in body:
+        return [space.corpus.ids[row] for row in nearest[: body["size"]]]
+    assert all(name in comments for name in OPENSEARCH_FACTORIES)
+    extension = body["ext"]["mmr"]
+    assert set(extension) == {"diversity", "candidates"} and extension["candidates"] == knn["k"]
+    share, chosen = extension["diversity"], []
+    while len(chosen) < body["size"] and len(chosen) < len(nearest):
+        left = [row for row in nearest if row not in chosen]
+        worth = [(1 - share) * relevance[r] - share * max([0.0, *similar[r, chosen]]) for r in left]
+        chosen.append(left[int(np.argmax(worth))])
+    return [space.corpus.ids[row] for row in chosen]
+
+
+def answers(target, space, query, decoder, k=8, **use):
+    found = export(decoder, target, ExportContext(k=k, query=HOSTILE, collection="documents", **use))
+    assert found.possible, found.text
+    match target:
+        case "langchain":
+            scope = {"store": langchain_store(space, query)}
+            exec(compile(found.text, "snippet", "exec"), scope)
+            return [document.id for document in scope["documents"]]
+        case "qdrant":
+            scope = {"client": qdrant_client(space), "vector": query.tolist()}
+            text = export(decoder, target, ExportContext(k=k, collection=COLLECTION, **use)).text
+            exec(compile(text, "snippet", "exec"), scope)
+            return [space.corpus.ids[point.id] for point in scope["found"].points]
+    return opensearch(space, query, found.text)
+
+
+@pytest.mark.parametrize("target", STORES)
+@pytest.mark.parametrize("weight", [0.0, 0.2, 0.5, 0.7, 1.0])
+def test_a_store_picks_the_same_at_the_same_weight(target, weight):
+    for seed in range(3):
+        space, query = toy(seed=seed)
+        expected = picks(space, query, mmr(weight), 8)
+        assert answers(target, space, query, mmr(weight), documents=60) == expected
+        # The wrong direction would have been seen.
+        if weight != 0.5:
+            assert expected != picks(space, query, mmr(1 - weight), 8)
+
+
+@pytest.mark.parametrize("target", STORES)
+def test_a_store_has_the_pool_of_the_decoder(target):
+    space, query = toy()
+    expected = picks(space, query, mmr(0.3, depth=12), 8)
+    assert expected != picks(space, query, mmr(0.3), 8)
+    assert answers(target, space, query, mmr(0.3, depth=12), documents=60) == expected
+    assert len(answers(target, space, query, mmr(0.3, depth=5))) == 5
+
+
+@pytest.mark.parametrize("target", STORES)
+def test_the_most_relevant_are_a_plain_search(target):
+    space, query = toy()
+    decoder = engine.Decoder(engine.make("top_k"))
+    assert answers(target, space, query, decoder) == picks(space, query, decoder, 8)
+    assert "mmr" not in export(decoder, target).text.lower()
+
+
+@pytest.mark.parametrize("target", STORES)
+def test_what_a_store_has_no_words_for_is_said_not_faked(target):
+    kinds = {name: engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items()}
+    for name, decoder in kinds.items():
+        found = export(decoder, target)
+        assert found.possible == (name in FORMS), found.text
+        if not found.possible:
+            assert "cannot express" in found.text and decoder.select.spec.title in found.text
+            assert found.language == "text" and not re.search(r"client|store\.|POST", found.text)
+    for decoder, why in (
+        (mmr(0.5, window=3), "no window (w), which is 3"),
+        (engine.Decoder(engine.make("mmr"), rerank=engine.make("dense")), "does not rerank by dense"),
+    ):
+        assert not export(decoder, target).possible and why in export(decoder, target).text
+
+
+@pytest.mark.parametrize("target,most", [("qdrant", QDRANT_MOST), ("opensearch", OPENSEARCH_MOST)])
+def test_a_pool_beyond_what_a_store_looks_at(target, most):
+    assert export(mmr(0.5, depth=most), target).possible
+    beyond = export(mmr(0.5, depth=most + 1), target)
+    assert not beyond.possible and f"{most:,} documents at most" in beyond.text
+    assert f"--depth {most}" in export(mmr(0.5), target, ExportContext(documents=10 * most)).text.replace("\n#   ", " ")
+
+
+def test_qdrants_limit_is_the_clients():
+    pytest.importorskip("qdrant_client")
+    from qdrant_client.local.qdrant_local import QdrantLocal
+
+    assert getattr(QdrantLocal, "MMR_CANDIDATES_LIMIT_MAX", QDRANT_MOST) == QDRANT_MOST
+
+
+def test_forms_are_of_registered_selectors_and_their_weights():
+    for name, form in FORMS.items():
+        params = {p.name: p for p in engine.methods("selector")[name].params}
+        assert form.weight is None or (params[form.weight].low, params[form.weight].high) == (0, 1)
+        assert (form.search == "mmr") == (form.weight is not None)
+
+
+def test_the_flipped_weight_is_written_as_a_person_would():
+    assert "diversity=0.3," in export(mmr(0.7), "qdrant").text
+    assert '"diversity": 0.1,' in export(mmr(0.9), "opensearch").text
+
+
+def test_an_index_is_quoted_in_an_address():
+    text = export(mmr(0.5), "opensearch", ExportContext(collection="a b/../_all\nDELETE /")).text
+    assert "POST /a%20b%2F..%2F_all%0ADELETE%20%2F/_search\n" in text
+
+
+def test_all_targets_at_once_and_unknown_ones():
+    assert [s.target for s in exports(mmr(0.5))] == list(TARGETS)
+    with pytest.raises(engine.ParamError, match="target must be one of python, json"):
+        export(mmr(0.5), "nosuch")
+    with pytest.raises(engine.ParamError, match="k must be a whole number"):
+        ExportContext(k=0)
+    with pytest.raises(engine.ParamError, match=r"must be an engine\.Decoder"):
+        export("mmr", "json")

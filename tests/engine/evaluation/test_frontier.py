@@ -1,0 +1,315 @@
+"""The non-dominated set, its curves, area and bands, and the strata: against brute force and by their properties."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import DataError, ParamError
+from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
+from engine.evaluation.statistics import bootstrap_interval
+from engine.evaluation.stratification import aspect_counts, grouped, relevant_counts, stratify, word_counts
+from engine.stages import methods
+from engine.values import Qrels, Queries
+from support.points import cell, recalls
+
+PLACES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
+WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def brute(where):
+    return [any(q[0] >= p[0] and q[1] >= p[1] and q != p for q in where) for p in where]
+
+
+@settings(deadline=None)
+@given(PLACES)
+def test_dominated_by_definition(where):
+    """Integers up to 6: ties in one number and points at one place are frequent."""
+    assert dominated(np.array(where)).tolist() == brute(where)
+
+
+@settings(deadline=None)
+@given(PLACES, st.randoms(use_true_random=False), st.integers(1, 3))
+def test_the_front_does_not_depend_on_order_or_on_the_beaten(where, rng, copies):
+    beaten = dominated(np.array(where))
+    front = {p for p, b in zip(where, beaten, strict=True) if not b}
+    worse = [(x - rng.randint(0, 2), y - rng.randint(1, 2)) for x, y in rng.choices(where, k=copies)]
+    more = where + worse
+    rng.shuffle(more)
+    again = dominated(np.array(more))
+    assert {p for p, b in zip(more, again, strict=True) if not b} == front
+    assert hypervolume(np.array(more), (-3, -3)) == hypervolume(np.array(sorted(front)), (-3, -3))
+
+
+@settings(deadline=None)
+@given(PLACES, st.tuples(st.integers(-2, 4), st.integers(-2, 4)))
+def test_the_area_is_the_cells_that_are_dominated(where, reference):
+    cells = {
+        (i, j) for x, y in where for i in range(reference[0], x) for j in range(reference[1], y)
+    }  # each the unit square above and right of (i, j)
+    assert hypervolume(np.array(where), reference) == len(cells)
+
+
+@settings(deadline=None)
+@given(PLACES, st.tuples(st.integers(0, 9), st.integers(0, 9)))
+def test_one_more_point_never_takes_area_away(where, point):
+    before, after = hypervolume(np.array(where), (0, 0)), hypervolume(np.array([*where, point]), (0, 0))
+    assert after >= before
+    assert (after == before) == (point in where or brute([*where, point])[-1] or 0 in point)
+
+
+def test_rounding_neither_beats_nor_is_beaten():
+    assert not dominated(np.array([[0.5, 0.5], [0.5 + 1e-15, 0.5], [0.5, 0.5 - 1e-14]])).any()
+    assert dominated(np.array([[0.5, 0.5], [0.5 + 1e-6, 0.5]])).tolist() == [True, False]
+
+
+def sweep(n=60, seed=0):
+    """A curve that goes up and comes back, a baseline on it, a grid of two parameters, and a method without any."""
+    rng = np.random.default_rng(seed)
+    base = {"recall": recalls(seed, n), "ilad": rng.random(n)}
+
+    def shifted(x, y):
+        noise = 0.05 * rng.normal(size=(2, n))
+        return {"recall": base["recall"] + y + noise[0], "ilad": base["ilad"] + x + noise[1]}
+
+    points = [cell("top_k", base), cell("vrsd", shifted(0.1, -0.3))]
+    points += [cell("mmr", shifted(0.3 * w * (1 - w), -0.1 * (1 - w)), relevance_weight=w) for w in WEIGHTS]
+    points += [
+        cell("nnn", shifted(a / 5, -b / 5), l1=a, l2=b, fill="fill") for a in (0.03, 0.3, 1.0) for b in (0.1, 1.0)
+    ]
+    return points
+
+
+def values(found):
+    return {
+        label: [(p.name, p.value, p.x, p.y, p.x_low, p.x_high, p.y_low, p.y_high, p.dominated) for p in curve]
+        for label, curve in found.curves.items()
+    }
+
+
+def flat(found):
+    return [v for curve in values(found).values() for p in curve for v in p[2:]]
+
+
+def test_curves_follow_the_parameter_and_not_x():
+    points = sweep()
+    random.Random(1).shuffle(points)
+    found = frontier(points)
+    assert list(found.curves) == ["top_k", "mmr", "nnn(l2=0.1, fill=fill)", "nnn(l2=1.0, fill=fill)", "vrsd"]
+    assert [p.value for p in found.curves["mmr"]] == list(WEIGHTS)
+    x = [p.x for p in found.curves["mmr"]]
+    assert x != sorted(x) and x != sorted(x, reverse=True)
+    for l2 in (0.1, 1.0):
+        curve = found.curves[f"nnn(l2={l2}, fill=fill)"]
+        assert [(p.parameter, p.value) for p in curve] == [("l1", v) for v in (0.03, 0.3, 1.0)]
+        assert {p.point.decoder["select"]["l2"] for p in curve} == {l2}
+    assert [(p.name, p.parameter, p.value) for p in found.curves["top_k"]] == [("top_k", "", None)]
+    assert len(found.points) == len(points)
+
+
+def test_curves_are_in_the_registrys_order():
+    found = frontier(sweep())
+    places = list(methods())
+    order = [places.index(curve[0].point.method) for curve in found.curves.values()]
+    assert order == sorted(order)
+
+
+def test_what_is_no_number_keeps_curves_apart():
+    v = {"recall": recalls(0, 9), "ilad": recalls(1, 9)}
+    other, deep = {"name": "not_registered", "weight": 0.1}, {"name": "not_registered", "weight": 0.7}
+    points = [
+        *(cell("nnn", v, l1=l1, fill=fill) for l1 in (0.3, 0.1) for fill in ("strict", "fill")),
+        *(cell("mmr", v, window=w, relevance_weight=r) for w in (None, 12, 3) for r in (1.0, 0.5)),
+        *(cell("vrsd", v, depth=d) for d in (None, 100, 20)),
+        *(cell("top_k", v, retrieve=r) for r in (deep, other)),
+        cell("top_k", v),
+    ]
+    curves = {label: [p.value for p in curve] for label, curve in frontier(points).curves.items()}
+    assert curves == {
+        "dense → top_k": [None],
+        "not_registered → top_k": [0.1, 0.7],
+        "dense → mmr(window=3)": [0.5, 1.0],
+        "dense → mmr(window=12)": [0.5, 1.0],
+        "dense → mmr": [0.5, 1.0],
+        "dense → nnn(l2=0.1)": [0.1, 0.3],
+        "dense → nnn(l2=0.1, fill=fill)": [0.1, 0.3],
+        "dense → vrsd": [20, 100, None],
+    }
+    one = frontier([cell("mmr", v, relevance_weight=0.5)])
+    assert list(one.curves) == ["mmr(relevance_weight=0.5)"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 50), st.randoms(use_true_random=False))
+def test_nothing_depends_on_the_order_of_points_or_queries(seed, rng):
+    points = sweep(seed=seed)
+    found = frontier(points, resamples=100)
+    mixed = []
+    for point in points:
+        rows = rng.sample(range(60), 60)
+        mixed.append(
+            replace(
+                point,
+                queries=tuple(point.queries[i] for i in rows),
+                values={name: v[rows] for name, v in point.values.items()},
+            )
+        )
+    rng.shuffle(mixed)
+    again = frontier(mixed, resamples=100)
+    assert flat(again) == pytest.approx(flat(found))
+    assert [p.point.label for p in again.front] == [p.point.label for p in found.front]
+    assert again.hypervolume == pytest.approx(found.hypervolume)
+    assert (again.reference, again.queries) == (pytest.approx(found.reference), found.queries)
+
+
+def test_dominated_points_change_no_other():
+    points = sweep()
+    found = frontier(points, reference=(0, 0))
+    worse = cell("dpp", {name: v - 0.5 for name, v in points[3].values.items()})
+    more = frontier([worse, *points], reference=(0, 0))
+    assert more.curves["dpp(relevance_weight=0.8)"][0].dominated
+    assert more.hypervolume == pytest.approx(found.hypervolume)
+    assert [p.name for p in more.front] == [p.name for p in found.front]
+    assert flat(found) == pytest.approx([v for label in found.curves for p in values(more)[label] for v in p[2:]])
+
+
+def test_the_front_is_what_nothing_beats():
+    found = frontier(sweep())
+    assert [p.dominated for p in found.points] == brute([(p.x, p.y) for p in found.points])
+    assert sorted(p.name for p in found.front) == sorted(p.name for p in found.points if not p.dominated)
+    assert [p.x for p in found.front] == sorted(p.x for p in found.front)
+    assert [p.y for p in found.front] == sorted((p.y for p in found.front), reverse=True)
+    assert found.reference == (min(p.x for p in found.points), min(p.y for p in found.points))
+    assert found.hypervolume == hypervolume([(p.x, p.y) for p in found.points], found.reference)
+
+
+def test_equal_points_stand_together_and_a_repeated_one_counts_once():
+    v = {"recall": recalls(0, 20), "ilad": recalls(1, 20)}
+    twin = {"recall": v["recall"], "ilad": v["ilad"] + 1e-14}
+    found = frontier([cell("top_k", v), cell("mmr", twin, relevance_weight=1.0), cell("top_k", v)])
+    assert [p.name for p in found.front] == ["mmr(relevance_weight=1.0)", "top_k"]
+    assert found.front[0].x_low == pytest.approx(found.front[1].x_low)
+    assert found.hypervolume == pytest.approx(0)
+
+
+def test_bands_hold_the_mean_and_are_the_bootstraps():
+    found = frontier(sweep(), seed=3, resamples=400)
+    assert (found.seed, found.resamples) == (3, 400)
+    for p in found.points:
+        assert p.x_low < p.x < p.x_high and p.y_low < p.y < p.y_high
+        for name, ends in (("ilad", (p.x_low, p.x_high)), ("recall", (p.y_low, p.y_high))):
+            want = bootstrap_interval(p.point.values[name], resamples=400, seed=3)
+            assert ends == pytest.approx(tuple(want))
+    assert values(frontier(sweep(), seed=3, resamples=400)) == values(found)
+    assert flat(frontier(sweep(), seed=4, resamples=400)) != pytest.approx(flat(found))
+
+
+def best_weight(baseline, share, **settings):
+    """Which mmr best_of_each takes beside a baseline; settings: w1 … → its (ilad, recall) on one query."""
+    cells = [cell("top_k", {"ilad": [baseline[0]], "recall": [baseline[1]]})]
+    for i, (x, y) in enumerate(settings.values()):
+        cells.append(cell("mmr", {"ilad": [x], "recall": [y]}, relevance_weight=i / 10))
+    _, best = best_of_each(frontier(cells), cells[0].label, share)
+    return list(settings)[round(10 * best.value)]
+
+
+def test_the_best_of_each_method_has_the_most_x_above_the_floor():
+    assert best_weight((0.2, 0.8), 0.9, far=(0.9, 0.5), near=(0.5, 0.73), safe=(0.3, 0.8)) == "near"
+    assert best_weight((0.2, 0.8), 0.9, low=(0.9, 0.5), less_low=(0.1, 0.7)) == "less_low", "none reaches it"
+    assert best_weight((0.2, 0.8), 0.7, on_the_floor=(0.6, 0.56 - 1e-12), above=(0.5, 0.8)) == "on_the_floor"
+    assert best_weight((0.2, 0.8), 0.9, a_trifle_more=(0.5 + 1e-13, 0.75), as_much=(0.5, 0.79)) == "as_much"
+    assert best_weight((0.2, -0.5), 0.9, within=(0.9, -0.54), better=(0.5, -0.4)) == "within"
+
+
+def test_one_query_has_no_bands():
+    (point,) = frontier([cell("top_k", {"recall": [0.5], "ilad": [0.2]})]).front
+    assert (point.x, point.y) == (0.2, 0.5)
+    assert (point.x_low, point.x_high, point.y_low, point.y_high) == (None,) * 4
+
+
+def test_means_are_over_queries_that_all_points_have():
+    a = cell("top_k", {"recall": [0, 1, np.nan, 1], "ilad": [0.1, 0.2, 0.3, 0.4]})
+    b = cell("mmr", {"recall": [0.5, 1, 1, 1], "ilad": [np.nan, 0.6, 0.6, 0.8]})
+    none = cell("vrsd", {"recall": [0, 0, 0, np.nan], "ilad": [np.nan, np.nan, np.nan, 1]})
+    found = frontier(iter([a, b, none, cell("mmr", b.values, k=5)]))
+    assert (found.k, found.x, found.y) == (10, "ilad", "recall")
+    assert (found.queries, found.asked, found.left_out) == (2, 4, ("vrsd",))
+    assert {p.name: (p.x, p.y) for p in found.points} == {
+        "top_k": (pytest.approx(0.3), 1),
+        "mmr(relevance_weight=0.8)": (pytest.approx(0.7), 1),
+    }
+
+
+def test_bad_arguments_are_named():
+    points = sweep(n=5)
+    for reference in ((1,), (1, np.nan), "ab", 3):
+        with pytest.raises(ParamError, match="reference must be two finite numbers"):
+            frontier(points, reference=reference)
+    with pytest.raises(ParamError, match="ndcg was not measured"):
+        frontier(points, y="ndcg")
+    with pytest.raises(DataError, match="k of the points: 10"):
+        frontier(points, k=3)
+    with pytest.raises(DataError, match="k of the points: none"):
+        frontier([])
+    with pytest.raises(ParamError, match="k"):
+        frontier(points, k=0)
+    with pytest.raises(ParamError, match="seed"):
+        frontier(points, seed=-1)
+    assert frontier(points, reference=np.array([0, 0])).reference == (0, 0)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 6))
+def test_groups_part_all_numbers_and_split_none(numbers, most):
+    found = grouped(np.array(numbers), most)
+    assert 1 <= len(found) <= min(most, len(set(numbers)))
+    assert len(found) == min(most, len(set(numbers)))
+    assert [least for least, _ in found] == sorted(least for least, _ in found)
+    assert all(sum(least <= v <= top for least, top in found) == 1 for v in numbers)
+    assert {v for pair in found for v in pair} <= set(numbers)
+
+
+def test_small_groups_join_their_smaller_neighbour():
+    """The sizes of a set of tool queries by number of relevant tools."""
+    numbers = np.repeat([1, 2, 3, 4, 5, 6, 7], [190, 563, 186, 50, 9, 1, 1])
+    assert grouped(numbers, 5) == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 7)]
+    assert grouped(numbers, 3) == [(1, 1), (2, 2), (3, 7)]
+
+
+def test_strata_are_the_means_of_their_queries():
+    n = 40
+    a, b = ({"recall": recalls(seed, n)} for seed in (0, 1))
+    a["recall"][3] = np.nan
+    points = [cell("top_k", a), cell("mmr", b, relevance_weight=0.5)]
+    counts = {q: (1, 2, 2, 3)[i % 4] for i, q in enumerate(points[0].queries) if i != 5}
+    rows = stratify(points, "recall", counts)
+    assert [(r.group, r.name) for r in rows[:2]] == [("1", "top_k"), ("1", "mmr(relevance_weight=0.5)")]
+    assert [r.queries for r in rows[::2]] == [10, 19, 9]
+    for row in rows:
+        kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.least]
+        value = points[[p.label for p in points].index(row.label)].values["recall"][kept]
+        assert row.mean == pytest.approx(value.mean())
+        assert (row.low, row.high) == pytest.approx(tuple(bootstrap_interval(value, resamples=1000)))
+    assert [r.group for r in stratify(points, "recall", counts, groups=2)[::2]] == ["1", "2–3"]
+    single = stratify(points, "recall", {"q0000": 0, "q0001": 4, "q0002": 4})
+    assert [(r.group, r.queries, r.low is None) for r in single[::2]] == [("0", 1, True), ("4", 2, False)]
+    with pytest.raises(DataError, match="none of the 39 queries"):
+        stratify(points, "recall", {"elsewhere": 3})
+    with pytest.raises(ParamError, match="groups"):
+        stratify(points, "recall", counts, groups=0)
+
+
+def test_what_queries_are_grouped_by():
+    qrels = Qrels({"a": {"d": 1, "e": 2, "f": 0}, "b": {"d": 0}, "c": {"e": 1}})
+    assert relevant_counts(qrels) == {"a": 2, "c": 1}
+    assert word_counts(Queries(("a", "b"), ("the  sum of two", "sum"))) == {"a": 4, "b": 1}
+    assert aspect_counts({"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}) == {"a": 2}
+
+
+@pytest.mark.parametrize("axes", [("redundancy", "recall"), ("ilad", "redundancy")])
+def test_a_metric_of_which_less_is_better_is_no_axis(axes):
+    with pytest.raises(ParamError, match=r"[xy] must be a metric of which more is better; got 'redundancy'"):
+        frontier([], *axes)

@@ -1,0 +1,272 @@
+"""Metrics against plain Python, and the cases in which they do not exist."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.evaluation import aspects as arrays
+from engine.evaluation.metrics import METRICS, available
+from support.rankings import ranking_of, space_of
+
+ALL = ("recall", "comp", "ndcg", "mrr", "precision", "ilad")
+
+
+def embedded(vectors):
+    return engine.Embeddings(torch.tensor(vectors), ("a", "b", "c")[: len(vectors)])
+
+
+def test_a_query_without_relevant_documents_is_left_out_and_counted():
+    space = space_of(np.eye(3, dtype=np.float32))
+    qrels = engine.Qrels({"a": {"d0": 1}, "b": {"d0": 0}})
+    got = engine.measure(ranking_of([[0, 1]] * 3), space, ["a", "b", "c"], qrels, k=2, metrics=ALL)
+    assert got.left_out == 2
+    assert got.per_query["recall"] == {"a": 1.0} and got.mean["recall"] == 1.0
+    assert set(got.per_query["ilad"]) == {"a", "b", "c"}
+    assert got.undefined["recall"] == 2 and got.undefined["ilad"] == 0
+
+
+def test_ilad_is_undefined_not_zero_for_fewer_than_two():
+    space = space_of(np.eye(3, dtype=np.float32))
+    got = engine.measure(ranking_of([[0, -1], [0, 1], [-1, -1]]), space, ["a", "b", "c"], k=2, metrics=["ilad"])
+    assert got.per_query["ilad"] == {"b": 1.0} and got.undefined["ilad"] == 2
+    alone = engine.measure(ranking_of([[0, 1]]), space, ["a"], k=1, metrics=["ilad"])
+    assert math.isnan(alone.mean["ilad"])
+
+
+def test_identical_documents_are_exactly_alike():
+    rows = np.repeat(np.random.default_rng(0).standard_normal((1, 384)), 10, axis=0).astype(np.float32)
+    got = engine.measure(ranking_of([list(range(10))]), space_of(rows), ["a"], k=10, metrics=["ilad"])
+    assert 0 <= got.per_query["ilad"]["a"] < 1e-12
+
+
+@pytest.mark.parametrize("row", [3, 7])
+def test_a_ranking_of_another_corpus_is_refused(row):
+    with pytest.raises(engine.DataError, match=f"not of this corpus: it holds row {row}"):
+        engine.measure(ranking_of([[0, row]]), space_of(np.eye(3)), ["a"], k=2, metrics=["ilad"])
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        (dict(k=3), r"k \(3\) must be at most the ranking's depth, 2"),
+        (dict(k=0), "k.*whole number"),
+        (dict(metrics=["hits"]), "metrics must be among recall.*'hits'"),
+        (dict(qrels=None), r"recall, comp, ndcg need judgements \(qrels\); without, only ilad, redundancy can be"),
+        (dict(metrics=["s_recall", "ilad", "alpha_ndcg"]), "s_recall, alpha_ndcg need aspects"),
+        (dict(metrics=["cos_sum"]), "cos_sum needs the queries' vectors"),
+        (dict(metrics=["cos_sum", "mrr"], qrels=None), "mrr needs judgements.*; cos_sum needs the queries' vectors"),
+        (dict(metrics=["cos_sum"], queries=embedded([[1.0, 0.0]])), "have 2 dimensions, the corpus has 3"),
+        (dict(metrics=["s_recall"], aspects=["a"]), "aspects must be query → aspect → set"),
+        (dict(metrics=["s_recall"], aspects={"a": {"x": "d0"}}), "aspects must be query → .* got 'd0' for a set"),
+        (dict(metrics=["s_recall"], aspects={"a": {"x": 1}}), "aspects must be query → .* got 1 for a set"),
+        (dict(metrics=["s_recall"], aspects={"a": {"d0"}}), "aspects must be query → aspect → set"),
+        (dict(queries=["a", "b"]), "2 queries, 1 rankings"),
+        (dict(queries="a"), "list of distinct query ids"),
+        (dict(qrels={"a": {"d0": 1}}), "qrels must be engine.Qrels"),
+    ],
+)
+def test_bad_calls_say_what_is_wrong(change, message):
+    given = {"queries": ["a"], "qrels": engine.Qrels({"a": {"d0": 1}}), "k": 2, **change}
+    with pytest.raises(engine.FrontierError, match=message):
+        engine.measure(ranking_of([[0, 1]]), space_of(np.eye(3, dtype=np.float32)), **given)
+
+
+def aspect_values(rows, aspects, k, name):
+    """A metric of one query, "a", over a corpus of five."""
+    got = engine.measure(ranking_of([rows]), space_of(np.eye(5)), ["a"], None, k, [name], {"a": aspects})
+    return got.values[name][0]
+
+
+def test_alpha_ndcg_by_hand():
+    aspects = {"x": frozenset({"d0", "d1"}), "y": frozenset({"d2"})}
+    log = math.log2
+    # Gains 1, .5 (x again), 1 (y); at best 1, 1, .5.
+    assert aspect_values([0, 1, 2], aspects, 3, "alpha_ndcg") == pytest.approx(
+        (1 + 0.5 / log(3) + 1 / log(4)) / (1 + 1 / log(3) + 0.5 / log(4))
+    )
+    assert aspect_values([0, 1, 2], aspects, 2, "alpha_ndcg") == pytest.approx((1 + 0.5 / log(3)) / (1 + 1 / log(3)))
+    assert aspect_values([4, 2, 3, 0], aspects, 4, "alpha_ndcg") == pytest.approx(
+        (1 / log(3) + 1 / log(5)) / (1 + 1 / log(3) + 0.5 / log(4))
+    )
+    # One document for two aspects gains twice; nothing found is 0, not undefined.
+    both = {"x": frozenset({"d0"}), "y": frozenset({"d0"}), "z": frozenset({"d1"})}
+    assert aspect_values([1, 0], both, 2, "alpha_ndcg") == pytest.approx((1 + 2 / log(3)) / (2 + 1 / log(3)))
+    assert aspect_values([3, 4], both, 2, "alpha_ndcg") == 0
+    assert aspect_values([-1, -1], both, 2, "alpha_ndcg") == 0
+    # A third time is worth a quarter.
+    thrice = {"x": frozenset({"d0", "d1", "d2"}), "y": frozenset({"d3"})}
+    assert aspect_values([0, 1, 2], thrice, 3, "alpha_ndcg") == pytest.approx(
+        (1 + 0.5 / log(3) + 0.25 / log(4)) / (1 + 1 / log(3) + 0.5 / log(4))
+    )
+
+
+def test_the_greedy_ideal_takes_the_greater_id_of_equals_and_may_be_beaten():
+    rank2 = math.log2(3)
+    # d2 first leaves d1 whole: 2, 2. Ids the other way round, greedy begins with the one that overlaps both: 2, 1.5.
+    lucky = {"x": frozenset({"d0", "d2"}), "y": frozenset({"d0", "d1"}), "z": frozenset({"d1"}), "u": frozenset({"d2"})}
+    assert aspect_values([1, 2], lucky, 2, "alpha_ndcg") == pytest.approx(1)
+    unlucky = {
+        "x": frozenset({"d2", "d0"}),
+        "y": frozenset({"d2", "d1"}),
+        "z": frozenset({"d1"}),
+        "u": frozenset({"d0"}),
+    }
+    beaten = (2 + 2 / rank2) / (2 + 1.5 / rank2)
+    assert beaten > 1 and aspect_values([1, 0], unlucky, 2, "alpha_ndcg") == pytest.approx(beaten)
+
+
+def test_s_recall_counts_aspects_once():
+    aspects = {"x": {"d0", "d1"}, "y": {"d1", "d2"}, "z": {"gone"}, "nothing": set()}
+    for rows, share in [([0, 1], 2 / 3), ([0, 3], 1 / 3), ([1, -1], 2 / 3), ([3, 4], 0), ([-1, -1], 0)]:
+        assert aspect_values(rows, aspects, 2, "s_recall") == pytest.approx(share)
+    assert aspect_values([0, 1], aspects, 1, "s_recall") == pytest.approx(1 / 3)
+
+
+def test_documents_outside_the_corpus_are_in_the_ideal():
+    aspects = {"x": frozenset({"gone"}), "y": frozenset({"d0"})}
+    assert aspect_values([0, 1], aspects, 2, "alpha_ndcg") == pytest.approx(1 / (1 + 1 / math.log2(3)))
+
+
+def test_without_aspects_a_query_is_undefined():
+    aspects = {"b": {"x": frozenset({"d0"})}, "c": {"empty": frozenset()}}
+    got = engine.measure(
+        ranking_of([[0, 1]] * 3), space_of(np.eye(3)), ["a", "b", "c"], None, 2, ["alpha_ndcg", "s_recall"], aspects
+    )
+    assert got.undefined == {"alpha_ndcg": 2, "s_recall": 2} and got.mean == {"alpha_ndcg": 1.0, "s_recall": 1.0}
+    assert got.per_query["s_recall"] == {"b": 1.0} and got.left_out == 0
+    none = engine.measure(ranking_of([[0, 1]]), space_of(np.eye(3)), ["a"], None, 2, ["alpha_ndcg"], {})
+    assert none.undefined == {"alpha_ndcg": 1} and math.isnan(none.mean["alpha_ndcg"])
+
+
+def test_redundancy_by_hand():
+    angles = np.radians([0, 20, 90, 25, 180])
+    space = space_of(np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
+    sets = {
+        (0, 2, 4): 0,
+        (0, 1, 2): 1 / 3,
+        (1, 0, 3): 2 / 3,
+        (2, 0, 3): 1 / 3,
+        (0, -1, -1): 0,
+        (0, 1, -1): 1 / 2,
+        (-1, 1, 2): 0,
+    }
+    ids = [str(i) for i in range(len(sets))]
+    got = engine.measure(ranking_of([list(rows) for rows in sets]), space, ids, k=3, metrics="redundancy")
+    assert got.values["redundancy"].tolist() == pytest.approx(list(sets.values()))
+    nothing = engine.measure(ranking_of([[-1, -1]]), space, ["a"], k=2, metrics="redundancy")
+    assert nothing.undefined == {"redundancy": 1}
+    zero = engine.measure(ranking_of([[0, 1]]), space_of(np.zeros((2, 3))), ["a"], k=2, metrics="redundancy")
+    assert zero.mean["redundancy"] == 0
+    same = engine.measure(ranking_of([[0, 1]]), space_of(np.full((2, 3), 0.1)), ["a"], k=2, metrics="redundancy")
+    assert same.mean["redundancy"] == 0.5
+
+
+def test_a_cosine_at_the_threshold_is_redundant():
+    rows = np.array([[1.0, 8, 0, 5], [0, 7, 4, 5]])  # a cosine of 81/90
+    got = engine.measure(ranking_of([[0, 1]]), space_of(rows), ["a"], k=2, metrics="redundancy")
+    assert got.mean["redundancy"] == 0.5
+
+
+def test_cos_sum_by_hand():
+    space = space_of(np.array([[3, 0], [0, 4], [-3, 0], [0, 0]], dtype=np.float32))
+    asked = embedded([[2.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
+    for rows, cosines in {
+        (0, 1): [0.6, 0.8, 0],
+        (1, 3): [0, 1, 0],
+        (2, -1): [-1, 0, 0],
+        (0, 2): [0, 0, 0],
+        (-1, -1): [math.nan] * 3,
+    }.items():
+        got = engine.measure(ranking_of([list(rows)] * 3), space, asked, k=2, metrics=["cos_sum"])
+        assert got.values["cos_sum"] == pytest.approx(cosines, nan_ok=True), rows
+
+
+def test_values_are_in_the_order_of_the_queries():
+    space = space_of(np.eye(3, dtype=np.float32))
+    qrels = engine.Qrels({"z": {"d0": 1, "d2": 1}, "b": {"d0": 0}, "a": {"d1": 1}})
+    got = engine.measure(ranking_of([[0, 1]] * 3), space, ["z", "b", "a"], qrels, 2, METRICS["recall"].name)
+    assert got.values["recall"].dtype == np.float64
+    assert got.values["recall"].tolist() == pytest.approx([0.5, math.nan, 1.0], nan_ok=True)
+    assert list(got.per_query["recall"].items()) == [("z", 0.5), ("a", 1.0)]
+    assert got.mean["recall"] == 0.75 and got.undefined["recall"] == 1
+
+
+def test_no_queries_at_all():
+    asked = engine.Embeddings(torch.zeros(0, 3), ())
+    nothing = engine.Ranking(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 2), ())
+    space, qrels = space_of(np.eye(3, dtype=np.float32)), engine.Qrels({"a": {"d0": 1}})
+    got = engine.measure(nothing, space, asked, qrels, 2, tuple(METRICS), {"a": {"x": {"d0"}}})
+    assert all(values.shape == (0,) for values in got.values.values()) and got.left_out == 0
+
+
+def test_available_names_what_can_be_measured():
+    qrels, aspects, asked = engine.Qrels({"a": {"d0": 1}}), {"a": {"x": frozenset({"d0"})}}, embedded([[1.0, 0.0, 0.0]])
+    assert available() == ("ilad", "redundancy")
+    assert set(available(qrels)) == {*ALL, "budget_recall", "redundancy"}
+    assert set(available(None, aspects)) == {"ilad", "redundancy", "alpha_ndcg", "s_recall"}
+    assert set(available(vectors=asked)) == {"ilad", "redundancy", "cos_sum"}
+    assert available(engine.Qrels({}), {}, engine.Queries(("a",), ("text",))) == ("ilad", "redundancy")
+    assert available(qrels, aspects, asked) == tuple(METRICS)
+    for given in ((None, None, None), (qrels, None, asked), (None, aspects, asked), (qrels, aspects, asked)):
+        queries = ["a"] if given[2] is None else asked
+        got = engine.measure(
+            ranking_of([[0, 1]]), space_of(np.eye(3)), queries, given[0], 2, available(*given), given[1]
+        )
+        assert set(got.mean) == set(available(*given)) and not any(got.undefined.values())
+
+
+def test_judgements_become_arrays_once_for_equal_contents():
+    space, ids = space_of(np.eye(3)), ("a", "b")
+    first = arrays.judgements(space, ids, engine.Qrels({"a": {"d0": 1}}))
+    assert arrays.judgements(space_of(np.eye(3)), list(ids), engine.Qrels({"a": {"d0": 1}})) is first
+    for other in (
+        arrays.judgements(space, ids, engine.Qrels({"a": {"d0": 2}})),
+        arrays.judgements(space, ids[::-1], engine.Qrels({"a": {"d0": 1}})),
+        arrays.judgements(space_of(np.eye(4)), ids, engine.Qrels({"a": {"d0": 1}})),
+    ):
+        assert other is not first
+    for i in range(3 * arrays.MOST_KEPT):
+        arrays.judgements(space, (f"q{i}",), engine.Qrels({}))
+    assert len(arrays._kept) == arrays.MOST_KEPT
+    assert arrays.judgements(space, ids, engine.Qrels({"a": {"d0": 1}})) is not first
+
+
+def test_aspects_that_change_are_read_again():
+    space, ids, aspects = space_of(np.eye(3)), ("a",), {"a": {"x": frozenset({"d0"})}}
+    first = arrays.coverage(space, ids, aspects, 2)
+    assert arrays.coverage(space, ids, {"a": {"x": frozenset({"d0"})}, "other": {}}, 2) is first
+    assert arrays.coverage(space, ids, aspects, 1) is not first
+    changing = {"a": {"x": {"d0"}}}
+    assert arrays.coverage(space, ids, changing, 2) is first
+    changing["a"]["x"].add("d1")
+    changing["a"]["y"] = {"d2"}
+    assert arrays.coverage(space, ids, changing, 2).s_recall(np.array([[1, 0]])) == pytest.approx([0.5])
+
+
+def test_recall_in_a_budget_of_words():
+    """Documents count, best first, while they fit together; the first always does."""
+    texts = ["a " * 150, "b " * 250, "c", "d " * 401, "e " * 400]
+    ids = tuple(f"d{i}" for i in range(5))
+    space = engine.Space(engine.Corpus(ids, texts, ("", "", "", "", "")), engine.Embeddings(torch.eye(5), ids), "cpu")
+    grades = {q: {"d1": 1, "d2": 1, "d3": 0, "d4": 2} for q in "abcdef"}
+    qrels = engine.Qrels(grades | {"g": {"d0": 0}, "h": {"d3": 1, "d2": 1}})
+    rows = [
+        [0, 1, 2, 4],
+        [0, 2, 1, 4],
+        [3, 2, 1, 4],
+        [4, 2, 1, 0],
+        [2, -1, -1, -1],
+        [-1] * 4,
+        [0, 1, 2, 4],
+        [3, 2, 1, 0],
+    ]
+    got = engine.measure(ranking_of(rows), space, list("abcdefgh"), qrels, 4, "budget_recall")
+    # 150 + 250 fit exactly and one word more does not; 401 words are read alone, and end it.
+    expected = {"a": 1 / 3, "b": 1 / 3, "c": 0, "d": 1 / 3, "e": 1 / 3, "f": 0, "h": 1 / 2}
+    assert got.per_query["budget_recall"] == pytest.approx(expected) and got.left_out == 1
+    # Where all fits, it is the recall.
+    both = engine.measure(ranking_of(rows[4:5]), space, ["a"], qrels, 4, ("budget_recall", "recall")).mean
+    assert both["budget_recall"] == both["recall"]

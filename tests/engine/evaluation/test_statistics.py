@@ -1,0 +1,378 @@
+"""Intervals, the randomisation test, Holm and the sentence: against scipy, by hand, and by their properties."""
+
+import inspect
+import re
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from engine.errors import DataError, ParamError
+from engine.evaluation import frontier, statistics, stratification
+from engine.evaluation import paired as pairing
+from engine.evaluation.paired import names, shared
+from engine.evaluation.statistics import (
+    Wins,
+    bootstrap_interval,
+    compare,
+    holm,
+    randomisation_test,
+    statement,
+    summary,
+    wins,
+)
+from engine.stages import methods
+from support.points import cell, recalls
+
+FEW = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=8)
+
+
+def test_holm_by_hand():
+    """Four tests: .005 × 4, .01 × 3, .03 × 2, and .04 × 1 pulled up to the one before."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.4, 0.6]) == pytest.approx([0.8, 0.8])
+    assert holm([]).shape == (0,)
+    for bad in ([0.1, np.nan], [1.2], [[0.1]]):
+        with pytest.raises(DataError, match="pvalues"):
+            holm(bad)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), max_size=8), st.sampled_from([0.01, 0.05, 0.3]))
+def test_holm_rejects_what_its_steps_reject(p, alpha):
+    rejected = set()
+    for step, i in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        if p[i] * (len(p) - step) > alpha:
+            break
+        rejected.add(i)
+    assert {i for i, corrected in enumerate(holm(p)) if corrected <= alpha} == rejected
+
+
+def mean_difference(a, b, axis):
+    return a.mean(axis) - b.mean(axis)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FEW)
+def test_few_queries_are_tested_exactly_as_scipy_does(pairs):
+    """On eighths: scipy lets rounding break ties between sums near 0."""
+    a, b = np.array(pairs).T / 8
+    want = stats.permutation_test((a, b), mean_difference, permutation_type="samples", vectorized=True)
+    assert randomisation_test(a, b) == pytest.approx(want.pvalue)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FEW)
+def test_sums_that_tie_but_for_rounding_tie(pairs):
+    """Sixths, as recalls are, against whole numbers."""
+    d = [a - b for a, b in pairs]
+    sums = [abs(sum(s * v for s, v in zip(signs, d, strict=True))) for signs in product([1, -1], repeat=len(d))]
+    want = sum(s >= abs(sum(d)) for s in sums) / len(sums)
+    a, b = np.array(pairs).T / 6
+    assert randomisation_test(a, b) == pytest.approx(want)
+    assert randomisation_test([0.5], [0.0]) == 1
+
+
+def test_many_queries_are_tested_as_scipy_does():
+    for seed, shift in ((0, 0.0), (1, 0.1), (2, 0.2)):
+        a, b = recalls(seed, shift=shift), recalls(seed + 10)
+        want = stats.permutation_test(
+            (a, b),
+            mean_difference,
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=9999,
+            batch=1000,
+            rng=np.random.default_rng(seed),
+        )
+        noise = 4 * np.sqrt(max(want.pvalue, 1e-3) / 9999) + 2e-4
+        assert randomisation_test(a, b, seed=seed) == pytest.approx(want.pvalue, abs=noise)
+
+
+def test_drawn_patterns_agree_with_all_of_them():
+    rng = np.random.default_rng(3)
+    a, b = rng.random(12), rng.random(12) + 0.2
+    exact = randomisation_test(a, b, resamples=5000)
+    signs = np.array(list(product([1, -1], repeat=12)))
+    assert exact == pytest.approx((np.abs(signs @ (a - b)) >= abs((a - b).sum()) - 1e-12).mean())
+    assert randomisation_test(a, b, resamples=4000) == pytest.approx(exact, abs=4 * np.sqrt(exact / 4000))
+
+
+def test_the_test_is_two_sided_seeded_and_never_sure():
+    a, b = recalls(4), recalls(5)
+    p = randomisation_test(a, b)
+    assert p == randomisation_test(b, a) == randomisation_test(a, b, seed=0)
+    assert p == pytest.approx(randomisation_test(a, b, seed=1), abs=0.03)
+    assert randomisation_test(a + 1, b, resamples=1000) == pytest.approx(1 / 1001)
+    assert randomisation_test(a, a) == 1
+
+
+def test_rounding_is_no_difference():
+    """Every query a trifle apart, all the same way: a tie, not a discovery."""
+    a = recalls(6)
+    assert randomisation_test(a, a + 1e-13) == 1
+    assert wins(a, a + 1e-13) == Wins(0, len(a), 0)
+
+
+def test_intervals_are_scipys():
+    """At the tails that make up for few queries; the plain ones were some percent narrower at n = 40."""
+    n, level = 40, 0.9
+    tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf((1 - level) / 2, n - 1))
+    assert 0.04 < tail < 0.05
+    a, b = recalls(7, n, shift=0.2), recalls(8, n)
+    for data, statistic, paired in (((a,), lambda x, axis: x.mean(axis), False), ((a, b), mean_difference, True)):
+        want = stats.bootstrap(
+            data,
+            statistic,
+            paired=paired,
+            vectorized=True,
+            method="percentile",
+            confidence_level=1 - 2 * tail,
+            n_resamples=20_000,
+            batch=1000,
+            rng=np.random.default_rng(1),
+        ).confidence_interval
+        got = bootstrap_interval(*data, level=level, resamples=20_000)
+        assert tuple(got) == pytest.approx((want.low, want.high), abs=0.02 * (want.high - want.low))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 12])
+def test_the_tails_of_few_queries_are_those_of_hesterberg(n):
+    """Wider than plain percentiles, by the spread and the quantile of Student's interval: 2015, §3.3."""
+    values = np.random.default_rng(n).random(n)
+    tail = 100 * stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.025, n - 1))
+    draws = statistics.resampled_means(values[:, None], 1000, 0)[:, 0]
+    assert bootstrap_interval(values, resamples=1000) == pytest.approx(tuple(np.percentile(draws, [tail, 100 - tail])))
+
+
+@pytest.mark.parametrize("value", [0.1, 0.2, 0.7])
+def test_the_interval_of_a_constant_holds_it(value):
+    """Three times .1 have a mean above .1, and every draw's mean is .1."""
+    low, high = bootstrap_interval([value] * 3, resamples=200)
+    assert low <= np.mean([value] * 3) <= high
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.integers(0, 5))
+def test_an_interval_holds_the_mean_and_stays_among_the_values(a, seed):
+    low, high = bootstrap_interval(a, resamples=200, seed=seed)
+    assert low <= np.mean(a) <= high
+    assert min(a) - 1e-9 <= low and high <= max(a) + 1e-9
+    wide = bootstrap_interval(a, resamples=200, seed=seed, level=0.99)
+    assert wide.low <= low and high <= wide.high
+
+
+def test_pairs_are_drawn_together():
+    """Two decoders that always differ by .1 differ by .1 in every draw, however much queries differ."""
+    a = recalls(9)
+    assert bootstrap_interval(a + 0.1, a) == pytest.approx((0.1, 0.1))
+    assert bootstrap_interval(a, a) == (0, 0)
+
+
+def test_queries_that_either_lacks_do_not_count():
+    a, b = recalls(10, n=30), recalls(11, n=30)
+    a[:4], b[2:7] = np.nan, np.nan
+    assert bootstrap_interval(a, b) == bootstrap_interval(a[7:], b[7:])
+    assert randomisation_test(a, b) == randomisation_test(a[7:], b[7:])
+    assert sum(wins(a, b)) == 23
+    assert bootstrap_interval([0.5, np.nan]) is None
+    assert bootstrap_interval([np.nan]) is None
+    assert bootstrap_interval([np.inf, 0.5, 0.7, -np.inf]) == bootstrap_interval([0.5, 0.7])
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    a, b = recalls(12), recalls(13)
+    whole = bootstrap_interval(a, b), randomisation_test(a, b)
+    monkeypatch.setattr(statistics, "BLOCK_NUMBERS", 4000)
+    assert bootstrap_interval(a, b) == pytest.approx(tuple(whole[0]))
+    assert randomisation_test(a, b) == pytest.approx(whole[1])
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ParamError, match="resamples"):
+        randomisation_test([1], [0], resamples=10)
+    with pytest.raises(ParamError, match="seed"):
+        bootstrap_interval([1, 2], seed=-1)
+    with pytest.raises(ParamError, match="level"):
+        bootstrap_interval([1, 2], level=95)
+    with pytest.raises(DataError, match="same queries"):
+        wins([1, 2], [1, 2, 3])
+    with pytest.raises(DataError, match="same queries"):
+        bootstrap_interval([[1, 2]])
+
+
+def sweep(n=120):
+    base = recalls(20, n)
+    points = [cell("top_k", {"recall": base})]
+    points += [
+        cell("mmr", {"recall": np.clip(base + step * (np.arange(n) % 3 == 0), 0, 1)}, relevance_weight=weight)
+        for weight, step in ((0.9, 0.3), (0.5, 0.0), (0.1, -0.3))
+    ]
+    return points
+
+
+def test_rows_say_what_the_arrays_say():
+    points = sweep()
+    rows = compare(points, "recall", points[0])
+    base = points[0].values["recall"]
+    assert [row.name for row in rows] == [f"mmr(relevance_weight={w})" for w in (0.9, 0.5, 0.1)]
+    for row, point in zip(rows, points[1:], strict=True):
+        got = point.values["recall"]
+        assert (row.label, row.baseline, row.metric, row.k) == (point.label, "top_k", "recall", 10)
+        assert (row.queries, row.comparisons) == (120, 3)
+        assert row.difference == pytest.approx(got.mean() - base.mean())
+        assert row.mean - row.baseline_mean == pytest.approx(row.difference)
+        assert (row.low, row.high) == pytest.approx(tuple(bootstrap_interval(got, base)))
+        assert row.wins == wins(got, base)
+    assert [row.p_holm for row in rows] == pytest.approx(holm([row.p for row in rows]))
+    assert [row.significant for row in rows] == [True, False, True]
+    assert rows[1].p == pytest.approx(1)
+    alone = compare(points[:2], "recall", "top_k")[0]
+    assert alone.p == pytest.approx(randomisation_test(points[1].values["recall"], base))
+    assert alone.p_holm == alone.p
+
+
+def test_a_baseline_is_found_by_label_name_or_method():
+    points = sweep()
+    for baseline in (points[0], points[0].label, "top_k"):
+        assert compare(points, "recall", baseline)[0].baseline == "top_k"
+    assert compare(points, "recall", "mmr(relevance_weight=0.9)")[0].name == "top_k"
+    assert len(compare(points[1:], "recall", points[0])) == 3
+    with pytest.raises(ParamError, match="'mmr' means 3 points"):
+        compare(points, "recall", "mmr")
+    with pytest.raises(ParamError, match="none is called 'best'"):
+        compare(points, "recall", "best")
+    with pytest.raises(ParamError, match="k = 5"):
+        compare([cell("top_k", {"recall": [1]}, k=5)], "recall", points[0], k=5)
+
+
+def test_many_comparisons_can_still_tell_something():
+    """With so few patterns for so many comparisons, Holm would leave no p under .05 whatever was measured."""
+    base = recalls(20, 60)
+    points = [cell("top_k", {"recall": base})]
+    points += [cell("mmr", {"recall": base + 1 + w}, relevance_weight=w) for w in np.linspace(0, 1, 12)]
+    rows = compare(points, "recall", "top_k", resamples=100)
+    assert all(row.significant and row.p_holm == pytest.approx(0.01, rel=0.01) for row in rows)
+
+
+def test_only_queries_that_all_have_are_compared():
+    a = cell("top_k", {"ilad": [0.1, 0.2, np.nan, 0.4]})
+    b = cell("mmr", {"ilad": [0.5, 0.3, 0.2]}, queries=("q0002", "q0001", "q0000"))
+    c = cell("vrsd", {"ilad": [np.nan] * 4})
+    (row,) = compare([a, b, c], "ilad", a)
+    assert (row.queries, row.mean, row.baseline_mean) == (2, pytest.approx(0.25), pytest.approx(0.15))
+    found = shared([b, a, c], ("ilad",), 10)
+    assert (found.queries, found.asked, found.left_out) == (("q0000", "q0001"), 3, (c,))
+    with pytest.raises(DataError, match="nothing can be compared"):
+        compare([a, b, c], "ilad", c)
+    with pytest.raises(DataError, match="for the fewest, 1 of 4: leave it out"):
+        compare([a, cell("vrsd", {"ilad": [np.nan, np.nan, 1, np.nan]})], "ilad", a)
+    with pytest.raises(DataError, match="on any query"):
+        shared([c], ("ilad",), 10)
+
+
+def test_points_that_do_not_belong_together_are_refused():
+    a, b = sweep()[:2]
+    with pytest.raises(ParamError, match="ilad was not measured"):
+        compare([a, b], "ilad", a)
+    with pytest.raises(DataError, match="k of the points: 10"):
+        compare([a, b], "recall", "top_k", k=3)
+    with pytest.raises(DataError, match="one split; got dev, test"):
+        compare([a, cell("mmr", b.values, split="dev")], "recall", a)
+    with pytest.raises(DataError, match="one data set at a time"):
+        compare([a, cell("top_k", b.values)], "recall", a)
+    assert len(compare([a, b, b, cell("mmr", b.values, k=5)], "recall", a)) == 1
+
+
+def test_names_tell_decoders_apart_in_few_words():
+    v = {"recall": [1]}
+    assert names([cell("top_k", v), cell("mmr", v, window=3), cell("mmr", v, depth=100)]) == (
+        "top_k",
+        "mmr(relevance_weight=0.8, window=3)",
+        "mmr(relevance_weight=0.8) [pool 100]",
+    )
+    other = {"name": "not_registered", "weight": 0.5}
+    assert names([cell("top_k", v, retrieve=other)]) == ("top_k",)
+    two = names([cell("top_k", v, retrieve=other), cell("top_k", v)])
+    assert two == ("not_registered(weight=0.5) → top_k", "dense → top_k")
+    later = {"name": "not_registered", "depth": 3}
+    assert names([cell("top_k", v, rerank=later)]) == ("dense → not_registered(depth=3) → top_k",)
+
+
+def test_sentences_by_hand():
+    rows = compare(sweep(), "recall", "top_k")
+    told, same, less = map(statement, rows)
+    assert re.fullmatch(
+        r"mmr\(relevance_weight=0\.9\) has \.\d{3} more Recall@10 than top_k \(95 % interval \.\d{3} to \.\d{3}, "
+        r"p < \.001 after Holm over 3 comparisons, 120 queries: \d+ wins, \d+ ties, 0 losses\)\.",
+        told,
+    )
+    assert same == "mmr(relevance_weight=0.5) and top_k have the same Recall@10 on all 120 queries."
+    assert re.match(
+        r"mmr\(relevance_weight=0\.1\) has \.\d{3} less Recall@10 than top_k \(95 % interval \.\d{3} to \.\d{3}, p",
+        less,
+    )
+    assert summary(rows) == (
+        "Of 3 decoders, 1 can be told to have more and 1 to have less Recall@10 than top_k; for 1 no difference can "
+        "be told (randomisation test, p < .05 after Holm, 120 queries)."
+    )
+    assert summary([]) == "Nothing was compared."
+
+
+def test_the_sentence_claims_no_more_than_the_numbers():
+    a = cell("top_k", {"recall": [0, 1, 0, 1]})
+    few = compare([a, cell("mmr", {"recall": [1, 1, 0, 1]})], "recall", a)[0]
+    assert statement(few) == (
+        "No difference in Recall@10 can be told between mmr(relevance_weight=0.8) and top_k (measured .250, 95 % "
+        "interval 0 to 1.000, p = 1.000, 4 queries: 1 win, 3 ties, 0 losses)."
+    )
+    one = compare([cell("top_k", {"recall": [0]}), cell("mmr", {"recall": [0.5]})], "recall", "top_k")[0]
+    assert (one.low, one.high, one.significant) == (None, None, False)
+    assert statement(one) == (
+        "mmr(relevance_weight=0.8) has .500 more Recall@10 than top_k on one query, which says nothing of others."
+    )
+    again = compare([cell("top_k", {"x": [0]}), cell("mmr", {"x": [0]})], "x", "top_k")[0]
+    assert statement(again) == "mmr(relevance_weight=0.8) and top_k have the same x@10 on the one query asked."
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0, 0.05, 0.3]), st.integers(2, 60))
+def test_a_claim_needs_the_test_and_the_interval(seed, shift, n):
+    a, b = recalls(seed, n), recalls(seed + 1, n, shift)
+    (row,) = compare([cell("top_k", {"recall": a}), cell("mmr", {"recall": b})], "recall", "top_k", resamples=500)
+    sure = row.p < 0.05 and (row.low > 0 or row.high < 0)
+    assert row.significant == sure
+    assert (" than top_k (95 %" in statement(row)) == sure
+
+
+def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():
+    (row,) = compare(sweep()[:2], "recall", "top_k")
+    assert row.significant and row.p_holm < 0.05
+    for low, high in ((-0.1, row.high), (0.0, row.high), (row.low, None)):
+        assert not replace(row, low=None if high is None else low, high=high).significant
+    assert not replace(row, p_holm=0.05).significant
+
+
+def test_numbers_are_short_and_never_round_a_claim_away():
+    shown = {0.0: "0", 0.0124: ".012", -0.3: "−.300", 1.25: "1.250", 0.00004: ".00004", -0.0003: "−.0003"}
+    for value, text in shown.items():
+        assert statistics._number(value) == text
+    assert [statistics._p(p) for p in (0.0004, 0.0123, 0.0496, 0.04996, 0.05, 1.0)] == [
+        "p < .001",
+        "p = .012",
+        "p = .0496",
+        "p = .04996",
+        "p = .050",
+        "p = 1.000",
+    ]
+
+
+def test_no_method_is_named_in_the_code():
+    for module in (statistics, pairing, frontier, stratification):
+        source = inspect.getsource(module)
+        for name in methods():
+            assert not re.search(rf"\b{name}\b", source), (module, name)

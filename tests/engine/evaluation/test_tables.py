@@ -1,0 +1,284 @@
+"""Result tables: what is written is read back, no spreadsheet runs it, and marks and captions say what was tested."""
+
+import csv
+import io
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engine
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.statistics import compare
+from engine.evaluation.sweep.cell import make_cell
+from engine.evaluation.tables import (
+    as_csv,
+    frame,
+    guarded,
+    latex,
+    markdown,
+    per_query,
+    read,
+    results,
+    unguarded,
+    write,
+)
+from support.datafiles import TEXT
+
+DATA = {"corpus": "c" * 64, "embeddings": "0" * 64, "queries": "1e5", "qrels": "=1+1"}
+DANGER = "=+-@\t\r"
+
+
+def cell(decoder, values, *, k=10, split="test", queries=None, returned=None, left_out=0):
+    values = {name: np.asarray(column, dtype=float) for name, column in values.items()}
+    count = len(next(iter(values.values())))
+    queries = tuple(queries or (f"q{i}" for i in range(count)))
+    returned = float(k) if returned is None else returned
+    known = {"left_out": left_out, "returned": returned, "milliseconds": 1.25}
+    return make_cell(decoder, k, split, queries, values, **known, data=DATA, device="cpu")
+
+
+def decoders():
+    return (
+        engine.Decoder(engine.make("top_k")),
+        engine.Decoder(engine.make("mmr", relevance_weight=0.7, window=3)),
+        engine.Decoder(engine.make("nnn", l1=0.3, fill=True), rerank=engine.make("dense"), depth=50),
+        engine.Decoder(engine.make("max_sum", polish=False)),
+    )
+
+
+def sample(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    base = rng.uniform(size=n)
+    for shift, decoder in zip((0.0, 0.1, -0.1, 0.0), decoders(), strict=True):
+        noise = rng.normal(scale=0.05, size=n)
+        yield cell(decoder, {"recall": base + shift + noise, "ilad": rng.uniform(size=n)}, queries=None)
+
+
+def test_a_frame_has_a_row_a_cell_with_everything():
+    points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, left_out=1)]
+    table = frame(points)
+    assert list(table["method"]) == ["top_k", "mmr", "nnn", "max_sum", "top_k"]
+    assert list(table["label"]) == [p.label for p in points] and list(table["k"]) == [10, 10, 10, 10, 3]
+    for role in ("select", "retrieve", "rerank"):
+        for at, p in enumerate(points):
+            stage = p.decoder[role]
+            for name, value in (stage or {}).items():
+                column = f"{role}.{name}" if name != "name" else role
+                if column == "select":
+                    continue
+                got = table[column][at]
+                assert (pd.isna(got) and value is None) or got == value, (column, got, value)
+    assert table["depth"].tolist()[2] == 50 and table["depth"].isna().tolist() == [True, True, False, True, True]
+    assert table["recall"].tolist() == [p.mean["recall"] for p in points] and np.isnan(table["ilad"][4])
+    assert table["left_out"].tolist()[4] == 1 and table["queries"].tolist() == [40, 40, 40, 40, 2]
+    assert table["digest"].is_unique and table["provenance.qrels"][0] == "=1+1"
+    assert list(frame([]).columns) == []
+    # Files of several sweeps go together: a column is text though nothing reranks in one of them.
+    assert frame(points[:1])["rerank"].dtype == table["rerank"].dtype == "string"
+
+
+def test_a_long_frame_has_a_row_a_query():
+    points = [*sample(5), cell(decoders()[0], {"recall": [0.5, np.nan]}, k=3, queries=("007", "NA"))]
+    table = per_query(points)
+    assert len(table) == sum(len(p.queries) * len(p.values) for p in points)
+    for p in points:
+        own = table[table["key"] == p.key]
+        for metric, values in p.values.items():
+            rows = own[own["metric"] == metric]
+            assert list(rows["query"]) == list(p.queries)
+            np.testing.assert_array_equal(rows["value"], values)
+    assert set(table["k"]) == {3, 10} and set(table.columns) == set(per_query([]).columns)
+    means = table.groupby("key", observed=True)["value"].mean()
+    assert means[points[-1].key] == 0.5
+
+
+def test_the_long_frame_of_a_whole_sweep_is_small_and_fast():
+    points = list(sample(2000)) * 25
+    points = [replace(p, key=f"{p.key}{i}") for i, p in enumerate(points)]
+    table = per_query(points)
+    assert len(table) == 400_000 and table.memory_usage(deep=True).sum() < 40e6
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
+def test_what_is_written_is_read_back(suffix, tmp_path):
+    points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, split="-dev")]
+    for table in (frame(points), frame(points[:1]), per_query(points).astype({"query": "string"})):
+        path = write(table, tmp_path / f"cells{suffix}")
+        again = read(path)
+        assert list(again.columns) == list(table.columns)
+        for column in table:
+            left = [None if pd.isna(v) else v for v in table[column]]
+            right = [None if pd.isna(v) else v for v in again[column]]
+            assert left == right, column
+            assert [type(v) for v in left] == [type(v) for v in right], column
+    # Again from what was read: nothing drifts.
+    assert as_csv(again) == as_csv(table)
+
+
+QUERIES = st.lists(TEXT, min_size=1, max_size=6, unique=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(queries=QUERIES, split=TEXT)
+def test_ids_come_back_whatever_they_look_like(queries, split):
+    made = cell(decoders()[0], {"recall": np.arange(len(queries)) / 7}, queries=queries, split=split)
+    table = per_query([made])
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in (".csv", ".parquet"):
+            again = read(write(table, Path(folder) / f"t{suffix}"))
+            assert list(again["query"]) == queries and set(again["split"]) == {split}
+            np.testing.assert_array_equal(again["value"], table["value"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(alphabet=st.sampled_from("'=+-@\t\rab1 "), max_size=8))
+def test_guarding_is_undone_and_leaves_no_formula(text):
+    assert unguarded(guarded(text)) == text
+    assert not guarded(text).startswith(tuple(DANGER))
+    if text[:1] not in {*DANGER, "'"}:
+        assert guarded(text) == text
+
+
+def test_no_cell_of_text_is_a_formula_and_numbers_stay_numbers():
+    attacks = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "plain", "a=1"]
+    rng = np.random.default_rng(0)
+    made = cell(decoders()[1], {"ilad": -rng.uniform(size=len(attacks))}, queries=attacks, split="=split")
+    for table in (frame([made]), per_query([made]), pd.DataFrame({"=name": ["x"], "n": [-1.5]})):
+        rows = list(csv.reader(io.StringIO(as_csv(table), newline="")))
+        for row in rows:
+            for text in row:
+                assert not text.startswith(tuple(DANGER)) or float(text) < 0, text
+    head, *rows = csv.reader(io.StringIO(as_csv(per_query([made])), newline=""))
+    shown = [row[head.index("query")] for row in rows]
+    assert shown == [f"'{a}" if a not in ("plain", "a=1") else a for a in attacks]
+    assert all(float(row[head.index("value")]) < 0 for row in rows)
+
+
+def test_files_that_are_no_tables_say_so(tmp_path):
+    (tmp_path / "ragged.csv").write_text("a,b\n1\n")
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
+    for name in ("ragged.csv", "bad.parquet", "bytes.csv", "missing.csv"):
+        with pytest.raises(engine.DataError, match=name):
+            read(tmp_path / name)
+    with pytest.raises(engine.ParamError, match=r"written as \.parquet or \.csv"):
+        write(frame(list(sample())), tmp_path / "cells.xlsx")
+    with pytest.raises(engine.FrontierError, match="cannot write"):
+        write(frame(list(sample())), tmp_path / "ragged.csv" / "cells.csv")
+
+
+def test_marks_are_those_of_the_comparison():
+    points = list(sample(60, seed=2))
+    table = results(points, ("recall", "ilad"), resamples=2000)
+    assert table.head == ("Decoder", "Recall@10", "ILAD@10")
+    expected = {}
+    for at, metric in enumerate(("recall", "ilad"), 1):
+        for row in compare(points, metric, "top_k", 10, resamples=2000):
+            expected[row.label, at] = (f"{row.mean:.4f}", int(np.sign(row.difference)) if row.significant else 0)
+    told = set()
+    for at, p in enumerate(points):
+        for column in (1, 2):
+            if p.method == "top_k":
+                mean = p.values[("recall", "ilad")[column - 1]].mean()
+                assert (table.rows[at][column], table.marks[at][column]) == (f"{mean:.4f}", 0)
+            else:
+                assert (table.rows[at][column], table.marks[at][column]) == expected[p.label, column]
+                told.add(table.marks[at][column])
+    assert told == {-1, 0, 1}, "all three must occur, else this test sees nothing"
+
+
+def test_the_caption_states_what_was_tested():
+    points = list(sample(30))
+    caption = results(points, ("recall", "ilad"), resamples=1500).caption
+    for part in ("k = 10", "split test", "30 of 30", "more or less than top_k", "1,500 resamples", "p < 0.05"):
+        assert part in caption.replace("dense → top_k", "top_k"), part
+    assert "Holm's correction over 3 decoders for each metric" in caption and "95 % paired bootstrap" in caption
+    assert "Holm" not in results(points[:2], ("recall",), resamples=200).caption
+    gaps = [*points[:3], replace(points[3], values={**points[3].values, "ilad": np.r_[[np.nan] * 12, np.ones(18)]})]
+    assert "Recall 30, ILAD 18 of 30" in results(gaps, ("recall", "ilad"), resamples=200).caption
+
+
+def test_a_decoder_without_the_metric_or_with_short_answers_shows_it():
+    points = list(sample(30))
+    points[1] = replace(points[1], returned=3.26, values={**points[1].values, "ilad": np.full(30, np.nan)})
+    table = results(points, ("recall", "ilad"), resamples=200)
+    assert table.head[-1] == "Returned" and [row[-1] for row in table.rows] == ["10.0", "3.3", "10.0", "10.0"]
+    assert table.rows[1][2] == "–" and table.marks[1][2] == 0
+    assert len({len(row) for row in (table.head, *table.rows, *table.marks)}) == 1
+
+
+def test_the_baseline_may_be_named_or_given():
+    points = list(sample(30))
+    for baseline in (points[1], points[1].label, "mmr"):
+        table = results(points, ("recall",), baseline, resamples=200)
+        assert "mmr" in table.rows[0][0] and len(table.rows) == 4
+        assert "more or less than " + table.rows[0][0] in table.caption
+    outside = results(points[1:], ("recall",), points[0], resamples=200)
+    assert len(outside.rows) == 4 and "top_k" in outside.rows[0][0]
+    with pytest.raises(engine.ParamError, match="none is called 'nosuch'"):
+        results(points, ("recall",), "nosuch")
+    with pytest.raises(engine.DataError, match="nothing to compare"):
+        results(points[:1], ("recall",))
+    with pytest.raises(engine.DataError, match="k = 5"):
+        results(points, ("recall",), k=5)
+    twice = [*points, cell(engine.Decoder(engine.make("mmr")), points[1].values)]
+    with pytest.raises(engine.ParamError, match="'mmr' means 2 points"):
+        results(twice, ("recall",), "mmr")
+
+
+HOSTILE = 'a|b*c_d`e`[x](http://y)<img src=z>\\ \n# $&\x1b[31m{}%~^"'
+
+
+def hostile():
+    return [replace(p, split=HOSTILE) for p in sample(20)]
+
+
+def test_markdown_holds_its_shape():
+    text = markdown(results(hostile(), ("recall", "ilad"), resamples=200))
+    caption, head, rule, *rows = [line for line in text.split("\n") if line]
+    assert len(rows) == 4 and rule == "| --- | ---: | ---: |"
+    for line in (head, *rows):
+        assert len(re.findall(r"(?<!\\)\|", line)) == 4
+    assert "\x1b" not in text and not re.search(r"(?<!\\)[<`*\[]", text)
+    assert "↑" in caption and "relevance\\_weight=0.7" in text
+    marked = markdown(results(list(sample(60, seed=2)), ("recall",), resamples=2000))
+    assert re.search(r"mmr\\?[^|]*\| \d\.\d{4} ↑ \|", marked) and re.search(r"nnn[^|]*\| \d\.\d{4} ↓ \|", marked)
+
+
+def balanced(text):
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", text):
+        depth += 1 if brace == "{" else -1
+        assert depth >= 0
+    return depth == 0
+
+
+def test_latex_holds_its_shape():
+    text = latex(results(hostile(), ("recall", "ilad"), resamples=200), label="tab:a}b\\c")
+    assert balanced(text) and "\\label{tab:a-b-c}" in text
+    body = text.split("\\midrule\n")[1].split("    \\bottomrule")[0]
+    rows = body.strip().split("\n")
+    assert len(rows) == 4 and all(row.endswith(r"\\") and len(re.findall(r"(?<!\\)&", row)) == 2 for row in rows)
+    assert r"\begin{tabular}{lrr}" in text and r"\toprule" in text and "relevance\\_weight=0.7" in text
+    # No character keeps its meaning.
+    caption = re.search(r"\\caption\{(.*)\}\n", text)[1]
+    left = re.sub(r"\\[{}$&#_%]|\\text\w+\{\}|\$[^$]*\\?\w*[^$]*\$", "", caption)
+    assert not re.search(r"[{}$&#_%~^\\<>|]", left), left
+    assert text.isascii()
+    assert "$^{\\uparrow}$" in latex(results(list(sample(60, seed=2)), ("recall",), resamples=2000))
+
+
+def test_every_metric_and_parameter_can_be_set_in_plain_latex():
+    from engine.evaluation.tables import _in_latex
+
+    titles = [m.title for m in METRICS.values()]
+    labels = [engine.Decoder(spec.cls()).label for spec in engine.methods("selector").values()]
+    for text in (*titles, *labels):
+        assert _in_latex(text).isascii(), text

@@ -1,0 +1,122 @@
+"""What a setting is tuned for: every aim against its definition, in plain Python, and its corner cases."""
+
+import math
+
+import numpy as np
+import pytest
+
+import engine
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.tuning.objectives import LESS_IS_BETTER, Objective, chord_distances
+
+BASE = {"recall": 0.8, "ilad": 0.3, "comp": 0.5}
+
+
+def choose(objective, recall=None, ilad=None, comp=None, order=None, base=BASE):
+    given = {"recall": recall, "ilad": ilad, "comp": comp}
+    means = {m: np.array(given[m], dtype=float) for m in objective.metrics}
+    order = order or list(range(len(next(iter(means.values())))))
+    return objective.choose(means, base, order, 10, "first")
+
+
+def test_maximise_takes_the_most_and_the_first_in_order_of_equals():
+    most = Objective("maximise", metric="comp")
+    found = choose(most, comp=[0.1, 0.4, 0.3])
+    assert (found.best, found.satisfied) == (1, True) and "0.4000 (first: 0.5000)" in found.said
+    tied = choose(most, comp=[0.4, 0.1, 0.4 - 1e-12, 0.4], order=[3, 0, 1, 2])
+    assert tied.best == 2 and "3 settings have as much" in tied.said
+    assert choose(most, comp=[0.4, 0.1, 0.4 - 1e-6, 0.4], order=[3, 0, 1, 2]).best == 3
+
+
+def test_diverse_is_the_most_ilad_that_keeps_the_share():
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(300):
+        recall, ilad = rng.uniform(0.4, 0.82, 12).round(2), rng.uniform(0.2, 0.6, 12).round(2)
+        share = float(rng.choice([0.8, 0.95, 1.0]))
+        found = choose(Objective("diverse", share=share), recall, ilad)
+        kept = [i for i in range(12) if recall[i] >= share * 0.8 - 1e-9]
+        if kept:
+            best = min(kept, key=lambda i: (-ilad[i], i))
+        else:
+            best = min(range(12), key=lambda i: (-recall[i], -ilad[i], i))
+        assert (found.best, found.satisfied) == (best, bool(kept))
+        seen.add(bool(kept))
+    assert seen == {True, False}
+
+
+def test_diverse_says_what_it_kept_and_what_it_could_not():
+    kept = choose(Objective("diverse", share=0.9), [0.7, 0.72, 0.8], [0.6, 0.5, 0.4])
+    assert kept.best == 1
+    assert "0.5000 (first: 0.3000), among the 2 of 3 settings that keep 90 % of first's Recall@10" in kept.said
+    none = choose(Objective("diverse", share=0.99), [0.7, 0.72, 0.72], [0.6, 0.4, 0.5])
+    assert (none.best, none.satisfied) == (2, False)
+    assert none.said.startswith("No setting keeps 99 % of first's Recall@10 (0.7920 of 0.8000)")
+    assert "the nearest is this one, with Recall@10 0.7200 and ILAD@10 0.5000" in none.said
+
+
+def test_a_share_that_is_met_exactly_is_met():
+    assert choose(Objective("diverse", share=0.7), [0.1 * 7 * 0.8, 0.9], [0.6, 0.5]).best == 0
+
+
+def knee_by_definition(x, y):
+    """The distances of the non-dominated points to the line through the ends, after scaling."""
+    front = [
+        i
+        for i in range(len(x))
+        if not any(x[j] >= x[i] and y[j] >= y[i] and (x[j] > x[i] or y[j] > y[i]) for j in range(len(x)))
+    ]
+    if len({(x[i], y[i]) for i in front}) == 1:
+        return {i: 0.0 for i in front}
+    lows, highs = [[f(v[i] for i in front) for v in (x, y)] for f in (min, max)]
+    at = {i: [(v[i] - low) / (high - low) for v, low, high in zip((x, y), lows, highs, strict=True)] for i in front}
+    (ax, ay), (bx, by) = min(at.values()), max(at.values())
+    length = math.hypot(bx - ax, by - ay)
+    # The cross product's sign says on which side: the outside is towards (1, 1).
+    return {i: ((bx - ax) * (py - ay) - (by - ay) * (px - ax)) / length for i, (px, py) in at.items()}
+
+
+def test_the_knee_lies_furthest_beyond_the_chord():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        x, y = rng.uniform(0.1, 0.7, 15).round(2), rng.uniform(0.3, 0.9, 15).round(2)
+        expected, got = knee_by_definition(x, y), chord_distances(x, y)
+        assert {i for i in range(15) if np.isfinite(got[i])} == set(expected)
+        for i, distance in expected.items():
+            assert got[i] == pytest.approx(distance, abs=1e-12)
+        found = choose(Objective("knee"), recall=y, ilad=x)
+        assert expected[found.best] == pytest.approx(max(expected.values()), abs=1e-8)
+        assert found.satisfied == (max(expected.values()) > 0.02)
+
+
+def test_a_frontier_without_a_knee_says_so():
+    straight = choose(Objective("knee"), recall=[1.0, 0.75, 0.5], ilad=[0.0, 0.25, 0.5], order=[2, 1, 0])
+    assert (straight.best, straight.satisfied) == (2, False) and "does not bend outwards" in straight.said
+    inwards = choose(Objective("knee"), recall=[1.0, 0.55, 0.5], ilad=[0.0, 0.1, 0.5], order=[1, 0, 2])
+    assert (inwards.best, inwards.satisfied) == (0, False) and "no knee" in inwards.said
+    hardly = choose(Objective("knee"), recall=[1.0, 0.755, 0.5], ilad=[0.0, 0.25, 0.5])
+    assert (hardly.best, hardly.satisfied) == (1, False) and "as good as straight" in hardly.said
+    assert "by only 0.007 with" in hardly.said
+    two = choose(Objective("knee"), recall=[1.0, 0.5], ilad=[0.0, 0.5], order=[1, 0])
+    assert (two.best, two.satisfied) == (1, False) and "two points" in two.said
+    one = choose(Objective("knee"), recall=[1.0, 0.5], ilad=[0.6, 0.5])
+    assert (one.best, one.satisfied) == (0, False) and "one point" in one.said
+
+
+def test_the_guide_leads_a_search_to_what_is_chosen():
+    """Single numbers rise towards the choice, whatever the setting: also across the edge of the constraint."""
+    objective = Objective("diverse", share=0.95)
+    lacking = [objective.guide({"recall": r, "ilad": 0.9}, BASE)[0] for r in (0.1, 0.5, 0.759)]
+    kept = [objective.guide({"recall": 0.76, "ilad": i}, BASE)[0] for i in (0.0, 0.2, 0.9)]
+    assert lacking == sorted(lacking) and kept == sorted(kept) and lacking[-1] < 0 <= kept[0]
+    assert Objective("maximise", metric="ndcg").guide({"ndcg": 0.3}, {}) == (0.3,)
+    assert Objective("knee").guide({"recall": 0.3, "ilad": 0.4}, {}) == (0.3, 0.4)
+
+
+def test_objectives_are_declared():
+    assert set(METRICS) - set(Objective.__dataclass_fields__["metric"].metadata["param"].options) == LESS_IS_BETTER
+    for bad in ({"aim": "best"}, {"metric": "redundancy"}, {"metric": "hits"}, {"share": 1.1}, {"share": math.nan}):
+        with pytest.raises(engine.ParamError, match=next(iter(bad))):
+            Objective(**bad)
+    assert Objective("diverse", share=0.9).text == "most ILAD with Recall at least 90 % of the baseline's"
+    assert Objective().metrics == ("comp",) and Objective("knee").metrics == ("recall", "ilad")

@@ -1,0 +1,369 @@
+"""Tuning against brute force: chosen on dev only, reported on test, and what is said when there is little to say."""
+
+import builtins
+import json
+import math
+import threading
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.evaluation.heat_map import heat_map
+from engine.evaluation.statistics import bootstrap_interval, randomisation_test
+from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.sweep import grid, sweep
+from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.search_space import Settings, far
+from engine.evaluation.tuning.tune import tune
+from engine.params import sweep_values
+from engine.stages import spec_of
+from support.judged_clusters import ASKED, N, only
+
+
+def brute(judged, decoder, split, k, metrics=("recall", "comp", "ndcg", "ilad")):
+    """(metric → per-query values) by decode and measure alone."""
+    space, queries, qrels = judged
+    asked = only(queries, [q for q in queries.ids if q in qrels[split].grades])
+    found = engine.measure(engine.decode(decoder, space, asked, k), space, asked.ids, qrels[split], k, metrics)
+    # By id, so that the same seed draws the same queries here and there.
+    return {m: np.array([found.per_query[m][q] for q in sorted(asked.ids)]) for m in metrics}
+
+
+def weights():
+    return [engine.Decoder(engine.make("mmr", relevance_weight=w / 10)) for w in range(11)]
+
+
+def test_the_best_of_the_grid_on_dev_is_reported_on_test(judged):
+    objective = Objective("maximise", metric="ndcg")
+    found = tune("mmr", *judged, objective=objective, k=5, resamples=2000)
+    on_dev = {d: brute(judged, d, "dev", 5) for d in weights()}
+    best = max(on_dev, key=lambda d: (round(on_dev[d]["ndcg"].mean(), 9), -abs(d.select.relevance_weight - 0.8)))
+    assert found.decoder == best and found.satisfied and len(found.points) == 11
+    assert found.chosen.mean["ndcg"] == pytest.approx(on_dev[best]["ndcg"].mean())
+    # The choice must not be the best of test by chance, else this test could not see which split decided.
+    on_test = {d: brute(judged, d, "test", 5)["ndcg"].mean() for d in weights()}
+    assert max(on_test, key=on_test.get) != best
+
+    top = brute(judged, engine.Decoder(engine.make("top_k")), "test", 5)
+    own = brute(judged, best, "test", 5)
+    rows = {row.metric: row for row in found.comparisons}
+    assert set(rows) == {"recall", "comp", "ndcg", "ilad"}
+    for metric, row in rows.items():
+        assert row.mean == pytest.approx(own[metric].mean()) and row.baseline_mean == pytest.approx(top[metric].mean())
+        interval = bootstrap_interval(own[metric], top[metric], resamples=2000)
+        assert (row.low, row.high) == pytest.approx(tuple(interval)) and row.comparisons == 4
+        assert row.p == pytest.approx(randomisation_test(own[metric], top[metric], resamples=2000))
+    # Holm over the four metrics, by hand.
+    order = sorted(rows.values(), key=lambda row: row.p)
+    expected = 0.0
+    for at, row in enumerate(order):
+        expected = min(1.0, max(expected, row.p * (4 - at)))
+        assert row.p_holm == pytest.approx(expected)
+
+
+def test_how_far_dev_and_test_differ(judged):
+    found = tune("mmr", *judged, objective=Objective("maximise", metric="recall"), k=5, resamples=4000)
+    first = engine.Decoder(engine.make("top_k"))
+    gaps = {gap.metric: gap for gap in found.gaps}
+    for metric in ("recall", "ilad"):
+        gained = {
+            s: brute(judged, found.decoder, s, 5)[metric] - brute(judged, first, s, 5)[metric] for s in ("dev", "test")
+        }
+        gap = gaps[metric]
+        assert (gap.gained_dev, gap.gained_test) == pytest.approx((gained["dev"].mean(), gained["test"].mean()))
+        assert gap.lost == pytest.approx(gained["dev"].mean() - gained["test"].mean())
+        # Two independent means: the normal interval of their difference is close to the bootstrap's.
+        error = math.sqrt(sum(v.var() / len(v) for v in gained.values()))
+        assert (gap.low, gap.high) == pytest.approx(
+            (gap.lost - 1.96 * error, gap.lost + 1.96 * error), abs=0.35 * error
+        )
+        assert ("no difference between the two can be told" in gap.text) == (gap.low <= 0 <= gap.high)
+
+
+def test_how_firm_a_choice_is(judged):
+    sure = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None)
+    assert sure.stability == 1.0
+    objective = Objective("maximise", metric="ndcg")
+    found = tune("mmr", *judged, objective=objective, k=5, test=None)
+    values = np.stack([brute(judged, d, "dev", 5)["ndcg"] for d in weights()])
+    rng = np.random.default_rng(9)
+    means = np.stack([values[:, rng.integers(values.shape[1], size=values.shape[1])].mean(1) for _ in range(2000)])
+    near = [-abs(d.select.relevance_weight - 0.8) for d in weights()]
+    best = [max(range(11), key=lambda i: (round(row[i], 9), near[i])) for row in means]
+    expected = np.mean([weights()[i] == found.decoder for i in best])
+    assert 0.2 < expected < 0.95 and found.stability == pytest.approx(expected, abs=0.12)
+    assert any(f"{100 * found.stability:.0f} % lead to the same choice" in text for text in found.sentences)
+
+
+@pytest.mark.parametrize("share", [0.9, 0.97])
+def test_most_diverse_under_a_constraint(judged, share):
+    found = tune("mmr", *judged, objective=Objective("diverse", share=share), k=5, resamples=200)
+    first = brute(judged, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"].mean()
+    on_dev = {d: brute(judged, d, "dev", 5) for d in weights()}
+    kept = [d for d in on_dev if on_dev[d]["recall"].mean() >= share * first - 1e-9]
+    assert 0 < len(kept) < 11
+    assert found.decoder == max(kept, key=lambda d: on_dev[d]["ilad"].mean()) and found.satisfied
+    own, top = (brute(judged, d, "test", 5)["recall"].mean() for d in (found.decoder, found.baseline))
+    assert found.constraint_holds_on_test == (own >= share * top - 1e-9)
+    told = "holds" if found.held else "does not hold"
+    assert f"On test the constraint {told}." in found.sentences
+
+
+def test_a_constraint_that_nothing_keeps(judged):
+    # Without any relevance in it MMR loses Recall, however many picks it looks back on.
+    given = {"objective": Objective("diverse", share=1.0), "k": 5, "free": "window", "resamples": 200}
+    found = tune("mmr", *judged, **given, fixed={"relevance_weight": 0.0})
+    recall = {p.label: p.mean["recall"] for p in found.points}
+    assert len(recall) > 2 and max(recall.values()) < found.base.mean["recall"]
+    assert not found.satisfied and not found.as_json()["satisfied"]
+    assert "No setting keeps 100 % of top_k's Recall@5" in found.choosing.said
+    assert found.chosen.mean["recall"] == max(recall.values()) and found.held is False
+    # Pure relevance is the baseline, and keeps all of it.
+    assert tune("mmr", *judged, **given, fixed={"relevance_weight": 1.0}).satisfied
+
+
+def test_ties_go_to_the_setting_closest_to_the_default(judged):
+    space, queries, qrels = judged
+    everything = {s: engine.Qrels({q: {"d0": 1} for q in own.grades}) for s, own in qrels.items()}
+    found = tune("mmr", space, queries, everything, objective="maximise", k=N, resamples=100)
+    assert found.decoder.select.relevance_weight == 0.8 and "11 settings have as much" in found.choosing.said
+    near = tune("mmr", space, queries, everything, k=N, resamples=100, points=5)
+    assert near.decoder.select.relevance_weight == 0.75
+
+
+def test_distance_to_the_default():
+    assert far(engine.make("mmr")) == 0 == far(engine.make("nnn"))
+    assert far(engine.make("mmr", relevance_weight=0.6)) == pytest.approx(0.2)
+    assert far(engine.make("mmr", window=3)) == 1
+    # l1 by ratios: .001 to 1 is the whole range, .1 to .01 a third of it; 0 lies on no such scale.
+    assert far(engine.make("nnn", l1=0.01)) == pytest.approx(1 / 3)
+    assert far(engine.make("nnn", l1=0.0, fill=True)) == 2
+
+
+def test_a_grid_of_two_parameters_and_its_heat_map(judged):
+    found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
+    assert len(found.points) == 49 and [from_json(p.decoder) for p in found.points] == grid("nnn")
+    assert found.test is None and not found.comparisons and not found.gaps and found.held is None
+    assert "Nothing is known of other queries" in found.sentences[-1]
+    drawn = heat_map(found.points, "recall", 5)
+    values = spec_of("nnn").params[0].swept
+    assert (drawn.rows.name, drawn.columns.name) == ("l1", "l2") and drawn.rows.values == values
+    assert (drawn.rows.symbol, drawn.columns.symbol) == ("λ₁", "λ₂")
+    for (i, l1), (j, l2) in product(enumerate(values), enumerate(values)):
+        decoder = engine.Decoder(engine.make("nnn", l1=l1, l2=l2, fill=True))
+        if (i + j) % 5 == 0:
+            assert drawn.values[i, j] == pytest.approx(brute(judged, decoder, "dev", 5)["recall"].mean())
+    assert drawn.queries.min() == drawn.queries.max() == ASKED / 2
+    assert np.nanmax(drawn.values) == pytest.approx(found.chosen.mean["recall"])
+
+
+def test_a_heat_map_has_holes_and_refuses_what_is_none(judged):
+    space, queries, qrels = judged
+    asked = only(queries, list(qrels["dev"].grades))
+    some = [
+        engine.Decoder(engine.make("nnn", l1=a, l2=b)) for a, b in ((1e-5, 0.1), (0.1, 0.1), (0.1, 1.0), (100, 1.0))
+    ]
+    points = list(sweep(some, space, asked, qrels["dev"], (3, 5), ("recall", "ilad")))
+    drawn = heat_map(reversed(points), "ilad", 3)
+    assert drawn.rows.values == (1e-5, 0.1, 100.0) and drawn.columns.values == (0.1, 1.0)
+    missing = [(0, 1), (2, 0)]
+    assert all(math.isnan(drawn.values[cell]) and drawn.queries[cell] == 0 for cell in missing)
+    # Measured, but no set has two documents.
+    assert math.isnan(drawn.values[2, 1]) and drawn.queries[2, 1] == 0
+    assert np.isfinite(drawn.values[0, 0]) and drawn.k == 3
+    line = list(sweep(weights()[:3], space, asked, qrels["dev"], 3, ("recall", "ilad")))
+    assert heat_map([*points, *line], "ilad", 3).method == "nnn"
+    three = [engine.Decoder(engine.make("nnn", l1=0.2, l2=0.2, fill=True))]
+    more = list(sweep(three, space, asked, qrels["dev"], 3, ("recall", "ilad")))
+    deeper = [engine.Decoder(engine.make("nnn", l1=0.1, l2=0.1), depth=50)]
+    pooled = list(sweep(deeper, space, asked, qrels["dev"], 3, ("recall", "ilad")))
+    for wrong, why in ((line, "mmr varies relevance_weight"), ([*points, *more], "nnn varies l1, l2, fill")):
+        with pytest.raises(engine.ParamError, match=why):
+            heat_map(wrong, "ilad", 3)
+    with pytest.raises(engine.ParamError, match="differ in scorers or pool"):
+        heat_map([*points, *pooled], "ilad", 3)
+    with pytest.raises(engine.ParamError, match="comp was not measured"):
+        heat_map(points, "comp", 3)
+    with pytest.raises(engine.DataError, match="k = 7"):
+        heat_map(points, "ilad", 7)
+
+
+def test_settings_that_answer_few_queries_are_no_candidates(judged):
+    space, queries, qrels = judged
+    # Queries this short have no document with a weight where λ₁ is large; ten are long.
+    length = torch.where(torch.arange(ASKED) < 10, 1.0, 0.4).unsqueeze(1)
+    short = engine.Embeddings(queries.vectors * length, queries.ids)
+    asked = {"objective": "knee", "k": 5, "fixed": {"fill": "strict", "l2": 0.1}, "resamples": 200}
+    found = tune("nnn", space, short, qrels, **asked)
+    defined = {p.decoder["select"]["l1"]: int(np.isfinite(p.values["ilad"]).sum()) for p in found.points}
+    assert defined[0.6] == 5 and defined[1.0] == 0 and defined[0.1] == 30
+    assert len(found.left_out) == 2 and "l1=0.6" in found.left_out[0] and "l1=1.0" in found.left_out[1]
+    # With five queries to go by all would have been compared on those.
+    assert found.queries == 29 and found.chosen.decoder["select"]["l1"] <= 0.3
+    assert any("No candidates" in text and found.left_out[0] in text for text in found.sentences)
+    with pytest.raises(engine.DataError, match="no setting has Recall and ILAD on enough"):
+        tune("nnn", space, short, qrels, **asked | {"fixed": {"fill": "strict", "l1": 9.0}})
+
+
+def test_the_store_is_used_and_results_are_repeatable(judged, tmp_path):
+    store, seen = tmp_path / "cells.db", []
+    first = tune("mmr", *judged, k=5, points=5, resamples=200, store=store, progress=lambda *a: seen.append(a))
+    assert len(Store(store).known({p.key for p in first.points})) == 5
+    assert seen[0] == (0, 6, "tuning on dev") and (6, 6, "tuning on dev") in seen
+    assert seen[-1] == (2, 2, "reporting on test")
+    stopped = threading.Event()
+    stopped.set()
+    # Nothing is left to compute, so nothing is there to be stopped.
+    again = tune("mmr", *judged, k=5, points=5, resamples=200, store=Store(store), stop=stopped)
+    assert again.as_json() == first.as_json()
+    with pytest.raises(engine.Cancelled):
+        tune("mmr", *judged, k=5, points=5, stop=stopped)
+
+
+def test_as_json_is_json(judged):
+    found = tune("mmr", *judged, objective="knee", k=5, points=3, resamples=200)
+    read = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert from_json(read["decoder"]) == found.decoder and read["objective"]["aim"] == "knee"
+    assert read["means"]["test"]["chosen"]["recall"] == found.chosen_test.mean["recall"]
+    assert read["comparisons"][0]["wins"].keys() == {"win", "tie", "loss"}
+
+
+def test_other_stages_are_kept(judged):
+    like = engine.Decoder(engine.make("top_k"), rerank=engine.make("dense"), depth=20)
+    found = tune("mmr", *judged, k=5, points=3, like=like, resamples=200)
+    for decoder in (found.decoder, found.baseline, *(from_json(p.decoder) for p in found.points)):
+        assert (decoder.rerank, decoder.depth) == (like.rerank, 20)
+
+
+def test_a_scorer_is_chosen_on_dev_too(judged):
+    like = engine.Decoder(engine.make("mmr"), depth=50)
+    found = tune("truncated", *judged, k=5, points=3, free="dimension", like=like, resamples=200)
+    assert found.baseline == engine.Decoder(like.select, engine.make("dense"), depth=50)
+    sizes = {from_json(p.decoder).retrieve.dimension for p in found.points}
+    assert len(sizes) == 3 and {from_json(p.decoder).select for p in found.points} == {like.select}
+    best = max(found.points, key=lambda p: p.mean["comp"])
+    assert from_json(found.chosen.decoder).retrieve.spec.name == "truncated"
+    assert found.chosen.mean["comp"] == best.mean["comp"]
+    assert "truncated(dimension=" in found.sentences[0] and found.comparisons
+    assert [d.retrieve.dense_weight for d in grid("hybrid", 3)] == [0.0, 0.5, 1.0]
+    assert {d.select for d in grid("hybrid", 3)} == {engine.make("top_k")}
+
+
+class TestSearch:
+    def test_beyond_two_parameters_a_seeded_search_approaches_the_grid(self, judged):
+        pytest.importorskip("optuna")
+        objective = Objective("maximise", metric="ndcg")
+        free = ("relevance_weight", "loading", "polish")
+        asked = {"objective": objective, "k": 5, "free": free, "trials": 20, "test": None}
+        found = tune("frank_wolfe", *judged, **asked)
+        assert "a search through" in found.sentences[0] and 8 < len(found.points) <= 20
+        assert len({p.label for p in found.points}) == len(found.points)
+        assert found.points[0].label == engine.Decoder(engine.make("frank_wolfe")).label, "the default comes first"
+        for name in free:
+            assert len({p.decoder["select"][name] for p in found.points}) > 1
+        best = max(brute(judged, d, "dev", 5)["ndcg"].mean() for d in grid("frank_wolfe", 11))
+        assert found.chosen.mean["ndcg"] >= 0.97 * best
+        assert found.chosen.mean["ndcg"] == pytest.approx(max(p.mean["ndcg"] for p in found.points))
+        again = tune("frank_wolfe", *judged, **asked)
+        assert [p.key for p in again.points] == [p.key for p in found.points] and again.decoder == found.decoder
+        other = tune("frank_wolfe", *judged, **asked, seed=1)
+        assert {p.key for p in other.points} != {p.key for p in found.points}
+
+    def test_two_goals_and_a_constraint(self, judged):
+        pytest.importorskip("optuna")
+        free = ("relevance_weight", "loading", "polish")
+        for objective in (Objective("knee"), Objective("diverse", share=0.9)):
+            found = tune("frank_wolfe", *judged, objective=objective, k=5, free=free, trials=10, test=None)
+            assert 0 < len(found.points) <= 10 and found.queries == ASKED / 2
+
+    def test_parameters_that_do_not_count_stay_at_their_default(self, judged):
+        pytest.importorskip("optuna")
+        found = tune("nnn", *judged, k=5, free=("l1", "solver", "iterations"), trials=16, test=None)
+        exact = [p.decoder["select"] for p in found.points if p.decoder["select"]["solver"] == "exact"]
+        steps = {p.decoder["select"]["iterations"] for p in found.points if p.decoder["select"]["solver"] == "fista"}
+        assert exact and {own["iterations"] for own in exact} == {50} and len(steps) > 1
+
+    def test_progress_and_stop(self, judged, tmp_path):
+        pytest.importorskip("optuna")
+        seen, stop = [], threading.Event()
+
+        def report(done, total, label):
+            seen.append((done, total, label))
+            if done >= 8:
+                stop.set()
+
+        free = ("relevance_weight", "loading", "polish")
+        with pytest.raises(engine.Cancelled):
+            tune("frank_wolfe", *judged, k=5, free=free, trials=32, progress=report, stop=stop)
+        assert seen == [(0, 32, "tuning on dev"), (8, 32, "tuning on dev")]
+        # What is in a store already can be stopped, too.
+        asked = {"free": free, "trials": 2, "store": tmp_path / "cells.db", "test": None}
+        tune("frank_wolfe", *judged, k=5, **asked)
+        with pytest.raises(engine.Cancelled):
+            tune("frank_wolfe", *judged, k=5, **asked, stop=stop)
+
+    def test_without_optuna_it_says_what_to_install(self, judged, monkeypatch):
+        real = builtins.__import__
+
+        def without(name, *args, **kwargs):
+            if name.split(".")[0] == "optuna":
+                raise ModuleNotFoundError(name)
+            return real(name, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "__import__", without)
+        with pytest.raises(engine.FrontierError, match=r"3 parameters .*pip install 'frontier-retrieval\[tune\]'"):
+            tune("frank_wolfe", *judged, free=("relevance_weight", "loading", "polish"), trials=2)
+        assert tune("mmr", *judged, k=5, points=2, test=None).points
+
+
+def test_settings_of_a_grid():
+    for spec in list(engine.methods("selector").values()):
+        if any(len(sweep_values(p, 4)) > 1 for p in spec.params):
+            assert [engine.Decoder(s) for s in Settings.of(spec, 4, None, {})] == grid(spec.name, 4)
+    nnn = spec_of("nnn")
+    own = list(Settings.of(nnn, 4, ("iterations", "solver"), {"l1": 0.2}))
+    # iterations count for fista only: exact is there once.
+    assert sorted((s.solver, s.iterations) for s in own) == [
+        ("exact", 50), ("fista", 1), ("fista", 134), ("fista", 267), ("fista", 400),
+    ]  # fmt: skip
+    assert {(s.l1, s.l2, s.fill) for s in own} == {(0.2, 0.1, "fill")}
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        (dict(name="nosuch"), "no method is called 'nosuch'"),
+        (dict(name="dense"), "dense is what the others are compared with"),
+        (dict(name="top_k"), "top_k is what the others are compared with"),
+        (dict(name="vrsd"), "vrsd has no parameter to tune"),
+        (dict(objective="best"), "aim must be one of"),
+        (dict(objective=3), "objective must be an Objective"),
+        (dict(k=0), "k must be a whole number"),
+        (dict(points=0), "points must be a whole number"),
+        (dict(free=("nosuch",)), "free must be parameters of mmr"),
+        (dict(fixed={"relevance_weight": 2}), r"relevance_weight \(λ\) must be"),
+        (dict(fixed={"relevance_weight": 0.5}), "no parameter to tune that is not fixed"),
+        (dict(trials=0), "trials must be a whole number"),
+        (dict(dev="train"), "no split 'train'; there are 'dev', 'test'"),
+        (dict(test="dev"), "'dev' and 'dev' share 30 queries"),
+        (dict(qrels=engine.Qrels({"q0": {"d0": 1}})), "qrels must be judgements by split"),
+        (dict(queries=["q0"]), "queries must be engine.Queries or engine.Embeddings"),
+        (dict(metrics=("hits",)), "metrics must be among"),
+    ],
+)
+def test_mistakes_are_explained(judged, change, message):
+    space, queries, qrels = judged
+    given = {"name": "mmr", "space": space, "queries": queries, "qrels": qrels, **change}
+    with pytest.raises(engine.FrontierError, match=message):
+        tune(**given)
+
+
+def test_splits_that_share_queries_are_refused(judged):
+    space, queries, qrels = judged
+    mixed = {"dev": qrels["dev"], "test": engine.Qrels({**qrels["test"].grades, "q0": {"d0": 1}})}
+    with pytest.raises(engine.DataError, match="'dev' and 'test' share 1 queries"):
+        tune("mmr", space, queries, mixed)

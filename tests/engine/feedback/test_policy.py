@@ -1,0 +1,198 @@
+"""What is drawn, with what chance, and at what temperature; who picks among several."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine import orag
+from engine.errors import DataError, ParamError
+from engine.feedback.policy import drawn, drawn_set, gumbel, uniform
+from support.feedback import gradient, queries_near, random_space
+
+P = np.array([0.3, 0.2, 0.15, 0.12, 0.1, 0.06, 0.04, 0.03])
+ROUNDS = 20_000
+
+
+@pytest.fixture(scope="module")
+def space():
+    return random_space(60, 12)
+
+
+def test_a_round_has_its_own_numbers():
+    assert [uniform(3, r) for r in range(5)] == [uniform(3, r) for r in range(5)]
+    assert len({uniform(seed, r) for seed in range(30) for r in range(30)}) == 900
+    assert (gumbel(1, 2, 7) == gumbel(1, 2, 7)).all() and uniform(1, 2) == uniform(1, 2)
+    numbers = np.array([uniform(0, r) for r in range(4000)])
+    assert numbers.min() >= 0 and numbers.max() < 1 and abs(numbers.mean() - 0.5) < 0.02
+    assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) < 0.05
+    assert uniform(5, 9) == np.random.Generator(np.random.Philox(key=5, counter=9 << 64)).random()
+
+
+def test_one_document_is_drawn_by_its_chance():
+    found = np.bincount([drawn(P, uniform(0, r)) for r in range(ROUNDS)], minlength=8) / ROUNDS
+    assert (np.abs(found - P) < 4 * np.sqrt(P * (1 - P) / ROUNDS)).all()
+    assert drawn(np.array([0.0, 1.0, 0.0]), 0.0) == 1 and drawn(np.array([0.5, 0.5, 0.0]), 1 - 1e-16) == 1
+
+
+@pytest.mark.parametrize("k", (1, 2, 3, 5))
+def test_weights_of_several_drawn_are_unbiased(k):
+    """E[1{i drawn} / π_i] = 1, where 1/p is too much: the mean over simulated draws within four standard errors."""
+    sums, squares, printed = np.zeros(8), np.zeros(8), np.zeros(8)
+    for r in range(ROUNDS):
+        items, weights = drawn_set(P, gumbel(0, r, 8), k)
+        assert len(set(items)) == k
+        inverse = 1 / np.array(weights)
+        sums[list(items)] += inverse
+        squares[list(items)] += inverse**2
+        printed[list(items)] += 1 / P[list(items)]
+    mean = sums / ROUNDS
+    error = np.sqrt((squares / ROUNDS - mean**2) / ROUNDS)
+    assert (np.abs(mean - 1) < 4 * error + 1e-9).all()
+    if k > 1:
+        assert printed[0] / ROUNDS > 1.3, "as printed the weights are biased"
+
+
+def test_one_and_all_are_exact(space):
+    items, weights = drawn_set(P, gumbel(0, 3, 8), 1)
+    assert weights == (P[items[0]],)
+    for k in (8, 50):
+        items, weights = drawn_set(P, gumbel(0, 4, 8), k)
+        assert sorted(items) == list(range(8)) and weights == (1.0,) * 8
+    session = orag.session(space, temperature=0.3)
+    query = queries_near(space, 1)[0][0]
+    draw = orag.ask(session, query)
+    assert draw.propensity == draw.p == orag.probabilities(session, query)[draw.item]
+    assert orag.ask(session, query, k=60).propensity == 1.0
+
+
+@pytest.mark.parametrize("mode", ("full", "chosen"))
+def test_the_step_of_several_drawn_is_the_gradient_on_average(mode):
+    """By simulation, with a reranker that mostly knows: each coefficient within four standard errors of p − e_right."""
+    space = random_space(8, 4)
+    query, right = (part[0] for part in queries_near(space, 1))
+    session = orag.session(space, mode=mode, temperature=0.4)
+    knows = orag.oracle(lambda asked: {int(right)}, noise=0.2)
+    total, squares, rounds = np.zeros(8), np.zeros(8), 6000
+    for r in range(1, rounds + 1):
+        draw = orag.ask(session, query, k=3, reranker=lambda s, q, i, r=r: knows(at_round(s, r), q, i), round=r)
+        c = gradient(orag.outcome(session, draw, draw.item == right), 8)
+        total += c
+        squares += c**2
+    mean = total / rounds
+    error = np.sqrt(np.maximum(squares / rounds - mean**2, 0) / rounds)
+    assert (np.abs(mean - (orag.probabilities(session, query) - np.eye(8)[right])) < 4 * error + 1e-12).all()
+
+
+class at_round:
+    """A session of which only the round is asked."""
+
+    def __init__(self, session, round):
+        self.round = round
+
+
+def test_the_printed_weights_are_offered_as_such(space):
+    query = queries_near(space, 1)[0][0]
+    session = orag.session(space, weights="paper", temperature=0.3)
+    draw = orag.ask(session, query, k=4)
+    assert draw.weights == tuple(draw.probabilities[list(draw.items)])
+    event = orag.outcome(session, draw, 1)
+    assert event.items == (draw.item,) and event.coefficients == (1 - 1 / draw.p,)
+
+
+def test_the_same_seed_and_round_draw_the_same(space):
+    query = queries_near(space, 1)[0][0]
+    session = orag.session(space, temperature=0.3, seed=4)
+    for k in (1, 5):
+        assert (
+            orag.ask(session, query, k=k).items
+            == orag.ask(orag.session(space, temperature=0.3, seed=4), query, k=k).items
+        )
+        drawn_at = {orag.ask(session, query, k=k, round=r).items for r in range(40)}
+        assert len(drawn_at) > 5
+    with pytest.raises(ParamError, match="round must"):
+        orag.ask(session, query, round=-1)
+
+
+def test_the_temperature_gives_the_perplexity(space):
+    queries, _ = queries_near(space, 33)
+    asked = engine.Embeddings(torch.from_numpy(queries), tuple(map(str, range(33))))
+    session = orag.session(space, queries=asked)
+    scores = queries.astype(np.float64) @ space.vectors.numpy().astype(np.float64).T
+    assert math.isclose(np.median(orag.perplexity(scores, session.temperature)), 8, rel_tol=1e-6)
+    assert orag.session(space, queries=asked, perplexity=3).temperature < session.temperature
+    assert orag.session(space, temperature=0.5).temperature == 0.5
+    assert orag.session(space, "paper").temperature == 1.0
+    assert 0 < orag.session(space).temperature < 1
+
+    p = np.exp(scores[0] / 0.3) / np.exp(scores[0] / 0.3).sum()
+    assert math.isclose(orag.perplexity(scores, 0.3)[0], math.exp(-(p * np.log(p)).sum()))
+    without = np.where(np.arange(60) % 2, -np.inf, scores[0])
+    assert math.isclose(orag.perplexity(without, 0.3)[0], orag.perplexity(scores[0, ::2], 0.3)[0])
+    assert 0 < orag.by_perplexity(np.where(np.arange(60) % 2, -np.inf, scores), 8) < np.inf
+    small = random_space(5, 4)
+    assert orag.session(small).temperature > 0 and orag.session(random_space(1, 4)).temperature == 1.0
+    same = np.ones((3, 10))
+    assert orag.by_perplexity(same, 8) == 1.0
+    assert math.isclose(orag.by_perplexity(1e6 * scores, 8), 1e6 * orag.by_perplexity(scores, 8), rel_tol=1e-6)
+
+
+def test_rerankers_pick_among_what_was_drawn(space):
+    query = queries_near(space, 1)[0][0]
+    session = orag.session(space, temperature=0.5)
+    plain = orag.ask(session, query, k=6)
+    assert plain.item == max(plain.items, key=lambda row: plain.probabilities[row])
+    near = orag.ask(session, query, k=6, reranker=orag.cosine)
+    assert near.item == plain.item and near.items == plain.items, "nothing has moved, and rows are unit"
+    dense = orag.ask(session, query, k=6, reranker=orag.by_scorer(engine.make("dense")))
+    assert dense.item == plain.item and dense.sure == 1.0
+
+    first = orag.ask(session, query, k=6, reranker=lambda session, query, items: items[0])
+    assert first.item == first.items[0]
+    sure = orag.ask(session, query, k=6, reranker=lambda session, query, items: (items[1], 0.5))
+    assert sure.propensity == sure.weights[1] * 0.5
+    for wrong in (lambda s, q, i: -1, lambda s, q, i: (i[0], 0.0), lambda s, q, i: (i[0], 1.5)):
+        with pytest.raises(ParamError, match="reranker must"):
+            orag.ask(session, query, k=6, reranker=wrong)
+    with pytest.raises(ParamError, match="scorer must"):
+        orag.by_scorer("dense")
+    with pytest.raises(ParamError, match="noise must"):
+        orag.oracle(lambda q: (), noise=2)
+
+    class Words(type(engine.make("dense"))):
+        words = True
+
+    with pytest.raises(DataError, match="query's words"):
+        orag.ask(session, query, k=3, reranker=orag.by_scorer(Words()))
+
+
+def test_an_oracle_errs_as_often_as_it_says():
+    items, rounds = (3, 5, 7, 9), 4000
+    pick = orag.oracle(lambda q: {7}, noise=0.4)
+    found = [pick(at_round(None, r), None, items) for r in range(rounds)]
+    share = np.mean([item == 7 for item, _ in found])
+    assert abs(share - 0.7) < 0.03
+    assert {sure for item, sure in found if item == 7} == {0.7} and {s for i, s in found if i != 7} == {0.1}
+    assert all(
+        sure == 0.25 for _, sure in (orag.oracle(lambda q: {1})(at_round(None, r), None, items) for r in range(9))
+    )
+
+
+def test_a_scorer_reads_words_and_only_what_was_drawn():
+    texts = tuple(f"{word} text" for word in ("apple", "banana", "cherry", "date", "elder", "fig", "grape", "hazel"))
+    space = random_space(8, 4, texts=texts)
+
+    class Longest(type(engine.make("dense"))):
+        words = True
+        inner_product = False
+
+        def score(self, space, queries, rows=None):
+            assert rows.shape == (1, 4) and queries.texts == ("which fruit?",)
+            return rows.float()
+
+    session = orag.session(space, temperature=0.5)
+    vector = session.resolve_query(queries_near(space, 1)[0][0]).vector
+    draw = orag.ask(session, orag.Query(vector, "which fruit?"), k=4, reranker=orag.by_scorer(Longest()))
+    assert draw.item == max(draw.items)

@@ -1,0 +1,502 @@
+"""The log on disk: nothing acknowledged is lost, nothing damaged is taken for whole, several may write."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine import orag
+from engine.errors import DataError, FrontierError, ParamError
+from engine.feedback import database
+from engine.values import EncoderRef
+from support.feedback import lived, queries_near, random_space, same, space_of, vote
+from support.feedback_writer import write_to
+from support.processes import environment
+
+
+def filled(path, space, rounds=12, **how):
+    """A log of some feedback, one piece undone, a name given."""
+    log = orag.log(path, space, **{"temperature": 0.2, **how})
+    for event in lived(log.session, rounds).events:
+        log.feed(event)
+    log.undo(log.session.events[2].id)
+    log.snapshot("named")
+    return log
+
+
+@pytest.fixture
+def log(tmp_path, space):
+    return filled(tmp_path / "log.sqlite", space)
+
+
+@pytest.fixture
+def in_memory(tmp_path):
+    """A folder in memory where there is one: what a killed process wrote outlives it there too, and sooner."""
+    try:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            yield Path(folder)
+    except OSError:
+        yield tmp_path
+
+
+def lines_of(path):
+    """The lines of a log, as another program reads them."""
+    with closing(sqlite3.connect(path)) as db:
+        return [line for (line,) in db.execute("SELECT line FROM records ORDER BY number")]
+
+
+def spoilt(path, *statements):
+    """A copy of a log that is closed, with something done to it."""
+    copy = path.with_name("bad.sqlite")
+    copy.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(*([statement] if isinstance(statement, str) else statement))
+    return copy
+
+
+def writer(path, name, count):
+    """Another process that writes so many events."""
+    command = [sys.executable, "-m", "support.feedback_writer", str(path), name, str(count)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment())
+
+
+def started(child):
+    assert child.stdout.readline() == "ready\n"
+    child.stdin.write("\n")
+    child.stdin.flush()
+
+
+@pytest.mark.parametrize("how", ({}, {"mode": "full"}, {"preset": "paper"}, {"schedule": "sqrt", "batch": 2}))
+def test_a_log_read_again_is_the_same_session(tmp_path, space, how):
+    log = filled(tmp_path / "log.sqlite", space, **how)
+    log.change(went=["d1", "d2"])
+    log.change(came=["d2"])
+    log.redo(log.session.history[2].id)
+    log.restore("named")
+    again = orag.log(tmp_path / "log.sqlite", space)
+    assert same(again.session, log.session) and again.notices == ()
+    assert again.session.preset == log.session.preset and again.session.snapshots == {"named": 14}
+    assert (again.session.available == log.session.available).all()
+    loaded, said = orag.load(tmp_path / "log.sqlite", space)
+    assert same(loaded, log.session) and said == ()
+    saved = orag.save(loaded, tmp_path / "copy.jsonl")
+    assert same(orag.log(saved, space).session, log.session)
+    assert [e.time for e in loaded.events] == [e.time for e in log.session.events] and all(
+        e.time for e in loaded.events
+    )
+    reset = log.reset()
+    assert reset.embeddings() == space.embeddings
+    assert orag.load(tmp_path / "log.sqlite", space)[0].embeddings() == space.embeddings
+
+
+def test_a_log_in_memory_and_on_disk_fold_alike(tmp_path, space):
+    session = lived(orag.session(space, temperature=0.2), 20)
+    log = orag.log(tmp_path / "log.sqlite", space, temperature=0.2)
+    for event in session.events:
+        log.feed(event)
+    assert log.session.exact.tobytes() == session.exact.tobytes()
+
+
+def test_lines_are_plain_json_about_documents_by_id(tmp_path, space, log):
+    lines = [json.loads(line) for line in lines_of(log.path)]
+    assert [line["op"] for line in lines] == ["begin", *["feed"] * 12, "undo", "snapshot"]
+    assert lines[1]["item"] == space.corpus.ids[log.session.history[0].item] and lines[0]["preset"]["rate"] == 0.02
+
+
+def test_text_of_any_kind_comes_back(tmp_path):
+    odd = ('a "quote"', "new\nline", "\ud800 alone", "ünï", " ")
+    space = space_of(np.eye(5, dtype=np.float32), odd, ids=("a b", "ü", '"', "\n", "\ud800"))
+    log = orag.log(tmp_path / "log.sqlite", space)
+    for turn, text in enumerate(odd):
+        query = orag.Query(space.vectors[turn].numpy(), text)
+        log.feed(orag.thumb(log.session, query, space.corpus.ids[turn], person=text))
+    log.snapshot("\ud800\n")
+    again, _ = orag.load(tmp_path / "log.sqlite", space)
+    assert same(again, log.session) and [e.query.text for e in again.events] == list(odd)
+    assert [e.person for e in again.events] == list(odd) and list(again.snapshots) == ["\ud800\n"]
+
+
+def test_export_of_a_log_holds_the_same_lines(tmp_path, space, log):
+    assert orag.save(log.session, tmp_path / "copy.jsonl").read_text().splitlines() == lines_of(log.path)
+    # A database of one's own, too, and the lines that one writes by turns with another.
+    saved = orag.save(log.session, tmp_path / "copy.sqlite")
+    assert lines_of(saved) == lines_of(log.path) and same(orag.load(saved, space)[0], log.session)
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """What SQLite executes from now on."""
+    executed, connect = [], sqlite3.connect
+
+    def traced(*args, **kwargs):
+        db = connect(*args, **kwargs)
+        db.set_trace_callback(executed.append)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return executed
+
+
+def test_a_log_is_written_ahead_and_synchronously(tmp_path, space, statements):
+    log = orag.log(tmp_path / "log.sqlite", space, temperature=0.2)
+    statements.clear()
+    log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
+    assert "PRAGMA synchronous = FULL" in statements
+    writes = [s for s in statements if s.startswith(("BEGIN", "INSERT", "COMMIT"))]
+    assert [s.split()[0] for s in writes] == ["BEGIN", *["INSERT"] * 3, "COMMIT"], "one transaction"
+    with database.transaction(log.path) as opened:
+        modes = [opened._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert modes == ["wal", 2]
+
+
+def test_refresh_of_an_unchanged_log_writes_nothing_and_reads_no_new_record(tmp_path, space, statements):
+    log, other = filled(tmp_path / "log.sqlite", space), orag.log(tmp_path / "log.sqlite", space)
+    before = log.refresh()
+    statements.clear()
+    assert log.refresh() is before and "BEGIN" in statements and not [s for s in statements if "INSERT" in s]
+    assert [s for s in statements if "FROM records" in s] == [
+        "SELECT line FROM records WHERE number = 15",
+        "SELECT number, line FROM records WHERE number > 15 ORDER BY number",
+    ]
+    other.snapshot("more")
+    assert log.refresh().position == before.position + 1
+
+
+def test_damage_within_is_an_error_that_names_the_line(tmp_path, space, log):
+    path, session = log.path, log.session
+    lines = lines_of(path)
+    other = lines[4].replace('"round":4', '"round":5')
+    assert other != lines[4]
+    change = "UPDATE records SET line = ? WHERE number = ?"
+    for done, number in (
+        ([(change, (other, 5))], 5),
+        (["DELETE FROM records WHERE number = 5"], 5),
+        ([(change, (lines[5], 5)), (change, (lines[4], 6))], 5),
+        ([(change, (lines[9][:50], 10))], 10),
+        ([(change, (lines[3], 5))], 5),
+        ([(change, (7, 4))], 4),
+        ([(change, (lines[3].encode(), 4))], 4),
+        ([(change, (lines[3] + "\xe9", 4))], 4),
+        ([("INSERT INTO records VALUES (?, ?)", (0, lines[0]))], 0),
+        ([("INSERT INTO records VALUES (?, ?)", (17, lines[-1]))], 16),
+        ([(change, (lines[1], 15))], 15),
+    ):
+        bad = spoilt(path, *done)
+        if not number:
+            assert same(orag.load(bad, space)[0], session), "what is no line of the log is left alone"
+            continue
+        for call in (orag.log, orag.load):
+            with pytest.raises(DataError, match=f"{number} is not as it was written; the {number - 1} before it are"):
+                call(bad, space)
+    for done in ((change, (lines[0][:99], 1)), (change, ("hello", 1)), "DELETE FROM records WHERE number = 1"):
+        for call in (orag.log, orag.load):
+            with pytest.raises(DataError, match="no log of feedback, or its first line is damaged"):
+                call(spoilt(path, done), space)
+
+
+def test_the_lines_before_damage_are_kept_by_the_command_that_is_named(tmp_path, space, log):
+    path, session = log.path, log.session
+    bad = spoilt(path, "UPDATE records SET line = replace(line, 'thumb', 'thomb') WHERE number >= 6")
+    with pytest.raises(DataError, match=r"keep those lines only: sqlite3 bad\.sqlite") as error:
+        orag.load(bad, space)
+    query, number = (
+        re.search(r'"(SELECT .*)" > kept.jsonl', str(error.value))[1],
+        re.search(r"line (\d+)", str(error.value)),
+    )
+    with closing(sqlite3.connect(bad)) as db:
+        (tmp_path / "kept.jsonl").write_text("".join(f"{line}\n" for (line,) in db.execute(query)))
+    assert same(orag.load(tmp_path / "kept.jsonl", space)[0], orag.at(session, int(number[1]) - 2))
+
+
+def test_a_flip_of_any_byte_is_found(tmp_path, space):
+    """Wherever it is: the log is read as it was, or not at all."""
+    path = tmp_path / "log.sqlite"
+    session = filled(path, space, 4).session
+    raw = path.read_bytes()
+    refused = 0
+    for index in np.random.default_rng(0).integers(len(raw), size=100):
+        bad = bytearray(raw)
+        bad[index] ^= 1
+        copy = tmp_path / "bad.sqlite"
+        copy.write_bytes(bad)
+        try:
+            assert same(orag.load(copy, space)[0], session)
+        except DataError:
+            refused += 1
+    assert refused > 20
+
+
+def test_another_corpus_or_encoder_is_refused(tmp_path, space, log):
+    path = log.path
+    corpus, embeddings = space.corpus, space.embeddings
+    texts = list(corpus.texts)
+    texts[3] = "now this"
+    other = engine.Space(engine.Corpus(corpus.ids, tuple(texts)), embeddings, "cpu")
+    shrunk = space_of(space.vectors.numpy()[1:], ids=corpus.ids[1:])
+    foreign = engine.Space(corpus, replace(embeddings, encoder=EncoderRef("other", "cd" * 32, "float32")), "cpu")
+    own = engine.Space(corpus, replace(embeddings, encoder=None), "cpu")
+    wide = random_space(d=13)
+    for now, said in (
+        (other, "1 with another text .first: 'd3'"),
+        (shrunk, "1 gone .first: 'd0'"),
+        (foreign, "given on made .* and this corpus has other"),
+        (own, "and this corpus has vectors without an encoder"),
+        (wide, "dimension 12, and these have 13"),
+    ):
+        for call in (orag.log, orag.load):
+            with pytest.raises(DataError, match=rf"log\.sqlite: .*{said}"):
+                call(path, now)
+
+    nearly = engine.Space(corpus, replace(embeddings, vectors=embeddings.vectors * 1.0000001), "cpu")
+    assert "last digits" in str(orag.log(path, nearly).notices[0])
+    shuffled = space_of(space.vectors.numpy()[::-1].copy(), corpus.texts[::-1], ids=corpus.ids[::-1])
+    for how in ({}, {"mode": "full"}):
+        straight = filled(tmp_path / f"{len(how)}.sqlite", space, **how).session
+        turned, said = orag.load(tmp_path / f"{len(how)}.sqlite", shuffled)
+        assert said == () and np.allclose(turned.exact[::-1], straight.exact, rtol=0, atol=1e-15)
+        back, said = orag.load(orag.save(turned, tmp_path / "turned.jsonl"), space)
+        assert said == () and np.allclose(back.exact, straight.exact, rtol=0, atol=1e-15)
+    orag.save(orag.session(own), tmp_path / "own.jsonl")
+    with pytest.raises(DataError, match="other vectors of the same documents"):
+        orag.log(tmp_path / "own.jsonl", engine.Space(corpus, replace(nearly.embeddings, encoder=None), "cpu"))
+
+
+def test_what_still_holds_can_be_kept(tmp_path, space, log):
+    path, before = log.path, log.session
+    texts = list(space.corpus.texts)
+    about = before.events[0].item
+    texts[about] = "now this"
+    other = engine.Space(engine.Corpus(space.corpus.ids, tuple(texts)), space.embeddings, "cpu")
+    log = orag.log(path, other, carry=True)
+    assert {e.id for e in log.session.events} == {e.id for e in before.events if e.item != about}
+    assert any("no longer count" in str(notice) for notice in log.notices)
+    (kept,) = tmp_path.glob("log.*.jsonl")
+    assert same(orag.load(kept, space)[0], before) and kept.name in str(log.notices[-1])
+    assert orag.log(path, other, carry=True).notices == ()
+    assert same(orag.load(kept, other, carry=True)[0], log.session)
+
+
+def test_a_log_learns_as_it_was_begun_to(tmp_path, space):
+    path = tmp_path / "log.sqlite"
+    orag.log(path, space, "careful")
+    assert orag.log(path, space).session.preset.name == "careful" and orag.log(path, space).notices == ()
+    assert "learns as it was begun to (careful)" in str(orag.log(path, space, "default").notices[0])
+    assert "learns as" in str(orag.log(path, space, rate=0.5).notices[0])
+    with pytest.raises(ParamError, match="preset must be"):
+        orag.log(tmp_path / "new.sqlite", space, "wild")
+    assert not (tmp_path / "new.sqlite").exists()
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path, space, log, monkeypatch):
+    path = log.path
+    lines, before, connect = lines_of(path), log.session, sqlite3.connect
+
+    def full(*args, **kwargs):
+        db = connect(*args, **kwargs)
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        return db
+
+    with closing(connect(path)) as db:
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        with pytest.raises(FrontierError, match=r"cannot write .*log\.sqlite: .*full; free some room"):
+            for turn in range(50):
+                before = log.feed(vote(log.session, 1, person=f"p{turn}"))
+                lines = lines_of(path)
+    assert lines_of(path) == lines and log.session is before
+    event = vote(log.session, 1)
+    assert log.feed(event).round == before.round + 1 and same(orag.load(path, space)[0], log.session)
+
+
+def test_a_log_that_cannot_be_written_can_be_loaded(tmp_path, space, log):
+    path, session = log.path, log.session
+    for file in (path, *tmp_path.iterdir()):
+        file.chmod(0o444)
+    tmp_path.chmod(0o555)
+    try:
+        assert same(orag.load(path, space)[0], session)
+        if not os.access(path, os.W_OK):  # root writes to anything
+            with pytest.raises(FrontierError, match="cannot write"):
+                orag.log(path, space)
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_step_that_fails_leaves_the_log_free_for_others(tmp_path, space, log):
+    other = orag.log(log.path, space)
+    with pytest.raises(ZeroDivisionError):
+        log.write(lambda now: 1 / 0)
+    assert other.snapshot("free").position == log.refresh().position
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (b"nothing of the kind\n", "is no log of feedback"),
+        (b"SQLite format 3\0" + bytes(4000), "is no log of feedback|is damaged"),
+        (["CREATE TABLE other (a)"], "is a database, but no log of feedback"),
+        (["PRAGMA application_id = 7"], "is a database, but no log of feedback"),
+        (["CREATE TABLE records (number INTEGER PRIMARY KEY, line TEXT NOT NULL)"], "is a database, but no log"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused(tmp_path, space, made, said):
+    path = tmp_path / "log.sqlite"
+    if isinstance(made, bytes):
+        path.write_bytes(made)
+    else:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            for statement in made:
+                db.execute(statement)
+    raw = path.read_bytes()
+    for call in (orag.log, orag.load):
+        with pytest.raises(DataError, match=said):
+            call(path, space)
+    assert path.read_bytes() == raw
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "PRAGMA user_version = 2",
+        "CREATE TABLE more (a)",
+        "CREATE VIEW more AS SELECT 1",
+        "CREATE TRIGGER more AFTER INSERT ON records BEGIN DELETE FROM records; END",
+        "ALTER TABLE records ADD COLUMN more",
+        "DROP TABLE taken",
+    ],
+)
+def test_a_log_of_another_schema_is_refused(tmp_path, space, odd):
+    filled(tmp_path / "log.sqlite", space, 4)
+    bad = spoilt(tmp_path / "log.sqlite", odd)
+    for call in (orag.log, orag.load):
+        with pytest.raises(DataError, match="is of another version of Frontier"):
+            call(bad, space)
+
+
+def test_two_in_one_process_lose_nothing(tmp_path, space):
+    """Each sees a session that is out of date by the time it writes."""
+    path = tmp_path / "log.sqlite"
+    a, b = orag.log(path, space, temperature=0.2), orag.log(path, space)
+    query = queries_near(space)[0][0]
+    for turn in range(6):
+        a.feed(orag.thumb(a.session, query, 1, turn % 2 == 0))
+        b.feed(orag.thumb(b.session, query, 1, turn % 2 == 0))
+    assert a.refresh().round == 12 and same(a.session, b.session)
+    assert a.refresh() is a.session
+    stale = orag.at(a.session, 3)
+    a.undo(stale.events[0].id)
+    b.undo(stale.events[0].id)
+    assert a.refresh().position == 13 and same(a.session, b.session)
+
+    shared = orag.log(path, space)
+    threads = [
+        threading.Thread(
+            target=lambda name=name: [
+                shared.feed(orag.thumb(shared.session, query, 2, person=f"{name} {at}")) for at in range(20)
+            ]
+        )
+        for name in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shared.session.round == 72 and same(orag.load(path, space)[0], shared.session)
+
+
+def test_a_step_goes_on_from_what_is_there(tmp_path, space, log):
+    lines, before = lines_of(log.path), log.session
+    for step in (lambda now: orag.at(now, 3), lambda now: lived(orag.session(space), 30), lambda now: orag.at(now, 0)):
+        with pytest.raises(ParamError, match="step must go on"):
+            log.write(step)
+    assert log.session is before and lines_of(log.path) == lines
+    hops = log.write(lambda now: orag.multi_hop(now, None, queries_near(space)[0][:3], lambda query, item: 1)[0])
+    assert hops.round == before.round + 3 and same(orag.load(tmp_path / "log.sqlite", space)[0], hops)
+    assert log.write(lambda now: now) is hops
+
+
+def test_a_file_put_in_its_place_is_read_anew(tmp_path, space, log):
+    orag.save(orag.at(log.session, 5), tmp_path / "other.sqlite").replace(tmp_path / "log.sqlite")
+    assert log.refresh().position == 5
+    log.feed(vote(log.session, 1))
+    assert orag.load(tmp_path / "log.sqlite", space)[0].position == 6
+    (tmp_path / "log.sqlite").unlink()
+    with pytest.raises(DataError, match="does not exist"):
+        log.undo(log.session.events[0].id)
+    # Begun anew at the same place, it is another log; what the first had not yet merged into its file is not in it.
+    again = orag.log(tmp_path / "log.sqlite", space)
+    assert log.refresh().position == again.session.position == 0
+    again.snapshot("new")
+    assert orag.load(tmp_path / "log.sqlite", space)[0].position == 1
+
+
+def test_a_log_saved_over_is_read_anew_by_those_who_have_it_open(tmp_path, space, log):
+    before = log.session
+    orag.save(orag.at(before, 5), log.path)
+    assert log.refresh().position == 5
+    orag.save(before, log.path)
+    assert log.feed(vote(before, 1)).position == before.position + 1
+    assert orag.load(log.path, space)[0].position == before.position + 1
+
+
+def test_a_killed_writer_loses_nothing_it_acknowledged(in_memory, space):
+    """1,000 events, of which the first writer is killed at the 600th; this process writes the others."""
+    path, said = in_memory / "log.sqlite", []
+    with writer(path, "w", 1000) as child:
+        started(child)
+        for line in child.stdout:
+            said.append(line.strip())
+            if len(said) == 600:
+                child.send_signal(signal.SIGKILL)
+                break
+        said += [line.strip() for line in child.stdout if line.endswith("\n")]
+    assert child.returncode == -signal.SIGKILL and len(said) < 1000
+    log = orag.log(path, space)
+    people = [event.person for event in log.session.events]
+    assert people[: len(said)] == said and len(people) - len(said) in (0, 1)
+    write_to(log, "w", 1000)
+    session, notices = orag.load(path, space)
+    assert [event.person for event in session.events] == [f"w {at}" for at in range(1000)] and notices == ()
+    assert len(lines_of(path)) == 1001
+
+
+def test_two_writers_of_five_hundred(in_memory, space):
+    path = in_memory / "log.sqlite"
+    log = orag.log(path, space, temperature=0.2)
+    with writer(path, "a", 500) as child:
+        started(child)
+        write_to(log, "b", 500)
+        child.communicate()
+    assert child.returncode == 0
+    session, notices = orag.load(path, space)
+    people = [event.person for event in session.events]
+    assert notices == () and sorted(people) == sorted(f"{name} {at}" for name in "ab" for at in range(500))
+    assert sum(a[0] != b[0] for a, b in pairwise(people)) > 5, "they wrote by turns"
+    assert same(log.refresh(), session)
+
+
+def test_where_a_log_belongs(space, tmp_path, monkeypatch):
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
+    assert orag.place(space) == tmp_path / "feedback" / "corpus-abababab.sqlite"
+    log = orag.log(orag.place(space), space)
+    log.feed(vote(log.session, 1))
+    from engine.data import cache
+
+    cache.clear()
+    assert orag.load(orag.place(space), space)[0].round == 1, "feedback is no cache"

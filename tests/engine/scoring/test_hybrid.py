@@ -1,0 +1,131 @@
+"""Hybrid: the formula over the union, written down again, document by document; its two ends are its two parts."""
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.space import QueryBatch
+from engine.values import Corpus, Embeddings, EncoderRef
+from support.bm25_cases import made
+from support.bm25_oracle import bm25
+from support.instances import problem
+
+
+def setting(seed, d=5):
+    """(space, batch) with texts and vectors that have nothing to do with each other, twins among both."""
+    texts, queries = made(seed)
+    vectors, points = problem("duplicated", seed, n=len(texts), d=d, batch=len(queries), dtype=np.float64)
+    ids = tuple(map(str, range(len(texts))))
+    space = engine.Space(Corpus(ids, tuple(texts)), Embeddings(vectors, ids, EncoderRef("x", "", "")), "cpu")
+    return space, QueryBatch(tuple(map(str, range(len(queries)))), torch.tensor(points), tuple(queries))
+
+
+def best(scores, count):
+    return sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:count]
+
+
+def scaled(values, how):
+    if how == "none":
+        return values
+    if max(values) == min(values):
+        return [0.0] * len(values)
+    if how == "min-max":
+        return [(v - min(values)) / (max(values) - min(values)) for v in values]
+    mean = sum(values) / len(values)
+    spread = (sum((v - mean) ** 2 for v in values) / len(values)) ** 0.5
+    return [(v - mean) / spread for v in values]
+
+
+def oracle(dense, sparse, weight, combination, how, constant, union):
+    """The score of every row: the union's, and below it those of the others."""
+    rows = sorted({*best(dense, union), *(i for i in best(sparse, union) if sparse[i] > 0)})
+    inside = mixed(dense, sparse, rows, weight, combination, how, constant)
+    low, high = min(inside.values()), max(inside.values())
+    gap = high - low if high > low else 1
+    if rest := [i for i in range(len(dense)) if i not in inside]:
+        below = mixed(dense, sparse, rest, weight, combination, how, constant)
+        places = scaled(list(below.values()), "min-max")
+        inside |= {i: low - gap * (2 - place) for i, place in zip(below, places, strict=True)}
+    return [inside[i] for i in range(len(dense))]
+
+
+def mixed(dense, sparse, rows, weight, combination, how, constant):
+    """Row → its score among these rows."""
+    d, s = [dense[i] for i in rows], [sparse[i] for i in rows]
+    if combination == "rrf":
+        d, s = ([1 / (constant + 1 + sum(other > v for other in part)) for v in part] for part in (d, s))
+        s = [value if sparse[i] > 0 else 0 for i, value in zip(rows, s, strict=True)]
+    else:
+        d, s = scaled(d, how), scaled(s, how)
+    return {i: weight * x + (1 - weight) * y for i, x, y in zip(rows, d, s, strict=True)}
+
+
+@pytest.mark.parametrize(
+    "combination,how", [("linear", "min-max"), ("linear", "z-score"), ("linear", "none"), ("rrf", "none")]
+)
+def test_every_score_is_that_of_the_formula(combination, how):
+    for seed in range(3):
+        space, batch = setting(seed)
+        # The twins of a row tie exactly in one sum over the row, not in a matrix product.
+        dense = (space.vectors.unsqueeze(0) * batch.vectors.unsqueeze(1)).sum(2)
+        sparse = bm25(space.corpus.passages, batch.texts, k1=1.2, b=0.6)
+        sparse = torch.tensor(sparse, dtype=torch.float32).tolist()
+        for weight in (0.0, 0.3, 1.0):
+            for union in (1, 7, 500):
+                constant = 60 if seed else 1
+                stage = engine.make(
+                    "hybrid", dense_weight=weight, combination=combination, normalisation=how, union=union,
+                    rrf_constant=constant, k1=1.2, b=0.6,
+                )  # fmt: skip
+                found = stage.score(space, batch)
+                assert torch.isfinite(found).all()
+                for b in range(len(batch)):
+                    expected = oracle(dense[b].tolist(), sparse[b], weight, combination, how, constant, union)
+                    np.testing.assert_allclose(found[b], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_its_ends_are_its_parts():
+    space, batch = setting(7)
+    asked = Embeddings(batch.vectors, batch.ids, texts=batch.texts)
+
+    def found(scorer, **params):
+        decoder = engine.Decoder(engine.make("top_k"), engine.make(scorer, **params))
+        return engine.decode(decoder, space, asked, k=6)
+
+    for combination in ("linear", "rrf"):
+        ends = {"combination": combination, "union": 10}
+        assert torch.equal(found("hybrid", dense_weight=1.0, **ends).index, found("dense").index)
+        own, words = found("hybrid", dense_weight=0.0, **ends), found("bm25")
+        for b in range(len(batch)):
+            matched = int((words.gain[b] > 0).sum())
+            assert own.index[b, :matched].tolist() == words.index[b, :matched].tolist()
+
+
+def test_all_of_the_union_comes_before_the_rest():
+    space, batch = setting(3)
+    dense, words = (engine.make(n).score(space, batch) for n in ("dense", "bm25"))
+    for params in ({}, {"combination": "rrf"}, {"normalisation": "z-score"}, {"dense_weight": 0.0}):
+        found = engine.make("hybrid", union=4, **params).score(space, batch)
+        for b in range(len(batch)):
+            inside = {*best(dense[b].tolist(), 4), *(i for i in best(words[b].tolist(), 4) if words[b, i] > 0)}
+            rest = [i for i in range(len(space)) if i not in inside]
+            assert found[b, sorted(inside)].min() > found[b, rest].max()
+
+
+def test_a_pool_deeper_than_the_union_goes_on_by_relevance_and_not_by_row():
+    space, batch = setting(3)
+    stage = engine.make("hybrid", union=3, dense_weight=1.0)
+    found = stage.score(space, batch)
+    dense = engine.make("dense").score(space, batch)
+    for b in range(len(batch)):
+        order = found[b].argsort(descending=True)
+        rest = dense[b, order[6:]]
+        assert (rest[:-1] >= rest[1:] - 1e-6).all() and rest[0] > rest[-1]
+
+
+def test_one_query_scores_as_it_does_among_others():
+    space, batch = setting(4)
+    together = engine.make("hybrid", union=9).score(space, batch)
+    for b in range(len(batch)):
+        assert torch.equal(engine.make("hybrid", union=9).score(space, batch.block(b, b + 1))[0], together[b])

@@ -1,0 +1,228 @@
+"""facility_location against a float64 oracle of its objective, and what happens at the edges."""
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.candidates import Candidates
+from engine.matrix import Matrix
+from engine.solvers.exact_dot import ExactProducts
+from support.instances import FAMILIES, few_or_all, problem
+from support.selector_oracles import is_decided, one_at_a_time
+
+WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.97, 1.0)
+GROUND = (1000, 10, 25, None, 1)
+
+
+def value(rows, relevance, chosen, weight, k):
+    """The objective, as written, of the chosen rows of a ground set."""
+    covered = [max([0.0, *(row @ rows[i] for i in chosen)]) for row in rows]
+    return weight * sum(relevance[i] for i in chosen) + (1 - weight) * k / len(rows) * sum(covered)
+
+
+def check(rows, query, answer, weight, size, k, relevance=None):
+    """Every pick adds the most to the objective, up to METHODS' margin; of equal rows the lowest comes first."""
+    index, gain, info = answer
+    rows, query = rows.astype(np.float64), query.astype(np.float64)
+    relevance = (rows * query).sum(1) if relevance is None else relevance
+    margin = 1e-5 * max(1e-12, np.abs(relevance).max())
+    k = min(k, len(rows))
+    size = max(k, min(size or len(rows), len(rows)))
+    ground = np.sort(np.argsort(-relevance, kind="stable")[:size])
+    rows, relevance = rows[ground], relevance[ground]
+    chosen = [i for i in index.tolist() if i >= 0]
+    assert len(chosen) == k and set(chosen) <= set(ground.tolist())
+    assert info["pool"] == size and info["whole"] == (size == info["candidates"])
+    assert info["evaluations"] >= size
+    chosen = np.searchsorted(ground, chosen).tolist()
+    similar = np.maximum(rows @ rows.T, 0)
+    cover = np.zeros(size)
+    decided = 0
+    for step, pick in enumerate(chosen):
+        score = weight * relevance + (1 - weight) * k / size * np.maximum(similar - cover, 0).sum(1)
+        assert gain[step].item() == pytest.approx(score[pick], rel=1e-9, abs=1e-10)
+        if k == 1:
+            score = relevance.copy()
+        score[chosen[:step]] = -np.inf
+        decided += is_decided(score, rows, pick, margin)
+        cover = np.maximum(cover, similar[pick])
+    reached = value(rows, relevance, chosen, weight, k)
+    assert info["objective"] == pytest.approx(reached, rel=1e-9, abs=1e-10)
+    return decided
+
+
+def solve(rows, queries, k, weight=0.8, size=1000, **options):
+    return engine.select("facility_location", rows, queries, k=k, relevance_weight=weight, ground_set=size, **options)
+
+
+def check_all(rows, queries, k, weight, size):
+    """Batch and single agree, and every answer passes `check`; how many picks the margin left decided."""
+    params = {"relevance_weight": weight, "ground_set": size}
+    answers = one_at_a_time("facility_location", rows, queries, k, **params)[1]
+    return sum(
+        check(rows, query, (alone.index[0], alone.gain[0], alone.info[0]), weight, size, k)
+        for query, alone in zip(queries, answers, strict=True)
+    )
+
+
+@few_or_all(range(40), range(125))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equals_the_oracle(family, dtype, seeds):
+    decided = 0
+    for seed in seeds:
+        rows, queries = problem(family, seed, dtype=dtype)
+        decided += check_all(rows, queries, 1 + seed % 12, WEIGHTS[seed % 6], GROUND[seed % 5])
+    assert decided > 4 * len(seeds), "the margin rule excused nearly every pick: the instances prove nothing"
+
+
+def test_lazy_equals_eager(monkeypatch):
+    """Larger ground sets, where most gains stay stale: the same picks and gains to the last bit, with far less work."""
+    for family in FAMILIES:
+        rows, queries = problem(family, 3, n=400, d=16)
+        for weight in (0.0, 0.5, 0.9):
+            lazy = solve(rows, queries[0], 40, weight, 300)
+            with monkeypatch.context() as patch:
+                patch.setattr("engine.selection.facility_location.FRESH", 10**6)
+                eager = solve(rows, queries[0], 40, weight, 300)
+            assert torch.equal(lazy.index, eager.index) and torch.equal(lazy.gain, eager.gain)
+            assert eager.info[0]["evaluations"] == sum(300 - step for step in range(40))
+            if family in ("random", "clustered"):
+                assert lazy.info[0]["evaluations"] < eager.info[0]["evaluations"] / 2
+            check(rows, queries[0], (lazy.index[0], lazy.gain[0], lazy.info[0]), weight, 300, 40)
+
+
+def test_a_stale_gain_that_equals_the_best_is_looked_at(monkeypatch):
+    """Equal kinds, all orthogonal: what a twin of a chosen row once gained is what the others still gain."""
+    monkeypatch.setattr("engine.selection.facility_location.FRESH", 1)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        kind = rng.permutation(np.repeat(np.arange(8), 3))
+        answer = solve(np.eye(8)[kind], np.ones(8), 8, 0.0, None)
+        assert answer.index[0].tolist() == sorted(int(np.flatnonzero(kind == k)[0]) for k in range(8))
+        assert (answer.gain == 1).all()
+
+
+def test_similarities_made_when_asked_for_are_the_kept_ones(monkeypatch):
+    rows, queries = problem("degenerate", 5, n=300, d=33)
+    kept = solve(rows, queries, 20, 0.4, None)
+    monkeypatch.setattr("engine.selection.facility_location.KEPT_ROWS", 100)
+    made = solve(rows, queries, 20, 0.4, None)
+    assert torch.equal(kept.index, made.index) and torch.equal(kept.gain, made.gain) and kept.info == made.info
+
+
+def test_greed_stays_near_the_optimum():
+    """At least 1 − 1/e of the best set's value where relevance is not negative (Nemhauser et al. 1978)."""
+    from itertools import combinations
+
+    for seed in range(10):
+        rows = np.abs(problem("clustered", seed, n=11, d=4, dtype=np.float64)[0])
+        query = np.ones(4)
+        best = max(value(rows, rows @ query, chosen, 0.3, 3) for chosen in combinations(range(11), 3))
+        reached = solve(rows, query, 3, 0.3, None).info[0]["objective"]
+        assert (1 - 1 / np.e) * best <= reached <= best + 1e-9
+
+
+def test_the_ends_of_the_weight():
+    rows, queries = problem("clustered", 7, n=60, d=6)
+    top = engine.select("top_k", rows, queries, k=9)
+    pure = solve(rows, queries, 9, 1.0)
+    assert torch.equal(pure.index, top.index) and torch.allclose(pure.gain, top.gain, rtol=0, atol=1e-6)
+    cover = solve(rows, queries, 9, 0.0, None)
+    assert (cover.index == cover.index[0]).all(), "without relevance, and with one ground set, queries do not matter"
+
+
+def test_one_document_is_the_most_relevant():
+    """Greed would take the one that stands for most."""
+    rows = np.array([[1.0, 0], [0.8, 0.6], [0.8, 0.5], [0.8, 0.4]])
+    assert solve(rows, [1.0, 0], 1, 0.1).index.tolist() == [[0]]
+    assert solve(rows, [1.0, 0], 2, 0.1).index[0, 0] == 1
+    assert solve(rows, [1.0, 0], 1, 0.1).gain[0, 0].item() == pytest.approx(0.1 + 0.9 / 4 * 3.4)
+
+
+def test_a_ground_set_is_never_smaller_than_the_answer():
+    rows, queries = problem("random", 4, n=40, d=6)
+    answer = solve(rows, queries, 12, 0.3, 5)
+    assert [entry["pool"] for entry in answer.info] == [12] * 3
+    top = engine.select("top_k", rows, queries, k=12).index
+    assert torch.equal(answer.index.sort().values, top.sort().values)
+
+
+def test_crowds_of_duplicates_come_lowest_row_first():
+    rng = np.random.default_rng(7)
+    kinds = rng.standard_normal((6, 24)).astype(np.float32)
+    rows = kinds[rng.integers(6, size=1500)]
+    queries = rng.standard_normal((2, 24)).astype(np.float32)
+    for weight, size in ((0.0, 1000), (0.3, 1000), (0.8, None), (1.0, 700)):
+        check_all(rows, queries, 12, weight, size)
+    # Once every kind is chosen nothing is left to gain but relevance, and at weight 0 nothing at all.
+    answer = solve(rows, queries, 12, 0.0, None)
+    assert (answer.gain[:, 6:] == 0).all() and (answer.gain[:, :6] > 0).sum() >= 8
+    assert (answer.index[:, 7:].diff(dim=1) > 0).all()
+
+
+def test_a_zero_query_leaves_coverage():
+    rows = problem("clustered", 4, n=80, d=7)[0]
+    zero = np.zeros(7, dtype=np.float32)
+    check_all(rows, zero[None], 6, 0.5, None)
+    assert torch.equal(solve(rows, zero, 6, 0.5, None).index, solve(rows, zero, 6, 0.0, None).index)
+
+
+def test_a_pool_bounds_the_ground_set():
+    for seed in range(15):
+        rows, queries = problem("clustered", seed, n=50, d=8)
+        pooled = solve(rows, queries, 6, 0.4, 20, pool=9)
+        assert [entry["pool"] for entry in pooled.info] == [9] * 3
+        small = solve(rows, queries, 6, 0.4, 9)
+        assert torch.equal(pooled.index, small.index) and torch.equal(pooled.gain, small.gain)
+
+
+def test_another_scorers_relevance_is_taken_as_it_is():
+    rng = np.random.default_rng(9)
+    rows, queries = problem("clustered", 9, n=40, d=8, batch=3)
+    vectors, relevance = torch.tensor(rows), torch.tensor(rng.standard_normal((3, 40))).float()
+    c = Candidates(vectors, relevance, torch.tensor(queries), Matrix(vectors), False)
+    answer = engine.make("facility_location", relevance_weight=0.3, ground_set=30).select(c, 8)
+    for b, query in enumerate(queries):
+        one = answer.index[b], answer.gain[b], answer.info[b]
+        assert check(rows, query, one, 0.3, 30, 8, relevance[b].double().numpy()) > 4
+
+
+def test_a_grid_is_what_its_settings_are_alone():
+    rows, queries = problem("clustered", 2, n=60, d=10)
+    grid = [{"relevance_weight": w, "ground_set": p} for w in (0.2, 0.9) for p in (20, None, 60)]
+    for params, shared in zip(
+        grid, engine.select_grid("facility_location", rows, queries, k=7, grid=grid), strict=True
+    ):
+        alone = engine.select("facility_location", rows, queries, k=7, **params)
+        assert torch.equal(shared.index, alone.index) and torch.equal(shared.gain, alone.gain)
+        assert shared.info == alone.info
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 64, 384, 1000])
+def test_products_are_the_same_to_the_last_bit_however_they_are_made(d):
+    """Rows of all lengths; equal rows have equal products, wherever they stand, alone or among others."""
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((61, d)) * 10.0 ** rng.integers(-12, 12, size=(61, 1))
+    rows[5], rows[60], rows[33] = 0, rows[2], rows[2]
+    for dtype in (np.float32, np.float64):
+        given = torch.tensor(rows.astype(dtype))
+        products = ExactProducts(given)
+        gram = products.gram()
+        assert torch.equal(gram, gram.T) and torch.equal(gram[2], gram[60]) and torch.equal(gram[2], gram[33])
+        for index in (torch.arange(61), torch.tensor([60]), torch.tensor([7, 2, 7])):
+            assert torch.equal(products.of(index), gram[index])
+        order = torch.tensor(rng.permutation(61))
+        assert torch.equal(ExactProducts(given[order]).gram(), gram[order][:, order])
+        turned = torch.tensor(rng.permutation(d))
+        assert torch.equal(ExactProducts(given[:, turned]).gram(), gram), "the order of the sum changes a bit"
+        truth = given.double().numpy().astype(np.longdouble)
+        lengths = np.linalg.norm(given.double().numpy(), axis=1)
+        error = np.abs((truth @ truth.T).astype(float) - gram.numpy()) / np.maximum(np.outer(lengths, lengths), 1e-300)
+        assert error.max() < 1e-11
+
+
+def test_products_of_tiny_rows_are_numbers():
+    tiny = torch.tensor([[1e-320, 0], [0, 0], [1.0, 1]], dtype=torch.float64)
+    assert ExactProducts(tiny).gram().isfinite().all()

@@ -1,0 +1,257 @@
+"""The certified pool: every route to a pick gives the pick of the plain procedure, and says how it came by it."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.candidates import Candidates
+from engine.matrix import Matrix
+from engine.solvers.greedy import certified
+from engine.solvers.greedy.objectives import LogResidual, Nearest, RootResidual, residual, span
+from support.instances import problem
+from support.selector_oracles import check_picks
+
+NAMES = ("mmr", "dpp", "ssd")
+WEIGHTS = [{"relevance_weight": w} for w in (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)]
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture(params=["tiny pools", "no Gram", "many passes"])
+def route(request, monkeypatch):
+    """Sizes that send small problems down the routes that large ones take."""
+    if request.param == "tiny pools":
+        monkeypatch.setattr(certified, "POOL", (3, 5))
+        monkeypatch.setattr(certified, "REACH", 2)
+    if request.param != "many passes":
+        monkeypatch.setattr(certified, "GRAM_ROWS", 0)
+    else:
+        monkeypatch.setattr(certified, "PASS_NUMBERS", 64)
+        monkeypatch.setattr(certified, "POOL", (8, 8))
+    return request.param
+
+
+@each
+@pytest.mark.parametrize("family", ["random", "clustered", "duplicated", "degenerate"])
+def test_every_route_gives_the_oracles_picks(name, family, route):
+    decided = 0
+    for seed in range(2):
+        rows, queries = problem(family, seed, n=70, d=12, batch=2)
+        for params in ({}, {"relevance_weight": 0.4}, {"relevance_weight": 0.3, "window": 4}):
+            answer = engine.select(name, rows, queries, k=20, **params)
+            for b, query in enumerate(queries):
+                given = {"relevance_weight": 0.8, **params}
+                decided += check_picks(name, rows, query, answer.index[b].tolist(), **given)
+                assert answer.info[b]["certified"]
+    assert decided > 60
+
+
+@each
+@pytest.mark.parametrize("family", ["random", "clustered", "duplicated", "degenerate"])
+def test_a_grid_is_its_settings_one_at_a_time(name, family, route):
+    rows, queries = problem(family, 3, n=120, d=10, batch=4)
+    grid = [*WEIGHTS, {"relevance_weight": 0.3, "window": 2}, {}, WEIGHTS[0]]
+    together = engine.select_grid(name, rows, queries, k=15, grid=grid)
+    assert len(together) == len(grid)
+    for params, answer in zip(grid, together, strict=True):
+        for b, query in enumerate(queries):
+            alone = engine.select(name, rows, query, k=15, **params)
+            assert alone.index[0].tolist() == answer.index[b].tolist()
+            assert torch.allclose(alone.gain[0], answer.gain[b], rtol=0, atol=1e-9)
+
+
+@each
+def test_pools_are_small_where_relevance_counts_and_few_passes_are_made(name):
+    rows, queries = problem("clustered", 1, n=6000, d=96, batch=2)
+    answer = engine.select(name, rows, queries, k=40, relevance_weight=0.9)
+    for info in answer.info:
+        assert info["pool"] < 1500 and info["passes"] <= 3 and info["candidates"] == 6000
+
+
+def test_a_window_of_everything_is_no_window():
+    rows, queries = problem("clustered", 5, n=500, d=24)
+    for name in NAMES:
+        whole = engine.select(name, rows, queries, k=30, relevance_weight=0.5)
+        wide = engine.select(name, rows, queries, k=30, relevance_weight=0.5, window=29)
+        narrow = engine.select(name, rows, queries, k=30, relevance_weight=0.5, window=1)
+        assert torch.equal(whole.index, wide.index)
+        assert not torch.equal(whole.index, narrow.index)
+
+
+def test_dpp_says_where_it_ran_past_its_rank():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 6)) @ rng.standard_normal((6, 40))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    query = rows[3]
+    for weight in (0.2, 0.9):
+        answer = engine.select("dpp", rows, query, k=12, relevance_weight=weight)
+        assert answer.info[0]["past_rank"] == 6
+        rest = answer.index[0, 6:].tolist()
+        left = [i for i in np.argsort(-(rows @ query), kind="stable") if i not in answer.index[0, :6].tolist()]
+        assert rest == left[:6], "past the rank relevance decides"
+        assert answer.gain[0, 6:].tolist() == pytest.approx((rows @ query)[rest].tolist(), abs=1e-5)
+    assert engine.select("dpp", rows, query, k=5).info[0]["past_rank"] is None
+    assert engine.select("dpp", rows, query, k=12, relevance_weight=1).info[0]["past_rank"] is None
+
+
+def test_past_the_dimension_relevance_orders_the_rest():
+    rows, queries = problem("random", 2, n=700, d=5)
+    for name in ("dpp", "ssd"):
+        answer = engine.select(name, rows, queries, k=30, relevance_weight=0.5)
+        for b, query in enumerate(queries):
+            check_picks(name, rows, query, answer.index[b].tolist(), relevance_weight=0.5)
+
+
+def test_dpp_maximises_the_determinant_greedily():
+    """The gains are the growth of λ·Σr + (1−λ)·log det, computed here from the whole matrix."""
+    rows, queries = problem("random", 4, n=60, d=16, dtype=np.float64)
+    answer = engine.select("dpp", rows, queries, k=9, relevance_weight=0.6)
+    for b, query in enumerate(queries):
+        before = 0.0
+        for step in range(1, 10):
+            chosen = rows[answer.index[b, :step].numpy()]
+            now = 0.6 * (chosen @ query).sum() + 0.4 * np.linalg.slogdet(chosen @ chosen.T)[1]
+            assert answer.gain[b, step - 1].item() == pytest.approx(now - before, abs=1e-9)
+            before = now
+
+
+def test_a_grid_must_be_a_list_of_settings():
+    rows, queries = problem("random", 1, n=10, d=4)
+    for grid in ({"relevance_weight": 0.5}, "0.5", [0.5]):
+        with pytest.raises(engine.ParamError, match="grid must be a list"):
+            engine.select_grid("mmr", rows, queries, grid=grid)
+    with pytest.raises(engine.ParamError, match=r"relevance_weight.*1\.5"):
+        engine.select_grid("mmr", rows, queries, grid=[{"relevance_weight": 1.5}])
+    assert engine.select_grid("mmr", rows, queries, grid=[]) == []
+
+
+def greedy_mmr(rows, query, k, weight):
+    """The definition in float64, one pick after another."""
+    relevance = (rows * query).sum(1)
+    picks, near = [int(relevance.argmax())], np.full(len(rows), -np.inf)
+    for _ in range(k - 1):
+        near = np.maximum(near, (rows * rows[picks[-1]]).sum(1))
+        score = weight * relevance - (1 - weight) * near
+        score[picks] = -np.inf
+        picks.append(int(score.argmax()))
+    return picks
+
+
+def gap(rows, query, picks, weight):
+    """By how much, in shares of the largest relevance, any pick falls short of the best at its moment."""
+    relevance = (rows * query).sum(1)
+    near, worst = np.full(len(rows), -np.inf), 0.0
+    for before, pick in pairwise(picks):
+        near = np.maximum(near, (rows * rows[before]).sum(1))
+        score = weight * relevance - (1 - weight) * near
+        score[picks[: picks.index(pick)]] = -np.inf
+        worst = max(worst, score.max() - score[pick])
+    return worst / np.abs(relevance).max()
+
+
+def test_problems_of_a_lane_may_be_at_different_stages(monkeypatch):
+    for name, value in (("WIDE_POOL", 4), ("REACH", 2), ("FRUITFUL", 4), ("GRAM_ROWS", 0), ("MOST_GRAM_ROWS", 0)):
+        monkeypatch.setattr(certified, name, value)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((1500, 3)) + 3
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        query = rng.standard_normal(3) + 0.5
+        grid = [{"relevance_weight": w} for w in (0.999, 0.1)]
+        for params, answer in zip(grid, engine.select_grid("mmr", rows, query, k=30, grid=grid), strict=True):
+            assert gap(rows, query, answer.index[0].tolist(), params["relevance_weight"]) < 1e-9
+
+
+@pytest.mark.parametrize("length", [1e-6, 1e-3, 1.0, 1e3])
+def test_short_queries_and_weights_near_one(length, monkeypatch):
+    """1 − λ and what is left of a difference keep their digits."""
+    monkeypatch.setattr(certified, "CACHED_NUMBERS", 0)
+    monkeypatch.setattr(certified, "POOL", (32, 32))
+    rng = np.random.default_rng(1)
+    for d in (1, 2, 12):
+        rows = rng.standard_normal((3000, d)) + 0.3
+        rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        query = rng.standard_normal(d) + 0.3
+        query = (length * query / np.linalg.norm(query)).astype(np.float32)
+        weights = (0.1, 0.8, 0.95, 0.999, 0.99999947)
+        answers = engine.select_grid("mmr", rows, query, k=30, grid=[{"relevance_weight": w} for w in weights])
+        for weight, answer in zip(weights, answers, strict=True):
+            alone = engine.select("mmr", rows, query, k=30, relevance_weight=weight).index[0].tolist()
+            assert alone == answer.index[0].tolist()
+            assert gap(rows.astype(float), query.astype(float), alone, weight) < 1e-5
+
+
+def test_a_batch_by_all_products_settles_near_ties_too():
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((2400, 8)) * 1e4).astype(np.float32)
+    rows[1200:] = rows[:1200] * (1 + 3e-7 * rng.standard_normal((1200, 8)))
+    queries = rng.standard_normal((100, 8)).astype(np.float32)
+    answer = engine.select("mmr", rows, queries, k=60, relevance_weight=0.5)
+    for b in range(0, 100, 10):
+        assert answer.index[b].tolist() == greedy_mmr(rows.astype(float), queries[b].astype(float), 60, 0.5)
+
+
+def test_dpp_keeps_the_order_of_relevance_past_its_rank_for_short_queries():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((100, 5))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    for length in (1e-7, 1.0, 1e6):
+        query = (length * rng.standard_normal(5)).astype(np.float32)
+        answer = engine.select("dpp", rows, query, k=40, relevance_weight=0.5)
+        relevance = (rows.astype(float) * query.astype(float)).sum(1)
+        rest = answer.index[0, answer.info[0]["past_rank"] :].tolist()
+        assert len(rest) > 20 and (np.diff(relevance[rest]) <= 0).all()
+        told = answer.gain[0, answer.info[0]["past_rank"] :].numpy()
+        assert told == pytest.approx(relevance[rest], rel=1e-6, abs=1e-9 * np.abs(relevance).max())
+
+
+@pytest.mark.parametrize("n,k", [(60, 9), (200, 100), (700, 9), (700, 300), (3000, 9)])
+def test_the_first_gain_is_told_on_every_route(n, k):
+    rows, queries = problem("clustered", 2, n=n, d=8)
+    for params in ({"k": k}, {"k": k, "pool": n - 5}):
+        answer = engine.select("mmr", rows, queries[0], relevance_weight=0.7, **params)
+        best = (rows.astype(float) * queries[0].astype(float)).sum(1).max()
+        assert answer.gain[0, 0].item() == pytest.approx(0.7 * best, abs=1e-9)
+
+
+MARGINALS = {"mmr": Nearest(), "ssd": RootResidual(), "dpp": LogResidual.over(1e-6, 1.0)}
+
+
+@each
+def test_no_state_is_further_off_than_its_bound(name):
+    """Products as far off as they may be; the bound is no guess either: some state comes near it."""
+    marginal, worst = MARGINALS[name], 0.0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = torch.tensor(problem("random", seed, n=80, d=12)[0]).double() * 0.9
+        points = span(marginal, rows[:6], rows[:0])
+        rounding, norm = 1e-4, float(torch.linalg.vector_norm(rows, dim=1).max())
+        exact, squares = points @ rows.T, rows.square().sum(1)
+        off = rounding * torch.linalg.vector_norm(points, dim=1)[:, None] * squares.sqrt()
+        signs = torch.tensor(rng.choice([-1.0, 1.0], size=exact.shape))
+        states = [marginal.fold(marginal.start(squares), products) for products in (exact, exact + off * signs)]
+        bound = marginal.error(squares, norm, rounding, 1e-300, len(points))
+        worst = max(worst, float(((states[1] - states[0]).abs() / bound).max()))
+    assert 0.2 < worst <= 1
+
+
+def test_a_residual_is_at_right_angles_to_its_basis_however_short():
+    """One pass of Gram–Schmidt leaves rounding along the basis, which a short residual would magnify."""
+    rng = np.random.default_rng(3)
+    basis = torch.tensor(np.linalg.qr(rng.standard_normal((20, 6)))[0].T.copy())
+    noise = torch.tensor(rng.standard_normal((4, 20)))
+    rows = torch.tensor(rng.standard_normal((4, 6))) @ basis + 1e-5 * noise
+    for some in (rows[:1], rows):
+        left = residual(RootResidual(), some, basis.expand(len(some), -1, -1))
+        assert torch.linalg.vector_norm(left, dim=1) == pytest.approx(1, abs=1e-12)
+        assert (left @ basis.T).abs().max() < 1e-14
+
+
+def test_dpp_puts_what_adds_nothing_last_though_every_relevance_is_negative():
+    rows = torch.tensor([[1.0, 0], [1, 0], [0, 1]])
+    relevance = torch.tensor([[-1.0, -1, -1000]])
+    c = Candidates(rows, relevance, torch.ones(1, 2), Matrix(rows), inner_product=False)
+    answer = engine.make("dpp", relevance_weight=0.5).select(c, 3)
+    assert answer.index.tolist() == [[0, 2, 1]] and answer.info[0]["past_rank"] == 2

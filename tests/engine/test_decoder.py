@@ -1,0 +1,167 @@
+"""decode: the selector on a space, through retrieve, rerank and pool; and who may ask what of which space."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.stages import Scorer, register
+from engine.values import EncoderRef
+from support.instances import FAMILIES, problem
+
+
+def space_of(rows, encoder=None, ids=None):
+    ids = ids or tuple(f"d{i}" for i in range(len(rows)))
+    return engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(rows, ids, encoder), "cpu")
+
+
+def queries_of(points, encoder=None):
+    return engine.Embeddings(points, tuple(f"q{i}" for i in range(len(points))), encoder)
+
+
+@pytest.mark.parametrize("name", engine.methods("selector"))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_decode_is_select_on_the_space(name, family):
+    for seed in range(3):
+        rows, queries = problem(family, seed, n=60, d=7)
+        for depth in (None, 5, 20, 1000):
+            decoder = engine.Decoder(select=engine.make(name), depth=depth)
+            decoded = engine.decode(decoder, space_of(rows), queries_of(queries), k=8)
+            selected = engine.select(name, rows, queries, k=8, pool=depth)
+            assert torch.equal(decoded.index, selected.index)
+            assert torch.allclose(decoded.gain, selected.gain, rtol=0, atol=1e-12)
+
+
+def test_a_space_settles_near_ties_in_float64():
+    rng = np.random.default_rng(1)
+    query = 30 * rng.standard_normal(64).astype(np.float32)
+    rows = (np.repeat(query[None], 200, axis=0) + 1e-5 * rng.standard_normal((200, 64))).astype(np.float32)
+    exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)
+    decoder = engine.Decoder(select=engine.make("top_k"))
+    found = engine.decode(decoder, space_of(rows), queries_of(query[None]), k=30).index[0].tolist()
+    assert found == np.argsort(-exact, kind="stable")[:30].tolist()
+
+
+@pytest.fixture
+def by_position(monkeypatch):
+    """A scorer for this test alone: later rows are better, and its numbers are no inner products."""
+    from engine import stages
+
+    monkeypatch.setattr(stages, "_SPECS", dict(stages._SPECS))
+
+    @register("by_position", title="Position", paper="none", equation="i", cost="n")
+    @dataclass(frozen=True)
+    class ByPosition(Scorer):
+        """The row number."""
+
+        def score(self, space, queries, rows=None):
+            every = torch.arange(len(space), dtype=space.vectors.dtype).expand(len(queries), -1)
+            return every.clone() if rows is None else every.gather(1, rows)
+
+    return ByPosition()
+
+
+def test_rerank_orders_the_pool_that_retrieve_chose(by_position):
+    rows, queries = problem("random", 2, n=40, d=6)
+    pool = engine.select("top_k", rows, queries, k=9).index
+    decoder = engine.Decoder(select=engine.make("top_k"), rerank=by_position, depth=9)
+    found = engine.decode(decoder, space_of(rows), queries_of(queries), k=5)
+    assert found.index.tolist() == pool.sort(descending=True).values[:, :5].tolist()
+    assert found.gain.tolist() == found.index.double().tolist()
+
+
+def test_a_scorer_of_its_own_numbers_can_retrieve(by_position):
+    rows, queries = problem("random", 2, n=40, d=6)
+    decoder = engine.Decoder(select=engine.make("top_k"), retrieve=by_position)
+    found = engine.decode(decoder, space_of(rows), queries_of(queries), k=3)
+    assert found.index.tolist() == [[39, 38, 37]] * len(queries)
+
+
+def test_text_is_embedded_as_the_corpus_was(demo):
+    dataset, _ = demo
+    corpus = engine.Corpus(dataset.corpus.ids[:50], dataset.corpus.texts[:50])
+    space = engine.Space(corpus, engine.embed(corpus, dtype="float32"), "cpu")
+    decoder = engine.Decoder(select=engine.make("top_k"))
+    found = engine.decode(decoder, space, ["sort an array"], k=5)
+    expected = engine.decode(decoder, space, engine.embed(["sort an array"], dtype="float32"), k=5)
+    assert torch.equal(found.gain, expected.gain)
+    other = engine.decode(decoder, space, engine.embed(["sort an array"], dtype="bfloat16"), k=5)
+    assert not torch.equal(found.gain, other.gain), "if both were alike the test could not fail"
+
+
+def test_queries_of_another_encoder_are_refused():
+    rows, queries = problem("random", 1, n=10, d=4)
+    space = space_of(rows, EncoderRef("ours", "aaaa", "float32"))
+    decoder = engine.Decoder(select=engine.make("top_k"))
+    engine.decode(decoder, space, queries_of(queries, EncoderRef("ours", "aaaa", "bfloat16")), k=2)
+    engine.decode(decoder, space, queries_of(queries), k=2)
+    with pytest.raises(engine.DataError, match=r"embedded by theirs .* the corpus by ours"):
+        engine.decode(decoder, space, queries_of(queries, EncoderRef("theirs", "bbbb", "float32")), k=2)
+
+
+@pytest.mark.parametrize(
+    "ask,message",
+    [
+        (lambda s, d: engine.decode(d, s, ["text"]), "came with its own vectors and no encoder"),
+        (lambda s, d: engine.decode(d, s, []), "at least one query"),
+        (lambda s, d: engine.decode(d, s, queries_of(np.ones((1, 9)))), "dimension; got 9, the corpus has 4"),
+        (lambda s, d: engine.decode("mmr", s, queries_of(np.ones((1, 4)))), "decoder must be an engine.Decoder"),
+        (lambda s, d: engine.Decoder(select="mmr"), "select must be a Selector"),
+        (lambda s, d: engine.Decoder(select=engine.make("dense")), "select must be a Selector"),
+        (lambda s, d: engine.Decoder(select=engine.make("mmr"), depth=0), "depth .n. must be a whole number"),
+        (lambda s, d: engine.Space(s.corpus, engine.Embeddings(np.eye(10), s.corpus.ids[::-1])), "not of this corpus"),
+        (lambda s, d: engine.Embeddings(np.eye(2), ("a", "a")), "occur more than once"),
+        (lambda s, d: engine.Embeddings(np.eye(2), ("a",)), "one row per id"),
+        (lambda s, d: engine.Corpus(("a", 7), ("x", "y")), "corpus ids must be strings; number 1 is 7"),
+        (lambda s, d: engine.Corpus(("a",), (None,)), "corpus texts must be strings; number 0 is None"),
+        (lambda s, d: engine.Queries("ab", ("x", "y")), "query ids must be a list of strings"),
+    ],
+)
+def test_mistakes_are_named(ask, message):
+    rows, _ = problem("random", 1, n=10, d=4)
+    with pytest.raises(engine.FrontierError, match=message):
+        ask(space_of(rows), engine.Decoder(select=engine.make("mmr")))
+
+
+def test_values_with_equal_contents_are_equal():
+    def corpus(*ids):
+        return engine.Corpus(ids, ("x",) * len(ids))
+
+    assert corpus("a", "bc") == corpus("a", "bc") and corpus("a", "bc") != corpus("ab", "c")
+    assert hash(corpus("a")) == hash(corpus("a")) and corpus("a") != engine.Queries(("a",), ("x",))
+    rows = np.eye(2, dtype=np.float32)
+    one = engine.Embeddings(rows, ["a", "b"])
+    assert one == engine.Embeddings(torch.tensor(rows), ("a", "b")) and one != engine.Embeddings(-rows, ("a", "b"))
+
+
+def test_lowest_twin_finds_exactly_the_identical_rows():
+    from engine.matrix import first_duplicate
+
+    rng = np.random.default_rng(3)
+    for dtype in (torch.float32, torch.float64):
+        kinds = torch.tensor(rng.standard_normal((7, 5)), dtype=dtype)
+        which = torch.tensor(rng.integers(7, size=200))
+        rows = kinds[which]
+        rows[50] += 1e-6
+        found = first_duplicate(rows).tolist()
+        for i in range(200):
+            assert found[i] == next(j for j in range(200) if torch.equal(rows[j], rows[i]))
+
+
+def test_a_scorer_without_a_finite_score_is_named(monkeypatch):
+    from engine.scoring.dense import Dense
+
+    space, asked = space_of(torch.eye(4)), engine.Embeddings(torch.eye(4)[:1], ("q",))
+    decoder = engine.Decoder(select=engine.make("mmr"))
+    for bad in (-torch.inf, torch.nan):
+        scores = torch.tensor([[1.0, bad, 0.0, 0.5]])
+        monkeypatch.setattr(Dense, "score", lambda *_, scores=scores: scores)
+        with pytest.raises(engine.DataError, match="dense gave a document no finite score"):
+            engine.decode(decoder, space, asked, k=2)
+    whole = torch.tensor([[3, 1, 2, 0]])
+    monkeypatch.setattr(Dense, "score", lambda *_: whole)
+    assert engine.decode(engine.Decoder(select=engine.make("top_k")), space, asked, k=4).index.tolist() == [
+        [0, 2, 1, 3]
+    ]

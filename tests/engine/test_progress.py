@@ -1,0 +1,53 @@
+"""The pace of long work, with a clock of our own."""
+
+from engine.progress import Eta, counted, format_duration
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_time_left_follows_the_pace():
+    clock = Clock()
+    eta = Eta(clock=clock)
+    assert eta(0, 100, "embedding") is None
+    clock.now += 0.5
+    assert eta(5, 100, "embedding") is None, "half a second is too little to judge by"
+    clock.now += 1.5
+    assert eta(20, 100, "embedding") == 8.0
+    clock.now += 1
+    assert eta(100, 100, "embedding") == 0.0
+
+
+def test_a_new_label_forgets_the_pace():
+    clock = Clock()
+    eta = Eta(clock=clock)
+    eta(0, 1000, "reading the cache")
+    clock.now += 2
+    assert eta(900, 1000, "reading the cache") is not None
+    assert eta(900, 1000, "embedding") is None
+    clock.now += 10
+    assert eta(910, 1000, "embedding") == 90.0
+
+
+def test_only_the_last_seconds_count():
+    clock = Clock()
+    eta = Eta(window=10, clock=clock)
+    done = 0
+    for pace in [100] * 20 + [1] * 20:
+        done += pace
+        clock.now += 1
+        left = eta(done, 4000, "embedding")
+    assert left == 4000 - done
+
+
+def test_a_count_takes_the_singular_for_one_only():
+    assert [counted(n, "document") for n in (0, 1, 2000)] == ["0 documents", "1 document", "2,000 documents"]
+    assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]
+
+
+def test_time_as_a_person_says_it():
+    assert [format_duration(s) for s in (None, 7.6, 125, 4800)] == ["", "8 s", "2 min 05 s", "1 h 20 min"]

@@ -1,0 +1,319 @@
+"""A query encoder whose own weights learn: a two-layer random model learns which words stand for which documents."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+
+import engine
+from engine.data.beir import write_beir
+from engine.data.models import encoder_model
+from engine.errors import DataError
+from engine.training import encoder as own
+from engine.training.dataset import gather_samples
+from engine.training.recipe import ENCODER_RATE
+from engine.training.recipes import make_recipe
+from engine.training.train import prepare_run
+from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
+from support.tiny_models import tiny_encoder
+from support.training import comparable
+
+N, TRAIN, DEV = 20, 320, 80
+WORDS, CODES = [f"word{i}" for i in range(N)], [f"code{i}" for i in range(N)]
+QUICK = {"query_side": "encoder", "query_rate": 5e-3, "batch": 16, "hidden": 32, "epochs": 2, "patience": None}
+NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
+
+
+def planted(folder):
+    """(space, queries, qrels): document i says word i, and queries say the codes of three documents."""
+    corpus = Corpus(tuple(f"d{i}" for i in range(N)), tuple(" ".join([word] * 6) for word in WORDS))
+    space = engine.Space(corpus, engine.embed(corpus, encoder=str(folder), dtype="float32"))
+    rng = np.random.default_rng(0)
+    sets = [rng.permutation(N)[:3].tolist() for _ in range(TRAIN + DEV)]
+    ids = tuple(f"q{i}" for i in range(len(sets)))
+    grades = {ids[i]: {f"d{j}": 1 for j in own} for i, own in enumerate(sets)}
+    splits = {"train": ids[:TRAIN], "dev": ids[TRAIN:]}
+    texts = tuple(" ".join(CODES[j] for j in own) for own in sets)
+    qrels = {split: Qrels({i: grades[i] for i in some}) for split, some in splits.items()}
+    return space, engine.embed(Queries(ids, texts), encoder=str(folder), dtype="float32"), qrels
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder", (*WORDS, *CODES, "find"), prompt="find ")
+
+
+@pytest.fixture(scope="module")
+def data(folder):
+    return planted(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    return engine.train("nnn", *data, **NNN)
+
+
+@pytest.fixture(scope="module")
+def some(data):
+    return data[1].take(range(TRAIN, TRAIN + 70))
+
+
+def test_words_that_mean_nothing_are_learnt(data):
+    result = engine.train("nnn", *data, **{**NNN, "epochs": 9})
+    before = result.history[0].dev
+    assert before.comp5 < 0.1 and result.best.dev.comp5 > before.comp5 + 0.4
+    still = engine.train("nnn", *data, **{**NNN, "epochs": 3, "query_rate": 0.0})
+    assert still.best.dev.comp5 < 0.1, "the corpus adapter alone does not do it"
+    dense = engine.train("dense", *data, **{**QUICK, "epochs": 4})
+    assert dense.best.dev.comp5 > dense.history[0].dev.comp5 + 0.1
+
+
+def test_same_seed_same_history_and_no_global_randomness(data, trained):
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    again = engine.train("nnn", *data, **NNN)
+    assert torch.get_rng_state().equal(state)
+    assert comparable(again.history) == comparable(trained.history) and again.digest == trained.digest
+    other = engine.train("nnn", *data, seed=1, **NNN)
+    assert comparable(other.history) != comparable(trained.history)
+
+
+def test_it_starts_as_the_encoder_and_leaves_the_shared_one_alone(data, folder, trained):
+    space, queries, qrels = data
+    samples = gather_samples(space, queries, qrels, "train", "dev")
+    model = prepare_run(make_recipe("dense", query_side="encoder", hidden=8), samples, 0).built.model
+    theirs = torch.cat([samples.train.vectors, samples.dev.vectors])
+    at = torch.arange(len(theirs))
+    with torch.no_grad():
+        assert model.encode_query(at).allclose(theirs, atol=1e-5)
+    assert model.encode_query(at[:9]).allclose(theirs[:9], atol=1e-5), "with a graph as without"
+    shared = encoder_model.load(encoder_model.find(str(folder)), str(space.device), "float32").model
+    assert not any(p.grad is not None for p in shared.parameters())
+    fresh = engine.embed(Queries(queries.ids[:5], queries.texts[:5]), encoder=str(folder), dtype="float32", cache=False)
+    assert fresh.vectors.allclose(queries.vectors[:5], atol=1e-6)
+    mine = own.unique_weights(trained.space.adapt.adapters.encoder)
+    moved = [n for n, t in own.unique_weights(shared).items() if not t.allclose(mine[n].to(t), atol=1e-2)]
+    assert any("word_embeddings" in n for n in moved) and any("layer.0" in n for n in moved)
+    assert trained.recipe.query_side == "encoder" and not trained.space.vectors.allclose(space.vectors, atol=1e-4)
+
+
+def test_its_own_step_size_where_none_is_given(data):
+    given = {k: v for k, v in QUICK.items() if k != "query_rate"} | {"epochs": 1}
+    assert engine.train("dense", *data, **given).recipe.query_rate == ENCODER_RATE == 2e-5
+
+
+def test_a_trained_space_takes_the_same_queries_as_before(data, trained, some):
+    decoder = engine.Decoder(engine.make("mmr"))
+    adapted = trained.queries(some)
+    assert adapted.encoder == trained.space.embeddings.encoder and adapted.texts == some.texts
+    assert adapted.vectors.norm(dim=1).allclose(torch.ones(len(some)), atol=1e-5)
+    assert not adapted.vectors.allclose(some.vectors, atol=0.01)
+    result = engine.decode(decoder, trained.space, some, 4).index
+    assert engine.decode(decoder, trained.space, adapted, 4).index.equal(result)
+    assert engine.decode(decoder, trained.space, list(some.texts), 4).index.equal(result)
+    one = trained.queries(some.take([3]))
+    assert one.vectors.allclose(adapted.vectors[3:4], atol=1e-5), "its company changes last bits only"
+    ranking = engine.decode(trained.recipe.decoder(), trained.space, data[1].take(range(TRAIN, TRAIN + DEV)), 5)
+    comp = engine.measure(ranking, trained.space, data[2]["dev"].grades, data[2]["dev"], 5, ("comp",)).mean["comp"]
+    assert comp == pytest.approx(trained.best.dev.comp5, abs=0.03)
+
+
+def test_a_trained_space_goes_to_other_processes(trained, some):
+    there = pickle.loads(pickle.dumps(trained.space))
+    decoder = engine.Decoder(engine.make("top_k"))
+    assert there.adapt.digest == trained.digest
+    assert engine.decode(decoder, there, some, 4).index.equal(engine.decode(decoder, trained.space, some, 4).index)
+
+
+def test_a_model_that_cuts_its_vectors_is_cut_in_training_too(data, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(data[0].encoder.name, device="cpu", truncate_dim=12, local_files_only=True)
+    model.save_pretrained(str(tmp_path / "short"), create_model_card=False)
+    space, queries, qrels = planted(tmp_path / "short")
+    assert space.embeddings.dimension == 12
+    result = engine.train("dense", space, queries, qrels, **{**QUICK, "epochs": 1})
+    assert result.queries(queries.take([0])).dimension == 12
+
+
+# Files
+
+
+class Killed(BaseException):
+    """Nothing in the engine catches it."""
+
+
+def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
+    path = tmp_path / "run.safetensors"
+
+    def watch(epoch):
+        if epoch.epoch == 0:
+            raise Killed
+
+    with pytest.raises(Killed):
+        engine.train("nnn", *data, checkpoint=path, watch=watch, **NNN)
+    assert len(engine.load_trained(path, data[0]).history) == 2
+    result = engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
+
+
+def test_the_file_gives_it_back_in_half_the_size(data, trained, some, tmp_path):
+    path = tmp_path / "run.safetensors"
+    trained.save(path)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == trained.digest and read.space.embeddings == trained.space.embeddings
+    assert read.queries(some).vectors.equal(trained.queries(some).vectors)
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    prefix = "best." + own.PREFIX
+    weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    assert set(weights) == set(trained.space.adapt.adapters.encoder.state_dict())
+    assert all(t.dtype == torch.float16 for t in weights.values() if t.is_floating_point())
+
+
+def test_other_weights_below_are_refused_by_name(data, folder, trained, tmp_path):
+    space, queries, qrels = data
+    path = tmp_path / "run.safetensors"
+    trained.save(path)
+    ref = replace(space.encoder, digest="1" * 64)
+    with pytest.raises(DataError, match=r"does not fit.*encoder weights .* there and 11111111 here"):
+        engine.load_trained(path, engine.Space(space.corpus, replace(space.embeddings, encoder=ref)))
+    changed = engine.Space(space.corpus, replace(space.embeddings, encoder=ref))
+    with pytest.raises(DataError, match=r"has other weights here \(.*\) than when it embedded the corpus \(11111111\)"):
+        engine.train("nnn", changed, replace(queries, encoder=ref), qrels, **NNN)
+
+
+def test_texts_that_changed_are_another_run(data, tmp_path):
+    space, queries, qrels = data
+    path, given = tmp_path / "run.safetensors", {**QUICK, "epochs": 1}
+    engine.train("dense", *data, checkpoint=path, **given)
+    with pytest.raises(DataError, match=r"does not fit.*texts of the queries"):
+        engine.train("dense", space, replace(queries, texts=queries.texts[::-1]), qrels, checkpoint=path, **given)
+
+
+def test_weights_that_share_memory_are_kept_once(data, trained):
+    model, _ = own.base_encoder(data[0].encoder, data[0].device)
+    first, second = (model[0].model.encoder.layer[i].attention.self for i in range(2))
+    second.query.weight = first.query.weight
+    kept = own.unique_weights(model)
+    assert len(model.state_dict()) - len(kept) == 1 and not any(
+        "layer.1.attention.self.query.weight" in n for n in kept
+    )
+    changed = {name: tensor + 1 if tensor.is_floating_point() else tensor for name, tensor in kept.items()}
+    own.load_weights(model, changed)
+    assert second.query.weight.equal(first.query.weight) and own.unique_weights(model).keys() == kept.keys()
+    name = next(n for n in kept if n.endswith("layer.0.attention.self.query.weight"))
+    assert first.query.weight.equal(changed[name])
+    with pytest.raises(DataError, match="do not fit"):
+        own.load_weights(model, {n: t for n, t in kept.items() if n != name})
+    with pytest.raises(DataError, match="it has no stranger"):
+        own.load_weights(model, {**kept, "stranger": kept[name]})
+
+
+def test_the_encoder_is_written_for_others(data, trained, some, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    folder = tmp_path / "encoder"
+    trained.save_encoder(folder)
+    expected = trained.queries(some).vectors
+    ours = engine.embed(Queries(some.ids, some.texts), encoder=str(folder), dtype="float32")
+    assert ours.vectors.allclose(expected, atol=1e-5)
+    theirs = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    assert torch.from_numpy(theirs.encode_query(list(some.texts))).allclose(expected, atol=1e-5)
+    assert not list(folder.rglob("*.bin")) and list(folder.rglob("*.safetensors"))
+    with pytest.raises(DataError, match="folder must be a new or an empty one"):
+        trained.save_encoder(folder)
+
+
+# Training on
+
+
+@pytest.mark.parametrize("method", ["dense", "nnn", "colt", "multi_vector"])
+def test_over_a_trained_encoder_other_things_train(data, trained, some, tmp_path, method):
+    """The encoder stands then, and comes back from the file together with what was trained over it."""
+    space, queries, qrels = data
+    given = {
+        "nnn": {**NNN, "query_side": "adapter"},
+        "dense": {"hidden": 16},
+        "colt": {"batch": 64},
+        "multi_vector": {"dimension": 8},
+    }[method]
+    path = tmp_path / "on.safetensors"
+    on = engine.train(method, trained.space, queries, qrels, checkpoint=path, **{**given, "epochs": 1})
+    assert on.facts["parent"] == trained.digest
+    below, above = (own.unique_weights(t.space.adapt.adapters.encoder) for t in (trained, on))
+    assert all(below[name].equal(above[name]) for name in below)
+    dev = queries.take(range(TRAIN, TRAIN + DEV))
+    if method in ("dense", "nnn"):
+        at_start = engine.decode(on.recipe.dev_decoder(), trained.space, dev, 5)
+        comp = engine.measure(at_start, trained.space, dev, qrels["dev"], 5, ("comp",)).mean["comp"]
+        assert on.history[0].dev.comp5 == pytest.approx(comp, abs=0.03)
+    read = engine.load_trained(path, space)
+    assert read.digest == on.digest and read.queries(some).vectors.equal(on.queries(some).vectors)
+    if method != "colt":
+        with pytest.raises(DataError, match="queries go through an adapter after the trained encoder"):
+            on.save_encoder(tmp_path / "folder")
+
+
+def test_an_encoder_trains_on_and_over_adapters(data, trained, some, tmp_path):
+    space, queries, qrels = data
+    on = engine.train("nnn", trained.space, queries, qrels, checkpoint=tmp_path / "on", **{**NNN, "epochs": 1})
+    assert len(on.space.adapt.adapters.corpus) == 2 and on.digest != trained.digest
+    assert engine.load_trained(tmp_path / "on", space).queries(some).vectors.equal(on.queries(some).vectors)
+    dense = engine.train("dense", *data, hidden=16, epochs=2, query_rate=3e-3)
+    over = engine.train("nnn", dense.space, queries, qrels, checkpoint=tmp_path / "over", **{**NNN, "epochs": 1})
+    query = over.space.adapt.adapters.query
+    assert query.outer.weight.equal(dense.space.adapt.adapters.query.outer.weight), "the adapter stands"
+    assert engine.load_trained(tmp_path / "over", space).queries(some).vectors.equal(over.queries(some).vectors)
+
+
+# Edges
+
+
+def test_what_has_no_texts_is_refused(data, trained, some):
+    space, queries, qrels = data
+    bare = Embeddings(queries.vectors, queries.ids, queries.encoder)
+    for call in (engine.train, engine.preflight):
+        with pytest.raises(DataError, match=r"vectors without their texts.*pass engine\.Queries"):
+            call("nnn", space, bare, qrels, **NNN)
+    with pytest.raises(DataError, match="vectors without their texts"):
+        engine.train("dense", trained.space, bare, qrels)
+    with pytest.raises(DataError, match="vectors without their texts"):
+        engine.decode(engine.Decoder(engine.make("top_k")), trained.space, bare.take([0]), 3)
+    brought = engine.Space(space.corpus, Embeddings(space.vectors, space.corpus.ids))
+    with pytest.raises(DataError, match="this corpus came with its own vectors"):
+        engine.train("dense", brought, replace(queries, encoder=None), qrels, **QUICK)
+    with pytest.raises(DataError, match="queries must be vectors of the encoder"):
+        trained.queries(replace(some, encoder=replace(some.encoder, digest="2" * 64)))
+    with pytest.raises(DataError, match="left the encoder as it was"):
+        engine.train("dense", *data, hidden=8, epochs=1).save_encoder("nowhere")
+
+
+def test_a_preflight_counts_the_time_of_the_encoder(data, monkeypatch):
+    """Every timed step passes its batch through the encoder, and so does the look at dev."""
+    seen = []
+    real = own.TextAdapters._rows
+    monkeypatch.setattr(own.TextAdapters, "_rows", lambda self, texts: seen.append(len(texts)) or real(self, texts))
+    result = engine.preflight("dense", *data, **QUICK)
+    dev = [min(own.BLOCK, DEV - at) for at in range(0, DEV, own.BLOCK)]
+    assert seen == [16] * 4 + dev and result.seconds > 0
+
+
+def test_the_command_line_has_the_flag(data, folder, tmp_path):
+    from click.testing import CliRunner
+
+    from dashboard.serve import main
+
+    space, queries, qrels = data
+    texts = Queries(queries.ids, queries.texts)
+    source, out = write_beir(Dataset(space.corpus, texts, qrels), tmp_path / "set"), tmp_path / "out"
+    args = ["train", "dense", "--data", source, "--encoder", folder, "--dtype", "float32", "--query-side", "encoder"]
+    args += ["--epochs", "1", "--hidden", "8", "--out", out]
+    done = CliRunner().invoke(main, list(map(str, args)))
+    assert done.exit_code == 0, done.output
+    result = engine.load_trained(out / "dense.safetensors", space)
+    assert result.recipe.query_side == "encoder" and isinstance(result.space.adapt, own.AdaptedTexts)
+    assert "wants a GPU" in CliRunner().invoke(main, ["train", "nnn", "--help"]).output.replace("\n", " ")

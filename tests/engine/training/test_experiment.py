@@ -1,0 +1,222 @@
+"""A course: the method, its control, the table of both and what may be said of it; and the same from a shell."""
+
+import json
+from dataclasses import replace
+from unittest.mock import Mock
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import engine
+from dashboard.serve import main
+from engine.cli.training import train as group
+from engine.errors import Cancelled, DataError, ParamError
+from engine.training.comparison import System, compare_systems
+from engine.training.experiment import course, foreseen
+from engine.training.recipes import RECIPES, declared
+from engine.values import Qrels
+from support.cli import run
+from support.datafiles import beir_of_things
+from support.training import NNN, QUICK, StopAfter, comparable, planted
+
+PARAMS = {k: v for k, v in NNN.items() if k not in ("l1", "l2", "regrid")} | {"epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def data():
+    space, queries, qrels = planted(n=40, d=8, train=160, dev=100)
+    grades = qrels["dev"].grades
+    halves = [dict(list(grades.items())[at::2]) for at in (0, 1)]
+    return space, queries, {**qrels, "dev": Qrels(halves[0]), "test": Qrels(halves[1])}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("course")
+
+
+@pytest.fixture(scope="module")
+def taken(data, folder):
+    seen = []
+    return course("nnn", *data, folder=folder, watch=lambda *args: seen.append(args), **PARAMS), seen
+
+
+def test_a_course_always_has_its_control(data, taken, folder):
+    result, seen = taken
+    assert list(result.stages) == ["dense", "dense-cont", "nnn"] and result.last is result.stages["nnn"]
+    start, control, last = result.stages.values()
+    assert control.facts["parent"] == last.facts["parent"] == start.digest
+    assert control.recipe.name == "dense" and control.recipe.epochs == last.recipe.epochs == 2
+    assert control.recipe.hidden == last.recipe.hidden == PARAMS["hidden"], "what learns is as large in both"
+    assert [name for name, epoch in seen if epoch.epoch == -1] == list(result.stages)
+    assert sorted(p.stem for p in folder.glob("*.safetensors")) == sorted(result.stages)
+    alone = engine.train("nnn", start.space, *data[1:], **PARAMS)
+    assert comparable(alone.history) == comparable(last.history)
+
+
+def test_its_table_is_what_measure_says(data, taken):
+    _, queries, qrels = data
+    result, _ = taken
+    table = result.table
+    assert list(table.values) == ["encoder", "dense", "dense, nnn", "dense-cont", "dense-cont, nnn", "nnn"]
+    assert table.split == "test" and table.queries == 50
+    asked = queries.take([i for i, q in enumerate(queries.ids) if q in qrels["test"].grades])
+    last = result.last
+    ranking = engine.decode(last.decoder, last.space, asked, 5)
+    for k in (3, 5):
+        means = engine.measure(ranking, last.space, asked, qrels["test"], k, ("comp", "recall")).mean
+        for metric, mean in means.items():
+            value, error = table.mean("nnn", metric, k)
+            assert value == pytest.approx(mean)
+            assert error == pytest.approx(table.values["nnn"][metric, k].std(ddof=1) / np.sqrt(50))
+    assert table.rows[-1][0] == "nnn" and table.rows[-1][4].startswith(f"{100 * table.mean('nnn', 'comp', 5)[0]:.1f} ±")
+    assert [row.baseline for row in table.told] == list(table.values)[:-1]
+    for row, sentence in zip(table.told, table.sentences, strict=True):
+        gap = table.values["nnn"]["comp", 5] - table.values[row.baseline]["comp", 5]
+        assert row.difference == pytest.approx(gap.mean()) and row.comparisons == 5
+        assert ("No difference" in sentence or "the same" in sentence) == (not row.significant)
+
+
+def test_where_the_control_is_as_good_the_table_says_so(data):
+    space, queries, qrels = data
+    plain = engine.Decoder(engine.make("top_k"))
+    asked = queries.take(range(160, 260))
+    both = Qrels({**qrels["dev"].grades, **qrels["test"].grades})
+    table = compare_systems([System("control", space, plain), System("method", space, plain)], asked, both)
+    assert table.sentences == ("method and control have the same Comp@5 on all 100 queries.",)
+    with pytest.raises(DataError, match="no query of 'none'"):
+        compare_systems([System("one", space, plain)], asked, Qrels({}), "none")
+
+
+def test_a_course_goes_on_where_it_was(data, taken, folder, monkeypatch):
+    result, _ = taken
+    monkeypatch.setattr("engine.training.train.fit", None)
+    again = course("nnn", *data, folder=folder, **PARAMS)
+    assert [t.digest for t in again.stages.values()] == [t.digest for t in result.stages.values()]
+    assert again.table.rows == result.table.rows
+
+
+def test_a_course_may_start_elsewhere_and_end_early(data, taken):
+    start = taken[0].stages["dense"]
+    result = course("colt", *data, start=start, epochs=1)
+    assert list(result.stages) == ["dense-cont", "colt"]
+    assert list(result.table.values) == ["encoder", "dense", "dense-cont", "colt"]
+    other = course("dense", *data, start=taken[0].last, **{**QUICK, "epochs": 1})
+    assert list(other.table.values) == ["encoder", "start (nnn)", "dense-cont"]
+    plain = course("dense", *data, **{**QUICK, "epochs": 1})
+    assert list(plain.stages) == ["dense", "dense-cont"]
+    assert list(plain.table.values) == ["encoder", "dense-cont", "dense"] and plain.last is plain.stages["dense"]
+    assert {row.baseline for row in plain.table.told} == {"encoder", "dense-cont"} and "dense" in plain.verdict
+
+    half = course("nnn", *data, stop=StopAfter(3), **PARAMS)
+    assert half.table is None and list(half.stages) == ["dense"] and "by hand" in half.last.stopped
+    shared = {**data[2], "test": data[2]["train"]}
+    with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
+        course("nnn", *data[:2], shared, **PARAMS)
+    named = replace(data[1], texts=data[1].ids)
+    for same in ("dev", "test"):
+        with pytest.raises(DataError, match="dev and test must not be the split that is learnt from"):
+            course("nnn", data[0], named, data[2], **{same: "train"}, **PARAMS)
+    texts = [f"text {q}" for q in data[1].ids]
+    texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
+    less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})
+    without = Qrels({q: g for q, g in data[2]["train"].grades.items() if q != "q0"})
+    assert less.last.facts["train"] == without.digest
+    assert less.last.facts["dev"] == data[2]["dev"].digest
+    chosen = next(iter(data[2]["dev"].grades))
+    texts[data[1].ids.index(chosen)] = texts[0].upper()
+    asked = replace(data[1], texts=texts)
+    less = course("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1})
+    without = Qrels({q: g for q, g in data[2]["dev"].grades.items() if q != chosen})
+    assert less.last.facts["dev"] == without.digest and less.table.queries == 50
+    assert foreseen("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1}).repeated == 2
+    with pytest.raises(ParamError, match="space must be the encoder's own"):
+        course("nnn", start.space, *data[1:], **PARAMS)
+
+
+def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
+    """What it learnt by heart would count as understood, in the choice of the epoch or in the table."""
+    space, queries, qrels = data
+    start = taken[0].stages["dense"]
+    learnt = dict(list(qrels["train"].grades.items())[:7])
+    less = Qrels({q: own for q, own in qrels["train"].grades.items() if q not in learnt})
+    for split in ("dev", "test"):
+        given = {**qrels, "train": less, split: Qrels({**qrels[split].grades, **learnt})}
+        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
+            course("colt", space, queries, given, start=start, epochs=1)
+        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'"):
+            foreseen("colt", space, queries, given, start=start, epochs=1)
+    given = {"train": less, "dev": Qrels({**qrels["dev"].grades, **learnt})}
+    with pytest.raises(DataError, match="space has learnt from 7 of the 57 queries of 'dev'"):
+        engine.train("dense", start.space, queries, given, **{**QUICK, "epochs": 1})
+
+
+# The command line
+
+
+@pytest.fixture(scope="module")
+def set_folder(tmp_path_factory):
+    return beir_of_things(tmp_path_factory.mktemp("set"))
+
+
+SMALL = ("--hidden", "16", "--epochs", "1")
+
+
+def test_train_from_a_shell(set_folder, tmp_path, monkeypatch):
+    out = str(tmp_path / "out")
+    asked = ("train", "nnn", "--data", str(set_folder), "--out", out, *SMALL)
+    output = run(*asked)
+    assert "16 queries with 2.00 relevant documents each; an epoch of 1 steps" in output
+    assert all(word in output for word in ("dense-cont start", "nnn epoch 0", "Comp@5", "On 7 queries of test"))
+    assert "nnn and dense-cont" in output and "written: " in output
+    monkeypatch.setattr("engine.training.train.fit", None)
+    again = json.loads(run(*asked, "--json"))
+    assert list(again["stages"]) == ["dense", "dense-cont", "nnn"] and again["queries"] == 7
+    assert set(again["table"]) >= {"encoder", "dense-cont", "nnn"}
+    assert len(again["stages"]["nnn"]["history"]) == 2 and again["stages"]["nnn"]["params"]["hidden"] == 16
+    refused = run(*asked[:-1], "2", fails=True)
+    assert "does not fit" in refused and "epochs" in refused
+    assert "give another --out" in refused and "another file" not in refused
+
+
+def test_a_stop_before_the_first_stage_is_told_in_a_sentence(set_folder, tmp_path, monkeypatch):
+    asked = ("train", "dense", "--data", str(set_folder), "--out", str(tmp_path / "out"), *SMALL)
+    for error, message in (
+        (KeyboardInterrupt(), "stopped; what was finished is kept\n"),
+        (Cancelled(), "stopped; what was finished is kept\n"),
+        (Cancelled("stopped before every stage was timed"), "stopped; before every stage was timed\n"),
+        (Cancelled("2 of 3 are kept"), "stopped; 2 of 3 are kept\n"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr("engine.load_dataset", Mock(side_effect=error))
+            done = CliRunner().invoke(main, list(asked))
+        assert done.exit_code == 130 and done.stderr == message
+
+
+def test_train_from_a_checkpoint_and_what_it_refuses(set_folder, tmp_path):
+    out = str(tmp_path / "out")
+    data = ("--data", str(set_folder), "--out", out)
+    run("train", "dense", *data, *SMALL)
+    begun = ("--out", f"{out}-colt", "--start", f"{out}/dense.safetensors")
+    output = run("train", "colt", *data[:2], *begun, "--epochs", "1")
+    assert "dense-cont" in output and "colt" in output and "dense epoch" not in output
+    assert "no split 'valid'" in run("train", "dense", *data, "--dev", "valid", fails=True)
+    assert "tau (τ) must be" in run("train", "dense", *data, "--tau", "0", fails=True)
+    assert "no such option" in run("train", "dense", *data, "--l1", "0.1", fails=True).lower()
+    same = run("train", "dense", "--data", str(set_folder), "--out", f"{out}2", *SMALL, "--test", "nosuch")
+    divided = run("train", "dense", "--data", str(set_folder), "--out", f"{out}3", *SMALL, "--divide", "train")
+    assert "10 queries with 2.00 relevant" in divided and "On 3 queries of test" in divided
+    assert "--divide makes three of one" in run("train", "dense", *data, "--train", "none", fails=True)
+    assert "were chosen by these queries" in same
+
+
+def test_every_method_has_its_command_and_every_parameter_its_flag():
+    ctx = click.Context(group)
+    assert group.list_commands(ctx) == sorted([*RECIPES, "cross_encoder"])
+    for method, recipe in RECIPES.items():
+        command = group.get_command(ctx, method)
+        assert command.help == recipe.__doc__
+        flags = {flag for option in command.get_params(ctx) for flag in option.opts}
+        assert {p.flag for p in declared(method)} <= flags

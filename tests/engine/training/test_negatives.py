@@ -1,0 +1,166 @@
+"""What projections are trained with: the loss, its gradient and its negatives, against plain loops."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.errors import Cancelled, DataError
+from engine.training.adapters import Adapters
+from engine.training.dataset import gather_samples
+from engine.training.loop import generator_of
+from engine.training.negatives import Negatives, hardest
+from engine.training.projected import Projected
+from engine.training.projections import Heads, Projection
+from engine.training.recipes import make_recipe
+from engine.training.recipes.projection import SampledSoftmax
+from engine.values import Corpus, Embeddings, Qrels
+from support.bm25_oracle import bm25
+from support.instances import random_rows, unit
+from support.training import PROJECTED, samples_of
+
+RELEVANT = ((0, 1), (1, 2), (3,), (0, 4, 5))
+
+
+def random_model(vectors, n=9, d=5, k=3):
+    rng = np.random.default_rng(0)
+    rows, asked = (torch.from_numpy(random_rows(rng, count, d)) for count in (n, len(RELEVANT)))
+    shape = (k, d) if vectors is None else (vectors, k, d)
+    sides = [(torch.from_numpy(rng.standard_normal(s)), torch.from_numpy(rng.standard_normal(s[:-1])))
+             for s in ((k, d), shape)]  # fmt: skip
+    heads = Heads(*(Projection(*side) for side in sides))
+    samples = samples_of(asked, RELEVANT)
+    return samples, Projected(Adapters(heads=heads), heads, asked, rows)
+
+
+# The loss
+
+
+@pytest.mark.parametrize("in_batch", [True, False])
+@pytest.mark.parametrize("vectors", [None, 1, 3])
+def test_the_loss_is_that_of_the_formula(vectors, in_batch):
+    samples, model = random_model(vectors)
+    recipe = make_recipe("dual_encoder", tau=0.3, in_batch=in_batch)
+    objective = SampledSoftmax(model, recipe, Negatives(RELEVANT, 9, None, 3, 0))
+    objective.begin(generator_of(0, 0))
+    own = [0, 3, 1]
+    result = objective(samples.batch(torch.tensor(own))).values.detach().numpy()
+
+    w, b = (p.detach().numpy() for p in model.heads.corpus.parameters())
+    a, c = (p.detach().numpy() for p in model.heads.query.parameters())
+    rows, asked = model.rows.numpy(), model.queries.numpy()
+    w, b = w.reshape(-1, *w.shape[-2:]), b.reshape(-1, b.shape[-1])
+
+    def score(i, j):
+        return max(unit(a @ asked[i] + c) @ unit(own_w @ rows[j] + own_b) for own_w, own_b in zip(w, b, strict=True))
+
+    drawn_rows = objective.drawn.tolist()
+    everything = {j for i in own for j in (*RELEVANT[i], *drawn_rows[i])}
+    for i, value in zip(own, result, strict=True):
+        wrong = (everything if in_batch else set(drawn_rows[i])) - set(RELEVANT[i])
+        against = sum(np.exp(score(i, j) / 0.3) for j in wrong)
+        right = [np.exp(score(i, j) / 0.3) for j in RELEVANT[i]]
+        assert value == pytest.approx(-np.mean([np.log(s / (s + against)) for s in right]), rel=1e-10)
+
+
+@pytest.mark.parametrize("vectors", [None, 3])
+def test_the_loss_differentiates(vectors):
+    samples, model = random_model(vectors)
+    objective = SampledSoftmax(model, make_recipe("dual_encoder", in_batch=False), Negatives(RELEVANT, 9, None, 3, 0))
+    objective.begin(generator_of(0, 0))
+    batch, names = samples.batch(torch.arange(4)), [name for name, _ in model.named_parameters()]
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self):
+            return objective(batch).values
+
+    def of(*values):
+        given = {f"model.{name}": value for name, value in zip(names, values, strict=True)}
+        return torch.func.functional_call(Loss(), given, ())
+
+    given = [p.detach().clone().requires_grad_(True) for p in model.parameters()]
+    assert len(given) == 4 and torch.autograd.gradcheck(of, given)
+    of(*given).sum().backward()
+    assert all(float(p.grad.norm()) > 1e-6 for p in given)
+
+
+# Negatives
+
+
+@pytest.fixture(scope="module")
+def words():
+    """Texts of a few words of twelve, some shared by nearly all."""
+    rng = np.random.default_rng(3)
+    texts = [" ".join(f"w{int(w * w / 12)}" for w in rng.integers(12, size=rng.integers(1, 9))) for _ in range(30)]
+    asked = [" ".join(f"w{w}" for w in rng.integers(11, size=3)) for _ in range(12)] + ["nothing known"]
+    corpus = Corpus(tuple(f"d{i}" for i in range(30)), tuple(texts))
+    space = engine.Space(corpus, Embeddings(torch.from_numpy(random_rows(rng, 30, 4)).float(), corpus.ids))
+    ids = tuple(f"q{i}" for i in range(13))
+    queries = Embeddings(torch.from_numpy(random_rows(rng, 13, 4)).float(), ids, None, tuple(asked))
+    grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
+    splits = {"train": Qrels({q: grades[q] for q in ids if q != "q0"}), "dev": Qrels({"q0": grades["q0"]})}
+    return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")
+
+
+def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
+    space, _, _, samples = words
+    scores = np.asarray(bm25(space.corpus.texts, samples.train.texts))
+    result = hardest(samples, 7)
+    assert result.shape == (12, 7)
+    for row, score, own in zip(result.tolist(), scores, samples.relevant, strict=True):
+        wrong = [j for j in range(30) if j not in own and score[j] > 0]
+        best = sorted(wrong, key=lambda j: (-round(float(score[j]), 5), j))[:7]
+        assert row == best + [-1] * (7 - len(best))
+    best_of_all = scores.argmax(1)
+    assert any(j in own for j, own in zip(best_of_all, samples.relevant, strict=True)), "some best one is relevant"
+    assert result[-1].tolist() == [-1] * 7 and (result[0] >= 0).all()
+    calls = []
+    monkeypatch.setattr("engine.training.negatives.BLOCK_NUMBERS", 100)
+    assert hardest(samples, 7, lambda *args: calls.append(args)).equal(result)
+    assert [done for done, *_ in calls] == [0, 3, 6, 9, 12]
+    assert hardest(samples, 99).shape == (12, 30)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        hardest(samples, 7, stop=stop)
+
+
+def test_negatives_are_irrelevant_and_drawn_anew(words):
+    samples = words[-1]
+    pool = hardest(samples, 5)
+    negatives = Negatives(samples.relevant, 30, pool, 40, 3)
+    epochs = [negatives.draw(generator_of(0, epoch)) for epoch in range(30)]
+    assert epochs[0].equal(negatives.draw(generator_of(0, 0))) and not epochs[0].equal(epochs[1])
+    for query, own in enumerate(samples.relevant):
+        uniform = torch.cat([e[query, :40] for e in epochs])
+        assert set(uniform.tolist()) == set(range(30)) - set(own)
+        # 1200 draws from 26 documents: 46 each, give or take 7.
+        assert 20 < int(uniform.bincount(minlength=30)[uniform].min()) <= int(uniform.bincount().max()) < 80
+        hard = [[j for j in e[query, 40:].tolist() if j >= 0] for e in epochs]
+        known = {j for j in pool[query].tolist() if j >= 0}
+        assert set().union(*hard) == known and all(len(set(h)) == len(h) == min(3, len(known)) for h in hard)
+    assert Negatives(((0, 1),), 2, None, 3, 0).draw(generator_of(0, 0)).tolist() == [[-1, -1, -1]]
+    assert Negatives(((0,), (1,)), 2, None, 1, 0).draw(generator_of(0, 0)).tolist() == [[1], [0]]
+
+
+def test_words_that_are_not_known_are_refused_and_other_words_are_another_run(data, tmp_path):
+    space, queries, qrels = data
+    bare = replace(queries, texts=None)
+    with pytest.raises(DataError, match=r"hard .*reads the queries' words.*hard=0"):
+        engine.train("dual_encoder", space, bare, qrels, **PROJECTED)
+    path = tmp_path / "run.safetensors"
+    own = {**PROJECTED, "epochs": 1}
+    engine.train("dual_encoder", space, queries, qrels, checkpoint=path, **own)
+    other = replace(queries, texts=[f"{text} !" for text in queries.texts])
+    with pytest.raises(DataError, match="does not fit: texts of the queries"):
+        engine.train("dual_encoder", space, other, qrels, checkpoint=path, **own)
+    none = {**own, "hard": 0}
+    one, two = (engine.train("dual_encoder", space, q, qrels, **none) for q in (bare, queries))
+    assert one.digest == two.digest

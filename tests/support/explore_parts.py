@@ -1,0 +1,54 @@
+"""One part of Explore drawn by itself, over documents that try to be markup."""
+
+import numpy as np
+import torch
+
+import engine
+from dashboard.explore.document_panel import OpenDocument
+from dashboard.services.source import Loaded, Source
+from dashboard.session.query import Question
+from engine.values import Dataset
+from support import pages
+
+HOSTILE = ("<img src=x onerror=alert(1)>", "![x](http://192.0.2.1/x.png)", "$\\href{javascript:alert(1)}{y}$", "`z`")
+NAMES = list(engine.methods("selector"))
+
+
+def part():
+    import streamlit as st
+
+    shown, *given = st.session_state["given"]
+    shown.options(*given[2:])
+    shown.show(*given)
+
+
+def corpus(n=30, d=5, negative=False):
+    """Documents that try to be markup, every seventh an exact duplicate of its neighbour."""
+    draw = np.random.default_rng(5)
+    rows = draw.normal(size=(n, d)) + (0 if negative else 1)
+    rows[1::7] = rows[: len(rows[1::7]) * 7 : 7]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    texts = tuple(f"{HOSTILE[i % 4]} document {i}" for i in range(n))
+    ids = tuple(f"id{i}" for i in range(n))
+    titles = tuple(f"{HOSTILE[i % 4]} title {i}" if i % 2 else "" for i in range(n))
+    documents = engine.Corpus(ids, texts, titles)
+    space = engine.Space(documents, engine.Embeddings(torch.tensor(rows, dtype=torch.float32), ids), "cpu")
+    return Loaded(
+        source=Source("made"), dataset=Dataset(documents, engine.Queries(("q",), ("words",))), space=space, queries=None
+    )
+
+
+def asked_of(loaded, k=6, depth=None, judged=True):
+    vector = loaded.space.vectors[:3].sum(0)
+    qrels = engine.Qrels({"q": {"id0": 1, "id9": 1, "id20": 2, "gone": 1}}) if judged else None
+    return Question("q", "words", vector / vector.norm(), qrels, k, depth)
+
+
+def drawn(shown, loaded, asked, answers, **session):
+    app = pages.drawn(part, given=(shown, loaded, asked, answers, NAMES[0]), **session)
+    pages.assert_plain(app, *HOSTILE)
+    return app
+
+
+def reading(loaded, row=0):
+    return OpenDocument(loaded.space.corpus.digest, "words", row)

@@ -1,0 +1,26 @@
+"""A process that writes feedback to a log, and says which is on the disk.
+
+python -m support.feedback_writer LOG NAME COUNT
+"""
+
+import sys
+
+from engine import orag
+from support.feedback import queries_near, random_space
+
+
+def write_to(log: orag.Log, name: str, count: int, say=lambda person: None) -> None:
+    """Feed `count` thumbs of as many people, but for those that the log has."""
+    query = log.session.resolve_query(queries_near(log.session.space)[0][0])
+    done = sum((event.person or "").startswith(f"{name} ") for event in log.refresh().events)
+    for at in range(done, count):
+        event = orag.thumb(log.session, query, at % len(log.session), at % 3 > 0, person=f"{name} {at}")
+        log.feed(event)
+        say(event.person)
+
+
+if __name__ == "__main__":
+    log = orag.log(sys.argv[1], random_space(), temperature=0.2)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    write_to(log, sys.argv[2], int(sys.argv[3]), lambda person: print(person, flush=True))

@@ -1,0 +1,249 @@
+"""What the frozen tests compare: the names that the program has now, and pages as a session sees them."""
+
+import ast
+import inspect
+import json
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import click
+from streamlit.testing.v1 import AppTest
+
+import engine
+from engine import orag
+
+# --- All that these tests take from within: whatever moves is changed here and nowhere else. ---
+from dashboard.serve import main as frontier  # isort: skip
+from dashboard.services.corpora import loading as load_source  # isort: skip
+from dashboard.services.source import Source  # isort: skip
+from dashboard.session.link import read as read_link  # noqa: F401  # isort: skip
+from support.paths import ROOT  # isort: skip
+from support.patience import patient
+
+PAGES = ROOT / "dashboard" / "screens"
+# ---
+
+FROZEN = ROOT / "tests" / "frozen"
+STRINGS, EXPECTED, LINKS = (json.loads((FROZEN / f"{name}.json").read_bytes()) for name in
+                            ("strings", "expected", "links"))  # fmt: skip
+CORPUS, FEW = (Source(f"tests/frozen/{name}", dtype="float32") for name in ("corpus", "few"))
+"""Relative, as the links have them: the tests run in the root of the checkout."""
+
+
+def judged(world, *splits):
+    """The vectors of the queries that splits judge."""
+    dataset, _, queries = world
+    return queries.take([dataset.queries.position[query] for s in splits for query in dataset.judged(s).ids])
+
+
+def stored(name, tmp_path):
+    """A copy of a file that a command left where its user wanted it."""
+    return Path(shutil.copy(FROZEN / "stores" / name, tmp_path / name))
+
+
+class Stopped:
+    """A stop that has been asked for: whatever begins to compute is cancelled."""
+
+    def is_set(self):
+        return True
+
+
+def study(world, store, stop=None):
+    """The study of the fixture, over whatever its store holds."""
+    dataset, space, _ = world
+    given = {"k": 5, "points": 5, "objective": "diverse", "store": store, "stop": stop}
+    return engine.tune("mmr", space, judged(world, "dev", "test"), dataset.qrels, **given)
+
+
+def sealed(folder):
+    """Every file under a folder but locks and what SQLite keeps beside a database, with its bytes."""
+    files = (f for f in folder.rglob("*") if f.is_file() and not f.name.endswith((".lock", "-wal", "-shm")))
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def public(value):
+    """The public names of a value."""
+    return sorted(name for name in dir(value) if not name.startswith("_"))
+
+
+def parameters(value):
+    """The names of a callable's parameters, in order; none of anything else."""
+    try:
+        return list(inspect.signature(value).parameters) if callable(value) else []
+    except ValueError:  # a class that is an exception
+        return []
+
+
+def returned(module):
+    """The public names of the classes that a façade's functions say they return, by function."""
+    kinds = {}
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isfunction(value):
+            kind = inspect.signature(value, eval_str=True).return_annotation
+            if inspect.isclass(kind) and kind.__module__.partition(".")[0] == "engine":
+                kinds[name] = {*public(kind), *getattr(kind, "__dataclass_fields__", {})}
+    return {name: sorted(n for n in own if not n.startswith("_")) for name, own in kinds.items()}
+
+
+def objects(world, home):
+    """The public names of values that a façade gives, by what it is called there."""
+    dataset, space, _ = world
+    dev, qrels = judged(world, "dev"), dataset.qrels["dev"]
+    decoder = engine.Decoder(engine.make("mmr"))
+    ranking = engine.decode(decoder, space, dev, 5)
+    decoders = [*engine.grid("top_k"), *engine.grid("mmr", 3)]
+    points = list(engine.sweep(decoders, space, dev, qrels, 5, split="dev"))
+    log = orag.log(orag.place(space), space)
+    session = log.session
+    event = session.history[0]
+    trained = engine.load_trained(home / "trained" / f"{EXPECTED['in_use']}.safetensors", space)
+    values = {
+        "corpus": dataset.corpus, "queries": dataset.queries, "qrels": qrels, "dataset": dataset, "decoder": decoder,
+        "embeddings": space.embeddings, "encoder": space.encoder, "space": space, "ranking": ranking, "log": log,
+        "measures": engine.measure(ranking, space, dev, qrels, 5, ["recall"]), "point": points[0],
+        "frontier": engine.frontier(points, k=5), "comparison": engine.compare(points, "recall", "top_k", 5)[0],
+        "tuned": study(world, stored("study.db", home)), "objective": engine.Objective(), "session": session,
+        "event": event, "query": event.query, "preset": orag.PRESETS["careful"],
+        "draw": orag.ask(session, dev.take([0])), "diff": orag.diff(orag.at(session, 0), session),
+        "layout": engine.layout(space, "pca"), "trained": trained,
+        "recipe": trained.recipe, "epoch": trained.best, "run": trained.run, "selector": decoder.select,
+        "scorer": decoder.retrieve, "method": engine.methods()["mmr"],
+        "parameter": engine.methods()["mmr"].params[0], "error": engine.DataError(""),
+    }  # fmt: skip
+    return {name: public(value) for name, value in values.items()}
+
+
+def commands(command, path=()):
+    """Every command's flags and arguments, by its words."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        members = {name: command.get_command(context, name) for name in command.list_commands(context)}
+        return {k: v for name, member in members.items() for k, v in commands(member, (*path, name)).items()}
+    given = command.get_params(click.Context(command))
+    return {" ".join(path): sorted({name for p in given for name in (*p.opts, *p.secondary_opts)} - {"--help"})}
+
+
+def spelt():
+    """Every string that the source writes out."""
+    files = [file for folder in ("engine", "dashboard") for file in (ROOT / folder).rglob("*.py")]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    return {node.value for tree in trees for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
+
+
+def page(name, source=CORPUS, link=None, **session):
+    """A page as a session sees it that comes by a link, or whose source is loaded."""
+    for wanted in {source, *([Source(source.path, dtype=source.dtype)] if source.trained else [])}:
+        load_source(wanted).join(patient(120))
+    app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=patient(60))
+    for key, value in (link or {}).items():
+        app.query_params[key] = value
+    for key, value in ({} if link else {"source": source, **session}).items():
+        app.session_state[key] = value
+    return drawn(app.run())
+
+
+def drawn(app):
+    """The page, which no exception ended."""
+    assert not app.exception, app.exception
+    return app
+
+
+def settled(app):
+    """The page when what it began by itself has ended."""
+    for job in app.session_state["jobs"].values() if "jobs" in app.session_state else ():
+        job.join(patient(120))
+    return drawn(app.run())
+
+
+def texts(app):
+    """All plain text of a page."""
+    return " ".join(t.value for kind in (app.text, app.caption, app.info, app.error, app.warning) for t in kind)
+
+
+def shared(app):
+    """The parameters of the link that the Share dialog shows."""
+    drawn(app.button(key="share.open").click().run())
+    address = next(c.value for c in app.code if "v=1" in c.value)
+    return dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
+
+
+def keys_of(app):
+    """The keys of all that is drawn; what is counted or hashed in them stands as #."""
+    keys = {getattr(element, "key", None) for element in app._tree}
+    plain = (key.replace(CORPUS.path, "PATH") for key in keys if isinstance(key, str) and ":" not in key)
+    return {re.sub(r"(?<![a-zA-Z0-9])\d+(?![a-z0-9])", "#", re.sub(r"[0-9a-f]{8,}", "#", key)) for key in plain}
+
+
+EVERY = {
+    "decoders": list(engine.methods("selector")),
+    "pool": 20,
+    "explore.nnn.solver": "fista",
+    "explore.top_k.retrieve": "hybrid",
+    "explore.mmr.rerank": "random_projection",
+    "explore.dpp.retrieve": "truncated",
+    "explore.ssd.retrieve": "bm25",
+}
+LOOKS = {
+    "explore": [EVERY],
+    "tradeoff": [{"tradeoff.decoders": ["top_k", "mmr"]}],
+    "tune": [
+        {"tune.method": "mmr"},
+        {"tune.method": "nnn"},
+        *({"tune.page": "Train", "train.method": f} for f in ("dense", "nnn", "colt", "dual_encoder", "multi_vector")),
+    ],
+    "drift": [{"drift.source.True": "Your feedback"}, {"drift.source.True": "A simulation"}],
+    "theory": [{}],
+    "data": [{}, {"data.way": "Path", "data.path": CORPUS.path}],
+}
+"""Sessions in which a page is looked at, each of them in every one of its views."""
+
+
+CLICKED = ("tune.start", "train.open.", "drift.simulate.start", "tradeoff.start")
+"""Buttons that show more."""
+
+
+def page_keys(name):
+    """The keys of a page's widgets: in all its views, and in the dialogs."""
+    found, seen = set(), set()
+    for session in LOOKS[name]:
+        app = settled(page(name, **session))
+        for button in [b.key for b in app.button if str(b.key).startswith(CLICKED) and not b.disabled]:
+            found |= keys_of(app)
+            settled(app.button(key=button).click().run())
+        found |= keys_of(app)
+        for key, options, first in [(group.key, tuple(group.options), group.value) for group in app.segmented_control]:
+            for option in () if (key, options) in seen else (*options, first):
+                group = next((g for g in app.segmented_control if g.key == key), None)
+                if group is not None and option != "Worked example":
+                    found |= keys_of(settled(group.set_value(option).run()))
+            seen.add((key, options))
+    for dialog in ("share.open", "export.open", "snapshots.open") if name == "explore" else ():
+        found |= keys_of(drawn(page(name).button(key=dialog).click().run()))
+    # What is drawn while something is at work is there or not, as it comes.
+    return sorted(key for key in found if not key.endswith(".cancel"))
+
+
+def names(world, home):
+    """All that stays, as the program has it now; tests/frozen/strings.json holds what it had."""
+    specs = engine.methods().values()
+    return {
+        "engine": {name: parameters(getattr(engine, name)) for name in engine.__all__},
+        "engine.orag": {name: parameters(getattr(orag, name)) for name in orag.__all__},
+        "returned by engine": returned(engine),
+        "returned by engine.orag": returned(orag),
+        "object": objects(world, home),
+        "method": {f"{s.kind} {s.name}": [f"{p.name}, {p.symbol}, {p.default}" for p in s.params] for s in specs},
+        "command": commands(frontier),
+    }
+
+
+def gone(frozen, now, at=""):
+    """What of the frozen names is not there now."""
+    if isinstance(frozen, dict):
+        return [told for name, own in frozen.items()
+                for told in (gone(own, now[name], f"{at} {name}") if name in now else [f"{at} {name}"])]  # fmt: skip
+    return [f"{at} {name}" for name in frozen if name not in now]

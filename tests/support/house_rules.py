@@ -1,0 +1,202 @@
+"""The rules of the house, read off the source: import circles, private names, class names, lengths."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+PAGES = ("explore", "tradeoff", "tuning", "training", "drift", "theory", "data", "sharing")
+"""Folders of the dashboard that are pages: none imports another."""
+MOST_LINES, MOST_METHODS, MOST_POSITIONAL = 60, 12, 6
+
+
+def modules(root: Path) -> dict[str, ast.Module]:
+    """Every module of the two packages by its dotted name, parsed."""
+    parsed = {}
+    for package in ("engine", "dashboard"):
+        for file in sorted((root / package).rglob("*.py")):
+            name = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+            parsed[name] = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    return parsed
+
+
+def imports(name: str, tree: ast.Module, known: set[str]) -> Iterator[tuple[str, str, int]]:
+    """(module, imported name or "", line) of every import of a module of ours, those inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in known:
+                    yield alias.name, "", node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in known:
+                    yield whole, "", node.lineno
+                elif node.module in known:
+                    yield node.module, alias.name, node.lineno
+
+
+def circles(parsed: dict[str, ast.Module]) -> list[list[str]]:
+    """Strongly connected components of more than one module (Tarjan 1972)."""
+    graph = {name: {m for m, _, _ in imports(name, tree, set(parsed)) if m != name} for name, tree in parsed.items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    components = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1:
+                components.append(sorted(component))
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return components
+
+
+def page_to_page(parsed: dict[str, ast.Module]) -> list[str]:
+    """Imports between page folders, and imports of a page by what lies below pages."""
+    rows = []
+    for name, tree in parsed.items():
+        parts = name.split(".")
+        if parts[0] != "dashboard" or len(parts) < 2 or parts[1] in ("screens", "app", "serve", "frame", "report"):
+            continue
+        for module, _, line in imports(name, tree, set(parsed)):
+            other = module.split(".")
+            if other[0] == "dashboard" and len(other) > 1 and other[1] in PAGES and other[1] != parts[1]:
+                rows.append(f"{name}:{line} imports {module}")
+    return rows
+
+
+def private_imports(parsed: dict[str, ast.Module]) -> list[str]:
+    """Private names taken from another module, by import or as an attribute of an imported module."""
+    rows = []
+    for name, tree in parsed.items():
+        bound = {}
+        for module, imported, line in imports(name, tree, set(parsed)):
+            if imported.startswith("_") and not imported.startswith("__"):
+                rows.append(f"{name}:{line} imports {module}.{imported}")
+            if not imported:
+                bound[module.rsplit(".", 1)[-1]] = module
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in bound
+                and node.attr.startswith("_")
+                and not node.attr.startswith("__")
+            ):
+                rows.append(f"{name}:{node.lineno} uses {bound[node.value.id]}.{node.attr}")
+    return rows
+
+
+def repeated_classes(parsed: dict[str, ast.Module]) -> list[str]:
+    """Public class names that stand in more than one module."""
+    homes = defaultdict(list)
+    for name, tree in parsed.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    return [f"{name}: {', '.join(where)}" for name, where in sorted(homes.items()) if len(where) > 1]
+
+
+def _compiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("compiled" in ast.unparse(d) or "njit" in ast.unparse(d) for d in node.decorator_list)
+
+
+def long_functions(parsed: dict[str, ast.Module]) -> list[str]:
+    """Functions of more than 60 lines, decorators and docstring included; loops that Numba compiles are exempt."""
+    rows = []
+    for name, tree in parsed.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _compiled(node):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                if length > MOST_LINES:
+                    rows.append(f"{name}.{node.name}: {length}")
+    return rows
+
+
+def _is_dataclass(node: ast.ClassDef) -> ast.expr | None:
+    return next((d for d in node.decorator_list if "dataclass" in ast.unparse(d)), None)
+
+
+def large_classes(parsed: dict[str, ast.Module], exempt: frozenset[str]) -> list[str]:
+    """Classes of more than 12 methods, or of more than six fields that may be given by position."""
+    rows = []
+    for name, tree in parsed.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ClassDef) or node.name in exempt:
+                continue
+            methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
+            if len(methods) > MOST_METHODS:
+                rows.append(f"{name}.{node.name}: {len(methods)} methods")
+            fields = [
+                n for n in node.body if isinstance(n, ast.AnnAssign) and "ClassVar" not in ast.unparse(n.annotation)
+            ]
+            decorator = _is_dataclass(node)
+            if decorator is not None and len(fields) > MOST_POSITIONAL and "kw_only=True" not in ast.unparse(decorator):
+                rows.append(f"{name}.{node.name}: {len(fields)} fields by position")
+    return rows
+
+
+def unexplained(parsed: dict[str, ast.Module]) -> list[str]:
+    """Modules whose docstring does not begin with one line that is a sentence; empty `__init__` files need none."""
+    rows = []
+    for name, tree in parsed.items():
+        first = (ast.get_docstring(tree) or "").split("\n\n")[0]
+        if tree.body and ("\n" in first or not first.endswith((".", ":"))):
+            rows.append(f"{name}: {first[:60]!r}")
+    return rows
+
+
+def picture(layers: list[str], parsed: dict[str, ast.Module]) -> str:
+    """The layers of the import contract from high to low as a Mermaid chart, each module with its purpose."""
+    rows = ["```mermaid", "flowchart TD"]
+    for number, layer in enumerate(layers):
+        lines = []
+        for name in re.split(r" [:|] ", layer):
+            purpose = (ast.get_docstring(parsed[name]) or "").partition("\n")[0]
+            lines.append(f"<b>{name}</b> {purpose}".replace('"', "'"))
+        rows.append(f'    layer{number}["' + "<br>".join(lines) + '"]')
+    arrows = " --> ".join(f"layer{number}" for number in range(len(layers)))
+    return "\n".join([*rows, f"    {arrows}", "```"])
+
+
+def unmirrored(tests: Path, parsed: dict[str, ast.Module]) -> list[str]:
+    """Test files whose folder is no package, or whose name begins with none of its modules or the package's own."""
+    rows = []
+    for package in ("engine", "dashboard"):
+        for file in sorted((tests / package).rglob("test_*.py")):
+            home = ".".join(file.parent.relative_to(tests).parts)
+            modules = [name.removeprefix(f"{home}.").split(".")[0] for name in parsed if name.startswith(f"{home}.")]
+            subjects = {*modules, home.rsplit(".", 1)[-1]}
+            topic = file.stem.removeprefix("test_")
+            if not any(topic == subject or topic.startswith(f"{subject}_") for subject in subjects):
+                rows.append(f"{file.relative_to(tests)}: nothing in {home} is called so")
+    return rows
+
+
+def imports_between_tests(tests: Path) -> list[str]:
+    """Imports of one test file by another."""
+    rows = []
+    for file in sorted(tests.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            name = node.module if isinstance(node, ast.ImportFrom) else ""
+            if name and name.rsplit(".", 1)[-1].startswith("test_"):
+                rows.append(f"{file.relative_to(tests)}:{node.lineno} imports {name}")
+    return rows

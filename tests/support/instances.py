@@ -1,0 +1,57 @@
+"""Problems for laws and oracles: seeded, from easy to nasty."""
+
+import numpy as np
+import pytest
+
+
+def few_or_all(few, every):
+    """A test on `seeds`: a few of them in every run, the others before a release."""
+    rest = [seed for seed in every if seed not in few]
+    others = pytest.param(rest, marks=pytest.mark.exhaustive, id=f"{len(rest)} more seeds")
+    return pytest.mark.parametrize("seeds", [pytest.param(few, id=f"{len(few)} seeds"), others])
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return rows / np.where(length == 0, 1, length)
+
+
+def random_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    return unit(rng.standard_normal((n, d)))
+
+
+def clustered_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Unit rows in tight clusters that share a common direction, as sentence embeddings do."""
+    centres = unit(rng.standard_normal((max(2, n // 8), d)) + rng.standard_normal(d))
+    return unit(centres[rng.integers(len(centres), size=n)] + 0.3 * rng.standard_normal((n, d)) / np.sqrt(d))
+
+
+def duplicated_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Few distinct rows, each many times, shuffled: every pick is a tie."""
+    distinct = random_rows(rng, max(1, n // 5), d)
+    return distinct[rng.integers(len(distinct), size=n)]
+
+
+def degenerate_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Zero rows, opposite rows, rows of very different lengths and duplicates among them."""
+    rows = random_rows(rng, n, d) * rng.choice([0.0, 1e-3, 1.0, 5.0], size=(n, 1))
+    rows[: n // 3] = -rows[n - n // 3 :]
+    return rows
+
+
+FAMILIES = {
+    "random": random_rows,
+    "clustered": clustered_rows,
+    "duplicated": duplicated_rows,
+    "degenerate": degenerate_rows,
+}
+
+
+def problem(family: str, seed: int, n: int | None = None, d: int | None = None, batch: int = 3, dtype=np.float32):
+    """(vectors (n, d), queries (batch, d)) of a family."""
+    rng = np.random.default_rng([seed, len(family)])
+    n = n or int(rng.integers(1, 60))
+    d = d or int(rng.integers(2, 24))
+    rows = FAMILIES[family](rng, n, d)
+    near = rows[rng.integers(n, size=batch)] + 0.4 * rng.standard_normal((batch, d)) / np.sqrt(d)
+    return rows.astype(dtype), unit(near).astype(dtype)

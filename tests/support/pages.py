@@ -1,0 +1,192 @@
+"""Pages without a browser: a screen as a session sees it, what it shows, and corpora for it."""
+
+import json
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from dashboard.services import corpora, jobs
+from dashboard.services.source import Source
+from support.patience import patient
+
+SCREENS = Path(dashboard.__file__).parent / "screens"
+DEMO = Source("numpy-api")
+PETS = [(1, "a cat"), (2, "a dog"), (3, "a horse")]
+PATIENCE = 300
+"""Seconds for the longest job of a test."""
+
+
+def run(app):
+    """The page drawn anew, which no exception ended."""
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
+def load(source=DEMO):
+    """A corpus, loaded."""
+    job = corpora.loading(source)
+    job.join(PATIENCE)
+    assert not job.running and job.error is None, job.error
+    return job.result
+
+
+def drawn(script, params=(), **session):
+    """A page as a new session sees it: a screen's file or a function; params: of the address."""
+    make = AppTest.from_function if callable(script) else AppTest.from_file
+    app = make(script, default_timeout=patient(60))
+    for key, value in dict(params).items():
+        app.query_params[key] = value
+    for key, value in session.items():
+        app.session_state[key] = value
+    return run(app)
+
+
+def screen(name, source=None, **session):
+    """A screen as a session sees it whose corpus is loaded, or failed to."""
+    chosen = source or DEMO
+    job = corpora.loading(chosen)
+    job.join(PATIENCE)
+    assert not job.running, f"{chosen.path} is still loading"
+    return drawn(SCREENS / f"{name}.py", source=chosen, **session)
+
+
+def opened(params, name="explore", **session):
+    """A screen as a new session sees it that comes by an address."""
+    load()
+    return drawn(SCREENS / f"{name}.py", params, **session)
+
+
+def job_of(app, purpose):
+    """A session's job for a purpose, None before it has one."""
+    return jobs_of(app).get(purpose)
+
+
+def jobs_of(app):
+    """A session's jobs by purpose."""
+    state = app.session_state
+    return state["jobs"] if "jobs" in state else {}  # noqa: SIM401, it has no `get`
+
+
+def ended(app, *purposes):
+    """The page after its jobs for these purposes, or all of them, have ended one way or another."""
+    for purpose in purposes or list(jobs_of(app)):
+        job = job_of(app, purpose)
+        job.join(PATIENCE)
+        assert not job.running, f"{job.title} has not ended"
+    return run(app)
+
+
+def press(app, key):
+    """The page after a click on a button."""
+    app.button(key=key).click()
+    return run(app)
+
+
+def pick(app, label, value):
+    """The page after a choice among options side by side, named by its label."""
+    next(group for group in app.button_group if group.label == label).set_value(value)
+    return run(app)
+
+
+def fresh_corpora(patch):
+    """A memory of loaded corpora of one's own, while `patch`, a MonkeyPatch, holds."""
+    patch.setattr(corpora, "_JOBS", jobs.SharedJobs(corpora.MOST_LOADED))
+
+
+def forget_corpora():
+    """Drop all loaded corpora, so that the next look at one reads it anew."""
+    for source, job in corpora.loads():
+        corpora.forget(source, job)
+
+
+def held_after(work, count):
+    """The `work` of a page's job that from its `count`-th finished piece on waits until it is stopped."""
+
+    def holding(*args, seen, stop, **options):
+        pieces = []
+
+        def hold(piece):
+            seen(piece)
+            pieces.append(piece)
+            if len(pieces) == count:
+                stop.wait(patient(120))
+
+        return work(*args, seen=hold, stop=stop, **options)
+
+    return holding
+
+
+def wait_for_partial(job, count):
+    """Wait until a job has this many finished pieces."""
+    while job.running and len(job.partial or ()) < count:
+        job.join(0.02)
+    assert len(job.partial) == count and job.running
+
+
+def figures(app, label):
+    return [float(m.value) for m in app.metric if m.label.startswith(label)]
+
+
+def texts(app):
+    return " ".join(t.value for kind in (app.text, app.caption, app.info, app.error, app.warning) for t in kind)
+
+
+def tables(app, column):
+    """The tables with a column of this name."""
+    return [t.value for t in app.dataframe if column in t.value]
+
+
+def first_table(app, column):
+    """The first table with a column of this name."""
+    return tables(app, column)[0]
+
+
+def columns(app, name):
+    """The columns of this name, of every table that has one."""
+    return [list(table[name]) for table in tables(app, name)]
+
+
+def column(app, name):
+    """The column of this name of the first table that has one."""
+    return columns(app, name)[0]
+
+
+def sets(app):
+    """The tables of retrieved documents."""
+    return [t for t in app.dataframe if "Document" in t.value]
+
+
+def widgets(app):
+    kinds = (app.slider, app.select_slider, app.number_input, app.toggle, app.selectbox)
+    return {widget.key for kind in kinds for widget in kind}
+
+
+def keys(app):
+    """The keys of the buttons."""
+    return [button.key for button in app.button]
+
+
+def assert_plain(app, *markup):
+    """Nothing that interprets Markdown or HTML holds any of these texts."""
+    for kind in (app.markdown, app.caption, app.info, app.warning, app.error, app.success):
+        assert not [element.value for element in kind if any(text in str(element.value) for text in markup)]
+
+
+def beir(folder, documents, queries=(), **splits):
+    """A BEIR folder: documents and queries as (id, text), splits as (query, document) pairs that are relevant."""
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    for name, rows in (("corpus", documents), ("queries", queries)):
+        lines = [json.dumps({"_id": ident, "text": text}) + "\n" for ident, text in rows]
+        if lines:
+            (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    for name, pairs in splits.items():
+        (folder / "qrels" / f"{name}.tsv").write_text("".join(f"{query}\t{doc}\t1\n" for query, doc in pairs))
+    return folder
+
+
+def csv_source(file, rows):
+    """The Source of a table of (id, text)."""
+    file.write_text("".join(f"{ident},{text}\n" for ident, text in (("id", "text"), *rows)), encoding="utf-8")
+    return Source(str(file), columns=("id", "text", None))

@@ -1,0 +1,40 @@
+"""Points of a sweep as statistics see them: a decoder and a number for every query."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.stages import make
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What the statistics need of a Point."""
+
+    decoder: dict
+    label: str
+    method: str
+    k: int
+    split: str
+    queries: tuple
+    values: dict
+
+
+def cell(method, values, k=10, split="test", queries=None, retrieve=None, rerank=None, depth=None, **params):
+    """A point of a decoder; values: metric → one number a query."""
+    stage = make(method, **params)
+    decoder = {
+        "select": stage.as_json(),
+        "retrieve": retrieve or make("dense").as_json(),
+        "rerank": rerank,
+        "depth": depth,
+    }
+    values = {name: np.asarray(v, dtype=np.float64) for name, v in values.items()}
+    queries = queries or tuple(f"q{i:04}" for i in range(len(next(iter(values.values())))))
+    label = f"{decoder['retrieve']} → {rerank} → {stage.label} {depth}"
+    return Cell(decoder, label, method, k, split, tuple(queries), values)
+
+
+def recalls(seed, n=200, shift=0.0):
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.choice([0, 1 / 3, 1 / 2, 2 / 3, 1], n) + shift * rng.random(n), 0, 1)

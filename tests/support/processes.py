@@ -1,0 +1,15 @@
+"""What a process that a test starts finds: the packages of the test's own process, and these modules."""
+
+import os
+from pathlib import Path
+
+import engine
+from support.paths import TESTS
+
+PACKAGES = Path(engine.__file__).resolve().parents[1]
+
+
+def environment(**given: str) -> dict[str, str]:
+    """Variables for such a process; whatever folder it starts in, it imports nothing from there."""
+    found = filter(None, (str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH")))
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found), **given}

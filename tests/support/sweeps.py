@@ -1,0 +1,165 @@
+"""What tests of sweeps share: toy problems, a selector that takes its time, and a client that can be killed.
+
+Run as a script it is that client: it sweeps the patient selector, with options in JSON, and prints the digest.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import engine
+from engine import stages
+from engine.evaluation.sweep.cell import digest_of_all
+from engine.params import Whole, declare
+from engine.stages import Selector, register
+from engine.values import Qrels
+from support.instances import problem
+from support.patience import patient
+from support.processes import environment
+
+KS = (2, 5)
+METRICS = ("recall", "ndcg", "ilad")
+BATCH = 9
+
+
+def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
+    """(space, queries, judgements): the last query has none, and the one before none that is relevant."""
+    rows, points = problem(family, seed, n=n, d=d, batch=batch)
+    ids = tuple(f"d{i}" for i in range(n))
+    space = engine.Space(engine.Corpus(ids, ("",) * n), engine.Embeddings(rows, ids), "cpu")
+    queries = engine.Embeddings(points, tuple(f"q{b}" for b in range(batch)))
+    # Some of the relevant are near, some anywhere, and one is not in the corpus.
+    near = engine.select("top_k", rows, points, k=9).index.tolist()
+    rng = np.random.default_rng(seed)
+    chosen = [{*near[b][:: 1 + b % 3], *rng.integers(n, size=3).tolist()} for b in range(batch)]
+    grades = {f"q{b}": {f"d{i}": int(rng.integers(1, 4)) for i in sorted(chosen[b])} for b in range(batch - 2)}
+    grades["q0"]["nowhere"] = 1
+    grades[f"q{batch - 2}"] = {"d0": 0}
+    return space, queries, Qrels(grades)
+
+
+def register_patient():
+    """Enter the selector `patient`: for processes of their own, and for tests that put the registry back."""
+
+    @register("patient", title="Patient", paper="none", equation="s", cost="time")
+    @dataclass(frozen=True)
+    class Patient(Selector):
+        """The most relevant from `start` on, after PACE seconds. It leaves a TRAIL, and dies at FATAL or in company."""
+
+        start: int = declare(Whole(default=0, low=0, high=40, symbol="s", help="How many to pass over."))
+
+        def select(self, candidates, k):
+            with open(os.environ["TRAIL"], "a") as trail:
+                trail.write(f"{os.getpid()} {self.start} {k}\n")
+                trail.flush()
+                if os.environ.get("FATAL") in (str(self.start), taken(trail)):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(float(os.environ.get("PACE", "0")))
+            order = candidates.relevance.argsort(dim=1, descending=True, stable=True)
+            index = order[:, self.start : self.start + k]
+            return engine.Ranking(index, candidates.relevance.gather(1, index).double(), ({},) * len(index))
+
+    return Patient
+
+
+def taken(file):
+    """ "company" where another process is here too; else it is kept out until the file is closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return ""
+    except BlockingIOError:
+        return "company"
+
+
+def patients(starts):
+    return [engine.Decoder(engine.make("patient", start=start)) for start in starts]
+
+
+def put_patient(monkeypatch, trail, pace=0.0):
+    """Register the patient selector for one test, and set what it reads."""
+    engine.methods()  # those of the house first: they register themselves once in a process
+    monkeypatch.setattr(stages, "_SPECS", dict(stages._SPECS))
+    register_patient()
+    monkeypatch.setenv("TRAIL", str(trail))
+    monkeypatch.setenv("PACE", str(pace))
+
+
+def trodden(trail):
+    """Who was where: [(pid, start, k)]."""
+    lines = Path(trail).read_text().splitlines() if Path(trail).exists() else []
+    return [tuple(map(int, line.split())) for line in lines]
+
+
+def walkers(trail):
+    """The processes that have left a trail."""
+    return {pid for pid, _, _ in trodden(trail)}
+
+
+def units(trail):
+    """(start, k) → how often it was computed."""
+    return Counter((start, k) for _, start, k in trodden(trail))
+
+
+def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
+    """A process that sweeps the patient selector over the toy problem; it prints the digest of all points."""
+    return started(
+        "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
+        TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
+    )  # fmt: skip
+
+
+def started(*arguments, quiet=False, **variables):
+    heard = subprocess.DEVNULL if quiet else subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environment(OMP_NUM_THREADS="1", **variables),
+        stdout=heard,
+        stderr=heard,
+        text=True,
+    )
+
+
+def alive(pid):
+    """Whether a process runs: one that is dead but not yet buried does not."""
+    try:
+        os.kill(pid, 0)
+        status = Path(f"/proc/{pid}/stat")
+        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def end(process, trail=None):
+    """End a process that a test started, and its workers, whatever became of them."""
+    if process.poll() is None:
+        process.kill()
+    process.wait(patient(30))
+    for pipe in filter(None, (process.stdout, process.stderr)):
+        pipe.close()
+    for pid in walkers(trail) if trail else ():
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def main(options):
+    torch.set_num_threads(1)
+    chosen = patients(options.pop("starts"))
+    data = toy(batch=options.pop("batch", BATCH))
+    print(digest_of_all(engine.sweep(chosen, *data, metrics=METRICS, split="toy", **options)))
+
+
+# The workers of a client know it by another name.
+if __name__ in ("__main__", "__mp_main__"):
+    register_patient()
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,26 @@
+"""The Train view in tests: a small corpus whose queries can be learnt from, and its page."""
+
+from dashboard.services.source import Source
+from engine.training.recipes import RECIPES
+from support.pages import beir, screen
+
+THINGS = ("apple pie", "steam engine", "violin", "volcano", "tax return", "chess", "heron", "lighthouse")
+SORTS = ("history", "price", "repair", "poetry")
+METHOD = list(RECIPES)[1]
+"""One with an untrained decoder, a start and a control."""
+QUICK = {"tune.page": "Train", "train.method": METHOD}
+SMALL = {"hidden": 32, "epochs": 3, "batch": 16, "late": ["query_rate"], "query_rate": 1e-2}
+
+
+def written(folder):
+    """The Source of a corpus in this folder: things, and queries that name two others than those they mean."""
+    corpus = [(f"{thing[:4]}-{sort}", f"On the {sort} of the {thing}") for thing in THINGS for sort in SORTS]
+    pairs = [(a, b, s) for a in range(8) for b in range(8) for s in range(4) if a < b and (a + b + s) % 2]
+    queries = [(f"q{i}", f"{THINGS[a]}, {THINGS[b]}: {SORTS[s]}") for i, (a, b, s) in enumerate(pairs)]
+    relevant = [(f"q{i}", f"{THINGS[t - 7][:4]}-{SORTS[s]}") for i, (a, b, s) in enumerate(pairs) for t in (a, b)]
+    return Source(str(beir(folder, corpus, queries, test=relevant)), dtype="float32")
+
+
+def page(source, **session):
+    given = {f"train.{METHOD}.{name}": value for name, value in SMALL.items()}
+    return screen("tune", source, **{**QUICK, **given, **session})

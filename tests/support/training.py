@@ -1,0 +1,70 @@
+"""A planted set to train on: queries are sums of three documents' vectors, turned."""
+
+from functools import cache
+
+import numpy as np
+import torch
+from scipy.linalg import expm
+
+from engine.space import Space
+from engine.training.dataset import Samples
+from engine.values import Corpus, Embeddings, EncoderRef, Qrels
+from support.instances import unit
+
+ENCODER = EncoderRef("made-up", "0" * 64, "float32")
+SMALL = {"hidden": 48, "batch": 32}
+"""Adapters that a small set needs no longer for."""
+
+QUICK = {**SMALL, "query_rate": 3e-3, "epochs": 3}
+PROJECTED = {"dimension": 6, "batch": 32, "rate": 1e-2, "epochs": 3}
+NNN = {**QUICK, "l1": 0.1, "l2": 0.1, "regrid": False}
+
+
+def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
+    """(space, queries, qrels): splits "train" and "dev". A query's text names what it needs, and two others."""
+    rng = np.random.default_rng(seed)
+    rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
+    skew = rng.standard_normal((d, d))
+    rotation = expm(turn * (skew - skew.T) / np.sqrt(d))
+    count = train + dev
+    sets = np.stack([rng.permutation(n)[:3] for _ in range(count)])
+    queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((count, d))) @ rotation)
+    ids = tuple(f"q{i}" for i in range(count))
+    grades = {ids[i]: {f"d{j}": 1 for j in sets[i]} for i in range(count)}
+    splits = {"train": ids[:train], "dev": ids[train:]}
+    corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
+    space = Space(corpus, Embeddings(torch.from_numpy(rows).float(), corpus.ids, encoder))
+    named = [[*own.tolist(), 7 * i % n, 11 * i % n] for i, own in enumerate(sets)]
+    texts = tuple(f"{i}: {', '.join(f'document {j}' for j in own)}" for i, own in zip(ids, named, strict=True))
+    asked = Embeddings(torch.from_numpy(queries).float(), ids, encoder, texts)
+    return space, asked, {split: Qrels({i: grades[i] for i in own}) for split, own in splits.items()}
+
+
+@cache
+def once():
+    """The planted set that most tests share."""
+    return planted()
+
+
+class StopAfter:
+    """A stop that is set once it was asked so often."""
+
+    def __init__(self, times):
+        self.left = times
+
+    def is_set(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def samples_of(vectors, relevant):
+    """Samples of query vectors, (Q, d), that are dev too, for models with documents of their own."""
+    ids = tuple(f"q{i}" for i in range(len(relevant)))
+    queries = Embeddings(vectors, ids)
+    space = Space(Corpus(ids, ids), queries, "cpu")
+    return Samples(space=space, train=queries, dev=queries, relevant=relevant, qrels=Qrels({}))
+
+
+def comparable(history):
+    """A history without the time it took."""
+    return [{k: v for k, v in epoch.as_json().items() if k != "seconds"} for epoch in history]

@@ -1,0 +1,40 @@
+"""What every run would make again, made once for all: embeddings of the demo, and compiled code.
+
+Entries are named by the digest of what they were made from and checked when they are read, so a folder of an earlier
+run or of another worker can only be right or a miss.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+SHARED = Path(os.environ.get("FRONTIER_TESTS_CACHE") or Path(tempfile.gettempdir()) / f"frontier-tests-{os.getuid()}")
+"""Kept from run to run; delete it at will."""
+CODE, HOME = SHARED / "code", SHARED / "home"
+
+
+def make() -> None:
+    """Embed the demo and its queries into the shared home; the first process that asks does it for all."""
+    import engine
+
+    SHARED.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if SHARED.stat().st_uid != os.getuid():
+        raise PermissionError(f"{SHARED} belongs to somebody else; set FRONTIER_TESTS_CACHE")
+    with open(SHARED / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(HOME)
+        try:
+            dataset = engine.load_dataset("numpy-api")
+            engine.embed(dataset.corpus)
+            engine.embed(dataset.queries, role="query")
+            for split in dataset.qrels:
+                engine.embed(dataset.judged(split))
+        finally:
+            os.environ["FRONTIER_HOME"] = before
+
+
+def copy(home: Path) -> Path:
+    """A home of one's own in which the demo is embedded."""
+    return Path(shutil.copytree(HOME, home, dirs_exist_ok=True))
