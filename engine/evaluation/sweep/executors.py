@@ -130,10 +130,11 @@ def _compute(unit: Mapping[str, Any]) -> list[Cell]:
 def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:
     """On the workers of a Dask scheduler, which tries a unit again where its worker was lost.
 
-    What a worker is at when the sweep is stopped it finishes, for nothing.
+    Where the data were lost with a worker, the units that are left are sent again. What a worker is at when the sweep
+    is stopped it finishes, for nothing. Raises FrontierError after ATTEMPTS losses in a row.
     """
     try:
-        from dask.distributed import Client, KilledWorker
+        from dask.distributed import Client
     except ImportError:
         raise FrontierError("cluster needs Dask: pip install 'frontier-retrieval[cluster]'") from None
     try:
@@ -141,39 +142,58 @@ def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | Non
         client = Client(address, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError) as error:
         raise FrontierError(f"no Dask scheduler answers at {address!r}: {str(error) or 'time is up'}") from None
+    lost = FrontierError(
+        f"the cluster at {address!r} lost the sweep; sweep again: what is finished is kept in the store"
+    )
+    left, losses = list(units), 0
     with client:
-        try:
-            client.wait_for_workers(1, timeout=ANSWER)
-        except TimeoutError:
-            raise FrontierError(f"the Dask scheduler at {address!r} has no workers") from None
-        data = client.scatter(task, broadcast=True, hash=False)
-        futures = {client.submit(_remote, data, packed(u), pure=False, retries=ATTEMPTS): u for u in units}
-        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        for future in futures:
-            future.add_done_callback(done.put)
-        try:
-            while futures:
-                if stop is not None and stop.is_set():
-                    raise Cancelled(STOPPED)
-                try:
-                    future = done.get(timeout=LOOK)
-                    points = future.result()
-                except queue.Empty:
-                    continue
-                except KilledWorker as error:
-                    label = futures[future].decoders[0].label
-                    raise FrontierError(f"workers keep dying at {label}, perhaps for want of memory: {error}") from None
-                except CancelledError:
-                    raise FrontierError(
-                        f"the cluster at {address!r} lost the sweep; sweep again: what is finished is kept in the store"
-                    ) from None
-                # The cluster keeps what a future holds.
-                futures.pop(future)
-                future.release()
-                yield from points
-        finally:
-            with suppress(Exception):
-                client.cancel(list(futures), force=True)
+        while left:
+            try:
+                client.wait_for_workers(1, timeout=ANSWER)
+            except (TimeoutError, OSError):
+                raise (lost if losses else FrontierError(f"the Dask scheduler at {address!r} has no workers")) from None
+            if losses == ATTEMPTS:
+                raise lost
+            before = len(left)
+            left = yield from _scattered(client, task, left, stop)
+            losses = losses + 1 if len(left) == before else 1
+
+
+def _scattered(client: Any, task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell, None, list[Unit]]:
+    """The cells of the units on the workers of a Dask client.
+
+    Returns the units that are left where the cluster lost the data: Dask keeps scattered data on few workers (its
+    memory manager drops copies), cannot make them again when those die, and then cancels all that needs them.
+    """
+    from dask.distributed import KilledWorker
+
+    data = client.scatter(task, broadcast=True, hash=False)
+    futures = {client.submit(_remote, data, packed(u), pure=False, retries=ATTEMPTS): u for u in units}
+    done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for future in futures:
+        future.add_done_callback(done.put)
+    try:
+        while futures:
+            if stop is not None and stop.is_set():
+                raise Cancelled(STOPPED)
+            try:
+                future = done.get(timeout=LOOK)
+                points = future.result()
+            except queue.Empty:
+                continue
+            except KilledWorker as error:
+                label = futures[future].decoders[0].label
+                raise FrontierError(f"workers keep dying at {label}, perhaps for want of memory: {error}") from None
+            except CancelledError:
+                break
+            # The cluster keeps what a future holds.
+            futures.pop(future)
+            future.release()
+            yield from points
+        return list(futures.values())
+    finally:
+        with suppress(Exception):
+            client.cancel(list(futures), force=True)
 
 
 def _reach(address: str) -> None:

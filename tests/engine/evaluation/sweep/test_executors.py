@@ -207,7 +207,8 @@ dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reaso
 class Cluster:
     """A Dask scheduler on the loopback and its workers, each a process that a test may kill.
 
-    The workers know the patient selector, which dies at 33; the scheduler forgives a unit one death.
+    The workers know the patient selector, which dies at 33; the scheduler forgives a unit one death, and drops no copy
+    of the data.
     """
 
     def __init__(self, folder):
@@ -217,13 +218,17 @@ class Cluster:
             "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
             "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(where),
             quiet=True, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1",
+            DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START="False",
         )  # fmt: skip
         until(lambda: (where.exists() and where.read_text().endswith("}")) or self.scheduler.poll() is not None)
         self.address = json.loads(where.read_text())["address"]
 
     def crew(self, count):
         """Let `count` workers be there."""
-        self.workers = [w for w in self.workers if w.poll() is None]
+        running = [w for w in self.workers if w.poll() is None]
+        self.workers = running[:count]
+        for worker in running[count:]:
+            end(worker)
         while len(self.workers) < count:
             known = "import support.sweeps as kit\nif 'patient' not in kit.stages._SPECS: kit.register_patient()"
             worker = started(
@@ -300,15 +305,26 @@ def test_a_cluster_gives_up_a_unit_that_kills_its_workers(cluster, trail):
 
 
 @dask
+def test_a_cluster_that_lost_the_data_with_a_worker_is_sent_them_again(cluster, undisturbed, monkeypatch):
+    crew = cluster.crew(1)
+    points = swept(cluster=crew.address)
+    first = next(points)
+    monkeypatch.setattr(executors, "ANSWER", patient(60))
+    crew.kill(crew.workers[0].pid)
+    crew.crew(1)
+    assert digest_of_all([first, *points]) == undisturbed
+
+
+@dask
 def test_a_cluster_that_loses_all_workers_says_so(cluster, tmp_path, undisturbed, monkeypatch):
     crew, path = cluster.crew(1), tmp_path / "cells.db"
     points = swept(cluster=crew.address, store=path)
     next(points)
+    monkeypatch.setattr(executors, "ANSWER", 1)
     for worker in list(crew.workers):
         crew.kill(worker.pid)
     with pytest.raises(FrontierError, match="lost the sweep; sweep again: what is finished is kept"):
         list(points)
-    monkeypatch.setattr(executors, "ANSWER", 1)
     with pytest.raises(FrontierError, match=f"scheduler at '{crew.address}' has no workers"):
         list(swept(cluster=crew.address))
     assert digest_of_all(swept(store=path)) == undisturbed
