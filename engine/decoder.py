@@ -18,15 +18,7 @@ from engine.space import QueryBatch, Space
 from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
 from engine.values import Embeddings, EncoderRef, Queries, Ranking, real_tensor
 
-SET_SIZE = Whole(
-    default=10,
-    low=1,
-    high=1_000_000,
-    comfortable=(1, 50),
-    symbol="k",
-    name="k",
-    help="How many documents a query gets.",
-)
+SET_SIZE = Whole(10, "k", 1, 1_000_000, comfortable=(1, 50), name="k", help="How many documents a query gets.")
 DEPTH = Whole(
     default=None,
     low=1,

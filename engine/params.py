@@ -7,7 +7,7 @@ are all made from the declaration.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Integral
 from numbers import Real as RealNumber
 from typing import Any, ClassVar, Literal, overload
@@ -18,7 +18,7 @@ UNSET = "none"
 """How an optional parameter without a value is written in flags and addresses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter(ABC):
     """The fields and text forms that every kind of parameter has.
 
@@ -36,7 +36,8 @@ class Parameter(ABC):
 
     default: Any
     symbol: str
-    help: str
+    _: KW_ONLY
+    help: str = ""
     source: str = ""
     name: str = ""
     requires: tuple[str, Any] | None = None
@@ -69,7 +70,7 @@ class Parameter(ABC):
         return UNSET if value is None else str(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Number(Parameter):
     """A number in a range.
 
@@ -77,6 +78,7 @@ class Number(Parameter):
     unset: makes None legal, and says what None means
     """
 
+    _: KW_ONLY
     comfortable: tuple[Any, Any] | None = None
     unset: str | None = None
     type: ClassVar[Any]
@@ -103,7 +105,7 @@ class Number(Parameter):
             raise self.refuse(text) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Real(Number):
     """A finite real number in [low, high].
 
@@ -112,6 +114,7 @@ class Real(Number):
 
     low: float
     high: float = math.inf
+    _: KW_ONLY
     scale: Literal["linear", "log"] = "linear"
     type = float
 
@@ -163,7 +166,7 @@ class Real(Number):
         return (*beyond, math.nan, math.inf, True, "much", *([] if self.unset else [None]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Whole(Number):
     """A whole number in [low, high]; high None: no limit."""
 
@@ -207,11 +210,12 @@ class Whole(Number):
         return (*beyond, self.low + 0.5, math.nan, True, "many", *([] if self.unset else [None]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Choice(Parameter):
     """One of a few named options."""
 
     options: tuple[str, ...]
+    _: KW_ONLY
     switch: tuple[str, str] | None = None  # the options that False and True stand for, or None
     type = str
 
@@ -237,7 +241,7 @@ class Choice(Parameter):
         return ("no such option", 1, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flag(Parameter):
     """True or false."""
 
@@ -272,10 +276,11 @@ class Flag(Parameter):
         return ("maybe", 1, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Text(Parameter):
     """A non-blank line of text, such as a name or a path, of at most `longest` characters; outer white space goes."""
 
+    _: KW_ONLY
     longest: int = 300
     type = str
 
@@ -302,8 +307,12 @@ class Text(Parameter):
 Param = Real | Whole | Choice | Flag | Text
 
 
-def declare(param: Param) -> Any:
-    """A dataclass field that is a declared parameter: `weight: float = declare(Real(...))`."""
+def declare(param: Param, help: str = "", **changes: Any) -> Any:
+    """A dataclass field that is a declared parameter: `weight: float = declare(Real(0.5, "λ", 0, 1), "How much …")`.
+
+    changes: fields of `param` that differ here. Raises ParamError where the default or the range is impossible.
+    """
+    param = replace(param, help=help or param.help, **changes)
     param.check(param.default)
     if isinstance(param, Real) and (
         not math.isfinite(param.comfortable_range[1]) or (param.scale == "log" and param.comfortable_range[0] <= 0)

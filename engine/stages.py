@@ -22,14 +22,7 @@ from engine.values import Ranking
 
 Kind = Literal["scorer", "selector"]
 
-RELEVANCE_WEIGHT = Real(
-    default=0.8,
-    low=0.0,
-    high=1.0,
-    symbol="λ",
-    name="relevance_weight",
-    help="1 is pure relevance, 0 pure diversity.",
-)
+RELEVANCE_WEIGHT = Real(0.8, "λ", 0.0, 1.0, name="relevance_weight", help="1 is pure relevance, 0 pure diversity.")
 """λ of the trade-off selectors; each replaces the help text with its own."""
 WINDOW = Whole(
     default=None,

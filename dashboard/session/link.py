@@ -20,7 +20,7 @@ from engine.params import UNSET, Param, Whole, form_of, values_of
 from engine.stages import Scorer, SelectorSpec, Spec, Stage, methods, spec_of
 from engine.values import replace_surrogates
 
-SCHEMA = Whole(default=1, low=1, symbol=VERSION_KEY, name=VERSION_KEY, help="How a link is to be read.")
+SCHEMA = Whole(1, VERSION_KEY, 1, name=VERSION_KEY, help="How a link is to be read.")
 LONGEST, ROOM = 8_000, 200
 """Servers and chat programs cut addresses that are longer."""
 SHOWN = 12

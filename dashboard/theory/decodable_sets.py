@@ -49,7 +49,7 @@ def _theorem(loaded: Loaded, question: Question | None) -> None:
     most = min(MOST, len(loaded.space))
     k = min(question.k, most)
     if most > 1:
-        size = Whole(default=k, low=1, high=most, symbol="k", name="k", help="Size of the set that is to be decoded.")
+        size = Whole(k, "k", 1, most, name="k", help="Size of the set that is to be decoded.")
         k = min(control(size, f"theory.k.{most}"), most)
     key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
     try:

@@ -22,14 +22,7 @@ from engine.theory.random_projections import PROJECTION, PairErrors
 from engine.theory.text_vectors import WEIGHTING
 from engine.views.theory import against_bound, needed
 
-ERROR = Real(
-    default=0.05,
-    low=0.01,
-    high=0.51,
-    symbol="β",
-    name="error",
-    help="How often a projection may turn a pair of documents round.",
-)
+ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may turn a pair of documents round.")
 DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
 BINS, DRAWS = 5, 20
 PAIRS = "Order of pairs, by margin"

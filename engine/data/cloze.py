@@ -18,14 +18,12 @@ from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Notice, Qrels, Queries, digest_of
 
 WORD = re.compile(r"\w+")
-COUNT = Whole(default=200, low=1, symbol="count", name="count", help="How many queries at most, one a document.")
-SHORTEST = Whole(default=5, low=1, symbol="shortest", name="shortest", help="Words of a query, at least.")
-LONGEST = Whole(default=25, low=1, symbol="longest", name="longest", help="Words of a query, at most.")
-DISTRACTORS = Whole(
-    default=2, low=0, high=100, symbol="distractors", name="distractors", help="Documents made for each query."
-)
-CHANGED = Whole(default=2, low=1, symbol="changed", name="changed", help="Words of the span changed, at most.")
-SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same task.")
+COUNT = Whole(200, "count", 1, name="count", help="How many queries at most, one a document.")
+SHORTEST = Whole(5, "shortest", 1, name="shortest", help="Words of a query, at least.")
+LONGEST = Whole(25, "longest", 1, name="longest", help="Words of a query, at most.")
+DISTRACTORS = Whole(2, "distractors", 0, 100, name="distractors", help="Documents made for each query.")
+CHANGED = Whole(2, "changed", 1, name="changed", help="Words of the span changed, at most.")
+SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same task.")
 PARAMS = (COUNT, SHORTEST, LONGEST, DISTRACTORS, CHANGED, SEED)
 SPLIT = "test"
 STRIDE = 256

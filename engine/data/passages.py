@@ -18,14 +18,7 @@ WORDS = Whole(
     name="words",
     help="How many words a passage has, its title not counted.",
 )
-OVERLAP = Real(
-    default=0.25,
-    low=0.0,
-    high=0.9,
-    symbol="o",
-    name="overlap",
-    help="Which share of a passage the next one repeats.",
-)
+OVERLAP = Real(0.25, "o", 0.0, 0.9, name="overlap", help="Which share of a passage the next one repeats.")
 
 SEPARATOR = "#"
 NUMBER = re.compile("0|[1-9][0-9]{0,17}")

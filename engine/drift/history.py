@@ -19,7 +19,7 @@ Look = TypeVar("Look")
 LOOKING_BACK, MEASURING = "looking back", "measuring decoders"
 JUDGED = "judged"
 """Part of the judged queries of a session, none of which is held out."""
-POINTS = Whole(default=20, low=1, high=1000, symbol="points", name="points", help="At how many moments to look.")
+POINTS = Whole(20, "points", 1, 1000, name="points", help="At how many moments to look.")
 
 
 def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels | None = None) -> DriftBaseline:

@@ -19,9 +19,9 @@ from engine.progress import counted
 
 LEVEL = 0.95
 ALPHA = 0.05
-RESAMPLES = Whole(default=10_000, low=100, high=1_000_000, symbol="R", name="resamples", help="How often to draw.")
-SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same answer.")
-COVERAGE = Real(default=LEVEL, low=0.5, high=0.999, symbol="level", name="level", help="How often to be right.")
+RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
+SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
+COVERAGE = Real(LEVEL, "level", 0.5, 0.999, name="level", help="How often to be right.")
 PATTERNS_EACH = 100
 """So many sign patterns a comparison, at the least: fewer, and Holm's correction leaves no p small enough to tell."""
 BLOCK_NUMBERS = 1 << 21

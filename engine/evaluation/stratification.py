@@ -16,7 +16,7 @@ from engine.evaluation.statistics import RESAMPLES, SEED, ends_of, intervals, me
 from engine.params import Whole
 from engine.values import Corpus, Qrels, Queries
 
-GROUPS = Whole(default=5, low=1, high=100, symbol="groups", name="groups", help="How many groups at most.")
+GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from engine.solvers.tie_breaking import ranked
 from engine.space import Space
 from engine.stages import Selector, make
 
-LOWEST = Real(default=0.001, low=1e-9, symbol="λ₁", name="lowest", help="Where the path ends.")
+LOWEST = Real(0.001, "λ₁", 1e-9, name="lowest", help="Where the path ends.")
 
 
 def weight_path(

@@ -18,7 +18,7 @@ from engine.params import Whole
 
 FLOOR = 1e-12
 """Least propensity."""
-DRAWN = Whole(default=1, low=1, comfortable=(1, 20), symbol="K", name="k", help="So many documents are drawn.")
+DRAWN = Whole(1, "K", 1, comfortable=(1, 20), name="k", help="So many documents are drawn.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,129 +17,52 @@ class Preset(Declared):
     """The parameters of a session, each declared; equal when all of them are."""
 
     mode: str = declare(
-        Choice(
-            default="chosen",
-            options=MODES,
-            symbol="mode",
-            help="chosen: an outcome moves the chosen document only; full: it moves all of them.",
-            source="Algorithm 1 and appendix B.2",
-        )
+        Choice("chosen", "mode", MODES, source="Algorithm 1 and appendix B.2"),
+        "chosen: an outcome moves the chosen document only; full: it moves all of them.",
     )
     rate: float = declare(
-        Real(
-            default=0.02,
-            low=0.0,
-            high=1.0,
-            comfortable=(1e-8, 0.1),
-            scale="log",
-            symbol="η",
-            help="How far one piece of feedback moves a document; the temperature is part of it.",
-            source="Algorithm 1",
-        )
+        Real(0.02, "η", 0.0, 1.0, comfortable=(1e-8, 0.1), scale="log", source="Algorithm 1"),
+        "How far one piece of feedback moves a document; the temperature is part of it.",
     )
     schedule: str = declare(
-        Choice(
-            default="constant",
-            options=("constant", "sqrt"),
-            symbol="η_t",
-            help="constant: always η; sqrt: η/√t at round t.",
-            source="section 3",
-        )
+        Choice("constant", "η_t", ("constant", "sqrt"), source="section 3"),
+        "constant: always η; sqrt: η/√t at round t.",
     )
     cap: float | None = declare(
-        Real(
-            default=0.1,
-            low=0.0,
-            comfortable=(0.0, 0.2),
-            unset=OFF,
-            symbol="cap",
-            help="No single step is larger: one wrong answer cannot throw a document far.",
-            requires=("optimizer", "sgd"),
-        )
+        Real(0.1, "cap", 0.0, comfortable=(0.0, 0.2), unset=OFF, requires=("optimizer", "sgd")),
+        "No single step is larger: one wrong answer cannot throw a document far.",
     )
     trust: float | None = declare(
-        Real(
-            default=0.5,
-            low=0.0,
-            comfortable=(0.0, 1.0),
-            unset=OFF,
-            symbol="ρ",
-            help="No document goes farther from where it began.",
-        )
+        Real(0.5, "ρ", 0.0, comfortable=(0.0, 1.0), unset=OFF), "No document goes farther from where it began."
     )
     ball: bool = declare(
-        Flag(
-            default=True,
-            symbol="ball",
-            help="No document becomes longer than 1, or than it was where that is more.",
-            source="Algorithm 1, line 6",
-        )
+        Flag(True, "ball", source="Algorithm 1, line 6"),
+        "No document becomes longer than 1, or than it was where that is more.",
     )
     temperature: float | None = declare(
-        Real(
-            default=None,
-            low=LEAST_TEMPERATURE,
-            comfortable=(0.01, 1.0),
-            scale="log",
-            unset="by perplexity",
-            symbol="τ",
-            help="How sharply the chance of a document follows its score; not in the paper, which has 1.",
-        )
+        Real(None, "τ", LEAST_TEMPERATURE, comfortable=(0.01, 1.0), scale="log", unset="by perplexity"),
+        "How sharply the chance of a document follows its score; not in the paper, which has 1.",
     )
     perplexity: float = declare(
-        Real(
-            default=8.0,
-            low=1.0,
-            comfortable=(2.0, 50.0),
-            symbol="perplexity",
-            help="Without a temperature: among how many documents a draw typically decides.",
-            advanced=True,
-        )
+        Real(8.0, "perplexity", 1.0, comfortable=(2.0, 50.0), advanced=True),
+        "Without a temperature: among how many documents a draw typically decides.",
     )
     optimizer: str = declare(
-        Choice(
-            default="sgd",
-            options=("sgd", "adamw"),
-            symbol="optimizer",
-            help="Plain steps, or AdamW as in the paper's experiments.",
-            source="appendix C.2",
-        )
+        Choice("sgd", "optimizer", ("sgd", "adamw"), source="appendix C.2"),
+        "Plain steps, or AdamW as in the paper's experiments.",
     )
     batch: int = declare(
-        Whole(
-            default=1,
-            low=1,
-            high=100_000,
-            comfortable=(1, 50),
-            symbol="batch",
-            help="So many rounds make one step.",
-            source="appendix C.2",
-        )
+        Whole(1, "batch", 1, 100_000, comfortable=(1, 50), source="appendix C.2"), "So many rounds make one step."
     )
     exposure: int = declare(
-        Whole(
-            default=1,
-            low=1,
-            high=10_000,
-            comfortable=(1, 10),
-            symbol="exposure",
-            help="How often a simulated stream shows every query.",
-            source="appendix C.3",
-        )
+        Whole(1, "exposure", 1, 10_000, comfortable=(1, 10), source="appendix C.3"),
+        "How often a simulated stream shows every query.",
     )
     weights: str = declare(
-        Choice(
-            default="inclusion",
-            options=("inclusion", "paper"),
-            symbol="weights",
-            help="Several drawn: weighted by the chance to be among them, or by p as printed, which is biased.",
-            source="Algorithm 2",
-            advanced=True,
-        )
+        Choice("inclusion", "weights", ("inclusion", "paper"), source="Algorithm 2", advanced=True),
+        "Several drawn: weighted by the chance to be among them, or by p as printed, which is biased.",
     )
-    seed: int = declare(
-        Whole(default=0, low=0, high=2**63 - 1, comfortable=(0, 100), symbol="seed", help="Of the draws.")
-    )
+    seed: int = declare(Whole(0, "seed", 0, 2**63 - 1, comfortable=(0, 100)), "Of the draws.")
 
     @property
     def name(self) -> str:

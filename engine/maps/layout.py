@@ -199,7 +199,7 @@ def neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float
 
     Returns fewer where the corpus has fewer. Raises ParamError.
     """
-    row = Whole(default=0, low=0, high=len(space) - 1, symbol="row", name="row", help="A document.").check(row)
+    row = Whole(0, "row", 0, len(space) - 1, name="row", help="A document.").check(row)
     count = min(COUNT.check(count), len(space) - 1)
     point, rows = _unit(space.vectors[row : row + 1]), blocks(space.vectors.shape[1], space.vectors)
     # Sums, not a matrix product, whose last bits depend on a row's place: equal documents must tie.

@@ -33,22 +33,12 @@ class CrossEncoder(Scorer):
     rerank_only: ClassVar[bool] = True
 
     model: str = declare(
-        Text(
-            default="cross-encoder/ms-marco-MiniLM-L6-v2",
-            symbol="f",
-            help="A sentence-transformers cross-encoder: a folder, or a name on the Hugging Face hub.",
-        )
+        Text("cross-encoder/ms-marco-MiniLM-L6-v2", "f"),
+        "A sentence-transformers cross-encoder: a folder, or a name on the Hugging Face hub.",
     )
     batch_size: int = declare(
-        Whole(
-            default=32,
-            low=1,
-            high=4096,
-            comfortable=(1, 128),
-            symbol="batch",
-            help="How many documents the model reads at a time.",
-            advanced=True,
-        )
+        Whole(32, "batch", 1, 4096, comfortable=(1, 128), advanced=True),
+        "How many documents the model reads at a time.",
     )
 
     def consent_needed(self, space: Space) -> str | None:

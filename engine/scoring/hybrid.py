@@ -32,61 +32,38 @@ class Hybrid(Scorer):
     words: ClassVar[bool] = True
 
     dense_weight: float = declare(
-        Real(
-            default=0.5,
-            low=0.0,
-            high=1.0,
-            symbol="λ",
-            help="1 is dense alone, 0 BM25 alone.",
-            source="sparse-dense §4.1",
-        )
+        Real(0.5, "λ", 0.0, 1.0, source="sparse-dense §4.1"), "1 is dense alone, 0 BM25 alone."
     )
     combination: str = declare(
-        Choice(
-            default="linear",
-            options=("linear", "rrf"),
-            symbol="combination",
-            help="linear adds scores; rrf adds 1/(constant + rank).",
-            swept=("linear",),
-        )
+        Choice("linear", "combination", ("linear", "rrf"), swept=("linear",)),
+        "linear adds scores; rrf adds 1/(constant + rank).",
     )
     normalisation: str = declare(
         Choice(
-            default="min-max",
-            options=("min-max", "z-score", "none"),
-            symbol="norm",
-            help="How the scores of either are brought to one scale, over the union of one query.",
-            requires=("combination", "linear"),
-            swept=("min-max",),
-        )
+            "min-max", "norm", ("min-max", "z-score", "none"), requires=("combination", "linear"), swept=("min-max",)
+        ),
+        "How the scores of either are brought to one scale, over the union of one query.",
     )
     rrf_constant: float = declare(
         Real(
-            default=60.0,
-            low=0.0,
-            high=1e6,
+            60.0,
+            "c",
+            0.0,
+            1e6,
             comfortable=(1.0, 200.0),
-            symbol="c",
-            help="The larger, the less the first ranks stand out.",
             source="Cormack et al. 2009",
             requires=("combination", "rrf"),
             advanced=True,
-        )
+        ),
+        "The larger, the less the first ranks stand out.",
     )
     union: int = declare(
-        Whole(
-            default=100,
-            low=1,
-            comfortable=(10, 500),
-            symbol="m",
-            help="So many of the best of either are scored by both; all others rank after them.",
-            source="sparse-dense §4.1",
-            advanced=True,
-        )
+        Whole(100, "m", 1, comfortable=(10, 500), source="sparse-dense §4.1", advanced=True),
+        "So many of the best of either are scored by both; all others rank after them.",
     )
-    k1: float = declare(replace(K1, advanced=True))
-    b: float = declare(replace(B, advanced=True))
-    ngrams: str = declare(replace(NGRAMS, advanced=True))
+    k1: float = declare(K1, advanced=True)
+    b: float = declare(B, advanced=True)
+    ngrams: str = declare(NGRAMS, advanced=True)
 
     def prepare(self, space: Space) -> None:
         self._words.prepare(space)

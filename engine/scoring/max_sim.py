@@ -38,15 +38,8 @@ class MaxSim(Scorer):
     length: int = declare(WORDS)
     overlap: float = declare(OVERLAP)
     most: int | None = declare(
-        Whole(
-            default=None,
-            low=1,
-            comfortable=(1, 16),
-            unset="all of them",
-            symbol="m",
-            help="At most so many vectors a document, its first ones.",
-            source="§3",
-        )
+        Whole(None, "m", 1, comfortable=(1, 16), unset="all of them", source="§3"),
+        "At most so many vectors a document, its first ones.",
     )
 
     def consent_needed(self, space: Space) -> str | None:

@@ -1,6 +1,6 @@
 """random_projection: ⟨Aq, Ad⟩, a random A over bags of words; Luan et al. 2021, §2."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -39,46 +39,21 @@ class RandomProjection(Scorer):
     words: ClassVar[bool] = True
 
     dimension: int = declare(
-        Whole(
-            default=768,
-            low=1,
-            high=65536,
-            comfortable=(32, 4096),
-            symbol="k",
-            help="Dimensions of the projection: the error falls as 1/√k.",
-            source="§2.1",
-        )
+        Whole(768, "k", 1, 65536, comfortable=(32, 4096), source="§2.1"),
+        "Dimensions of the projection: the error falls as 1/√k.",
     )
     matrix: str = declare(
-        Choice(
-            default="rademacher",
-            options=("rademacher", "gaussian"),
-            symbol="A",
-            help="Entries ±1/√k with equal chance, or normal with variance 1/k.",
-            source="§2.1",
-        )
+        Choice("rademacher", "A", ("rademacher", "gaussian"), source="§2.1"),
+        "Entries ±1/√k with equal chance, or normal with variance 1/k.",
     )
     weighting: str = declare(
-        Choice(
-            default="bm25",
-            options=("bm25", "boolean"),
-            symbol="d",
-            help="What is projected: BM25's weights, or which words occur.",
-            source="§2.2",
-        )
+        Choice("bm25", "d", ("bm25", "boolean"), source="§2.2"),
+        "What is projected: BM25's weights, or which words occur.",
     )
-    k1: float = declare(replace(K1, requires=("weighting", "bm25"), advanced=True))
-    b: float = declare(replace(B, requires=("weighting", "bm25"), advanced=True))
+    k1: float = declare(K1, requires=("weighting", "bm25"), advanced=True)
+    b: float = declare(B, requires=("weighting", "bm25"), advanced=True)
     seed: int = declare(
-        Whole(
-            default=0,
-            low=0,
-            high=2**31 - 1,
-            comfortable=(0, 9),
-            symbol="seed",
-            help="Which random matrix is drawn.",
-            advanced=True,
-        )
+        Whole(0, "seed", 0, 2**31 - 1, comfortable=(0, 9), advanced=True), "Which random matrix is drawn."
     )
 
     def prepare(self, space: Space) -> None:

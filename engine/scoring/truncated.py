@@ -27,24 +27,14 @@ class Truncated(Scorer):
     """Inner product of the first k dimensions, or of the k principal ones."""
 
     dimension: int = declare(
-        Whole(
-            default=128,
-            low=1,
-            comfortable=(8, 512),
-            symbol="k",
-            help="How many dimensions are kept; all, where the vectors have no more.",
-        )
+        Whole(128, "k", 1, comfortable=(8, 512)), "How many dimensions are kept; all, where the vectors have no more."
     )
     method: str = declare(
-        Choice(
-            default="first",
-            options=("first", "pca"),
-            symbol="A",
-            help="first: the first k, for encoders trained so (Matryoshka); pca: the corpus's k principal axes.",
-        )
+        Choice("first", "A", ("first", "pca")),
+        "first: the first k, for encoders trained so (Matryoshka); pca: the corpus's k principal axes.",
     )
     renormalise: bool = declare(
-        Flag(default=True, symbol="renormalise", help="Scale the shortened vectors to length 1: cosines are compared.")
+        Flag(True, "renormalise"), "Scale the shortened vectors to length 1: cosines are compared."
     )
 
     def prepare(self, space: Space) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -38,17 +38,10 @@ FRESH = 16
 class FacilityLocation(Selector):
     """Relevant documents that between them stand for all relevant ones."""
 
-    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, help="1 is pure relevance, 0 pure coverage."))
+    relevance_weight: float = declare(RELEVANCE_WEIGHT, "1 is pure relevance, 0 pure coverage.")
     ground_set: int | None = declare(
-        Whole(
-            default=1000,
-            low=1,
-            comfortable=(10, 2000),
-            unset="the whole corpus",
-            symbol="P",
-            help="How many of the most relevant documents are chosen from, and are to be represented.",
-            advanced=True,
-        )
+        Whole(1000, "P", 1, comfortable=(10, 2000), unset="the whole corpus", advanced=True),
+        "How many of the most relevant documents are chosen from, and are to be represented.",
     )
 
     @classmethod

@@ -1,6 +1,6 @@
 """frank_wolfe: cardinality-constrained binary quadratic programme, CCBQP paper, eq. 2 to 6 and Algorithm 1."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
@@ -23,25 +23,14 @@ from engine.values import Ranking
 class FrankWolfe(Selector):
     """All documents at once: relevant on average, and unlike one another on average."""
 
-    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, symbol="θ", source="eq. 2"))
+    relevance_weight: float = declare(RELEVANCE_WEIGHT, symbol="θ", source="eq. 2")
     loading: float = declare(
-        Real(
-            default=1.0,
-            low=0.0,
-            high=1.0,
-            symbol="δ",
-            help="Curvature added to the relaxation: 1, the paper's, makes it tight; less has fewer local maxima.",
-            source="eq. 4, Theorem 2.5",
-            advanced=True,
-        )
+        Real(1.0, "δ", 0.0, 1.0, source="eq. 4, Theorem 2.5", advanced=True),
+        "Curvature added to the relaxation: 1, the paper's, makes it tight; less has fewer local maxima.",
     )
     polish: bool = declare(
-        Flag(
-            default=True,
-            symbol="polish",
-            help="Swap documents, from several starts, until no swap improves the set; off is the paper's algorithm.",
-            advanced=True,
-        )
+        Flag(True, "polish", advanced=True),
+        "Swap documents, from several starts, until no swap improves the set; off is the paper's algorithm.",
     )
 
     def select(self, candidates: Candidates, k: int) -> Ranking:

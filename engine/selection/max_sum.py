@@ -1,6 +1,6 @@
 """max_sum: max-sum diversification, Gollapudi & Sharma 2009, on the objective of the CCBQP paper, eq. 2."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -25,14 +25,9 @@ from engine.values import Ranking
 class MaxSum(Selector):
     """One document at a time: relevant, and unlike those already chosen on average."""
 
-    relevance_weight: float = declare(replace(RELEVANCE_WEIGHT, symbol="θ", source="CCBQP, eq. 2"))
+    relevance_weight: float = declare(RELEVANCE_WEIGHT, symbol="θ", source="CCBQP, eq. 2")
     polish: bool = declare(
-        Flag(
-            default=True,
-            symbol="polish",
-            help="Swap documents until no swap improves the set; off is plain greedy.",
-            advanced=True,
-        )
+        Flag(True, "polish", advanced=True), "Swap documents until no swap improves the set; off is plain greedy."
     )
 
     def select(self, candidates: Candidates, k: int) -> Ranking:

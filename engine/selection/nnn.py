@@ -12,9 +12,7 @@ from engine.values import Ranking
 
 PAPER = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
 """The grid of λ₁ and of λ₂ in the paper, §4.1."""
-PENALTY = Real(
-    default=0.1, low=0.0, comfortable=(0.001, 1.0), scale="log", symbol="λ", help="", source="eq. 1", swept=PAPER
-)
+PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1", swept=PAPER)
 FEWER = "What a document must add to get a weight: more of it, fewer documents."
 SHARE = replace(
     PENALTY,
@@ -25,7 +23,7 @@ SHARE = replace(
     help="λ₁ as a share of the query's best score.",
     swept=None,
 )
-SIZE = Whole(default=10, low=1, comfortable=(1, 50), symbol="m", name="l1", help="How many documents get a weight.")
+SIZE = Whole(10, "m", 1, comfortable=(1, 50), name="l1", help="How many documents get a weight.")
 
 
 @register(
@@ -45,53 +43,24 @@ class NNN(Selector):
     by_scores = False
 
     l1: float = declare(
-        replace(PENALTY, symbol="λ₁", help=FEWER, variants=(("scale", "relative", SHARE), ("scale", "support", SIZE)))
+        PENALTY, FEWER, symbol="λ₁", variants=(("scale", "relative", SHARE), ("scale", "support", SIZE))
     )
-    l2: float = declare(
-        replace(PENALTY, symbol="λ₂", help="Spreads weight over similar documents: more of it, more alike are kept.")
-    )
+    l2: float = declare(PENALTY, "Spreads weight over similar documents: more of it, more alike are kept.", symbol="λ₂")
     solver: str = declare(
-        Choice(
-            default="exact",
-            options=("exact", "fista"),
-            symbol="solver",
-            help="exact: the minimiser, proven. fista: the paper's decoder, stopped after T steps.",
-            source="eq. 5",
-            advanced=True,
-        )
+        Choice("exact", "solver", ("exact", "fista"), source="eq. 5", advanced=True),
+        "exact: the minimiser, proven. fista: the paper's decoder, stopped after T steps.",
     )
     iterations: int = declare(
-        Whole(
-            default=50,
-            low=1,
-            high=1_000_000,
-            comfortable=(1, 400),
-            symbol="T",
-            help="How many steps fista takes.",
-            source="eq. 5",
-            requires=("solver", "fista"),
-            advanced=True,
-        )
+        Whole(50, "T", 1, 1_000_000, comfortable=(1, 400), source="eq. 5", requires=("solver", "fista"), advanced=True),
+        "How many steps fista takes.",
     )
     scale: str = declare(
-        Choice(
-            default="absolute",
-            options=("absolute", "relative", "support"),
-            symbol="scale",
-            help="What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
-            advanced=True,
-        )
+        Choice("absolute", "scale", ("absolute", "relative", "support"), advanced=True),
+        "What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
     )
     fill: str = declare(
-        Choice(
-            default="strict",
-            options=("strict", "fill"),
-            switch=("strict", "fill"),
-            symbol="fill",
-            help="strict: only documents with a weight. fill: then those that would add most, up to k.",
-            advanced=True,
-            swept=("fill",),
-        )
+        Choice("strict", "fill", ("strict", "fill"), switch=("strict", "fill"), advanced=True, swept=("fill",)),
+        "strict: only documents with a weight. fill: then those that would add most, up to k.",
     )
 
     @classmethod

@@ -21,45 +21,20 @@ class Stream(Declared):
     """How queries arrive, and how far feedback can be trusted. Raises ParamError."""
 
     order: str = declare(
-        Choice(
-            default="random",
-            options=("random", "given", "sorted", "repeated"),
-            symbol="order",
-            help="Shuffled, as in the file, topic by topic, or one query again and again.",
-        )
+        Choice("random", "order", ("random", "given", "sorted", "repeated")),
+        "Shuffled, as in the file, topic by topic, or one query again and again.",
     )
     rounds: int | None = declare(
-        Whole(
-            default=None,
-            low=1,
-            comfortable=(100, 20_000),
-            unset="all of them",
-            symbol="T",
-            help="Stop after so many rounds.",
-        )
+        Whole(None, "T", 1, comfortable=(100, 20_000), unset="all of them"), "Stop after so many rounds."
     )
-    flips: float = declare(
-        Real(default=0.0, low=0.0, high=1.0, comfortable=(0.0, 0.3), symbol="flips", help="Share of feedback reversed.")
-    )
+    flips: float = declare(Real(0.0, "flips", 0.0, 1.0, comfortable=(0.0, 0.3)), "Share of feedback reversed.")
     adversary: float = declare(
-        Real(
-            default=0.0,
-            low=0.0,
-            high=1.0,
-            comfortable=(0.0, 0.3),
-            symbol="adversary",
-            help="Share of feedback by someone who praises one document and damns all others.",
-        )
+        Real(0.0, "adversary", 0.0, 1.0, comfortable=(0.0, 0.3)),
+        "Share of feedback by someone who praises one document and damns all others.",
     )
     popularity: float = declare(
-        Real(
-            default=0.0,
-            low=0.0,
-            high=1.0,
-            comfortable=(0.0, 0.5),
-            symbol="popularity",
-            help="Share of feedback that praises whatever is right most often elsewhere.",
-        )
+        Real(0.0, "popularity", 0.0, 1.0, comfortable=(0.0, 0.5)),
+        "Share of feedback that praises whatever is right most often elsewhere.",
     )
 
 

@@ -7,7 +7,7 @@ from engine.params import Whole
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
-MOST = Whole(default=200, low=1, high=100_000, symbol="most", name="most", help="So many documents ask.")
+MOST = Whole(200, "most", 1, 100_000, name="most", help="So many documents ask.")
 
 
 def own_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embeddings, Qrels]:

@@ -43,51 +43,24 @@ class Plan(Declared):
     """What is learned from, and what is measured on the way. Raises ParamError."""
 
     learner: str = declare(
-        Choice(
-            default="feedback",
-            options=("feedback", "oracle"),
-            symbol="learner",
-            help="Learn from feedback on what is drawn, or from the whole truth: the best that feedback could do.",
-            source="§5",
-        )
+        Choice("feedback", "learner", ("feedback", "oracle"), source="§5"),
+        "Learn from feedback on what is drawn, or from the whole truth: the best that feedback could do.",
     )
     held_out: float = declare(
-        Real(
-            default=0.2,
-            low=0.0,
-            high=0.9,
-            symbol="held out",
-            help="Share of the queries that are never learned from, where no split of its own is given.",
-        )
+        Real(0.2, "held out", 0.0, 0.9),
+        "Share of the queries that are never learned from, where no split of its own is given.",
     )
-    checkpoints: int = declare(
-        Whole(default=10, low=1, high=1000, comfortable=(1, 50), symbol="checkpoints", help="How often to measure.")
-    )
+    checkpoints: int = declare(Whole(10, "checkpoints", 1, 1000, comfortable=(1, 50)), "How often to measure.")
     measured: int | None = declare(
-        Whole(
-            default=1000,
-            low=1,
-            comfortable=(100, 5000),
-            unset="all",
-            symbol="measured",
-            help="At most so many queries are measured, a seeded sample of the held-out ones and of the stream's.",
-        )
+        Whole(1000, "measured", 1, comfortable=(100, 5000), unset="all"),
+        "At most so many queries are measured, a seeded sample of the held-out ones and of the stream's.",
     )
     regret: str = declare(
-        Choice(
-            default="oracle",
-            options=("none", "oracle", "hindsight"),
-            symbol="regret",
-            help="Against the full-information oracle of the same step, and against the best embeddings in hindsight.",
-            source="Theorem 5.1",
-        )
+        Choice("oracle", "regret", ("none", "oracle", "hindsight"), source="Theorem 5.1"),
+        "Against the full-information oracle of the same step, and against the best embeddings in hindsight.",
     )
     sizes: bool = declare(
-        Flag(
-            default=False,
-            symbol="|S| known",
-            help="How many documents are right is known, and feedback is weighted by 1/|S|.",
-        )
+        Flag(False, "|S| known"), "How many documents are right is known, and feedback is weighted by 1/|S|."
     )
 
 

@@ -27,7 +27,7 @@ K1 = Real(
     symbol="k₁",
     help="How much more a word counts when a document repeats it; 0: not at all.",
 )
-B = Real(default=0.75, low=0.0, high=1.0, symbol="b", help="How much long documents are held back; 0: not at all.")
+B = Real(0.75, "b", 0.0, 1.0, help="How much long documents are held back; 0: not at all.")
 NGRAMS = Choice(
     default="1",
     options=("1", "2"),

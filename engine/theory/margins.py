@@ -26,7 +26,7 @@ from engine.theory.text_vectors import (
 )
 from engine.values import Corpus, Embeddings, Qrels, Queries
 
-RANK = Whole(default=1, low=1, symbol="ranks", name="ranks", help="1 is the smallest margin, 10 the tenth smallest.")
+RANK = Whole(1, "ranks", 1, name="ranks", help="1 is the smallest margin, 10 the tenth smallest.")
 RANKS = (1, 10, 100, 1000)
 QUANTILES = {"low": 0.05, "lower": 0.25, "median": 0.5, "upper": 0.75, "high": 0.95}
 

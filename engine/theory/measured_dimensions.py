@@ -24,8 +24,8 @@ REDUCTION = Choice(
     name="reduction",
     help="A random projection, or the first k dimensions of dense vectors.",
 )
-DRAWS = Whole(default=5, low=1, symbol="draws", name="draws", help="How many projections are drawn.")
-TARGET = Real(default=0.9, low=0.0, high=1.0, symbol="target", name="target", help="The recall to reach.")
+DRAWS = Whole(5, "draws", 1, name="draws", help="How many projections are drawn.")
+TARGET = Real(0.9, "target", 0.0, 1.0, name="target", help="The recall to reach.")
 HELD_NUMBERS = 1 << 21
 """Entries of A, or of a projection of the documents, in memory at a time."""
 DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)

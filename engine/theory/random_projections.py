@@ -24,12 +24,10 @@ PROJECTION = Choice(
     name="projection",
     help="rademacher: entries ±1/√k; gaussian: normal entries of variance 1/k.",
 )
-BINS = Whole(default=12, low=1, high=100, symbol="bins", name="bins", help="How many groups of pairs by margin.")
-PAIRS = Whole(default=200, low=1, symbol="pairs", name="pairs", help="How many pairs of documents a bin has at most.")
-DRAWS = Whole(default=40, low=2, symbol="draws", name="draws", help="How many projections are drawn.")
-ACCURACY = Real(
-    default=0.95, low=0.5, high=0.9999, symbol="1 − β", name="accuracy", help="Share of pairs to keep in order."
-)
+BINS = Whole(12, "bins", 1, 100, name="bins", help="How many groups of pairs by margin.")
+PAIRS = Whole(200, "pairs", 1, name="pairs", help="How many pairs of documents a bin has at most.")
+DRAWS = Whole(40, "draws", 2, name="draws", help="How many projections are drawn.")
+ACCURACY = Real(0.95, "1 − β", 0.5, 0.9999, name="accuracy", help="Share of pairs to keep in order.")
 DIMENSIONS = tuple(int(k) for k in np.unique(np.geomspace(32, 4096, 40).round().astype(int)))
 """As in the paper, 40 values; 4096 in place of 9472."""
 

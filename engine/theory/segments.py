@@ -17,10 +17,8 @@ from engine.theory.margins import margin
 from engine.theory.text_vectors import against_best, texts_of, tf_idf
 from engine.values import Corpus
 
-PASSAGE = Whole(default=50, low=1, symbol="l", name="passage_words", help="Words of a passage.")
-RIVALS = Whole(
-    default=10, low=1, symbol="rivals", name="rivals", help="How many of the next best documents a query has."
-)
+PASSAGE = Whole(50, "l", 1, name="passage_words", help="Words of a passage.")
+RIVALS = Whole(10, "rivals", 1, name="rivals", help="How many of the next best documents a query has.")
 ROUNDING = 1e-9
 """By how much inner products may differ and count as equal, as a share of the lengths."""
 

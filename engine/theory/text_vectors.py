@@ -32,8 +32,8 @@ VECTORS = Choice(
     name="vectors",
     help="bm25 or boolean: bags of words; dense: the space's own vectors.",
 )
-BINS = Whole(default=4, low=1, high=100, symbol="bins", name="bins", help="How many groups of documents by length.")
-SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same answer.")
+BINS = Whole(4, "bins", 1, 100, name="bins", help="How many groups of documents by length.")
+SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
 BLOCK = 64
 """Queries per block."""
 SAME = 1e-12

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,9 +42,7 @@ K = 10
 HISTORY_FILE = "training.json"
 WARM_UP = 0.1
 """Share of the steps in which the step size rises; it falls to 0 in the others."""
-NEGATIVES = Whole(
-    default=4, low=0, high=10_000, comfortable=(0, 16), symbol="", help="Irrelevant documents a query, of"
-)
+NEGATIVES = Whole(4, "", 0, 10_000, comfortable=(0, 16), help="Irrelevant documents a query, of")
 _BLOCK = 256
 
 Lists = list[tuple[str, list[str], list[float]]]
@@ -56,31 +54,19 @@ class Reranking(Declared):
     """A cross-encoder that reranks what a first stage retrieves."""
 
     loss: str = declare(
-        Choice(
-            default="pairs",
-            options=("pairs", "lists"),
-            symbol="loss",
-            help="pairs: binary cross-entropy of a document. lists: LambdaLoss of a query's documents by grades.",
-        )
+        Choice("pairs", "loss", ("pairs", "lists")),
+        "pairs: binary cross-entropy of a document. lists: LambdaLoss of a query's documents by grades.",
     )
     retrieve: str = declare(
-        Choice(
-            default="bm25",
-            options=("bm25", "dense"),
-            symbol="retrieve",
-            help="The first stage: what it returns is reranked on dev, and holds the hard negatives.",
-        )
+        Choice("bm25", "retrieve", ("bm25", "dense")),
+        "The first stage: what it returns is reranked on dev, and holds the hard negatives.",
     )
-    depth: int = declare(
-        Whole(default=50, low=1, high=10_000, comfortable=(10, 200), symbol="n", help="How many documents it returns.")
-    )
-    hard: int = declare(replace(NEGATIVES, symbol="hard", help=f"{NEGATIVES.help} those that the first stage returns."))
-    sampled: int = declare(replace(NEGATIVES, symbol="sampled", help=f"{NEGATIVES.help} the whole corpus."))
-    rate: float = declare(replace(rate_of(2e-5, "η", "Step size."), comfortable=(1e-6, 1e-3)))
-    epochs: int = declare(replace(EPOCHS, default=3, comfortable=(1, 10)))
-    batch: int = declare(
-        replace(BATCH, default=32, help="Pairs a step; of lists, as many as hold about so many pairs.")
-    )
+    depth: int = declare(Whole(50, "n", 1, 10_000, comfortable=(10, 200)), "How many documents it returns.")
+    hard: int = declare(NEGATIVES, f"{NEGATIVES.help} those that the first stage returns.", symbol="hard")
+    sampled: int = declare(NEGATIVES, f"{NEGATIVES.help} the whole corpus.", symbol="sampled")
+    rate: float = declare(rate_of(2e-5, "η", "Step size."), comfortable=(1e-6, 1e-3))
+    epochs: int = declare(EPOCHS, default=3, comfortable=(1, 10))
+    batch: int = declare(BATCH, "Pairs a step; of lists, as many as hold about so many pairs.", default=32)
     weight_decay: float = declare(DECAY)
 
     def __post_init__(self) -> None:

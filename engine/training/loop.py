@@ -19,7 +19,7 @@ from engine.training.dataset import Samples, TrainingBatch
 from engine.training.metrics import Dev, Epoch, Losses, Tally
 
 TRAINING = "training"
-SEED = Whole(default=0, low=0, high=2**31 - 1, symbol="seed", name="seed", help="Same seed, same weights.")
+SEED = Whole(0, "seed", 0, 2**31 - 1, name="seed", help="Same seed, same weights.")
 State = Mapping[str, Tensor]
 
 

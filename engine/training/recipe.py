@@ -28,10 +28,10 @@ ENCODER_RATE = 2e-5
 
 def rate_of(default: float, symbol: str, help: str) -> Real:
     """A step size."""
-    return Real(default=default, low=0.0, high=1.0, comfortable=(1e-6, 1e-1), scale="log", symbol=symbol, help=help)
+    return Real(default, symbol, 0.0, 1.0, comfortable=(1e-6, 1e-1), scale="log", help=help)
 
 
-EPOCHS = Whole(default=20, low=1, high=10_000, comfortable=(1, 50), symbol="epochs", help="Passes over the queries.")
+EPOCHS = Whole(20, "epochs", 1, 10_000, comfortable=(1, 50), help="Passes over the queries.")
 PATIENCE = Whole(
     default=3,
     low=1,
@@ -41,17 +41,11 @@ PATIENCE = Whole(
     help="Stop after so many epochs without a gain in Comp@5 on dev.",
     advanced=True,
 )
-BATCH = Whole(default=64, low=1, comfortable=(8, 512), symbol="B", help="Queries a step.", advanced=True)
-DECAY = Real(default=0.01, low=0.0, high=1.0, symbol="decay", help="AdamW's weight decay.", advanced=True)
-CLIP = Real(
-    default=1.0, low=1e-6, comfortable=(0.1, 10.0), symbol="clip", help="Longest gradient of a step.", advanced=True
-)
-HIDDEN = Whole(
-    default=768, low=1, high=65_536, comfortable=(64, 2048), symbol="h", help="Width of an adapter.", advanced=True
-)
-TEMPERATURE = Real(
-    default=TAU, low=1e-3, high=100.0, comfortable=(0.01, 1.0), scale="log", symbol="τ", help="Softness of the loss."
-)
+BATCH = Whole(64, "B", 1, comfortable=(8, 512), help="Queries a step.", advanced=True)
+DECAY = Real(0.01, "decay", 0.0, 1.0, help="AdamW's weight decay.", advanced=True)
+CLIP = Real(1.0, "clip", 1e-6, comfortable=(0.1, 10.0), help="Longest gradient of a step.", advanced=True)
+HIDDEN = Whole(768, "h", 1, 65_536, comfortable=(64, 2048), help="Width of an adapter.", advanced=True)
+TEMPERATURE = Real(TAU, "τ", 1e-3, 100.0, comfortable=(0.01, 1.0), scale="log", help="Softness of the loss.")
 QUERY_RATE = rate_of(
     3e-4,
     "η query",

@@ -20,14 +20,7 @@ from engine.theory.random_projections import PairErrors, kept_from
 from engine.values import replace_surrogates
 from engine.views.decision import weights_of
 
-ANGLE = Whole(
-    default=20,
-    low=0,
-    high=90,
-    symbol="φ",
-    name="angle",
-    help="Of v, in degrees: at 0 it is document 2, at 90 document 3.",
-)
+ANGLE = Whole(20, "φ", 0, 90, name="angle", help="Of v, in degrees: at 0 it is document 2, at 90 document 3.")
 NEXT = 5
 """Documents below the set that are shown with it."""
 SHARES = (0.5, 0.75, 0.95)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from engine.errors import ParamError
 from engine.params import Choice, Declared, Flag, Real, Text, Whole, declare
 
-WEIGHT = Real(name="weight", default=0.5, low=0, high=1, symbol="λ", help="h")
-PENALTY = Real(name="l1", default=0.1, low=0, comfortable=(0.001, 1), scale="log", symbol="λ₁", help="h")
-WINDOW = Whole(name="window", default=None, low=1, unset="all chosen", symbol="w", help="h")
-SOLVER = Choice(name="solver", default="exact", options=("exact", "fista"), symbol="solver", help="h")
-POLISH = Flag(name="polish", default=True, symbol="polish", help="h")
+WEIGHT = Real(0.5, "λ", 0, 1, name="weight", help="h")
+PENALTY = Real(0.1, "λ₁", 0, name="l1", comfortable=(0.001, 1), scale="log", help="h")
+WINDOW = Whole(None, "w", 1, name="window", unset="all chosen", help="h")
+SOLVER = Choice("exact", "solver", ("exact", "fista"), name="solver", help="h")
+POLISH = Flag(True, "polish", name="polish", help="h")
 
-MODEL = Text(name="model", default="a/b", longest=20, symbol="f", help="h")
+MODEL = Text("a/b", "f", name="model", longest=20, help="h")
 
 
 @given(st.floats(0, 1))
@@ -46,7 +46,7 @@ def test_real_takes_numbers_in_range_and_nothing_else(value):
 
 
 def test_a_number_may_be_left_unset_where_that_means_something():
-    bound = Real(name="cap", default=0.1, low=0, comfortable=(0, 0.2), unset="no bound", symbol="cap", help="h")
+    bound = Real(0.1, "cap", 0, name="cap", comfortable=(0, 0.2), unset="no bound", help="h")
     assert bound.check(None) is None and bound.parse(bound.text(None)) is None and bound.text(0.5) == "0.5"
     assert bound.grid(3) == (0.0, 0.1, 0.2, None) and None not in bound.invalid_values()
     with pytest.raises(ParamError, match=r"cap must be a number in \[0, inf\) or none \(no bound\); got -1"):
@@ -91,9 +91,9 @@ def test_zero_has_one_sign():
 
 def test_an_endless_range_needs_a_comfortable_part():
     with pytest.raises(ParamError, match="comfortable"):
-        declare(Real(default=1, low=0, symbol="x", help="h"))
+        declare(Real(1, "x", 0), "h")
     with pytest.raises(ParamError, match="comfortable"):
-        declare(Real(default=1, low=0, high=2, scale="log", symbol="x", help="h"))
+        declare(Real(1, "x", 0, 2, scale="log"), "h")
 
 
 def test_a_stage_may_hide_no_field():
@@ -125,7 +125,7 @@ def test_a_log_grid_keeps_zero_as_a_notch_and_both_ends():
 def test_unset_is_legal_only_where_it_means_something():
     assert WINDOW.parse("none") is None and WINDOW.text(None) == "none"
     with pytest.raises(ParamError, match="k"):
-        Whole(name="k", default=1, low=1, symbol="k", help="h").check(None)
+        Whole(1, "k", 1, name="k", help="h").check(None)
 
 
 def test_choice_and_flag():
@@ -166,4 +166,4 @@ def test_a_declared_dataclass_checks_its_values():
 
 def test_a_default_outside_its_own_range_cannot_be_declared():
     with pytest.raises(ParamError):
-        declare(Real(default=2, low=0, high=1, symbol="x", help="h"))
+        declare(Real(2, "x", 0, 1), "h")

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 PAGES = ("explore", "tradeoff", "tuning", "training", "drift", "theory", "data", "sharing")
@@ -145,9 +146,8 @@ def large_classes(parsed: dict[str, ast.Module], exempt: frozenset[str]) -> list
             methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
             if len(methods) > MOST_METHODS:
                 rows.append(f"{name}.{node.name}: {len(methods)} methods")
-            fields = [
-                n for n in node.body if isinstance(n, ast.AnnAssign) and "ClassVar" not in ast.unparse(n.annotation)
-            ]
+            kinds = [ast.unparse(n.annotation) for n in node.body if isinstance(n, ast.AnnAssign)]
+            fields = [kind for kind in takewhile(lambda kind: kind != "KW_ONLY", kinds) if "ClassVar" not in kind]
             decorator = _is_dataclass(node)
             if decorator is not None and len(fields) > MOST_POSITIONAL and "kw_only=True" not in ast.unparse(decorator):
                 rows.append(f"{name}.{node.name}: {len(fields)} fields by position")

@@ -56,7 +56,7 @@ def register_patient():
     class Patient(Selector):
         """The most relevant from `start` on, after PACE seconds. It leaves a TRAIL, and dies at FATAL or in company."""
 
-        start: int = declare(Whole(default=0, low=0, high=40, symbol="s", help="How many to pass over."))
+        start: int = declare(Whole(0, "s", 0, 40), "How many to pass over.")
 
         def select(self, candidates, k):
             with open(os.environ["TRAIL"], "a") as trail:

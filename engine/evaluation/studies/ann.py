@@ -29,7 +29,7 @@ JUDGED = ("mrr", "ndcg")
 """What is measured against judgements where nobody says."""
 CLOSE = 1e-6
 """Scores that differ by no more, relative to the vectors' lengths, count as equal: float32 sums in another order do."""
-REPEATS = Whole(default=1, low=1, high=1000, symbol="repeats", name="repeats", help="How often a query is timed.")
+REPEATS = Whole(1, "repeats", 1, 1000, name="repeats", help="How often a query is timed.")
 WORTH = 1.05
 """Times nearer than this cannot be told apart."""
 Indexes = Sequence[Index] | Callable[[int], Sequence[Index]]

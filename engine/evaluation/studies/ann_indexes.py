@@ -113,29 +113,14 @@ class Hnsw(Index):
     title: ClassVar[str] = "HNSW"
     effort: ClassVar[str] = "breadth"
 
-    links: int = declare(
-        Whole(default=16, low=2, high=512, comfortable=(8, 64), symbol="M", help="Links a vector has to others.")
-    )
+    links: int = declare(Whole(16, "M", 2, 512, comfortable=(8, 64)), "Links a vector has to others.")
     construction: int = declare(
-        Whole(
-            default=100,
-            low=1,
-            high=100_000,
-            comfortable=(40, 400),
-            symbol="efConstruction",
-            help="How many candidates are kept while a vector looks for its links.",
-        )
+        Whole(100, "efConstruction", 1, 100_000, comfortable=(40, 400)),
+        "How many candidates are kept while a vector looks for its links.",
     )
     breadth: int = declare(
-        Whole(
-            default=64,
-            low=1,
-            high=1_000_000,
-            comfortable=(8, 512),
-            symbol="efSearch",
-            help="How many candidates are kept in a search; never fewer than the hits that are asked for.",
-            swept=(8, 16, 32, 64, 128, 256, 512),
-        )
+        Whole(64, "efSearch", 1, 1_000_000, comfortable=(8, 512), swept=(8, 16, 32, 64, 128, 256, 512)),
+        "How many candidates are kept in a search; never fewer than the hits that are asked for.",
     )
 
     def build(self, faiss: Any, vectors: np.ndarray, seed: int, stop: Stop | None = None) -> Any:
@@ -163,25 +148,12 @@ class Ivf(Index):
     effort: ClassVar[str] = "probes"
 
     cells: int | None = declare(
-        Whole(
-            default=None,
-            low=1,
-            high=1_000_000,
-            comfortable=(8, 4096),
-            unset="the root of the number of vectors",
-            symbol="nlist",
-            help="Cells of the index.",
-        )
+        Whole(None, "nlist", 1, 1_000_000, comfortable=(8, 4096), unset="the root of the number of vectors"),
+        "Cells of the index.",
     )
     probes: int = declare(
-        Whole(
-            default=1,
-            low=1,
-            high=1_000_000,
-            comfortable=(1, 64),
-            symbol="nprobe",
-            help="Cells that are searched; all of them is an exact search.",
-        )
+        Whole(1, "nprobe", 1, 1_000_000, comfortable=(1, 64)),
+        "Cells that are searched; all of them is an exact search.",
     )
 
     def check(self, count: int) -> None:

@@ -27,7 +27,7 @@ OBJECTIVE = Choice(
     name="objective",
     help="What the set maximises.",
 )
-SIZE = Whole(default=5, low=1, high=1_000_000, symbol="k", name="k", help="How many documents the set has.")
+SIZE = Whole(5, "k", 1, 1_000_000, name="k", help="How many documents the set has.")
 
 Value = Callable[[Tensor, Tensor], Tensor]
 """((m, k) relevances, (m, k, k) inner products) of m sets to their (m,) values."""

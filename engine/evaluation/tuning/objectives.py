@@ -28,33 +28,17 @@ class Objective(Declared):
     """
 
     aim: str = declare(
-        Choice(
-            default="maximise",
-            options=("maximise", "diverse", "knee"),
-            symbol="aim",
-            help="maximise: a metric. diverse: most ILAD among settings that keep a share of the baseline's Recall. "
-            "knee: where the Recall–ILAD frontier bends most.",
-        )
+        Choice("maximise", "aim", ("maximise", "diverse", "knee")),
+        "maximise: a metric. diverse: most ILAD among settings that keep a share of the baseline's Recall. "
+        "knee: where the Recall–ILAD frontier bends most.",
     )
     metric: str = declare(
-        Choice(
-            default="comp",
-            options=tuple(m for m in METRICS if m not in LESS_IS_BETTER),
-            symbol="metric",
-            help="What is maximised.",
-            requires=("aim", "maximise"),
-        )
+        Choice("comp", "metric", tuple(m for m in METRICS if m not in LESS_IS_BETTER), requires=("aim", "maximise")),
+        "What is maximised.",
     )
     share: float = declare(
-        Real(
-            default=0.95,
-            low=0.0,
-            high=1.0,
-            comfortable=(0.8, 1.0),
-            symbol="share",
-            help="How much of the baseline's Recall must be kept.",
-            requires=("aim", "diverse"),
-        )
+        Real(0.95, "share", 0.0, 1.0, comfortable=(0.8, 1.0), requires=("aim", "diverse")),
+        "How much of the baseline's Recall must be kept.",
     )
 
     @property

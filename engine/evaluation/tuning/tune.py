@@ -34,7 +34,7 @@ ROUNDS = 12
 """Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
 DRAWS = 200
 """So many sets of queries are drawn to see how firm a choice is."""
-TRIALS = Whole(default=64, low=1, high=100_000, symbol="trials", name="trials", help="Settings a search tries.")
+TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

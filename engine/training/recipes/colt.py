@@ -8,7 +8,7 @@ keeps its vector, so what is learnt is a corpus matrix: the rows of t¹.
 """
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,33 +30,19 @@ class ColtRecipe(Recipe):
 
     name, title, source, order = "colt", "COLT", "NNN paper, B.4", 2
 
-    depth: int = declare(Whole(default=2, low=1, high=10, comfortable=(1, 3), symbol="L", help="Layers of the graphs."))
+    depth: int = declare(Whole(2, "L", 1, 10, comfortable=(1, 3)), "Layers of the graphs.")
     contrast: float = declare(
-        Real(
-            default=0.1,
-            low=0.0,
-            comfortable=(0.01, 1.0),
-            scale="log",
-            symbol="λ",
-            help="Weight of the loss that draws a query's two views together.",
-        )
+        Real(0.1, "λ", 0.0, comfortable=(0.01, 1.0), scale="log"),
+        "Weight of the loss that draws a query's two views together.",
     )
-    listed: int = declare(
-        Whole(default=10, low=2, comfortable=(5, 50), symbol="list", help="Documents in a query's list.", advanced=True)
-    )
+    listed: int = declare(Whole(10, "list", 2, comfortable=(5, 50), advanced=True), "Documents in a query's list.")
     tau: float = declare(TEMPERATURE)
-    dropout: float = declare(
-        Real(default=0.2, low=0.0, high=0.9, symbol="drop", help="Share of edges left out an epoch.", advanced=True)
-    )
+    dropout: float = declare(Real(0.2, "drop", 0.0, 0.9, advanced=True), "Share of edges left out an epoch.")
     rate: float = declare(rate_of(1e-3, "η", "Step size."))
-    weight_decay: float = declare(
-        Real(default=1e-7, low=0.0, high=1.0, comfortable=(0.0, 1e-3), symbol="L2", help="Weight of L2.", advanced=True)
-    )
+    weight_decay: float = declare(Real(1e-7, "L2", 0.0, 1.0, comfortable=(0.0, 1e-3), advanced=True), "Weight of L2.")
     epochs: int = declare(EPOCHS)
-    patience: int | None = declare(replace(PATIENCE, default=None))
-    batch: int = declare(
-        Whole(default=256, low=1, comfortable=(32, 1024), symbol="B", help="Queries a step.", advanced=True)
-    )
+    patience: int | None = declare(PATIENCE, default=None)
+    batch: int = declare(Whole(256, "B", 1, comfortable=(32, 1024), advanced=True), "Queries a step.")
 
     @property
     def learns(self) -> str:

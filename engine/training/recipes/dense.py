@@ -21,13 +21,8 @@ class DenseRecipe(AdapterRecipe):
     name, title, source, order = "dense", "Dense", "NNN paper, B.2", 0
 
     negatives: str = declare(
-        Choice(
-            default="corpus",
-            options=("corpus", "batch"),
-            symbol="negatives",
-            help="corpus: every document. batch: the relevant documents of the batch's other queries, as in the paper.",
-            source="eq. 21",
-        )
+        Choice("corpus", "negatives", ("corpus", "batch"), source="eq. 21"),
+        "corpus: every document. batch: the relevant documents of the batch's other queries, as in the paper.",
     )
     tau: float = declare(TEMPERATURE)
 

@@ -25,7 +25,7 @@ from engine.training.unrolled import unrolled
 FULL_GRAPH_DOCUMENTS = 1024
 """Largest corpus that is encoded once a step, with its graph; a larger one is encoded without, and then those rows
 again that have a gradient."""
-PENALTY = Real(default=0.1, low=0.0, comfortable=(0.001, 1.0), scale="log", symbol="λ", help="", source="eq. 1")
+PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1")
 CHOSEN = "if not given, what is best on dev before training."
 PENALTIES = ("l1", "l2")
 
@@ -37,50 +37,25 @@ class NnnRecipe(AdapterRecipe):
     name, title, source, order = "nnn", "NNN-Tr", "NNN paper, §3.2 and B.5", 1
     late = (*PENALTIES, "query_rate")
 
-    l1: float = declare(replace(PENALTY, symbol="λ₁", help=f"Which documents get a weight at all; {CHOSEN} 0: L2-Tr."))
-    l2: float = declare(replace(PENALTY, symbol="λ₂", help=f"How weight spreads; {CHOSEN} 0: L1-Tr."))
+    l1: float = declare(PENALTY, f"Which documents get a weight at all; {CHOSEN} 0: L2-Tr.", symbol="λ₁")
+    l2: float = declare(PENALTY, f"How weight spreads; {CHOSEN} 0: L1-Tr.", symbol="λ₂")
     gradient: str = declare(
-        Choice(
-            default="implicit",
-            options=("implicit", "unrolled"),
-            symbol="gradient",
-            help="implicit: of the exact minimiser. unrolled: through every step of FISTA, as in the paper.",
-        )
+        Choice("implicit", "gradient", ("implicit", "unrolled")),
+        "implicit: of the exact minimiser. unrolled: through every step of FISTA, as in the paper.",
     )
     loss: str = declare(
-        Choice(
-            default="extended",
-            options=("extended", "eq6"),
-            symbol="loss",
-            help="eq6: the paper's. extended: also moves relevant documents without a weight (not in the paper).",
-        )
+        Choice("extended", "loss", ("extended", "eq6")),
+        "eq6: the paper's. extended: also moves relevant documents without a weight (not in the paper).",
     )
-    regrid: bool = declare(Flag(default=True, symbol="regrid", help="Choose λ₁ and λ₂ on dev again afterwards."))
-    gamma: float = declare(
-        Real(default=GAMMA, low=1.0, high=100.0, comfortable=(1.0, 3.0), symbol="γ", help="The margin.", source="eq. 6")
-    )
+    regrid: bool = declare(Flag(True, "regrid"), "Choose λ₁ and λ₂ on dev again afterwards.")
+    gamma: float = declare(Real(GAMMA, "γ", 1.0, 100.0, comfortable=(1.0, 3.0), source="eq. 6"), "The margin.")
     tau: float = declare(TEMPERATURE)
     iterations: int = declare(
-        Whole(
-            default=50,
-            low=1,
-            comfortable=(10, 200),
-            symbol="T",
-            help="Steps of FISTA.",
-            requires=("gradient", "unrolled"),
-            advanced=True,
-        )
+        Whole(50, "T", 1, comfortable=(10, 200), requires=("gradient", "unrolled"), advanced=True), "Steps of FISTA."
     )
     most: int = declare(
-        Whole(
-            default=32,
-            low=1,
-            comfortable=(4, 128),
-            symbol="m",
-            help="How many irrelevant documents count.",
-            requires=("loss", "extended"),
-            advanced=True,
-        )
+        Whole(32, "m", 1, comfortable=(4, 128), requires=("loss", "extended"), advanced=True),
+        "How many irrelevant documents count.",
     )
 
     def __post_init__(self) -> None:

@@ -33,64 +33,28 @@ class ProjectionRecipe(Recipe):
     listed_last: ClassVar[tuple[str, ...]] = ("clip",)
 
     dimension: int = declare(
-        Whole(
-            default=64,
-            low=1,
-            high=65_536,
-            comfortable=(32, 128),
-            symbol="k",
-            help="Dimensions of the projection, at most those of the embeddings.",
-            source="§4.1",
-        )
+        Whole(64, "k", 1, 65_536, comfortable=(32, 128), source="§4.1"),
+        "Dimensions of the projection, at most those of the embeddings.",
     )
     uniform: int = declare(
-        Whole(
-            default=4,
-            low=0,
-            high=100_000,
-            comfortable=(0, 32),
-            symbol="uniform",
-            help="Negatives a query that are any irrelevant documents, others every epoch.",
-            source="§4.2",
-        )
+        Whole(4, "uniform", 0, 100_000, comfortable=(0, 32), source="§4.2"),
+        "Negatives a query that are any irrelevant documents, others every epoch.",
     )
     hard: int = declare(
-        Whole(
-            default=4,
-            low=0,
-            high=100_000,
-            comfortable=(0, 32),
-            symbol="hard",
-            help="Negatives a query from among BM25's best irrelevant documents, others every epoch; 0: none.",
-            source="§4.2",
-        )
+        Whole(4, "hard", 0, 100_000, comfortable=(0, 32), source="§4.2"),
+        "Negatives a query from among BM25's best irrelevant documents, others every epoch; 0: none.",
     )
     pool: int = declare(
-        Whole(
-            default=100,
-            low=1,
-            comfortable=(10, 500),
-            symbol="pool",
-            help="How many of BM25's best irrelevant documents hard negatives are drawn from.",
-            source="§4.2",
-            advanced=True,
-        )
+        Whole(100, "pool", 1, comfortable=(10, 500), source="§4.2", advanced=True),
+        "How many of BM25's best irrelevant documents hard negatives are drawn from.",
     )
     in_batch: bool = declare(
-        Flag(
-            default=True,
-            symbol="in batch",
-            help="Whatever the batch's other queries have counts as a negative too, if it is irrelevant.",
-            source="§4.2",
-        )
+        Flag(True, "in batch", source="§4.2"),
+        "Whatever the batch's other queries have counts as a negative too, if it is irrelevant.",
     )
     init: str = declare(
-        Choice(
-            default="pca",
-            options=("pca", "random"),
-            symbol="init",
-            help="What training begins with. pca: the corpus's principal axes. random: any directions.",
-        )
+        Choice("pca", "init", ("pca", "random")),
+        "What training begins with. pca: the corpus's principal axes. random: any directions.",
     )
     tau: float = declare(TEMPERATURE)
     rate: float = declare(rate_of(1e-3, "η", "Step size."))
@@ -152,26 +116,11 @@ class MultiVectorRecipe(ProjectionRecipe):
     listed_last = ("clip", "vectors", "spread")
 
     vectors: int = declare(
-        Whole(
-            default=4,
-            low=1,
-            high=1024,
-            comfortable=(2, 8),
-            symbol="m",
-            help="Vectors a document; the index grows as many times.",
-            source="§3",
-        )
+        Whole(4, "m", 1, 1024, comfortable=(2, 8), source="§3"), "Vectors a document; the index grows as many times."
     )
     spread: float = declare(
-        Real(
-            default=0.1,
-            low=0.0,
-            comfortable=(0.01, 1.0),
-            scale="log",
-            symbol="spread",
-            help="How unlike the m projections are at the start; at 0 only rounding tells them apart.",
-            advanced=True,
-        )
+        Real(0.1, "spread", 0.0, comfortable=(0.01, 1.0), scale="log", advanced=True),
+        "How unlike the m projections are at the start; at 0 only rounding tells them apart.",
     )
 
     @property
