@@ -43,12 +43,12 @@ def current_reporter() -> tuple[Progress | None, Stop | None]:
 def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped") -> Progress:
     """Report to `progress`, if there is one; raise Cancelled with the message once `stop` is set.
 
-    message: may name {done} and {total}
+    message: may name {done}, {total} and {label}
     """
 
     def report(done: int, total: int, label: str) -> None:
         if stop is not None and stop.is_set():
-            raise Cancelled(message.format(done=f"{done:,}", total=f"{total:,}"))
+            raise Cancelled(message.format(done=f"{done:,}", total=f"{total:,}", label=label))
         if progress is not None:
             progress(done, total, label)
 

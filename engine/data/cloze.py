@@ -11,10 +11,10 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from engine.data.textfiles import Watch
+from engine.data.textfiles import STOPPED
 from engine.errors import DataError, ParamError
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Dataset, Notice, Qrels, Queries, digest_of
 
 WORD = re.compile(r"\w+")
@@ -66,7 +66,7 @@ def containing_passages(
         raise ParamError(f"longest must be a whole number in [{shortest}, ∞), shortest being {shortest}; got {longest}")
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
-    watch = partial(_watched, watch=Watch(progress, stop))
+    watch = partial(_watched, watch=stoppable(progress, stop, STOPPED))
     words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
     rows = _sampled_rows(corpus, words, count, shortest, seed)
     made, missing = _Made(corpus), []
@@ -162,11 +162,11 @@ def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
     return results
 
 
-def _watched(items: Sequence[T], label: str, watch: Watch) -> Iterator[T]:
+def _watched(items: Sequence[T], label: str, watch: Progress) -> Iterator[T]:
     """The items, with progress reported and stop polled every STRIDE of them."""
     for done, item in enumerate(items):
         if done % STRIDE == 0:
-            watch.tick(done, len(items), label)
+            watch(done, len(items), label)
         yield item
 
 

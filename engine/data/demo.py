@@ -19,8 +19,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
-from engine.errors import Cancelled, DataError
-from engine.progress import Progress, Stop
+from engine.errors import DataError
+from engine.progress import Progress, Stop, stoppable
 
 Document = tuple[str, str, str]
 Named = tuple[str, Any]
@@ -85,12 +85,10 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
     _need_docstrings()
     modules = [module for package in PACKAGES for module in _module_names(package)]
     named = list(_numpy_names()) if importlib.util.find_spec("numpy") else []
+    tell = stoppable(progress, stop, "reading the installed packages was stopped")
     for done, module_name in enumerate(modules, start=1):
-        if stop is not None and stop.is_set():
-            raise Cancelled("reading the installed packages was stopped")
         named.extend(_module_members(module_name))
-        if progress is not None:
-            progress(done, len(modules), module_name)
+        tell(done, len(modules), module_name)
     return _documents(named)
 
 

@@ -88,7 +88,7 @@ def embed(
         if cache:
             store.put_array(SECTION, key, vectors.numpy())
         run.place(span.start, vectors)
-    return Embeddings(run.vectors, ids, reference, _query_texts(texts, role))
+    return run.embeddings(ids, texts, reference, role)
 
 
 def embedded(
@@ -107,12 +107,7 @@ def embedded(
         if rows is None:
             return None
         run.place(span.start, torch.from_numpy(rows))
-    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _query_texts(texts, role))
-
-
-def _query_texts(texts: Sequence[str], role: Role) -> tuple[str, ...] | None:
-    """The texts of queries, for scorers that read words; a corpus has its own."""
-    return tuple(texts) if role == "query" else None
+    return run.embeddings(ids, texts, EncoderRef(encoder, source.digest, arithmetic), role)
 
 
 def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
@@ -172,6 +167,10 @@ class _Run:
         self.vectors[start : start + len(rows)] = rows
         if label:
             self.tell(label, len(rows))
+
+    def embeddings(self, ids: tuple[str, ...], texts: tuple[str, ...], encoder: EncoderRef, role: Role) -> Embeddings:
+        # The texts of queries are for scorers that read words; a corpus has its own.
+        return Embeddings(self.vectors, ids, encoder, texts if role == "query" else None)
 
 
 def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:

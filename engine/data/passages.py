@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.errors import DataError
 from engine.params import Real, Whole
-from engine.values import Corpus, Qrels
+from engine.values import Corpus
 
 WORDS = Whole(
     default=100,
@@ -66,29 +66,6 @@ class Passages:
     def __len__(self) -> int:
         return len(self.corpus)
 
-    def spread(self, qrels: Qrels) -> Qrels:
-        """Judgements of documents as judgements of passages: each has its document's grade."""
-        of: dict[str, list[str]] = {}
-        for passage in self.corpus.ids:
-            of.setdefault(split_id(passage)[0], []).append(passage)
-        return Qrels(
-            {
-                query: {passage: grade for doc, grade in grades.items() for passage in of.get(doc, ())}
-                for query, grades in qrels.grades.items()
-            }
-        )
-
-
-def lift(qrels: Qrels) -> Qrels:
-    """Judgements of passages as judgements of their documents: each has its best passage's grade."""
-    lifted: dict[str, dict[str, int]] = {}
-    for query, grades in qrels.grades.items():
-        best = lifted.setdefault(query, {})
-        for passage, grade in grades.items():
-            doc = split_id(passage)[0]
-            best[doc] = max(grade, best.get(doc, grade))
-    return Qrels(lifted)
-
 
 def cut(corpus: Corpus, words: int = WORDS.default, overlap: float = OVERLAP.default) -> Passages:
     """Every document as windows of `words` words, each of which repeats the share `overlap` of the one before.
@@ -102,15 +79,13 @@ def cut(corpus: Corpus, words: int = WORDS.default, overlap: float = OVERLAP.def
     if not len(corpus):
         raise DataError("there is nothing to cut: the corpus has no documents")
     step = max(1, round(words * (1 - overlap)))
-    ids, texts, titles, documents = [], [], [], []
-    for row, (doc, text, title) in enumerate(zip(corpus.ids, corpus.texts, corpus.titles, strict=True)):
-        for number, window in enumerate(_windows(text, words, step)):
-            ids.append(part_id(doc, number))
-            texts.append(window)
-            titles.append(title)
-            documents.append(row)
-    name = f"{corpus.name}, passages of {words} words"
-    return Passages(Corpus(tuple(ids), tuple(texts), tuple(titles), name), torch.tensor(documents))
+    passages = [
+        (part_id(doc, number), window, title, row)
+        for row, (doc, text, title) in enumerate(zip(corpus.ids, corpus.texts, corpus.titles, strict=True))
+        for number, window in enumerate(_windows(text, words, step))
+    ]
+    ids, texts, titles, documents = zip(*passages, strict=True)
+    return Passages(Corpus(ids, texts, titles, f"{corpus.name}, passages of {words} words"), torch.tensor(documents))
 
 
 def counted(corpus: Corpus, words: int, overlap: float) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from engine.data import tables, vectors
 from engine.data.tables import Columns, read_documents
-from engine.data.textfiles import Watch, lines
+from engine.data.textfiles import STOPPED, lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
 
 BUILT_IN = ("numpy-api", "python-api")
@@ -51,9 +51,9 @@ def load_dataset(
         raise DataError(f"columns= is for tables; {source} has fixed ones")
     if qrels != "qrels" and not folder:
         raise DataError(f"qrels={qrels!r} chooses among the folders of a data set; {source} has none")
-    watch = Watch(progress, stop)
+    watch = stoppable(progress, stop, STOPPED)
     if source in BUILT_IN:
-        return _built_in(str(source), watch)
+        return _built_in(str(source), watch, progress, stop)
     if folder:
         return _folder(path, qrels, watch)
     if not path.exists():
@@ -72,7 +72,7 @@ def _expected() -> str:
     return f"{' or '.join(map(repr, BUILT_IN))}, a folder with {_LAYOUT}, {tables.KINDS}, or .npy or .npz vectors"
 
 
-def _folder(path: Path, qrels: str, watch: Watch) -> Dataset:
+def _folder(path: Path, qrels: str, watch: Progress) -> Dataset:
     if not (path / "corpus.jsonl").is_file():
         raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed; whatever else a line holds (its metadata may give answers away) is not kept.
@@ -90,10 +90,10 @@ def _folder(path: Path, qrels: str, watch: Watch) -> Dataset:
     return Dataset(corpus, queries, judged, aspects, embeddings, notices + remarks + more)
 
 
-def _built_in(name: str, watch: Watch) -> Dataset:
+def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop | None) -> Dataset:
     from engine.data import demo
 
-    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(*watch)
+    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(progress, stop)
     ids, titles, texts = zip(*rows, strict=True)
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
@@ -131,7 +131,7 @@ def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades,
     return {query: documents for query, documents in known.items() if documents}, list(gone)
 
 
-def _corpus(path: Path, name: str, columns: Columns | None, watch: Watch) -> tuple[Corpus, tuple[Notice, ...]]:
+def _corpus(path: Path, name: str, columns: Columns | None, watch: Progress) -> tuple[Corpus, tuple[Notice, ...]]:
     documents = read_documents(path, columns, watch)
     if not documents.ids:
         raise DataError(f"{path} holds no documents; at least one is needed")
@@ -148,7 +148,7 @@ def _blank(corpus: Corpus) -> tuple[Notice, ...]:
     return _notice("documents have neither title nor text", empty)
 
 
-def _queries(path: Path, watch: Watch) -> tuple[Queries, tuple[Notice, ...]]:
+def _queries(path: Path, watch: Progress) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
     rows = read_documents(path, Columns(id="_id", text="text"), watch)
@@ -160,7 +160,7 @@ def _queries(path: Path, watch: Watch) -> tuple[Queries, tuple[Notice, ...]]:
     return queries, _notice("queries have no text", empty)
 
 
-def _splits(folder: Path, name: str, watch: Watch) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
+def _splits(folder: Path, name: str, watch: Progress) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
     """The judgements of one folder by split; a data set without the usual folder has none."""
     folders = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
     if name not in folders and name != "qrels":
@@ -175,7 +175,7 @@ def _splits(folder: Path, name: str, watch: Watch) -> tuple[dict[str, Grades], t
     return splits, notices
 
 
-def _grades(path: Path, key: tuple[str, ...], watch: Watch) -> tuple[Grades, tuple[Notice, ...]]:
+def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, tuple[Notice, ...]]:
     """Judgements of a file with the columns `key`, corpus-id, score; or TREC's query, 0, document, grade.
 
     The header may be missing. Quotes are characters like any other.
@@ -217,7 +217,7 @@ def _grades(path: Path, key: tuple[str, ...], watch: Watch) -> tuple[Grades, tup
 
 
 def _aspects(
-    path: Path, corpus: Corpus, queries: Queries, watch: Watch
+    path: Path, corpus: Corpus, queries: Queries, watch: Progress
 ) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
     if not path.is_file():
         return None, ()
@@ -229,7 +229,7 @@ def _aspects(
     return aspects, notices + _unknown(path.name, grades, corpus, queries)
 
 
-def _bare_vectors(path: Path, watch: Watch) -> Dataset:
+def _bare_vectors(path: Path, watch: Progress) -> Dataset:
     embeddings, notices = vectors.read_vectors(path, watch=watch)
     corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=path.stem)
     return Dataset(corpus, Queries((), ()), vectors=embeddings, notices=notices + _lengths(embeddings))
@@ -242,7 +242,7 @@ def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
     return _notice(what, [embeddings.ids[i] for i in odd])
 
 
-def _vectors_of(folder: Path, corpus: Corpus, watch: Watch) -> tuple[Embeddings | None, tuple[Notice, ...]]:
+def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddings | None, tuple[Notice, ...]]:
     """The vectors that stand in a data set's folder, in the order of its corpus."""
     path = next((file for suffix in vectors.SUFFIXES if (file := folder / f"vectors{suffix}").is_file()), None)
     if path is None:

@@ -14,8 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.data.textfiles import SILENT, Watch, lines
+from engine.data.textfiles import SILENT, lines
 from engine.errors import DataError
+from engine.progress import Progress
 from engine.values import Notice, replace_surrogates
 
 Rows = Generator[tuple[int, Mapping[str, Any]]]
@@ -79,7 +80,7 @@ def preview(path: str | Path, rows: int = _HEAD) -> Preview:
     return Preview(tuple(names), shown, total, _guess(names, shown))
 
 
-def read_documents(path: str | Path, columns: Columns | None = None, watch: Watch = SILENT) -> Documents:
+def read_documents(path: str | Path, columns: Columns | None = None, watch: Progress = SILENT) -> Documents:
     """Every row of a table as a document, in file order; columns: None guesses.
 
     A missing title and a null text are empty. Raises DataError naming file, row and cause; Cancelled.
@@ -132,7 +133,7 @@ def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[s
     raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_shown(value)} ({type(value).__name__})")
 
 
-def _open(path: Path, columns: Columns | None = None, watch: Watch = SILENT) -> tuple[list[str], Rows]:
+def _open(path: Path, columns: Columns | None = None, watch: Progress = SILENT) -> tuple[list[str], Rows]:
     """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
     required = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
     match _suffix(path):
@@ -157,7 +158,7 @@ def _open(path: Path, columns: Columns | None = None, watch: Watch = SILENT) -> 
     return names, records
 
 
-def _csv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
     reader = csv.reader((text for _, text in lines(path, watch)), strict=True)
     while True:
@@ -175,7 +176,7 @@ def _csv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
             yield first, fields
 
 
-def _tsv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
     for number, text in lines(path, watch):
         if text := text.removesuffix("\n").removesuffix("\r"):
             yield number, text.split("\t")
@@ -199,7 +200,7 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def _json_rows(path: Path, watch: Watch) -> Rows:
+def _json_rows(path: Path, watch: Progress) -> Rows:
     for number, text in lines(path, watch):
         try:
             record = json.loads(text)
@@ -216,7 +217,7 @@ def _json_rows(path: Path, watch: Watch) -> Rows:
         yield number, record
 
 
-def _parquet(path: Path, required: list[str] | None, watch: Watch) -> tuple[list[str], Rows]:
+def _parquet(path: Path, required: list[str] | None, watch: Progress) -> tuple[list[str], Rows]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -231,7 +232,7 @@ def _parquet(path: Path, required: list[str] | None, watch: Watch) -> tuple[list
         batches, done = file.iter_batches(_BATCH, columns=required), 0
         with file:
             while True:
-                watch.tick(done, total, f"reading {path.name}")
+                watch(done, total, f"reading {path.name}")
                 try:
                     batch = next(batches)
                     values = [column.to_pylist() for column in batch.columns]

@@ -145,13 +145,6 @@ def layout(
     return made
 
 
-def stored(
-    space: Space, method: str = "tsne", *, perplexity: float = 30.0, seed: int = 0, most: int = 20_000
-) -> Layout | None:
-    """The map that `layout` would return at once, from the cache; None where it would have to make it."""
-    return _Asked.of(space, method, perplexity, seed, most).stored()
-
-
 @without_autocast
 def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
     """(B, 2) float32 points of new vectors, (B, d) or (d,), on a map, which stays as it is.

@@ -1,6 +1,9 @@
 """The pace of long work, with a clock of our own."""
 
-from engine.progress import Eta, counted, format_duration
+import pytest
+
+from engine.errors import Cancelled
+from engine.progress import Eta, counted, current_reporter, format_duration, report_to
 
 
 class Clock:
@@ -42,6 +45,13 @@ def test_only_the_last_seconds_count():
         clock.now += 1
         left = eta(done, 4000, "embedding")
     assert left == 4000 - done
+
+
+def test_a_reporter_holds_for_its_block_only():
+    with pytest.raises(Cancelled), report_to(progress=print, stop=None):
+        assert current_reporter() == (print, None)
+        raise Cancelled
+    assert current_reporter() == (None, None)
 
 
 def test_a_count_takes_the_singular_for_one_only():

@@ -92,6 +92,14 @@ def is_decided(score, rows, pick, margin):
     return decided
 
 
+def lowest_of_their_kind(rows, kinds, chosen):
+    """Of the rows of each kind, all alike, the lowest are chosen, in order."""
+    for kind in kinds:
+        members = np.flatnonzero((rows == kind).all(1)).tolist()
+        taken = [i for i in chosen if i in members]
+        assert taken == members[: len(taken)]
+
+
 def one_at_a_time(name, rows, queries, k, **params):
     """(the answer to a batch, that to each query alone), having checked that they agree."""
     together = engine.select(name, rows, queries, k=k, **params)

@@ -252,7 +252,7 @@ class ScorerLaws:
         decoder = engine.Decoder(engine.make("top_k"), stage)
         vectors = Embeddings(batch.vectors.cpu(), batch.ids)
         if stage.words:
-            with pytest.raises(engine.DataError, match="words"):
+            with pytest.raises(engine.DataError, match="reads the queries' words"):
                 engine.decode(decoder, space, vectors)
             vectors = Embeddings(batch.vectors.cpu(), batch.ids, texts=batch.texts)
         assert engine.decode(decoder, space, vectors, k=3).index.shape == (3, 3)

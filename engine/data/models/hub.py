@@ -75,10 +75,8 @@ def here() -> tuple[str, ...]:
         repos = scan_cache_dir(_hub_cache()).repos
     except (CacheNotFound, OSError, ValueError):
         return (BUNDLED,)
-    whole = [
-        r.repo_id for r in repos if r.repo_type == "model" and any(_complete(v.snapshot_path) for v in r.revisions)
-    ]
-    return (BUNDLED, *sorted(whole))
+    models = (repo for repo in repos if repo.repo_type == "model")
+    return (BUNDLED, *sorted(r.repo_id for r in models if any(_complete(v.snapshot_path) for v in r.revisions)))
 
 
 def _bundled() -> Path:
@@ -152,12 +150,16 @@ def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
     raise _unknown(name, problem) from problem
 
 
+def first_line(problem: Exception | None) -> str:
+    """The first line of a library's message, else the kind of error."""
+    return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+
+
 def _unknown(name: str, problem: Exception | None) -> FrontierError:
-    reason = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
     return FrontierError(
         f"the encoder {name!r} is neither a folder, nor in the model cache of this machine, nor could it be downloaded "
-        f"({reason.rstrip('.')}). Check the spelling; without a network, give the path of a model folder or use "
-        "'bundled'"
+        f"({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path of a model folder "
+        "or use 'bundled'"
     )
 
 

@@ -32,11 +32,7 @@ PROBE = tuple(" ".join((_WORDS * 3)[start : start + 1 + 5 * i]) for i, start in 
 
 
 def choose(
-    source: ModelSource,
-    device: str,
-    dtype: str,
-    memo: bool = True,
-    on_probe: Callable[[], None] = lambda: None,
+    source: ModelSource, device: str, dtype: str, memo: bool = True, on_probe: Callable[[], None] = lambda: None
 ) -> Dtype:
     """The arithmetic for a model on a device: the requested one, or for "auto" the fastest that is faithful.
 
@@ -51,7 +47,7 @@ def choose(
     if hardware is None:
         return _FULL
     key = digest_of([source.digest, torch.__version__, hardware, *PROBE])
-    cosine = _verdict(cache.get(_SECTION, key)) if memo else None
+    cosine = _remembered(key) if memo else None
     if cosine is None:
         cosine = _measured.get(key)
     if cosine is None:
@@ -90,11 +86,8 @@ def capability(device: str) -> str | None:
         return f"cuda {major}.{minor}" if major >= 8 else None  # is_bf16_supported counts emulation in
     if kind == "cpu":
         # Private, and the only place where torch says it: without them, float32 is right everywhere.
-        has = [
-            test
-            for test in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-            if getattr(torch.cpu, test, lambda: False)()
-        ]
+        tests = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+        has = [test for test in tests if getattr(torch.cpu, test, lambda: False)()]
         return f"cpu {' '.join(has)}" if has else None
     return None
 
@@ -102,8 +95,8 @@ def capability(device: str) -> str | None:
 _measured: dict[str, float] = {}
 
 
-def _verdict(stored: bytes | None) -> float | None:
+def _remembered(key: str) -> float | None:
     try:
-        return None if stored is None else float(stored)
+        return float(cache.get(_SECTION, key) or "")
     except ValueError:
         return None

@@ -11,7 +11,8 @@ import engine
 from engine.data import cache, encoders, inventory
 from engine.errors import Cancelled, FrontierError
 from engine.values import Queries
-from support.encoders import TEXTS, cached_bytes, corpus, entries
+from support.encoders import TEXTS, cached_bytes, entries
+from support.random_texts import corpus_of as corpus
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -188,7 +189,7 @@ def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
     inventory.remove(inventory.items())
     cache.clear()
     assert (theirs / "font").exists() and (home / "notes.txt").exists() and (outside / "a").exists()
-    with pytest.raises(FrontierError, match="holds files that Frontier did not write"):
+    with pytest.raises(FrontierError, match=r"fontconfig holds files that Frontier did not write.*'font'"):
         cache.put("fontconfig", "a", b"x")
     forged = inventory.Item("things", "x", {}, {outside / "a": 33})
     with pytest.raises(FrontierError, match="lies outside"):

@@ -137,9 +137,11 @@ def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
     with pytest.raises(DataError, match=r"2 ids without a vector .*'d1', 'd3'\), 2 ids not in the corpus .*'x', 'y'"):
         load_dataset(tmp_path)
     ids.unlink()
-    np.save(tmp_path / "vectors.npy", np.eye(3))
-    with pytest.raises(DataError, match=r"3 rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"):
-        load_dataset(tmp_path)
+    for rows in (3, 5):
+        np.save(tmp_path / "vectors.npy", np.eye(rows))
+        said_so = rf"vectors\.npy has {rows} rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"
+        with pytest.raises(DataError, match=said_so):
+            load_dataset(tmp_path)
 
 
 def test_rows_that_are_not_unit_are_remarked_on(tmp_path):

