@@ -24,10 +24,7 @@ _REPORTER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("reporte
 
 @contextmanager
 def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
-    """Inside, long-running stages report to `progress`, and end with Cancelled once `stop` is set.
-
-    Holds for the entering thread. Most stages are too quick to report.
-    """
+    """Inside, in this thread, long-running stages report to `progress`, and end with Cancelled once `stop` is set."""
     token = _REPORTER.set((progress, stop))
     try:
         yield
@@ -56,10 +53,9 @@ def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the 
 
 
 class Eta:
-    """Seconds left, from the pace of the last `window` seconds.
+    """Seconds left, from the pace of the last `window` seconds; None while that is unknown, as after a new label.
 
-    Called with a Progress's arguments; returns seconds, or None while the pace is unknown. A new label resets the
-    pace: documents read from the cache say nothing about how fast documents are embedded.
+    Called with a Progress's arguments.
     """
 
     def __init__(self, window: float = 15.0, clock: Callable[[], float] = time.monotonic) -> None:

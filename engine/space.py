@@ -136,16 +136,13 @@ class Space:
         return Space(corpus, fitted, self.device, parts, self.adapt)
 
     def with_embeddings(self, embeddings: Embeddings) -> Space:
-        """The corpus with other vectors, searched by the same queries. Raises DataError as the class.
-
-        `parts` belong to the old vectors and are dropped.
-        """
+        """The corpus with other vectors, searched by the same queries; without parts. Raises DataError as the class."""
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """A value derived from the space once, such as an index; key: its name and the parameters it depends on.
+        """A value derived from the space once, such as an index; only threads that need the same value wait for it.
 
-        Other threads that need the same value wait for it; those that need another do not.
+        key: its name and the parameters it depends on.
         """
         with self._deriving:
             entry = self._derived.setdefault(key, _Entry())

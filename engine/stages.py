@@ -110,10 +110,7 @@ class Selector(Stage):
     """The first document is chosen by the scores, the others by the vectors."""
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The k candidates of each problem, best first; the caller ensures 1 ≤ k ≤ candidates.count.
-
-        A selector overrides this, or `select_grid` where stages can share work.
-        """
+        """The k candidates of each problem, best first, 1 ≤ k ≤ candidates.count: override this or `select_grid`."""
         return self.select_grid([self], candidates, k)[0]
 
     @classmethod
@@ -252,10 +249,7 @@ def spec_of(name: str, kind: Kind | None = None) -> Spec:
 
 
 def make(name: str, **params: Any) -> Any:
-    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7).
-
-    `make_selector` and `make_scorer` also check, and type, which of the two it is.
-    """
+    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7)."""
     spec = spec_of(name)
     return spec.cls(**checked(spec.params, params, name))
 

@@ -6,7 +6,7 @@ distractors.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 from typing import TypeVar
@@ -54,11 +54,10 @@ def containing_passages(
     count: most queries, one per document; shortest, longest: range of their words, uniformly drawn; distractors: number
     of copies of a query's document in which words of the passage are replaced by others of the corpus, one in the first
     copy, two in the second, and so on up to `changed`, then again from one. Every document that contains a query word
-    for word, ignoring case and punctuation, is relevant to it. Titles are copied, not sampled. A document's query
-    depends on the seed, its id and text only; the queries of a smaller count are a subset of those of a larger.
-
-    Returns a Dataset: the corpus with the distractors after it, ids "<document>~<number>"; queries "<document>?"; the
-    split "test". Raises ParamError, DataError when no document has `shortest` words, and Cancelled.
+    for word, ignoring case and punctuation, is relevant to it. A document's query depends on the seed, its id and text
+    only; the queries of a smaller count are a subset of those of a larger. Returns the corpus with the distractors
+    after it, ids "<document>~<number>"; queries "<document>?"; the split "test". Raises ParamError, DataError when no
+    document has `shortest` words, and Cancelled.
     """
     count, distractors, seed = COUNT.check(count), DISTRACTORS.check(distractors), SEED.check(seed)
     shortest, longest, changed = SHORTEST.check(shortest), LONGEST.check(longest), CHANGED.check(changed)
@@ -95,7 +94,8 @@ def containing_passages(
         "distractors could not be made: no other words, or the passage occurs again and again": missing,
     }
     queries = Queries(tuple(made.queries), tuple(made.spans))
-    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=_notices(notices))
+    remarks = tuple(notice for what, ids in notices.items() for notice in Notice.of(what, ids))
+    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=remarks)
 
 
 class _Made:
@@ -142,10 +142,6 @@ def _sampled_span(places: list[Place], shortest: int, longest: int, rng: Random)
     length = rng.randint(shortest, min(longest, len(places)))
     start = rng.randint(0, len(places) - length)
     return places[start : start + length]
-
-
-def _notices(ids_by_remark: Mapping[str, list[str]]) -> tuple[Notice, ...]:
-    return tuple(Notice(remark, len(ids), tuple(ids[:5])) for remark, ids in ids_by_remark.items() if ids)
 
 
 def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:

@@ -1,7 +1,6 @@
 """Texts to vectors: chunk by chunk through the cache, so that nothing is ever embedded twice.
 
-A chunk is keyed by its texts, the model's files, the prompt and the arithmetic. A run that is killed loses the chunk
-it was at; a corpus that changes in one place loses the chunks around that place.
+A chunk is keyed by its texts, the model's files, the prompt and the arithmetic.
 """
 
 import zlib
@@ -94,10 +93,7 @@ def embed(
 def embedded(
     what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
 ) -> Embeddings | None:
-    """What `embed` would return, where all of it is on the disk already; None where something would be embedded.
-
-    The encoder is not loaded. Raises as `embed`.
-    """
+    """What `embed` would return, read from the disk; None where something would be embedded. Raises as `embed`."""
     ids, texts, role = _inputs(what, None)
     source = encoder_model.find(encoder)
     arithmetic = precision.choose(source, encoder_model.device_of(None), dtype)
@@ -111,10 +107,7 @@ def embedded(
 
 
 def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
-    """How many texts are longer than the encoder reads, so that their ends do not count; None where it does not say.
-
-    About 10,000 texts a second; the model is not loaded. Raises as `embed`.
-    """
+    """How many texts are longer than the encoder, which is not loaded, reads; None where unknown. Raises as `embed`."""
     _, texts, role = _inputs(what, None)
     source = encoder_model.find(encoder)
     prompt = source.prompt(role)
@@ -128,10 +121,9 @@ def _keyed(texts: Sequence[str], *how: str) -> Iterator[tuple[range, str]]:
 
 
 def chunks(texts: Sequence[str]) -> Iterator[range]:
-    """Consecutive positions to be embedded and stored together, decided by the texts alone.
+    """Consecutive positions to be embedded and stored together.
 
-    A chunk ends after a text whose checksum says so, or when it is full: a document that is added or changed moves
-    the ends near it, and the chunks further on come out as before.
+    A chunk ends after a text whose checksum says so, or when it is full: a change moves the ends near it only.
     """
     start = tokens = 0
     for i, text in enumerate(texts):

@@ -35,11 +35,7 @@ LONG = 80
 
 
 def part_id(document: str, number: int) -> str:
-    """The id of a document's part, counted from 0: "id#3".
-
-    No two parts meet in one id, whatever the documents are called: what follows the last "#" is the number, and what
-    stands before it is the document's id, which may hold "#" itself.
-    """
+    """The id of a document's part, counted from 0: "id#3"; the last "#" separates, as a document's id may hold one."""
     return f"{document}{SEPARATOR}{number}"
 
 
@@ -71,9 +67,8 @@ def cut(corpus: Corpus, words: int = WORDS.default, overlap: float = OVERLAP.def
     """Every document as windows of `words` words, each of which repeats the share `overlap` of the one before.
 
     A word is what stands between white space. A passage keeps its document's title, and the text between its first and
-    its last word as it was; a document of at most `words` words stays whole, one without a word too. The last window
-    may be shorter. A passage's id depends on its document and its place there only. Raises ParamError for values
-    outside their ranges, DataError for a corpus without documents.
+    its last word as it was; a document of at most `words` words stays whole. The last window may be shorter. Raises
+    ParamError, and DataError for a corpus without documents.
     """
     words, overlap = WORDS.check(words), OVERLAP.check(overlap)
     if not len(corpus):

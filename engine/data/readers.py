@@ -2,9 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any, TypeVar
 
 from engine.data import tables, vectors
 from engine.data.tables import Columns, read_documents
@@ -14,6 +15,7 @@ from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
 
 BUILT_IN = ("numpy-api", "python-api")
+T = TypeVar("T")
 
 Grades = dict[tuple[str, ...], dict[str, int]]
 """grades[(query,)][document], or grades[(query, aspect)][document]."""
@@ -105,7 +107,7 @@ def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop 
     judged = {}
     for split, grades in splits.items():
         judged[split], gone = _canonical(grades, demo.canonical)
-        notices += _notice(f"functions judged in qrels/{split}.tsv are not in the installed NumPy and left out", gone)
+        notices += Notice.of(f"functions judged in qrels/{split}.tsv are not in the installed NumPy and left out", gone)
         notices += _unknown(f"qrels/{split}.tsv", judged[split], corpus, queries)
     return Dataset(corpus, queries, {split: _qrels(grades) for split, grades in judged.items()}, notices=notices)
 
@@ -135,29 +137,31 @@ def _corpus(path: Path, name: str, columns: Columns | None, watch: Progress) -> 
     documents = read_documents(path, columns, watch)
     if not documents.ids:
         raise DataError(f"{path} holds no documents; at least one is needed")
-    try:
-        corpus = Corpus(documents.ids, documents.texts, documents.titles, name)
-    except DataError as error:
-        raise DataError(f"{path}: {error}; every document needs an id of its own") from None
+    corpus = _made(path, "document", Corpus, documents.ids, documents.texts, documents.titles, name)
     return corpus, documents.notices + _blank(corpus)
+
+
+def _made(path: Path, what: str, kind: Callable[..., T], *fields: Any) -> T:
+    """The value of a file; where an id is repeated the error names the file."""
+    try:
+        return kind(*fields)
+    except DataError as error:
+        raise DataError(f"{path}: {error}; every {what} needs an id of its own") from None
 
 
 def _blank(corpus: Corpus) -> tuple[Notice, ...]:
     rows = zip(corpus.ids, corpus.texts, corpus.titles, strict=True)
     empty = [doc for doc, text, title in rows if not text.strip() and not title.strip()]
-    return _notice("documents have neither title nor text", empty)
+    return Notice.of("documents have neither title nor text", empty)
 
 
 def _queries(path: Path, watch: Progress) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
     rows = read_documents(path, Columns(id="_id", text="text"), watch)
-    try:
-        queries = Queries(rows.ids, rows.texts)
-    except DataError as error:
-        raise DataError(f"{path}: {error}; every query needs an id of its own") from None
+    queries = _made(path, "query", Queries, rows.ids, rows.texts)
     empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
-    return queries, _notice("queries have no text", empty)
+    return queries, Notice.of("queries have no text", empty)
 
 
 def _splits(folder: Path, name: str, watch: Progress) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
@@ -213,7 +217,7 @@ def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, 
                 )
             repeated.append(pair)
         documents[doc] = grade
-    return grades, _notice(f"judgements in {path.parent.name}/{path.name} are repeated", repeated)
+    return grades, Notice.of(f"judgements in {path.parent.name}/{path.name} are repeated", repeated)
 
 
 def _aspects(
@@ -239,7 +243,7 @@ def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
     """A remark where rows are not of unit length, because λ then weighs products and not cosines."""
     odd = ((embeddings.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
     what = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
-    return _notice(what, [embeddings.ids[i] for i in odd])
+    return Notice.of(what, [embeddings.ids[i] for i in odd])
 
 
 def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddings | None, tuple[Notice, ...]]:
@@ -267,10 +271,5 @@ def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tup
     """Notices for documents and queries that a file judges and the data set does not have; they stay judged."""
     documents = dict.fromkeys(doc for judged in grades.values() for doc in judged if doc not in corpus.position)
     unknown = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
-    notices = _notice(f"documents judged in {file} are not in the corpus", documents)
-    return notices + _notice(f"queries judged in {file} are not in queries.jsonl", unknown)
-
-
-def _notice(what: str, ids: Iterable[str]) -> tuple[Notice, ...]:
-    ids = tuple(ids)
-    return (Notice(what, len(ids), ids[:5]),) if ids else ()
+    notices = Notice.of(f"documents judged in {file} are not in the corpus", documents)
+    return notices + Notice.of(f"queries judged in {file} are not in queries.jsonl", unknown)

@@ -1,8 +1,7 @@
 """Documents from one file: CSV, TSV, JSON Lines or Parquet. Ids and texts are kept byte for byte, never interpreted.
 
 CSV: fields that hold commas, quotes or line breaks stand in double quotes, a quote inside them is doubled (RFC 4180).
-TSV: no quoting at all, as in judgement files and most published corpora: a tab ends a field, a line break ends the row,
-a double quote is a character like any other. Reading `"Yes" she said` with a CSV dialect would fail or lose quotes.
+TSV: no quoting at all, as in judgement files and most published corpora; a double quote is a character like any other.
 """
 
 import csv
@@ -62,10 +61,7 @@ class Documents(NamedTuple):
 
 
 def preview(path: str | Path, rows: int = _HEAD) -> Preview:
-    """The columns, the first rows and the guessed mapping of a table. Raises DataError.
-
-    The guess is by usual names; without one, text is the column with the longest texts.
-    """
+    """The columns, the first rows and a mapping guessed by usual names, else by long texts. Raises DataError."""
     names, records = _open(Path(path))
     if not names:
         raise DataError(f"{path} is empty")
@@ -107,10 +103,8 @@ def read_documents(path: str | Path, columns: Columns | None = None, watch: Prog
     if guessed and columns.text.lower() not in TEXT_NAMES:
         notices.append(Notice(f"texts taken from column {columns.text!r}: no column has a usual name", len(ids)))
     if _suffix(path) == ".tsv":
-        quoted = [doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)]
-        if quoted:
-            what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
-            notices.append(Notice(what, len(quoted), tuple(quoted[:5])))
+        what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
+        notices += Notice.of(what, (doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)))
     return Documents(tuple(ids), tuple(texts), tuple(titles), tuple(notices))
 
 

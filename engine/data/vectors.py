@@ -19,8 +19,10 @@ from engine.values import Embeddings, Notice
 SUFFIXES = (".npy", ".npz")
 
 _BLOCK = 1 << 22  # numbers converted at a time: 16 MB of float32
-_UNREADABLE = (OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, NotImplementedError)
-_UNREADABLE += (zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (
+    *(OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 _REFUSED = (
     "holds Python objects, which only unpickling could read, and unpickling a file runs whatever code is in it; "
     "save plain numbers: np.save(path, np.stack(list(vectors)).astype('float32')), ids as np.array(ids, dtype=str)"
@@ -50,7 +52,7 @@ def read_vectors(
     normalize: bool = False,
     watch: Progress = SILENT,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
-    """The same, with what a person should know: a notice where no ids came with the vectors."""
+    """The same, with a notice where no ids came with the vectors."""
     path = Path(path)
     array, inside = _arrays(path)
     if array.ndim != 2 or 0 in array.shape:

@@ -46,11 +46,8 @@ class ModelSource:
     digest: str  # of the files, see `hub.fingerprint`
 
     def prompt(self, role: Role) -> str:
-        """The prefix that the model's authors put before every query or document; "" for most models.
-
-        sentence-transformers 6.2 lets its own empty "document" prompt shadow a model's "passage" prompt; here the
-        first non-empty one counts.
-        """
+        """The prefix that the model's authors put before every query or document; "" for most models."""
+        # sentence-transformers 6.2 lets its own empty "document" prompt shadow a model's "passage" prompt.
         prompts = self._setting("config_sentence_transformers.json").get("prompts") or {}
         return next((prompts[name] for name in _PROMPT_NAMES[role] if prompts.get(name)), "")
 
@@ -130,20 +127,13 @@ class Encoder:
 
 
 def find(name: str, memo: bool = True, on_download: Callable[[], None] = lambda: None) -> ModelSource:
-    """A model by name: "bundled", a folder, or a hub name; see `hub.folder_of`, also for the errors.
-
-    memo: keep the digest on disk; on_download: called before a download.
-    """
+    """A model by name; memo: keep the digest on disk; the rest, and the errors, as of `hub.folder_of`."""
     folder = hub.folder_of(name, on_download)
     return ModelSource(name, folder, hub.fingerprint(folder, memo))
 
 
 def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
-    """The model in memory; the last few stay there and are shared.
-
-    The first load of a process takes seconds, most of them imports. Nothing is printed and no connection is made.
-    Raises FrontierError when the files make no model.
-    """
+    """The model in memory, as `shared`; nothing is printed. Raises FrontierError when the files make no model."""
     key = (source.digest, device, dtype)
     return shared(_loaded, key, lambda: Encoder(_model(source, device, dtype), source, device, dtype))
 

@@ -16,6 +16,7 @@ FIDELITY = 0.999
 _SECTION = "probes"
 _HALF: Dtype = "bfloat16"
 _FULL: Dtype = "float32"
+_measured: dict[str, float] = {}
 
 _WORDS = "".join(
     "The harbour opens at six, before the first ferry has left for the islands. "
@@ -36,8 +37,8 @@ def choose(
 ) -> Dtype:
     """The arithmetic for a model on a device: the requested one, or for "auto" the fastest that is faithful.
 
-    "auto" loads the model in both precisions the first time it meets a model on some hardware; memo: remember the
-    result on disk; on_probe: called before the probe. Raises FrontierError for another dtype.
+    "auto" probes a model once on some hardware; memo: remember the result on disk; on_probe: called before. Raises
+    FrontierError for another dtype.
     """
     if dtype in (_FULL, _HALF):
         return _FULL if dtype == _FULL else _HALF
@@ -90,9 +91,6 @@ def capability(device: str) -> str | None:
         has = [test for test in tests if getattr(torch.cpu, test, lambda: False)()]
         return f"cpu {' '.join(has)}" if has else None
     return None
-
-
-_measured: dict[str, float] = {}
 
 
 def _remembered(key: str) -> float | None:

@@ -56,10 +56,9 @@ class CrossEncoderModel:
 
 
 def load(name: str, device: str | None = None) -> CrossEncoderModel:
-    """A cross-encoder by folder or Hugging Face name; the last few stay in memory.
+    """A cross-encoder by folder or Hugging Face name, shared by all callers; device: None for a GPU if there is one.
 
-    device: None for a GPU if there is one. Raises FrontierError for a model that does not exist, would have to be
-    unpickled, needs its own code, or gives more than one number per pair.
+    Raises FrontierError for a model that is not there or pickled, needs its own code, or gives several numbers a pair.
     """
     device = encoder_model.device_of(device)
     folder = _folder(name)

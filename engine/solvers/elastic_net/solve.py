@@ -87,10 +87,8 @@ class Solutions:
             return parts[0]
         before = np.cumsum([0, *(len(p) for p in parts)]).tolist()
         entries = np.cumsum([0, *(len(p.members) for p in parts)])
-        arrays = {
-            name: np.concatenate([getattr(p, name) for p in parts])
-            for name in ("members", "weights", "residual", "gap", "passes")
-        }
+        names = ("members", "weights", "residual", "gap", "passes")
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
         return Solutions(
             ends=np.concatenate([part.ends + e for part, e in zip(parts, entries, strict=False)]),
             tied={p + b: found for part, b in zip(parts, before, strict=False) for p, found in part.tied.items()},
@@ -338,9 +336,7 @@ def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
 def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
     """(P,) the largest violation of the optimality conditions and (P,) the duality gap (NaN at λ₂ = 0), whoever solved.
 
-    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it. The gap is
-    Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on it, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it: primal less dual objective, without the
-    cancellation.
+    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see `active_set.judge`.
     float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
     """
     points = points_of(c, s)
@@ -348,9 +344,8 @@ def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Arra
     first, second = torch.from_numpy(l1).to(device), torch.from_numpy(l2).to(device)
     problem, members = torch.from_numpy(s.problem).to(device), torch.from_numpy(s.members).to(device)
     residual, squares = first.new_zeros(len(s)), first.new_zeros(len(s))
-    step = max(1, CHUNK_NUMBERS // max(c.count, c.vectors.shape[-1]))
     share = len(s) // c.batch
-    step = max(1, step // share) * share
+    step = max(1, CHUNK_NUMBERS // max(c.count, c.vectors.shape[-1]) // share) * share
     for start in range(0, len(s), step):
         block = slice(start // share, (start + step) // share)
         score, error, exact = duals(only(c, block), points[start : start + step])

@@ -28,6 +28,7 @@ from support.elastic_oracles import (
     weights_of,
 )
 from support.instances import few_or_all
+from support.stage_laws import threads
 
 ROUTES = {
     "gram": "_by_gram",
@@ -317,12 +318,8 @@ def test_scaling_by_a_power_of_two_changes_no_digit(family):
 def test_thread_count_and_block_size_change_nothing(monkeypatch):
     rows, queries = nasty("cone", 2, n=400, d=48, batch=30)
     grid = [{"l1": l1, "l2": l2, "fill": True} for l2 in (0.0, 0.1) for l1 in (0.01, 0.2)]
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
+    with threads(2):
         two = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
-    finally:
-        torch.set_num_threads(before)
     one = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
     monkeypatch.setattr("engine.decoder.BLOCK_NUMBERS", 2000)
     for module in ("matrix", "solvers.elastic_net.solve", "solvers.elastic_net.decode"):
