@@ -54,17 +54,14 @@ class Adapts(Protocol):
     @property
     def base(self) -> EncoderRef | None:
         """The encoder, None for vectors without one."""
-        ...
 
     def __call__(self, queries: Embeddings) -> Embeddings: ...
 
     def passages(self, passages: Embeddings) -> Embeddings:
         """The adapted vectors of parts of documents; DataError when they cannot be adapted."""
-        ...
 
     def documents(self, documents: Embeddings) -> tuple[Embeddings, Embeddings | None]:
         """The adapted vectors of documents; and several per document (ids as of `parts`), or None."""
-        ...
 
 
 MOST_DERIVED, MOST_BYTES = 8, 4 << 30

@@ -123,7 +123,6 @@ class Selector(Stage):
     @classmethod
     def warm(cls) -> None:
         """Do what the first call in a process would wait for, such as compilation."""
-        return
 
     @classmethod
     def has_weights(cls) -> bool:
@@ -155,9 +154,9 @@ class Scorer(Stage):
         """Digests, by name, that the scores depend on besides parameters, corpus, vectors and queries."""
         return {}
 
-    def prepare(self, space: Space) -> None:
-        """Derive from a space, once, what every query needs, such as an index; else the first `score` does."""
-        return
+    def prepare(self, space: Space) -> Any:
+        """What every query needs, such as an index, derived from a space once: now, or else by the first `score`."""
+        return None
 
     def document_vectors(self, space: Space) -> Parts | None:
         """Document vectors for nearest-neighbour search, or None if the score is not a maximum of inner products."""

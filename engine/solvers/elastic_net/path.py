@@ -123,8 +123,15 @@ def _residuals(c: Candidates, path: WeightPath, inside: Array | None = None) -> 
         members.append(path.members[part][weight > 0])
         weights.append(weight[weight > 0])
         ends.append(len(weights[-1]))
-    places = {"ends": np.cumsum(ends), "members": np.concatenate(members), "weights": np.concatenate(weights)}
-    kinks = Solutions(**places, **dict.fromkeys(("residual", "gap", "passes"), np.zeros(len(ends))))
+    nothing = np.zeros(len(ends))
+    kinks = Solutions(
+        ends=np.cumsum(ends),
+        members=np.concatenate(members),
+        weights=np.concatenate(weights),
+        residual=nothing,
+        gap=nothing,
+        passes=nothing,
+    )
     if inside is not None:
         missing: list[Array] = []
         levels = torch.from_numpy(path.levels).to(c.queries.device)

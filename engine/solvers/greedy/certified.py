@@ -81,11 +81,9 @@ def greedy(
 
 
 def _ranking(c: Candidates, problems: list[Problem]) -> Ranking:
-    info = tuple(
-        {"candidates": c.count, "pool": p.largest, "passes": p.passes, "close_calls": p.close_calls, "certified": True}
-        | {"past_rank": p.past_rank}
-        for p in problems
-    )
+    names = ("candidates", "pool", "passes", "close_calls", "certified", "past_rank")
+    told = ((c.count, p.largest, p.passes, p.close_calls, True, p.past_rank) for p in problems)
+    info = tuple(dict(zip(names, values, strict=True)) for values in told)
     index = torch.tensor([p.picks for p in problems], dtype=torch.int64, device=c.relevance.device)
     return Ranking(index, index.new_tensor([p.gains for p in problems], dtype=torch.float64), info)
 

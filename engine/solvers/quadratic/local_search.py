@@ -167,8 +167,8 @@ def polish(p: Quadratic, index: Tensor, more_starts: bool, field: Tensor, error:
         found, sure = _polish(p, at, index, more_starts, field, error, fresh)
         done += found
         optimal += sure
-    found = torch.from_numpy(np.stack([s.ids for s in done])).to(index.device)
-    return Polished(found, [s.swaps for s in done], optimal, [s.starts for s in done])
+    sets = torch.from_numpy(np.stack([s.ids for s in done])).to(index.device)
+    return Polished(sets, [s.swaps for s in done], optimal, [s.starts for s in done])
 
 
 def _polish(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.data.demo
@@ -56,7 +56,6 @@ def test_a_folder_reads_whole(tmp_path):
         load_dataset(folder, qrels="qrels_x")
 
 
-@settings(deadline=None)  # the first example imports, and machines are shared
 @given(
     st.lists(
         st.tuples(TEXT.filter(lambda s: "\t" not in s and "\n" not in s), st.integers(-9, 9)),

@@ -5,11 +5,9 @@ import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates
-from engine.matrix import Matrix
 from engine.solvers.exact_dot import ExactProducts
 from support.instances import FAMILIES, crowd, few_or_all, problem
-from support.selector_oracles import is_decided, one_at_a_time
+from support.selector_oracles import foreign, is_decided, one_at_a_time
 
 WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.97, 1.0)
 GROUND = (1000, 10, 25, None, 1)
@@ -164,14 +162,12 @@ def test_a_pool_bounds_the_ground_set():
 
 
 def test_another_scorers_relevance_is_taken_as_it_is():
-    rng = np.random.default_rng(9)
     rows, queries = problem("clustered", 9, n=40, d=8, batch=3)
-    vectors, relevance = torch.tensor(rows), torch.tensor(rng.standard_normal((3, 40))).float()
-    c = Candidates(vectors, relevance, torch.tensor(queries), Matrix(vectors), False)
+    c = foreign(rows, queries)
     answer = engine.make("facility_location", relevance_weight=0.3, ground_set=30).select(c, 8)
     for b, query in enumerate(queries):
         one = answer.index[b], answer.gain[b], answer.info[b]
-        assert check(rows, query, one, 0.3, 30, 8, relevance[b].double().numpy()) > 4
+        assert check(rows, query, one, 0.3, 30, 8, c.relevance[b].double().numpy()) > 4
 
 
 def test_a_grid_is_what_its_settings_are_alone():

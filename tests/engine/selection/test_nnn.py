@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates
 from engine.matrix import Matrix
 from support.elastic_oracles import (
     NASTY,
@@ -26,6 +25,7 @@ from support.elastic_oracles import (
 )
 from support.instances import near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
+from support.selector_oracles import foreign
 from support.stage_laws import picks
 
 each_family = pytest.mark.parametrize("family", NASTY)
@@ -316,13 +316,10 @@ def test_spectrum_is_the_largest_eigenvalue(n, d):
 
 
 def test_the_query_is_rebuilt_whatever_scorer_chose_the_candidates():
-    rows, queries = (torch.tensor(x) for x in nasty("random", 3, n=40, d=8))
-    matrix = Matrix(rows)
-    own = torch.tensor(np.random.default_rng(0).standard_normal((3, 40)), dtype=torch.float32)
-    stage = engine.make("nnn", l1=0.05, l2=0.1, fill=True)
-    foreign = stage.select(Candidates(rows, own, queries, matrix, False), 12)
+    rows, queries = nasty("random", 3, n=40, d=8)
+    other = engine.make("nnn", l1=0.05, l2=0.1, fill=True).select(foreign(rows, queries), 12)
     plain = ask(rows, queries, 12, l1=0.05, l2=0.1, fill=True)
-    assert torch.equal(foreign.index, plain.index) and torch.allclose(foreign.gain, plain.gain, rtol=0, atol=1e-9)
+    assert torch.equal(other.index, plain.index) and torch.allclose(other.gain, plain.gain, rtol=0, atol=1e-9)
 
 
 def test_info_is_plain_and_complete():

@@ -12,7 +12,7 @@ from engine.matrix import Matrix
 from engine.selection.vrsd import _Race
 from engine.solvers.tie_breaking import best
 from support.instances import FAMILIES, crowd, few_or_all, problem, unit
-from support.selector_oracles import is_decided, one_at_a_time
+from support.selector_oracles import foreign, is_decided, one_at_a_time
 from support.stage_laws import most_relevant, picks
 
 
@@ -95,8 +95,7 @@ def test_a_sum_of_length_zero_has_cosine_zero():
 def test_lengths_count_as_written():
     """A long row bends the sum where a short one with the same direction hardly does."""
     rows = np.array([[3, 0], [0.1, 1], [0.3, 3]])
-    assert engine.select("vrsd", rows, [1.0, 0.9], k=2).index.tolist() == [[0, 2]]
-    assert engine.select("vrsd", rows, [1.0, 0.1], k=2).index.tolist() == [[0, 1]]
+    assert engine.select("vrsd", rows, [[1.0, 0.9], [1.0, 0.1]], k=2).index.tolist() == [[0, 2], [0, 1]]
 
 
 def test_negative_relevances_are_chosen_from_all_the_same():
@@ -159,16 +158,13 @@ def test_a_short_sum_leaves_its_neighbours_open():
 
 
 def test_another_scorers_relevance_decides_the_first_pick_only():
-    rng = np.random.default_rng(9)
     rows, queries = problem("clustered", 9, n=40, d=8, batch=3)
-    relevance = rng.standard_normal((3, 40))
-    vectors = torch.tensor(rows)
-    c = Candidates(vectors, torch.tensor(relevance).float(), torch.tensor(queries), Matrix(vectors), False)
+    c = foreign(rows, queries)
     answer = engine.make("vrsd").select(c, 8)
     for b, query in enumerate(queries):
-        given = relevance[b].astype(np.float32).astype(np.float64)
+        given = c.relevance[b].double().numpy()
         assert check(rows, query, answer.index[b].tolist(), answer.gain[b].tolist(), given) > 4
-    assert answer.index[:, 0].tolist() == relevance.argmax(1).tolist()
+    assert torch.equal(answer.index[:, 0], c.relevance.argmax(1))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -94,14 +94,6 @@ def test_dpp_says_where_it_ran_past_its_rank():
     assert engine.select("dpp", rows, query, k=12, relevance_weight=1).info[0]["past_rank"] is None
 
 
-def test_past_the_dimension_relevance_orders_the_rest():
-    rows, queries = problem("random", 2, n=700, d=5)
-    for name in ("dpp", "ssd"):
-        answer = engine.select(name, rows, queries, k=30, relevance_weight=0.5)
-        for b, query in enumerate(queries):
-            check_picks(name, rows, query, answer.index[b].tolist(), relevance_weight=0.5)
-
-
 def test_dpp_maximises_the_determinant_greedily():
     """The gains are the growth of λ·Σr + (1−λ)·log det, computed here from the whole matrix."""
     rows, queries = problem("random", 4, n=60, d=16, dtype=np.float64)

@@ -1,5 +1,6 @@
 """frank_wolfe and max_sum against independent float64 procedures, by brute-force swaps, and at the edges."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,12 +8,10 @@ import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates
-from engine.matrix import Matrix
 from engine.solvers.quadratic.objective import Quadratic
 from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
-from support.selector_oracles import lowest_of_their_kind, one_at_a_time
+from support.selector_oracles import foreign, lowest_of_their_kind, one_at_a_time
 from support.stage_laws import picks
 
 WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -111,18 +110,12 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
     for family in FAMILIES:
         for seed, weight in enumerate(WEIGHTS):
             rows, queries = problem(family, seed, n=400, d=12)
-            k = int(rng.integers(2, 25))
-            matrix = Matrix(torch.tensor(rows))
-            own = torch.tensor(rng.standard_normal((3, 400)), dtype=torch.float32)
-            foreign = Candidates(matrix.vectors, own, torch.tensor(queries), matrix, False)
+            k, other = int(rng.integers(2, 25)), foreign(rows, queries)
             stage = engine.make("max_sum", relevance_weight=weight, polish=False)
 
-            def answers(stage=stage, rows=rows, queries=queries, k=k, foreign=foreign):
-                whole, pool, one = (
-                    engine.select(stage, rows, q, k=k, pool=m)
-                    for q, m in ((queries, None), (queries, 300), (queries[0], None))
-                )
-                return whole, pool, stage.select(foreign, k), one
+            def answers(stage=stage, rows=rows, queries=queries, k=k, other=other):
+                asked = ((queries, None), (queries, 300), (queries[0], None))
+                return [*(engine.select(stage, rows, q, k=k, pool=m) for q, m in asked), stage.select(other, k)]
 
             plain = answers()
             for ahead in (0, 3):
@@ -144,16 +137,14 @@ def test_pools_spare_passes(monkeypatch):
 
 @each_name
 def test_relevance_may_be_a_scorer_s_own(name):
-    rng = np.random.default_rng(3)
     for seed in range(12):
         rows, queries = problem(list(FAMILIES)[seed % 4], seed, n=24, d=5)
-        own = rng.standard_normal((len(queries), 24)).astype(np.float32)
-        matrix = Matrix(torch.tensor(rows))
+        shared = foreign(rows, queries, seed)
+        own = shared.relevance.numpy()
         stage = engine.make(name, relevance_weight=WEIGHTS[seed % 6], polish=False)
         polished = engine.make(name, relevance_weight=WEIGHTS[seed % 6])
-        shared = Candidates(matrix.vectors, torch.tensor(own), torch.tensor(queries), matrix, False)
         pools = torch.stack([torch.randperm(24)[:15].sort().values for _ in queries])
-        own_pools = Candidates(matrix.vectors[pools], shared.relevance.gather(1, pools), shared.queries, matrix, False)
+        own_pools = replace(shared, vectors=shared.vectors[pools], relevance=shared.relevance.gather(1, pools))
         for b in range(len(queries)):
             for c, kept in ((shared, np.arange(24)), (own_pools, pools[b].numpy())):
                 oracle = Problem(rows[kept], None, WEIGHTS[seed % 6], 5, relevance=own[b][kept])
