@@ -38,10 +38,7 @@ def current_reporter() -> tuple[Progress | None, Stop | None]:
 
 
 def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped") -> Progress:
-    """Report to `progress`, if there is one; raise Cancelled with the message once `stop` is set.
-
-    message: may name {done}, {total} and {label}
-    """
+    """Report to `progress`, if any; once `stop` is set, Cancelled with the message, of {done}, {total} and {label}."""
 
     def report(done: int, total: int, label: str) -> None:
         if stop is not None and stop.is_set():
@@ -53,10 +50,7 @@ def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the 
 
 
 class Eta:
-    """Seconds left, from the pace of the last `window` seconds; None while that is unknown, as after a new label.
-
-    Called with a Progress's arguments.
-    """
+    """A Progress's arguments to the seconds left, at the pace of the last `window` seconds under the same label."""
 
     def __init__(self, window: float = 15.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window, self._clock = window, clock

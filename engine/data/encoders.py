@@ -121,10 +121,7 @@ def _keyed(texts: Sequence[str], *how: str) -> Iterator[tuple[range, str]]:
 
 
 def chunks(texts: Sequence[str]) -> Iterator[range]:
-    """Consecutive positions to be embedded and stored together.
-
-    A chunk ends after a text whose checksum says so, or when it is full: a change moves the ends near it only.
-    """
+    """Consecutive positions, up to a text whose checksum says so or a full chunk: a change moves ends near it only."""
     start = tokens = 0
     for i, text in enumerate(texts):
         raw = text.encode("utf-8", "surrogatepass")

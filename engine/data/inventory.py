@@ -62,10 +62,7 @@ class Item:
 
 
 def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None:
-    """Say what entries of a section, `keys`, are together; said again, it counts as used now.
-
-    name: of the label. Where it cannot be written nothing is raised: labels are a convenience.
-    """
+    """Label the entries `keys` of a section; said again, it counts as used now. Raises nothing where it cannot."""
     content = json.dumps({"section": section, "name": name, "facts": dict(facts), "keys": list(keys)}).encode()
     key = f"{section}.{name}"
     with suppress(FrontierError, OSError):
