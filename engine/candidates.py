@@ -1,8 +1,7 @@
 """What a selector chooses from: B problems over shared rows or over one pool a query.
 
-Scores come fast, in the precision of the vectors, with a bound on their rounding; whatever that bound cannot
-decide is scored again in float64. So an answer does not depend on block size, thread count or batch, and exact
-duplicates always tie.
+Scores come in the precision of the vectors, with a bound on their rounding; what it cannot decide is scored again in
+float64. So an answer does not depend on block size, thread count or batch, and exact duplicates always tie.
 """
 
 from collections.abc import Callable
@@ -112,8 +111,5 @@ class Candidates:
 
     @property
     def duplicate_of(self) -> Tensor | None:
-        """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing.
-
-        Asked for only when very many candidates tie: one representative of each kind then stands for all.
-        """
+        """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing."""
         return self.matrix.duplicate_of if self.inner_product and self.shared else None

@@ -16,7 +16,7 @@ from engine.progress import Progress, Stop
 from engine.solvers.tie_breaking import ranked
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
-from engine.values import Embeddings, EncoderRef, Queries, Ranking, real_tensor
+from engine.values import Embeddings, Queries, Ranking, real_tensor
 
 SET_SIZE = Whole(10, "k", 1, 1_000_000, comfortable=(1, 50), name="k", help="How many documents a query gets.")
 DEPTH = Whole(
@@ -130,7 +130,11 @@ def select(
     selector: its name (parameters as keywords) or a stage; vectors: (n, d) array or tensor; queries: (d,) or (B, d);
     pool: choose from the most relevant only. Returns a Ranking of (B, k). Raises ParamError or DataError.
     """
-    return _select([_stage(selector, params)], vectors, queries, k, pool)[0]
+    if not isinstance(selector, Selector):
+        selector = make_selector(selector, **params)
+    elif params:
+        raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(params)} as well")
+    return _select([selector], vectors, queries, k, pool)[0]
 
 
 @without_autocast
@@ -143,24 +147,15 @@ def select_grid(
     grid: Sequence[Mapping[str, Any]],
     pool: int | None = None,
 ) -> list[Ranking]:
-    """What a selector picks at every setting of a grid; products that settings have in common are made once.
+    """The answers of `select` at every setting of a grid, in order; products that they have in common are made once.
 
-    grid: parameters by name, one mapping a setting; the rest as in `select`, whose answers these are. Returns a
-    Ranking of (B, k) for each setting, in order. Raises ParamError or DataError.
+    grid: parameters by name, one mapping a setting. Raises ParamError or DataError.
     """
     spec_of(selector, "selector")
     if isinstance(grid, str | Mapping) or not all(isinstance(params, Mapping) for params in grid):
         raise ParamError(f'grid must be a list of parameters by name, [{{"name": value}}, …]; got {grid!r}')
     stages = [make_selector(selector, **params) for params in grid]
     return _select(stages, vectors, queries, k, pool) if stages else []
-
-
-def _stage(selector: str | Selector, params: Mapping[str, Any]) -> Selector:
-    if not isinstance(selector, Selector):
-        return make_selector(selector, **params)
-    if params:
-        raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(params)} as well")
-    return selector
 
 
 def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: int | None) -> list[Ranking]:
@@ -176,10 +171,7 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
 
 
 def searched(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
-    """What is searched and what for: a Space with what `decode` takes, or arrays as `select` takes them.
-
-    Returns the matrix and the (B, d) queries. Raises ParamError or DataError.
-    """
+    """The matrix and the (B, d) queries of a Space with what `decode` takes, or of arrays as `select` takes them."""
     if isinstance(space, Space):
         return space.matrix, query_batch(space, queries).vectors
     matrix = Matrix(real_tensor(space, "vectors"))
@@ -211,9 +203,8 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     points = space.fitted(queries)
     ours, theirs = space.embeddings.encoder, points.encoder
     if ours and theirs and ours.digest != theirs.digest:
-        raise DataError(
-            f"queries were embedded by {_named(theirs)}, the corpus by {_named(ours)}; embed both with one encoder"
-        )
+        asked, there = (f"{encoder.name} (weights {encoder.digest[:8]})" for encoder in (theirs, ours))
+        raise DataError(f"queries were embedded by {asked}, the corpus by {there}; embed both with one encoder")
     vectors = Matrix(points.vectors, "queries").vectors
     check_dimension("queries", vectors, space.vectors, "the corpus")
     return QueryBatch(points.ids, vectors.to(space.device, space.vectors.dtype), points.texts)
@@ -224,7 +215,7 @@ def embed_queries(
 ) -> Embeddings:
     """Queries as this space searches for them: by its encoder, and through what was trained on top of it.
 
-    progress, stop: as of `embed`. Raises DataError where the corpus came with its own vectors, and what `embed` raises.
+    Raises DataError where the corpus came with its own vectors, and what `embed` raises.
     """
     encoder = space.encoder
     if encoder is None:
@@ -297,7 +288,3 @@ def _chosen(selectors: Sequence[Selector], candidates: Candidates, k: int) -> li
             index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
         rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), answer.info))
     return rankings
-
-
-def _named(encoder: EncoderRef) -> str:
-    return f"{encoder.name} (weights {encoder.digest[:8]})"

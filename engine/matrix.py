@@ -26,10 +26,9 @@ GRAM_ROWS = 2048
 
 
 class Matrix:
-    """(n, d) finite vectors whose inner products do not overflow.
+    """(n, d) finite vectors whose inner products do not overflow, else a DataError that names `name`.
 
-    cached: whether many queries will come, so that what only they repay is worth making. Raises DataError, naming
-    `name`, where the vectors are not such.
+    cached: whether many queries will come, so that what only they repay is worth making.
     """
 
     def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False) -> None:
@@ -179,8 +178,7 @@ def times(rows: Tensor, point: Tensor) -> np.ndarray:
 def steady_products(rows: Tensor, points: Tensor, index: Tensor | None = None) -> Tensor:
     """(B, n) float32 inner products of rows, (n, d), with points, (B, d); or (B, m) with each one's own, index (B, m).
 
-    Summed in float64 and then rounded, so that they do not show the batch or the block they were made in: for scores
-    that are no inner product of a space's vectors, which nothing settles later.
+    Summed in float64 and then rounded, so that they do not show the batch or the block they were made in.
     """
     most = STEADY_NUMBERS if rows.is_cpu else CHUNK_NUMBERS
     points = points.double()
@@ -207,9 +205,8 @@ def _finite(vectors: Tensor, name: str) -> None:
 
 def largest_eigenvalue(rows: Tensor) -> float:
     """The largest eigenvalue of rows · rowsᵀ, (n, d), from the smaller of the two Gram matrices, in float64."""
-    if len(rows) <= rows.shape[1]:
-        return float(torch.linalg.eigvalsh(gram(rows.double()))[-1].clamp_min(0))
-    return float(torch.linalg.eigvalsh(scatter(rows, 0.0))[-1].clamp_min(0))
+    smaller = gram(rows.double()) if len(rows) <= rows.shape[1] else scatter(rows, 0.0)
+    return float(torch.linalg.eigvalsh(smaller)[-1].clamp_min(0))
 
 
 def scatter(rows: Tensor, centre: Tensor | float) -> Tensor:

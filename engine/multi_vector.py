@@ -28,18 +28,16 @@ class Parts:
 
     @classmethod
     def of(cls, embeddings: Embeddings, corpus: Corpus, like: Tensor) -> Parts:
-        """Parts from embeddings with ids as `part_id` makes them, in any order.
+        """Parts from embeddings with ids as of `part_id`, on the device and in the precision of `like`.
 
-        like: a tensor with the device and precision of the result. Raises DataError when an id names no document or a
-        document has no part.
+        Raises DataError when an id names no document or a document has no part.
         """
         named = [split_id(part) for part in embeddings.ids]
         if unknown := [doc for doc, _ in named if doc not in corpus.position]:
             raise DataError(f"parts must be of the corpus's documents; {len(unknown)} are not (first: {unknown[0]!r})")
-        missing = set(corpus.ids).difference(doc for doc, _ in named)
-        if missing:
-            first = next(doc for doc in corpus.ids if doc in missing)
-            raise DataError(f"every document needs a part; {len(missing)} have none (first: {first!r})")
+        present = {doc for doc, _ in named}
+        if missing := [doc for doc in corpus.ids if doc not in present]:
+            raise DataError(f"every document needs a part; {len(missing)} have none (first: {missing[0]!r})")
         order = sorted(range(len(named)), key=lambda i: (corpus.position[named[i][0]], named[i][1]))
         rows = torch.tensor([corpus.position[named[i][0]] for i in order])
         return cls(embeddings.vectors[order].to(like), rows.to(like.device))

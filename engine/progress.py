@@ -24,10 +24,7 @@ _REPORTER: ContextVar[tuple[Progress | None, Stop | None]] = ContextVar("reporte
 
 @contextmanager
 def report_to(progress: Progress | None = None, stop: Stop | None = None) -> Iterator[None]:
-    """Inside, long-running stages report to `progress`, and end with Cancelled once `stop` is set.
-
-    Holds for the entering thread. Most stages are too quick to report.
-    """
+    """Inside, in this thread, long-running stages report to `progress`, and end with Cancelled once `stop` is set."""
     token = _REPORTER.set((progress, stop))
     try:
         yield
@@ -41,14 +38,11 @@ def current_reporter() -> tuple[Progress | None, Stop | None]:
 
 
 def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the measurement was stopped") -> Progress:
-    """Report to `progress`, if there is one; raise Cancelled with the message once `stop` is set.
-
-    message: may name {done} and {total}
-    """
+    """Report to `progress`, if any; once `stop` is set, Cancelled with the message, of {done}, {total} and {label}."""
 
     def report(done: int, total: int, label: str) -> None:
         if stop is not None and stop.is_set():
-            raise Cancelled(message.format(done=f"{done:,}", total=f"{total:,}"))
+            raise Cancelled(message.format(done=f"{done:,}", total=f"{total:,}", label=label))
         if progress is not None:
             progress(done, total, label)
 
@@ -56,11 +50,7 @@ def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the 
 
 
 class Eta:
-    """Seconds left, from the pace of the last `window` seconds.
-
-    Called with a Progress's arguments; returns seconds, or None while the pace is unknown. A new label resets the
-    pace: documents read from the cache say nothing about how fast documents are embedded.
-    """
+    """A Progress's arguments to the seconds left, at the pace of the last `window` seconds under the same label."""
 
     def __init__(self, window: float = 15.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window, self._clock = window, clock

@@ -54,17 +54,14 @@ class Adapts(Protocol):
     @property
     def base(self) -> EncoderRef | None:
         """The encoder, None for vectors without one."""
-        ...
 
     def __call__(self, queries: Embeddings) -> Embeddings: ...
 
     def passages(self, passages: Embeddings) -> Embeddings:
         """The adapted vectors of parts of documents; DataError when they cannot be adapted."""
-        ...
 
     def documents(self, documents: Embeddings) -> tuple[Embeddings, Embeddings | None]:
         """The adapted vectors of documents; and several per document (ids as of `parts`), or None."""
-        ...
 
 
 MOST_DERIVED, MOST_BYTES = 8, 4 << 30
@@ -136,16 +133,13 @@ class Space:
         return Space(corpus, fitted, self.device, parts, self.adapt)
 
     def with_embeddings(self, embeddings: Embeddings) -> Space:
-        """The corpus with other vectors, searched by the same queries. Raises DataError as the class.
-
-        `parts` belong to the old vectors and are dropped.
-        """
+        """The corpus with other vectors, searched by the same queries; without parts. Raises DataError as the class."""
         return Space(self.corpus, embeddings, self.device, adapt=self.adapt)
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """A value derived from the space once, such as an index; key: its name and the parameters it depends on.
+        """A value derived from the space once, such as an index; only threads that need the same value wait for it.
 
-        Other threads that need the same value wait for it; those that need another do not.
+        key: its name and the parameters it depends on.
         """
         with self._deriving:
             entry = self._derived.setdefault(key, _Entry())

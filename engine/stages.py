@@ -103,10 +103,7 @@ class Selector(Stage):
     """The first document is chosen by the scores, the others by the vectors."""
 
     def select(self, candidates: Candidates, k: int) -> Ranking:
-        """The k candidates of each problem, best first; the caller ensures 1 ≤ k ≤ candidates.count.
-
-        A selector overrides this, or `select_grid` where stages can share work.
-        """
+        """The k candidates of each problem, best first, 1 ≤ k ≤ candidates.count: override this or `select_grid`."""
         return self.select_grid([self], candidates, k)[0]
 
     @classmethod
@@ -119,7 +116,6 @@ class Selector(Stage):
     @classmethod
     def warm(cls) -> None:
         """Do what the first call in a process would wait for, such as compilation."""
-        return
 
     @classmethod
     def has_weights(cls) -> bool:
@@ -151,9 +147,9 @@ class Scorer(Stage):
         """Digests, by name, that the scores depend on besides parameters, corpus, vectors and queries."""
         return {}
 
-    def prepare(self, space: Space) -> None:
-        """Derive from a space, once, what every query needs, such as an index; else the first `score` does."""
-        return
+    def prepare(self, space: Space) -> Any:
+        """What every query needs, such as an index, derived from a space once: now, or else by the first `score`."""
+        return None
 
     def document_vectors(self, space: Space) -> Parts | None:
         """Document vectors for nearest-neighbour search, or None if the score is not a maximum of inner products."""
@@ -245,10 +241,7 @@ def spec_of(name: str, kind: Kind | None = None) -> Spec:
 
 
 def make(name: str, **params: Any) -> Any:
-    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7).
-
-    `make_selector` and `make_scorer` also check, and type, which of the two it is.
-    """
+    """A stage by name with its parameters, checked: make("mmr", relevance_weight=0.7)."""
     spec = spec_of(name)
     return spec.cls(**checked(spec.params, params, name))
 

@@ -127,8 +127,8 @@ class Queries(Labelled):
     def only(self, ids: Iterable[str]) -> Queries:
         """The queries among `ids`, in original order."""
         chosen = set(ids)
-        rows = [row for row, query in enumerate(self.ids) if query in chosen]
-        return Queries(tuple(self.ids[row] for row in rows), tuple(self.texts[row] for row in rows))
+        kept = [(query, text) for query, text in zip(self.ids, self.texts, strict=True) if query in chosen]
+        return Queries(tuple(query for query, _ in kept), tuple(text for _, text in kept))
 
     def sample(self, count: int, seed: int = 0) -> Queries:
         """At most `count` queries at random (seeded), in original order."""
@@ -146,12 +146,8 @@ class Qrels(ByDigest):
 
     @cached_property
     def digest(self) -> str:
-        return digest_of(
-            part
-            for query in sorted(self.grades)
-            for doc in sorted(self.grades[query])
-            for part in (query, doc, str(self.grades[query][doc]))
-        )
+        judged = ((query, sorted(grades.items())) for query, grades in sorted(self.grades.items()))
+        return digest_of(part for query, grades in judged for doc, grade in grades for part in (query, doc, str(grade)))
 
     @property
     def count(self) -> int:
@@ -175,6 +171,12 @@ class Notice:
     what: str
     count: int
     first: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, what: str, ids: Iterable[str]) -> tuple[Notice, ...]:
+        """The remark on these ids; none where there are none."""
+        ids = tuple(ids)
+        return (cls(what, len(ids), ids[:5]),) if ids else ()
 
     def __str__(self) -> str:
         ids = replace_surrogates(", ".join(map(repr, self.first)))

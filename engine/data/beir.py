@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DataError
-from engine.values import Dataset
+from engine.values import Dataset, replace_surrogates
 
 SEPARATORS = "\t\n\r"
 
@@ -23,7 +23,7 @@ def write_beir(dataset: Dataset, folder: str | Path) -> Path:
         for split, qrels in dataset.qrels.items()
     }
     for name in (name for table in rows.values() for query, doc, _ in table for name in (query, doc)):
-        if not name.strip() or any(mark in name for mark in SEPARATORS) or not _written(name):
+        if not name.strip() or any(mark in name for mark in SEPARATORS) or replace_surrogates(name) != name:
             raise DataError(f"the id {name!r} cannot stand in a table of columns (qrels/*.tsv); give it another one")
     corpus, queries = dataset.corpus, dataset.queries
     try:
@@ -46,11 +46,3 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         # Escaped, because JSON may hold lone surrogates and UTF-8 may not.
         file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def _written(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,11 +1,8 @@
-"""The cache on disk: entries named by a digest, written atomically, checked on every read.
+"""The cache on disk: entries named by a digest, written atomically, checked on every read, never unpickled.
 
-An entry is its payload followed by a SHA-256 of its name and the payload. A truncated, damaged or renamed file is
-therefore a miss and never a wrong answer. Nothing is ever unpickled.
-
-A file is written under a temporary name and renamed. On POSIX the writer holds an advisory lock (flock) on the
-temporary until then, so that `delete` can tell a write in flight from the remains of a killed run; on Windows an open
-file cannot be deleted at all.
+An entry is its payload followed by a SHA-256 of its name and the payload: a truncated, damaged or renamed file is a
+miss. A file is written under a temporary name, on POSIX under an advisory lock (flock), and renamed, so that `delete`
+can tell a write in flight from the remains of a killed run; on Windows an open file cannot be deleted at all.
 """
 
 import hashlib
@@ -37,8 +34,7 @@ _TRIES = 10
 def section(name: str) -> Path:
     """The folder of a section, created and tagged as a cache; for stores that need more than get and put.
 
-    name: lower-case letters, digits, `.`, `_`, `-`. Raises FrontierError when the folder cannot be made, and when a
-    folder of that name holds files of other programs, which `clear` would delete.
+    Raises FrontierError when it cannot be made, or holds files of other programs, which `clear` would delete.
     """
     folder = _folder(name)
     if _ours(folder):
@@ -90,10 +86,10 @@ def put_array(section_name: str, key: str, array: np.ndarray) -> None:
 
 
 def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a file atomically and durably: readers see the old content or the new, even after a power failure.
+    """Write a file, and its folders, atomically and durably: readers see the old content or the new.
 
-    data: the content, or a function that writes it to an open binary file. Folders are made as needed. Several
-    processes may write one path at once: the last one wins. Raises FrontierError that names the path and the fix.
+    data: the content, or a function that writes it to an open binary file. Of several writers the last one wins.
+    Raises FrontierError that names the path and the fix.
     """
     with explained(path):
         for _ in range(_TRIES - 1):
@@ -105,13 +101,10 @@ def write(path: Path, data: bytes | Callable[[BinaryIO], object]) -> None:
 def clear(section: str | None = None) -> int:
     """Delete one section or all of them, remains of killed runs included; returns the bytes freed.
 
-    Only folders that Frontier tagged as its own are touched. Tags and the temporaries of writes in flight stay. Raises
-    FrontierError when a file cannot be deleted.
+    Folders without Frontier's tag, tags and temporaries of writes in flight stay. Raises FrontierError.
     """
     freed = 0
-    for folder in sections():
-        if section not in (None, folder.name):
-            continue
+    for folder in (folder for folder in sections() if section in (None, folder.name)):
         freed += sum(map(delete, list(files_of(folder))))
         for inner, _, _ in os.walk(folder, topdown=False):
             if Path(inner) != folder:
@@ -121,10 +114,7 @@ def clear(section: str | None = None) -> int:
 
 
 def delete(path: Path) -> int:
-    """Delete a file of the cache, unless it is the temporary of a write in flight; returns the bytes freed.
-
-    Raises FrontierError when it cannot be deleted.
-    """
+    """Delete a file, unless it is the temporary of a write in flight; the bytes freed. Raises FrontierError."""
     with explained(path):
         if _is_temporary(path) and _in_flight(path):
             return 0

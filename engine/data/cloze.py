@@ -6,15 +6,15 @@ distractors.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 from typing import TypeVar
 
-from engine.data.textfiles import Watch
+from engine.data.textfiles import STOPPED
 from engine.errors import DataError, ParamError
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Dataset, Notice, Qrels, Queries, digest_of
 
 WORD = re.compile(r"\w+")
@@ -52,11 +52,10 @@ def containing_passages(
     count: most queries, one per document; shortest, longest: range of their words, uniformly drawn; distractors: number
     of copies of a query's document in which words of the passage are replaced by others of the corpus, one in the first
     copy, two in the second, and so on up to `changed`, then again from one. Every document that contains a query word
-    for word, ignoring case and punctuation, is relevant to it. Titles are copied, not sampled. A document's query
-    depends on the seed, its id and text only; the queries of a smaller count are a subset of those of a larger.
-
-    Returns a Dataset: the corpus with the distractors after it, ids "<document>~<number>"; queries "<document>?"; the
-    split "test". Raises ParamError, DataError when no document has `shortest` words, and Cancelled.
+    for word, ignoring case and punctuation, is relevant to it. A document's query depends on the seed, its id and text
+    only; the queries of a smaller count are a subset of those of a larger. Returns the corpus with the distractors
+    after it, ids "<document>~<number>"; queries "<document>?"; the split "test". Raises ParamError, DataError when no
+    document has `shortest` words, and Cancelled.
     """
     count, distractors, seed = COUNT.check(count), DISTRACTORS.check(distractors), SEED.check(seed)
     shortest, longest, changed = SHORTEST.check(shortest), LONGEST.check(longest), CHANGED.check(changed)
@@ -64,7 +63,7 @@ def containing_passages(
         raise ParamError(f"longest must be a whole number in [{shortest}, ∞), shortest being {shortest}; got {longest}")
     if not isinstance(corpus, Corpus):
         raise DataError(f"corpus must be an engine.Corpus; got {type(corpus).__name__}")
-    watch = partial(_watched, watch=Watch(progress, stop))
+    watch = partial(_watched, watch=stoppable(progress, stop, STOPPED))
     words = [[m.span() for m in WORD.finditer(text)] for text in watch(corpus.texts, "reading words")]
     rows = _sampled_rows(corpus, words, count, shortest, seed)
     made, missing = _Made(corpus), []
@@ -93,7 +92,8 @@ def containing_passages(
         "distractors could not be made: no other words, or the passage occurs again and again": missing,
     }
     queries = Queries(tuple(made.queries), tuple(made.spans))
-    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=_notices(notices))
+    remarks = tuple(notice for what, ids in notices.items() for notice in Notice.of(what, ids))
+    return Dataset(documents, queries, {SPLIT: Qrels(grades)}, notices=remarks)
 
 
 class _Made:
@@ -142,10 +142,6 @@ def _sampled_span(places: list[Place], shortest: int, longest: int, rng: Random)
     return places[start : start + length]
 
 
-def _notices(ids_by_remark: Mapping[str, list[str]]) -> tuple[Notice, ...]:
-    return tuple(Notice(remark, len(ids), tuple(ids[:5])) for remark, ids in ids_by_remark.items() if ids)
-
-
 def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
     """For each span the rows of the texts that contain its words consecutively; case and punctuation are ignored."""
     plain = [_plain(text) for text in texts]
@@ -160,11 +156,11 @@ def containing(texts: Iterable[str], spans: Iterable[str]) -> list[list[int]]:
     return results
 
 
-def _watched(items: Sequence[T], label: str, watch: Watch) -> Iterator[T]:
+def _watched(items: Sequence[T], label: str, watch: Progress) -> Iterator[T]:
     """The items, with progress reported and stop polled every STRIDE of them."""
     for done, item in enumerate(items):
         if done % STRIDE == 0:
-            watch.tick(done, len(items), label)
+            watch(done, len(items), label)
         yield item
 
 

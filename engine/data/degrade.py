@@ -19,10 +19,7 @@ _WORD = re.compile(r"\S+")
 
 
 def shortened(corpus: Corpus, words: int | None) -> Corpus:
-    """The corpus with every document cut to its first words, the title's first; a word is what spaces part.
-
-    words: None leaves the documents whole. Ids stay, so judgements still fit. Raises ParamError.
-    """
+    """The corpus with every document cut to its first words, the title's first; None: whole. Raises ParamError."""
     words = WORDS.check(words)
     if words is None:
         return corpus

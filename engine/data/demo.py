@@ -1,8 +1,7 @@
 """The built-in corpora: the documentation of the Python packages that are installed, so that nothing is downloaded.
 
 Documents are (id, title, text), one for each object: names of the same object share a document, objects that merely
-resemble each other (numpy.sum, numpy.nansum, numpy.ma.sum, numpy.ndarray.sum) keep their own, which is what makes
-this corpus a good place to watch diversity at work.
+resemble each other (numpy.sum, numpy.nansum, numpy.ma.sum, numpy.ndarray.sum) keep their own.
 """
 
 import importlib
@@ -19,8 +18,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
-from engine.errors import Cancelled, DataError
-from engine.progress import Progress, Stop
+from engine.errors import DataError
+from engine.progress import Progress, Stop, stoppable
 
 Document = tuple[str, str, str]
 Named = tuple[str, Any]
@@ -53,11 +52,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def numpy_api_documents() -> list[Document]:
-    """Public functions of the installed NumPy, about 800 documents sorted by id.
-
-    Text: name and signature, then the first paragraph of the docstring. The same in every process.
-    Raises DataError when Python runs with -OO, which strips docstrings.
-    """
+    """Public functions of the installed NumPy, about 800 documents sorted by id. Raises DataError under python -OO."""
     _need_docstrings()
     return _documents(_numpy_names())
 
@@ -68,29 +63,22 @@ def _numpy_ids() -> dict[str, str]:
 
 
 def canonical(name: str) -> str:
-    """The document id of a NumPy function, given any of its public names ("numpy.abs" -> "numpy.absolute").
-
-    Raises KeyError for a name that the installed NumPy does not have.
-    """
+    """The document id of a NumPy function by any of its public names; KeyError for one that the installed has not."""
     return _numpy_ids()[name]
 
 
 def python_api_documents(progress: Progress | None = None, stop: Stop | None = None) -> list[Document]:
     """Public modules, functions, classes and methods of PACKAGES as installed, about 15,000 documents sorted by id.
 
-    progress: called as progress(done, total, label) after each module. stop: a threading.Event looked at between
-    modules. A package that is missing, and a module that cannot be imported, is left out.
-    Raises Cancelled when stopped, DataError under python -OO.
+    What is not installed or cannot be imported is left out. Raises Cancelled when stopped, DataError under python -OO.
     """
     _need_docstrings()
     modules = [module for package in PACKAGES for module in _module_names(package)]
     named = list(_numpy_names()) if importlib.util.find_spec("numpy") else []
+    tell = stoppable(progress, stop, "reading the installed packages was stopped")
     for done, module_name in enumerate(modules, start=1):
-        if stop is not None and stop.is_set():
-            raise Cancelled("reading the installed packages was stopped")
         named.extend(_module_members(module_name))
-        if progress is not None:
-            progress(done, len(modules), module_name)
+        tell(done, len(modules), module_name)
     return _documents(named)
 
 

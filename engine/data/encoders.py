@@ -1,7 +1,6 @@
 """Texts to vectors: chunk by chunk through the cache, so that nothing is ever embedded twice.
 
-A chunk is keyed by its texts, the model's files, the prompt and the arithmetic. A run that is killed loses the chunk
-it was at; a corpus that changes in one place loses the chunks around that place.
+A chunk is keyed by its texts, the model's files, the prompt and the arithmetic.
 """
 
 import zlib
@@ -88,16 +87,13 @@ def embed(
         if cache:
             store.put_array(SECTION, key, vectors.numpy())
         run.place(span.start, vectors)
-    return Embeddings(run.vectors, ids, reference, _query_texts(texts, role))
+    return run.embeddings(ids, texts, reference, role)
 
 
 def embedded(
     what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled", *, dtype: str = "auto"
 ) -> Embeddings | None:
-    """What `embed` would return, where all of it is on the disk already; None where something would be embedded.
-
-    The encoder is not loaded. Raises as `embed`.
-    """
+    """What `embed` would return, read from the disk; None where something would be embedded. Raises as `embed`."""
     ids, texts, role = _inputs(what, None)
     source = encoder_model.find(encoder)
     arithmetic = precision.choose(source, encoder_model.device_of(None), dtype)
@@ -107,19 +103,11 @@ def embedded(
         if rows is None:
             return None
         run.place(span.start, torch.from_numpy(rows))
-    return Embeddings(run.vectors, ids, EncoderRef(encoder, source.digest, arithmetic), _query_texts(texts, role))
-
-
-def _query_texts(texts: Sequence[str], role: Role) -> tuple[str, ...] | None:
-    """The texts of queries, for scorers that read words; a corpus has its own."""
-    return tuple(texts) if role == "query" else None
+    return run.embeddings(ids, texts, EncoderRef(encoder, source.digest, arithmetic), role)
 
 
 def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:
-    """How many texts are longer than the encoder reads, so that their ends do not count; None where it does not say.
-
-    About 10,000 texts a second; the model is not loaded. Raises as `embed`.
-    """
+    """How many texts are longer than the encoder, which is not loaded, reads; None where unknown. Raises as `embed`."""
     _, texts, role = _inputs(what, None)
     source = encoder_model.find(encoder)
     prompt = source.prompt(role)
@@ -133,11 +121,7 @@ def _keyed(texts: Sequence[str], *how: str) -> Iterator[tuple[range, str]]:
 
 
 def chunks(texts: Sequence[str]) -> Iterator[range]:
-    """Consecutive positions to be embedded and stored together, decided by the texts alone.
-
-    A chunk ends after a text whose checksum says so, or when it is full: a document that is added or changed moves
-    the ends near it, and the chunks further on come out as before.
-    """
+    """Consecutive positions, up to a text whose checksum says so or a full chunk: a change moves ends near it only."""
     start = tokens = 0
     for i, text in enumerate(texts):
         raw = text.encode("utf-8", "surrogatepass")
@@ -172,6 +156,10 @@ class _Run:
         self.vectors[start : start + len(rows)] = rows
         if label:
             self.tell(label, len(rows))
+
+    def embeddings(self, ids: tuple[str, ...], texts: tuple[str, ...], encoder: EncoderRef, role: Role) -> Embeddings:
+        # The texts of queries are for scorers that read words; a corpus has its own.
+        return Embeddings(self.vectors, ids, encoder, texts if role == "query" else None)
 
 
 def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:

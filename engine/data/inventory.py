@@ -62,10 +62,7 @@ class Item:
 
 
 def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None:
-    """Say what entries of a section are: keys, together, are the thing that facts describe; name: for the label.
-
-    Said again, it counts as used now. Labels are a convenience: where one cannot be written nothing is raised.
-    """
+    """Label the entries `keys` of a section; said again, it counts as used now. Raises nothing where it cannot."""
     content = json.dumps({"section": section, "name": name, "facts": dict(facts), "keys": list(keys)}).encode()
     key = f"{section}.{name}"
     with suppress(FrontierError, OSError):
@@ -78,18 +75,15 @@ def describe(section: str, name: str, keys: Sequence[str], facts: Facts) -> None
 def items() -> list[Item]:
     """All that the cache holds, by section; what is used last comes first."""
     labels = list(_labels())
-    listed = []
-    for folder in cache.sections():
-        if folder.name != LABELS:
-            listed += _of_section(folder, [label for label in labels if label.section == folder.name])
+    folders = [folder for folder in cache.sections() if folder.name != LABELS]
+    listed = [item for f in folders for item in _of_section(f, [label for label in labels if label.section == f.name])]
     return [*listed, *_stores(), *_code()]
 
 
 def remove(chosen: Iterable[Item]) -> int:
-    """Delete items; returns the bytes freed. Entries that an item which stays has a share in stay.
+    """Delete items, but not the entries that others share; returns the bytes freed.
 
-    Raises FrontierError for a store that somebody has open, and where a file cannot be deleted or lies outside the
-    cache.
+    Raises FrontierError for a store in use, and where a file cannot be deleted or lies outside the cache.
     """
     chosen = list(chosen)
     for item in chosen:
@@ -108,7 +102,7 @@ def remove(chosen: Iterable[Item]) -> int:
 
 def weight(chosen: Iterable[Item]) -> int:
     """The bytes of items together; files that several share count once."""
-    return sum({path: size for item in chosen for path, size in item.files.items()}.values())
+    return frees(list(chosen), ())
 
 
 def frees(chosen: Collection[Item], among: Iterable[Item]) -> int:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.errors import DataError
 from engine.params import Real, Whole
-from engine.values import Corpus, Qrels
+from engine.values import Corpus
 
 WORDS = Whole(
     default=100,
@@ -28,11 +28,7 @@ LONG = 80
 
 
 def part_id(document: str, number: int) -> str:
-    """The id of a document's part, counted from 0: "id#3".
-
-    No two parts meet in one id, whatever the documents are called: what follows the last "#" is the number, and what
-    stands before it is the document's id, which may hold "#" itself.
-    """
+    """The id of a document's part, counted from 0: "id#3"; the last "#" separates, as a document's id may hold one."""
     return f"{document}{SEPARATOR}{number}"
 
 
@@ -59,51 +55,25 @@ class Passages:
     def __len__(self) -> int:
         return len(self.corpus)
 
-    def spread(self, qrels: Qrels) -> Qrels:
-        """Judgements of documents as judgements of passages: each has its document's grade."""
-        of: dict[str, list[str]] = {}
-        for passage in self.corpus.ids:
-            of.setdefault(split_id(passage)[0], []).append(passage)
-        return Qrels(
-            {
-                query: {passage: grade for doc, grade in grades.items() for passage in of.get(doc, ())}
-                for query, grades in qrels.grades.items()
-            }
-        )
-
-
-def lift(qrels: Qrels) -> Qrels:
-    """Judgements of passages as judgements of their documents: each has its best passage's grade."""
-    lifted: dict[str, dict[str, int]] = {}
-    for query, grades in qrels.grades.items():
-        best = lifted.setdefault(query, {})
-        for passage, grade in grades.items():
-            doc = split_id(passage)[0]
-            best[doc] = max(grade, best.get(doc, grade))
-    return Qrels(lifted)
-
 
 def cut(corpus: Corpus, words: int = WORDS.default, overlap: float = OVERLAP.default) -> Passages:
     """Every document as windows of `words` words, each of which repeats the share `overlap` of the one before.
 
     A word is what stands between white space. A passage keeps its document's title, and the text between its first and
-    its last word as it was; a document of at most `words` words stays whole, one without a word too. The last window
-    may be shorter. A passage's id depends on its document and its place there only. Raises ParamError for values
-    outside their ranges, DataError for a corpus without documents.
+    its last word as it was; a document of at most `words` words stays whole. The last window may be shorter. Raises
+    ParamError, and DataError for a corpus without documents.
     """
     words, overlap = WORDS.check(words), OVERLAP.check(overlap)
     if not len(corpus):
         raise DataError("there is nothing to cut: the corpus has no documents")
     step = max(1, round(words * (1 - overlap)))
-    ids, texts, titles, documents = [], [], [], []
-    for row, (doc, text, title) in enumerate(zip(corpus.ids, corpus.texts, corpus.titles, strict=True)):
-        for number, window in enumerate(_windows(text, words, step)):
-            ids.append(part_id(doc, number))
-            texts.append(window)
-            titles.append(title)
-            documents.append(row)
-    name = f"{corpus.name}, passages of {words} words"
-    return Passages(Corpus(tuple(ids), tuple(texts), tuple(titles), name), torch.tensor(documents))
+    passages = [
+        (part_id(doc, number), window, title, row)
+        for row, (doc, text, title) in enumerate(zip(corpus.ids, corpus.texts, corpus.titles, strict=True))
+        for number, window in enumerate(_windows(text, words, step))
+    ]
+    ids, texts, titles, documents = zip(*passages, strict=True)
+    return Passages(Corpus(ids, texts, titles, f"{corpus.name}, passages of {words} words"), torch.tensor(documents))
 
 
 def counted(corpus: Corpus, words: int, overlap: float) -> int:

@@ -2,18 +2,20 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any, TypeVar
 
 from engine.data import tables, vectors
 from engine.data.tables import Columns, read_documents
-from engine.data.textfiles import Watch, lines
+from engine.data.textfiles import STOPPED, lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
 
 BUILT_IN = ("numpy-api", "python-api")
+T = TypeVar("T")
 
 Grades = dict[tuple[str, ...], dict[str, int]]
 """grades[(query,)][document], or grades[(query, aspect)][document]."""
@@ -51,9 +53,9 @@ def load_dataset(
         raise DataError(f"columns= is for tables; {source} has fixed ones")
     if qrels != "qrels" and not folder:
         raise DataError(f"qrels={qrels!r} chooses among the folders of a data set; {source} has none")
-    watch = Watch(progress, stop)
+    watch = stoppable(progress, stop, STOPPED)
     if source in BUILT_IN:
-        return _built_in(str(source), watch)
+        return _built_in(str(source), watch, progress, stop)
     if folder:
         return _folder(path, qrels, watch)
     if not path.exists():
@@ -72,7 +74,7 @@ def _expected() -> str:
     return f"{' or '.join(map(repr, BUILT_IN))}, a folder with {_LAYOUT}, {tables.KINDS}, or .npy or .npz vectors"
 
 
-def _folder(path: Path, qrels: str, watch: Watch) -> Dataset:
+def _folder(path: Path, qrels: str, watch: Progress) -> Dataset:
     if not (path / "corpus.jsonl").is_file():
         raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
     # BEIR's columns are fixed; whatever else a line holds (its metadata may give answers away) is not kept.
@@ -90,10 +92,10 @@ def _folder(path: Path, qrels: str, watch: Watch) -> Dataset:
     return Dataset(corpus, queries, judged, aspects, embeddings, notices + remarks + more)
 
 
-def _built_in(name: str, watch: Watch) -> Dataset:
+def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop | None) -> Dataset:
     from engine.data import demo
 
-    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(*watch)
+    rows = demo.numpy_api_documents() if name == "numpy-api" else demo.python_api_documents(progress, stop)
     ids, titles, texts = zip(*rows, strict=True)
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
@@ -105,7 +107,7 @@ def _built_in(name: str, watch: Watch) -> Dataset:
     judged = {}
     for split, grades in splits.items():
         judged[split], gone = _canonical(grades, demo.canonical)
-        notices += _notice(f"functions judged in qrels/{split}.tsv are not in the installed NumPy and left out", gone)
+        notices += Notice.of(f"functions judged in qrels/{split}.tsv are not in the installed NumPy and left out", gone)
         notices += _unknown(f"qrels/{split}.tsv", judged[split], corpus, queries)
     return Dataset(corpus, queries, {split: _qrels(grades) for split, grades in judged.items()}, notices=notices)
 
@@ -131,36 +133,38 @@ def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades,
     return {query: documents for query, documents in known.items() if documents}, list(gone)
 
 
-def _corpus(path: Path, name: str, columns: Columns | None, watch: Watch) -> tuple[Corpus, tuple[Notice, ...]]:
+def _corpus(path: Path, name: str, columns: Columns | None, watch: Progress) -> tuple[Corpus, tuple[Notice, ...]]:
     documents = read_documents(path, columns, watch)
     if not documents.ids:
         raise DataError(f"{path} holds no documents; at least one is needed")
-    try:
-        corpus = Corpus(documents.ids, documents.texts, documents.titles, name)
-    except DataError as error:
-        raise DataError(f"{path}: {error}; every document needs an id of its own") from None
+    corpus = _made(path, "document", Corpus, documents.ids, documents.texts, documents.titles, name)
     return corpus, documents.notices + _blank(corpus)
+
+
+def _made(path: Path, what: str, kind: Callable[..., T], *fields: Any) -> T:
+    """The value of a file; where an id is repeated the error names the file."""
+    try:
+        return kind(*fields)
+    except DataError as error:
+        raise DataError(f"{path}: {error}; every {what} needs an id of its own") from None
 
 
 def _blank(corpus: Corpus) -> tuple[Notice, ...]:
     rows = zip(corpus.ids, corpus.texts, corpus.titles, strict=True)
     empty = [doc for doc, text, title in rows if not text.strip() and not title.strip()]
-    return _notice("documents have neither title nor text", empty)
+    return Notice.of("documents have neither title nor text", empty)
 
 
-def _queries(path: Path, watch: Watch) -> tuple[Queries, tuple[Notice, ...]]:
+def _queries(path: Path, watch: Progress) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
     rows = read_documents(path, Columns(id="_id", text="text"), watch)
-    try:
-        queries = Queries(rows.ids, rows.texts)
-    except DataError as error:
-        raise DataError(f"{path}: {error}; every query needs an id of its own") from None
+    queries = _made(path, "query", Queries, rows.ids, rows.texts)
     empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
-    return queries, _notice("queries have no text", empty)
+    return queries, Notice.of("queries have no text", empty)
 
 
-def _splits(folder: Path, name: str, watch: Watch) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
+def _splits(folder: Path, name: str, watch: Progress) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
     """The judgements of one folder by split; a data set without the usual folder has none."""
     folders = sorted({file.parent.name for file in folder.glob("*/*.tsv")})
     if name not in folders and name != "qrels":
@@ -175,7 +179,7 @@ def _splits(folder: Path, name: str, watch: Watch) -> tuple[dict[str, Grades], t
     return splits, notices
 
 
-def _grades(path: Path, key: tuple[str, ...], watch: Watch) -> tuple[Grades, tuple[Notice, ...]]:
+def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, tuple[Notice, ...]]:
     """Judgements of a file with the columns `key`, corpus-id, score; or TREC's query, 0, document, grade.
 
     The header may be missing. Quotes are characters like any other.
@@ -213,11 +217,11 @@ def _grades(path: Path, key: tuple[str, ...], watch: Watch) -> tuple[Grades, tup
                 )
             repeated.append(pair)
         documents[doc] = grade
-    return grades, _notice(f"judgements in {path.parent.name}/{path.name} are repeated", repeated)
+    return grades, Notice.of(f"judgements in {path.parent.name}/{path.name} are repeated", repeated)
 
 
 def _aspects(
-    path: Path, corpus: Corpus, queries: Queries, watch: Watch
+    path: Path, corpus: Corpus, queries: Queries, watch: Progress
 ) -> tuple[Mapping[str, Mapping[str, frozenset[str]]] | None, tuple[Notice, ...]]:
     if not path.is_file():
         return None, ()
@@ -229,7 +233,7 @@ def _aspects(
     return aspects, notices + _unknown(path.name, grades, corpus, queries)
 
 
-def _bare_vectors(path: Path, watch: Watch) -> Dataset:
+def _bare_vectors(path: Path, watch: Progress) -> Dataset:
     embeddings, notices = vectors.read_vectors(path, watch=watch)
     corpus = Corpus(embeddings.ids, ("",) * len(embeddings), name=path.stem)
     return Dataset(corpus, Queries((), ()), vectors=embeddings, notices=notices + _lengths(embeddings))
@@ -239,10 +243,10 @@ def _lengths(embeddings: Embeddings) -> tuple[Notice, ...]:
     """A remark where rows are not of unit length, because λ then weighs products and not cosines."""
     odd = ((embeddings.vectors.norm(dim=1) - 1).abs() > 0.01).nonzero().flatten().tolist()
     what = "vectors are not of unit length: relevance is their inner product with the query, not the cosine"
-    return _notice(what, [embeddings.ids[i] for i in odd])
+    return Notice.of(what, [embeddings.ids[i] for i in odd])
 
 
-def _vectors_of(folder: Path, corpus: Corpus, watch: Watch) -> tuple[Embeddings | None, tuple[Notice, ...]]:
+def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddings | None, tuple[Notice, ...]]:
     """The vectors that stand in a data set's folder, in the order of its corpus."""
     path = next((file for suffix in vectors.SUFFIXES if (file := folder / f"vectors{suffix}").is_file()), None)
     if path is None:
@@ -267,10 +271,5 @@ def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tup
     """Notices for documents and queries that a file judges and the data set does not have; they stay judged."""
     documents = dict.fromkeys(doc for judged in grades.values() for doc in judged if doc not in corpus.position)
     unknown = dict.fromkeys(key[0] for key in grades if key[0] not in queries.position)
-    notices = _notice(f"documents judged in {file} are not in the corpus", documents)
-    return notices + _notice(f"queries judged in {file} are not in queries.jsonl", unknown)
-
-
-def _notice(what: str, ids: Iterable[str]) -> tuple[Notice, ...]:
-    ids = tuple(ids)
-    return (Notice(what, len(ids), ids[:5]),) if ids else ()
+    notices = Notice.of(f"documents judged in {file} are not in the corpus", documents)
+    return notices + Notice.of(f"queries judged in {file} are not in queries.jsonl", unknown)

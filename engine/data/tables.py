@@ -1,8 +1,7 @@
 """Documents from one file: CSV, TSV, JSON Lines or Parquet. Ids and texts are kept byte for byte, never interpreted.
 
 CSV: fields that hold commas, quotes or line breaks stand in double quotes, a quote inside them is doubled (RFC 4180).
-TSV: no quoting at all, as in judgement files and most published corpora: a tab ends a field, a line break ends the row,
-a double quote is a character like any other. Reading `"Yes" she said` with a CSV dialect would fail or lose quotes.
+TSV: no quoting at all, as in judgement files and most published corpora; a double quote is a character like any other.
 """
 
 import csv
@@ -14,8 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.data.textfiles import SILENT, Watch, lines
+from engine.data.textfiles import SILENT, lines
 from engine.errors import DataError
+from engine.progress import Progress
 from engine.values import Notice, replace_surrogates
 
 Rows = Generator[tuple[int, Mapping[str, Any]]]
@@ -61,10 +61,7 @@ class Documents(NamedTuple):
 
 
 def preview(path: str | Path, rows: int = _HEAD) -> Preview:
-    """The columns, the first rows and the guessed mapping of a table. Raises DataError.
-
-    The guess is by usual names; without one, text is the column with the longest texts.
-    """
+    """The columns, the first rows and a mapping guessed by usual names, else by long texts. Raises DataError."""
     names, records = _open(Path(path))
     if not names:
         raise DataError(f"{path} is empty")
@@ -79,7 +76,7 @@ def preview(path: str | Path, rows: int = _HEAD) -> Preview:
     return Preview(tuple(names), shown, total, _guess(names, shown))
 
 
-def read_documents(path: str | Path, columns: Columns | None = None, watch: Watch = SILENT) -> Documents:
+def read_documents(path: str | Path, columns: Columns | None = None, watch: Progress = SILENT) -> Documents:
     """Every row of a table as a document, in file order; columns: None guesses.
 
     A missing title and a null text are empty. Raises DataError naming file, row and cause; Cancelled.
@@ -106,10 +103,8 @@ def read_documents(path: str | Path, columns: Columns | None = None, watch: Watc
     if guessed and columns.text.lower() not in TEXT_NAMES:
         notices.append(Notice(f"texts taken from column {columns.text!r}: no column has a usual name", len(ids)))
     if _suffix(path) == ".tsv":
-        quoted = [doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)]
-        if quoted:
-            what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
-            notices.append(Notice(what, len(quoted), tuple(quoted[:5])))
+        what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
+        notices += Notice.of(what, (doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)))
     return Documents(tuple(ids), tuple(texts), tuple(titles), tuple(notices))
 
 
@@ -132,7 +127,7 @@ def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[s
     raise DataError(f"{_place(path, number)}: {column!r} must be text; found {_shown(value)} ({type(value).__name__})")
 
 
-def _open(path: Path, columns: Columns | None = None, watch: Watch = SILENT) -> tuple[list[str], Rows]:
+def _open(path: Path, columns: Columns | None = None, watch: Progress = SILENT) -> tuple[list[str], Rows]:
     """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
     required = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
     match _suffix(path):
@@ -157,7 +152,7 @@ def _open(path: Path, columns: Columns | None = None, watch: Watch = SILENT) -> 
     return names, records
 
 
-def _csv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit is 131,072 characters: a book chapter is longer
     reader = csv.reader((text for _, text in lines(path, watch)), strict=True)
     while True:
@@ -175,7 +170,7 @@ def _csv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
             yield first, fields
 
 
-def _tsv_rows(path: Path, watch: Watch) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(path: Path, watch: Progress) -> Iterator[tuple[int, list[str]]]:
     for number, text in lines(path, watch):
         if text := text.removesuffix("\n").removesuffix("\r"):
             yield number, text.split("\t")
@@ -199,7 +194,7 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def _json_rows(path: Path, watch: Watch) -> Rows:
+def _json_rows(path: Path, watch: Progress) -> Rows:
     for number, text in lines(path, watch):
         try:
             record = json.loads(text)
@@ -216,7 +211,7 @@ def _json_rows(path: Path, watch: Watch) -> Rows:
         yield number, record
 
 
-def _parquet(path: Path, required: list[str] | None, watch: Watch) -> tuple[list[str], Rows]:
+def _parquet(path: Path, required: list[str] | None, watch: Progress) -> tuple[list[str], Rows]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -231,7 +226,7 @@ def _parquet(path: Path, required: list[str] | None, watch: Watch) -> tuple[list
         batches, done = file.iter_batches(_BATCH, columns=required), 0
         with file:
             while True:
-                watch.tick(done, total, f"reading {path.name}")
+                watch(done, total, f"reading {path.name}")
                 try:
                     batch = next(batches)
                     values = [column.to_pylist() for column in batch.columns]

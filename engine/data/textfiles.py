@@ -1,35 +1,23 @@
-"""UTF-8 text files read line by line, and how long reading reports and stops."""
+"""UTF-8 text files read line by line, with progress."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
-from engine.errors import Cancelled, DataError
-from engine.progress import Progress, Stop
+from engine.errors import DataError
+from engine.progress import Progress, stoppable
 
-_BATCH = 4096  # lines between two looks at `stop`
+_BATCH = 4096  # lines between two reports
 _BOMS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
-class Watch(NamedTuple):
-    """Where reading reports its progress, and what stops it."""
-
-    progress: Progress | None = None
-    stop: Stop | None = None
-
-    def tick(self, done: int, total: int, label: str) -> None:
-        """Report progress; raises Cancelled where `stop` is set."""
-        if self.stop is not None and self.stop.is_set():
-            raise Cancelled(f"{label} was stopped")
-        if self.progress is not None:
-            self.progress(done, total, label)
-
-
-SILENT = Watch()
+STOPPED = "{label} was stopped"
+"""Message of `stoppable` for reading."""
+SILENT = stoppable(None, None)
 """Neither reports nor stops."""
 
 
-def lines(path: Path, watch: Watch = SILENT) -> Iterator[tuple[int, str]]:
+def lines(path: Path, watch: Progress = SILENT) -> Iterator[tuple[int, str]]:
     """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
 
     Only a line feed ends a line. Raises DataError naming the first byte that is not UTF-8; Cancelled.
@@ -44,7 +32,7 @@ def lines(path: Path, watch: Watch = SILENT) -> Iterator[tuple[int, str]]:
         done = _skip_bom(path, file)
         for number, raw in enumerate(file, 1):
             if number % _BATCH == 1:
-                watch.tick(done, total, label)
+                watch(done, total, label)
             try:
                 text = raw.decode()
             except UnicodeDecodeError as error:
@@ -54,7 +42,7 @@ def lines(path: Path, watch: Watch = SILENT) -> Iterator[tuple[int, str]]:
                 ) from None
             done += len(raw)
             yield number, text
-        watch.tick(total, total, label)
+        watch(total, total, label)
 
 
 def _skip_bom(path: Path, file: BinaryIO) -> int:

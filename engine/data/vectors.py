@@ -11,25 +11,17 @@ import numpy as np
 import torch
 
 from engine.data.tables import as_id
-from engine.data.textfiles import SILENT, Watch, lines
+from engine.data.textfiles import SILENT, STOPPED, lines
 from engine.errors import DataError
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, stoppable
 from engine.values import Embeddings, Notice
 
 SUFFIXES = (".npy", ".npz")
 
 _BLOCK = 1 << 22  # numbers converted at a time: 16 MB of float32
 _UNREADABLE = (
-    OSError,
-    ValueError,
-    TypeError,
-    EOFError,
-    KeyError,
-    OverflowError,
-    MemoryError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, ValueError, TypeError, EOFError, LookupError, ArithmeticError, MemoryError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 _REFUSED = (
     "holds Python objects, which only unpickling could read, and unpickling a file runs whatever code is in it; "
@@ -51,16 +43,16 @@ def load_vectors(
     else row numbers from 0. normalize: scale rows to length 1. Raises DataError for anything that is not (n, d)
     finite numbers within float32, or ids that do not fit; Cancelled.
     """
-    return read_vectors(path, ids, normalize, Watch(progress, stop))[0]
+    return read_vectors(path, ids, normalize, stoppable(progress, stop, STOPPED))[0]
 
 
 def read_vectors(
     path: str | Path,
     ids: Sequence[str] | str | Path | None = None,
     normalize: bool = False,
-    watch: Watch = SILENT,
+    watch: Progress = SILENT,
 ) -> tuple[Embeddings, tuple[Notice, ...]]:
-    """The same, with what a person should know: a notice where no ids came with the vectors."""
+    """The same, with a notice where no ids came with the vectors."""
     path = Path(path)
     array, inside = _arrays(path)
     if array.ndim != 2 or 0 in array.shape:
@@ -149,7 +141,7 @@ def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
         raise DataError(f"{path}: {_listed('occur more than once', twice)}")
 
 
-def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Watch) -> np.ndarray:
+def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Progress) -> np.ndarray:
     """(n, d) float32, contiguous, checked and converted in blocks."""
     total = len(array)
     usable = array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable
@@ -159,7 +151,7 @@ def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: boo
     no_length: list[int] = []
     step = max(1, _BLOCK // array.shape[1])
     for start in range(0, total, step):
-        watch.tick(start, total, f"reading {path.name}")
+        watch(start, total, f"reading {path.name}")
         block, into = array[start : start + step], out[start : start + step]
         if not usable:
             with np.errstate(over="ignore"):
@@ -173,7 +165,7 @@ def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: boo
             length = np.linalg.norm(into.astype(np.float64), axis=1, keepdims=True)
             no_length += (start + np.flatnonzero(length == 0)).tolist()
             np.divide(into, length, out=into, where=length > 0, casting="same_kind")
-    watch.tick(total, total, f"reading {path.name}")
+    watch(total, total, f"reading {path.name}")
     for rows, what in (
         (not_finite, "hold NaN or infinity"),
         (too_large, "hold values beyond float32 (3.4e38)"),

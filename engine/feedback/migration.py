@@ -168,7 +168,7 @@ def carried(
         ("documents that are new", changed.new),
         ("pieces of feedback that no longer count", lost),
     )
-    return session, tuple(Notice(what, len(ids), tuple(ids[:5])) for what, ids in counted if ids)
+    return session, tuple(notice for what, ids in counted for notice in Notice.of(what, ids))
 
 
 def _thinned(body: Mapping[str, Any], order: Sequence[str], gone: set[str], lost: Sequence[str]) -> dict[str, Any]:

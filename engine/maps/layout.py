@@ -1,7 +1,7 @@
 """2-D maps of a corpus, by t-SNE (van der Maaten & Hinton, JMLR 2008) or PCA, and where a query falls on one.
 
-Vectors count by direction, as cosine does in every metric: rows are brought to unit length, and a zero row is at a
-right angle to all others. Neighbours are exact, so the same embeddings and seed give the same map.
+Vectors count by direction; a zero row is at a right angle to all others. Neighbours are exact, so the same embeddings
+and seed give the same map.
 """
 
 from __future__ import annotations
@@ -141,24 +141,18 @@ def layout(
     make = _pca if asked.method == "pca" else _tsne
     made = asked.layout(rows, **make(_ground(space, rows), asked, tell))
     if cache:
-        store.put(SECTION, asked.key, _packed(made))
+        stream, names = io.BytesIO(), ("points", "rows", "perplexity", "mean", "axes")
+        np.savez(stream, **{name: value for name in names if (value := getattr(made, name)) is not None})
+        store.put(SECTION, asked.key, stream.getvalue())
     return made
-
-
-def stored(
-    space: Space, method: str = "tsne", *, perplexity: float = 30.0, seed: int = 0, most: int = 20_000
-) -> Layout | None:
-    """The map that `layout` would return at once, from the cache; None where it would have to make it."""
-    return _Asked.of(space, method, perplexity, seed, most).stored()
 
 
 @without_autocast
 def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
-    """(B, 2) float32 points of new vectors, (B, d) or (d,), on a map, which stays as it is.
+    """(B, 2) float32 points of new vectors, (B, d) or (d,), on a map. Raises DataError.
 
-    PCA projects. t-SNE takes the median of the 7 nearest mapped vectors' points, not openTSNE's own `transform`, which
-    shifts the map that it adds to and prepares a grid first. A vector that is on the map already gets its point.
-    Raises DataError.
+    PCA projects. t-SNE takes the median of the 7 nearest mapped vectors' points, as openTSNE's `transform` would shift
+    the map. A vector that is on the map already gets its point.
     """
     _check_of(layout, space)
     given = real_tensor(vectors, "vectors").cpu()
@@ -176,10 +170,7 @@ def place(layout: Layout, space: Space, vectors: Any) -> np.ndarray:
 
 
 def positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
-    """(len(rows), 2) float32 points of documents: their own where they are mapped, else as `place` finds them.
-
-    Raises DataError where a row is none of the corpus.
-    """
+    """(len(rows), 2) float32 points of documents: their own, or as of `place`. Raises DataError for no row."""
     _check_of(layout, space)
     wanted = np.asarray(rows)
     if not wanted.size:
@@ -195,10 +186,7 @@ def positions(layout: Layout, space: Space, rows: Sequence[int]) -> np.ndarray:
 
 @without_autocast
 def neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float]]:
-    """The documents most similar to the one at `row`, best first: (row, cosine in float64); equals by row.
-
-    Returns fewer where the corpus has fewer. Raises ParamError.
-    """
+    """The documents most similar to one, best first, equals by row: (row, float64 cosine). Raises ParamError."""
     row = Whole(0, "row", 0, len(space) - 1, name="row", help="A document.").check(row)
     count = min(COUNT.check(count), len(space) - 1)
     point, rows = _unit(space.vectors[row : row + 1]), blocks(space.vectors.shape[1], space.vectors)
@@ -211,10 +199,9 @@ def neighbours(space: Space, row: int, count: int = 10) -> list[tuple[int, float
 
 @without_autocast
 def fidelity(layout: Layout, space: Space, k: int = 10) -> float:
-    """How much of the corpus's neighbourhoods the map keeps: the share of the k nearest that are among the k nearest
-    on the map too, over up to 1,000 mapped documents; 1 for a corpus of one vector.
+    """The share of the k nearest that are among the k nearest on the map too; 1 for a corpus of one vector.
 
-    Equal vectors, which share a point, count once. Raises ParamError or DataError.
+    Over up to 1,000 mapped documents; equal vectors, which share a point, count once. Raises ParamError or DataError.
     """
     from scipy.spatial import KDTree
 
@@ -276,13 +263,6 @@ class _Asked:
         if "perplexity" in more:
             more["perplexity"] = float(more["perplexity"])
         return self.layout(**more)
-
-
-def _packed(made: Layout) -> bytes:
-    names = ("points", "rows", "perplexity", "mean", "axes")
-    stream = io.BytesIO()
-    np.savez(stream, **{name: value for name in names if (value := getattr(made, name)) is not None})
-    return stream.getvalue()
 
 
 def _check_of(layout: Layout, space: Space) -> None:

@@ -81,10 +81,7 @@ def projected(rows: Tensor, mean: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 
 def nearest(matrix: Matrix, points: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(B, k) rows with the largest inner products with points (B, d), equals by row, and these in float64.
-
-    The same in every batch.
-    """
+    """(B, k) rows with the largest float64 inner products with points (B, d), equals by row, and these products."""
     found = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
     index, product = ranked(found.relevance, k, found.relevance_error, found.exact_relevance)
     return index.numpy(), product.numpy()

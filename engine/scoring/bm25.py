@@ -32,14 +32,11 @@ class BM25(Scorer):
     b: float = declare(B)
     ngrams: str = declare(replace(NGRAMS, advanced=True))
 
-    def prepare(self, space: Space) -> None:
-        self._index(space)
+    def prepare(self, space: Space) -> Bm25Index:
+        return index_of(space, self.variant, self.k1, self.b, self.ngrams)
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n) float32, or (B, m) for given rows; 0 where no word is shared. Formulas: `Bm25Index`."""
-        index = self._index(space)
+        index = self.prepare(space)
         scores = torch.from_numpy(np.stack([index.scores(text) for text in queries.known_texts])).to(space.device)
         return scores if rows is None else scores.gather(1, rows)
-
-    def _index(self, space: Space) -> Bm25Index:
-        return index_of(space, self.variant, self.k1, self.b, self.ngrams)

@@ -47,16 +47,13 @@ class CrossEncoder(Scorer):
     def cache_dependencies(self, space: Space) -> Mapping[str, str]:
         return {"model": fingerprint(self.model)}
 
-    def prepare(self, space: Space) -> None:
-        load(self.model, str(space.device))
-
-    def reader(self, space: Space) -> CrossEncoderModel:
+    def prepare(self, space: Space) -> CrossEncoderModel:
         """The loaded model."""
         return load(self.model, str(space.device))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows: no other document is read. Raises Cancelled."""
-        model = self.reader(space)
+        model = self.prepare(space)
         texts = space.corpus.passages
         chosen = [range(len(texts))] * len(queries) if rows is None else rows.tolist()
         total = sum(map(len, chosen))

@@ -14,7 +14,7 @@ from engine.scoring.dense import Dense
 from engine.solvers.tie_breaking import ranked
 from engine.space import QueryBatch, Space
 from engine.stages import Scorer, register
-from engine.text.bm25_index import K1, NGRAMS, B
+from engine.text.bm25_index import K1, NGRAMS, B, Bm25Index
 
 
 @register(
@@ -65,8 +65,8 @@ class Hybrid(Scorer):
     b: float = declare(B, advanced=True)
     ngrams: str = declare(NGRAMS, advanced=True)
 
-    def prepare(self, space: Space) -> None:
-        self._words.prepare(space)
+    def prepare(self, space: Space) -> Bm25Index:
+        return self._words.prepare(space)
 
     @property
     def _words(self) -> BM25:

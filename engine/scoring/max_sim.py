@@ -55,9 +55,6 @@ class MaxSim(Scorer):
     def _key(self) -> tuple[str, int, float]:
         return "max_sim", self.length, self.overlap
 
-    def prepare(self, space: Space) -> None:
-        self.index(space)
-
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows. Raises DataError for a space whose vectors came without an encoder."""
         return self.index(space).best(queries.vectors, rows).to(space.vectors.dtype)
@@ -71,9 +68,7 @@ class MaxSim(Scorer):
         key = ("max_sim", None if space.parts else (self.length, self.overlap), most)
         return space.derived(key, lambda: whole.first(most))
 
-    def document_vectors(self, space: Space) -> Parts:
-        """As `index`."""
-        return self.index(space)
+    prepare = document_vectors = index
 
     def _embedded(self, space: Space) -> Parts:
         encoder = space.encoder

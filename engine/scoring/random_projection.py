@@ -56,27 +56,23 @@ class RandomProjection(Scorer):
         Whole(0, "seed", 0, 2**31 - 1, comfortable=(0, 9), advanced=True), "Which random matrix is drawn."
     )
 
-    def prepare(self, space: Space) -> None:
-        self._index(space)
-
-    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
-        """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
-        index, (_, columns) = self._index(space), words_of(space)
-        counts, _ = count_words(queries.known_texts, columns)
-        asked = binary(counts) if self.weighting == "boolean" else counts
-        points = self._projected(asked, np.float64).to(space.device)
-        return steady_products(index, points, rows).to(space.vectors.dtype)
-
-    def _index(self, space: Space) -> Tensor:
+    def prepare(self, space: Space) -> Tensor:
         if (size := len(space) * self.dimension * 4) > MOST_BYTES:
             raise DataError(
                 f"dimension (k) must be at most {MOST_BYTES // (4 * len(space)):,} for {len(space):,} documents: the "
                 f"projections would take {size / 2**30:.0f} GiB; got {self.dimension:,}"
             )
         counts, _ = words_of(space)
-        return space.derived(
-            ("random_projection", self), lambda: self._projected(self._weights(counts)).to(space.device)
-        )
+        key = "random_projection", self
+        return space.derived(key, lambda: self._projected(self._weights(counts)).to(space.device))
+
+    def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
+        """(B, n), or (B, m) for given rows; words of a query that no document holds do not count."""
+        index, (_, columns) = self.prepare(space), words_of(space)
+        counts, _ = count_words(queries.known_texts, columns)
+        asked = binary(counts) if self.weighting == "boolean" else counts
+        points = self._projected(asked, np.float64).to(space.device)
+        return steady_products(index, points, rows).to(space.vectors.dtype)
 
     def _weights(self, counts: csr_array) -> csr_array:
         """(n, v) whose inner products with the counts of queries are what is projected."""

@@ -37,17 +37,13 @@ class Truncated(Scorer):
         Flag(True, "renormalise"), "Scale the shortened vectors to length 1: cosines are compared."
     )
 
-    def prepare(self, space: Space) -> None:
-        self._index(space)
+    def prepare(self, space: Space) -> Tensor:
+        return space.derived(("truncated", self), lambda: self._shortened(space, space.vectors))
 
     def score(self, space: Space, queries: QueryBatch, rows: Tensor | None = None) -> Tensor:
         """(B, n), or (B, m) for given rows; k = d without scaling gives the dense score."""
-        index = self._index(space)
         points = self._shortened(space, queries.vectors)
-        return steady_products(index, points, rows).to(space.vectors.dtype)
-
-    def _index(self, space: Space) -> Tensor:
-        return space.derived(("truncated", self), lambda: self._shortened(space, space.vectors))
+        return steady_products(self.prepare(space), points, rows).to(space.vectors.dtype)
 
     def _shortened(self, space: Space, vectors: Tensor) -> Tensor:
         """(n, k) the vectors in fewer dimensions; a zero row stays so."""

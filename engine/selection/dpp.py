@@ -47,7 +47,6 @@ class DPP(Selector):
         A document whose squared distance to the span of the chosen is noise comes after all that add something;
         among such, relevance decides. gain: the growth of the objective, past the rank the relevance. info: see
         `certified.greedy`.
-        Stages that differ in their weight only share every pass over the corpus.
         """
         largest = float(candidates.relevance.abs().max())
         return greedy_grid(stages, candidates, k, LogResidual.over(NOISE[candidates.vectors.dtype], largest))

@@ -37,10 +37,9 @@ class FrankWolfe(Selector):
         """Frank–Wolfe from x = k/n, then (polish) swaps; the first alone, at loading 1, is the paper's algorithm.
 
         The polished set starts from that one, from max_sum's greedy and from Frank–Wolfe at δ = 0, both on a
-        shortlist, and the best objective wins. Order and gain: the marginal contribution θ(k−1) r_i − 2(1−θ)
-        Σ_{l∈Y∖i} s_il, ties by lower row. At k = 1, where the objective loses the query, the most relevant document,
-        with its relevance. info: objective (eq. 2), iterations (steps), gap (the last one over k times the scale of
-        a swap), and where polished swaps, starts and swap_optimal: no swap with any candidate improves the set.
+        shortlist, and the best objective wins. Order, gain and k = 1: see `max_sum`. info: objective (eq. 2),
+        iterations (steps), gap (the last one over k times the scale of a swap), and where polished swaps, starts and
+        swap_optimal: no swap with any candidate improves the set.
         """
         if k == 1:
             return most_relevant(candidates)

@@ -36,6 +36,5 @@ class MMR(Selector):
         """First the most relevant, then the best of λ·relevance − (1−λ)·(similarity to the nearest chosen).
 
         gain: that score at the moment of the pick (the first: λ·relevance). info: see `certified.greedy`.
-        Stages that differ in their weight only share every pass over the corpus.
         """
         return greedy_grid(stages, candidates, k, Nearest())

@@ -34,6 +34,5 @@ class SSD(Selector):
         """Greedily the best of λ·relevance + (1−λ)·(distance to the span of the last `window` picks).
 
         gain: that score at the moment of the pick. info: see `certified.greedy`.
-        Stages that differ in their weight only share every pass over the corpus.
         """
         return greedy_grid(stages, candidates, k, RootResidual())

@@ -57,8 +57,8 @@ class VRSD(Selector):
 class _Race:
     """The sum of each problem's chosen rows, and the cosine to the query that each candidate would give it.
 
-    A cosine knows no lengths: queries count as unit vectors, and rows are taken times `scale`, the power of two (so
-    that nothing is rounded) that brings the longest to a length in [½, 1). No square overflows then.
+    Queries count as unit vectors, and rows are taken times `scale`, the power of two (so that nothing is rounded) that
+    brings the longest to a length in [½, 1): no square overflows.
     """
 
     def __init__(self, c: Candidates) -> None:

@@ -90,12 +90,11 @@ def _model(counts: Counts, variant: str, k1: float, b: float) -> Any:
     return model
 
 
-def terms_of(space: DocumentSpace, ngrams: str) -> Counts:
-    """`count_terms` of a space's passages, remembered by the space: other weights need no new count."""
-    return space.derived(("terms", ngrams), lambda: count_terms(space.corpus.passages, ngrams=ngrams))
-
-
 def index_of(space: DocumentSpace, variant: str, k1: float, b: float, ngrams: str) -> Bm25Index:
-    """The BM25 index of a space's passages, remembered by the space."""
-    key = ("bm25", variant, k1, b, ngrams)
-    return space.derived(key, lambda: Bm25Index(terms_of(space, ngrams), ngrams, variant, k1, b))
+    """The BM25 index of a space's passages; the space remembers it, and the counts that other weights need too."""
+
+    def made() -> Bm25Index:
+        counts = space.derived(("terms", ngrams), lambda: count_terms(space.corpus.passages, ngrams=ngrams))
+        return Bm25Index(counts, ngrams, variant, k1, b)
+
+    return space.derived(("bm25", variant, k1, b, ngrams), made)

@@ -297,9 +297,9 @@ class _InMemory(CrossEncoder):
 
     model_in_training: rerankers.CrossEncoderModel | None = None
 
-    def reader(self, space: Space) -> rerankers.CrossEncoderModel:
+    def prepare(self, space: Space) -> rerankers.CrossEncoderModel:
         if self.model_in_training is None:
-            return super().reader(space)
+            return super().prepare(space)
         return self.model_in_training
 
 

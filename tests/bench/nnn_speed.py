@@ -1,4 +1,4 @@
-"""How long elastic nets take: cold, warm, along a grid and a path, beside a plain search, FISTA and scikit-learn."""
+"""How long elastic nets take: cold, along sliders, grids and paths, beside a plain search, FISTA, scikit-learn."""
 
 from __future__ import annotations
 
@@ -257,22 +257,20 @@ def plain_fista(rows: Tensor, query: Tensor, l1: float, l2: float, bound: float)
 
 
 def _moves(bench: Bench, queries: int) -> Row:
-    """The slider moved down and up, stop by stop, each time from the weights of the stop before; and cold."""
+    """The slider moved down and up, stop by stop."""
     (slider,) = (p for p in params_of(engine.make("nnn")) if p.name == "l1")
     stops = [np.array([[v]]) for v in sorted(slider.grid(STOPS)) if BETWEEN[0] <= v <= BETWEEN[1]]
     second = np.array([0.1])
-    warm, cold, search, passes = [], [], [], []
+    moves, search, passes = [], [], []
     for i in range(queries):
         c = bench.candidates(i, bench.kept)
         search.append(timed(lambda i: torch.mv(bench.data.vectors, bench.data.queries[i]).topk(10), i)[0])
-        before = elastic_nets(c, stops[-1], second)
         for stop in [*stops[-2::-1], *stops[1:]]:
-            cold.append(timed(elastic_nets, c, stop, second)[0])
-            spent, before = timed(elastic_nets, c, stop, second, (before.members, before.weights))
-            warm.append(spent)
-            passes.append(int(before.passes[0]))
-    median, ends = statistics.median, {"p90": float(np.quantile(warm, 0.9)), "moves": len(warm)}
-    return {"warm": median(warm), "cold": median(cold), "search": median(search), "passes": max(passes)} | ends
+            spent, found = timed(elastic_nets, c, stop, second)
+            moves.append(spent)
+            passes.append(int(found.passes[0]))
+    median, ends = statistics.median, {"p90": float(np.quantile(moves, 0.9)), "moves": len(moves)}
+    return {"move": median(moves), "search": median(search), "passes": max(passes)} | ends
 
 
 def _paths(bench: Bench, queries: int) -> Row:
@@ -356,8 +354,8 @@ def verdicts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         target = f"a cold query{codes}, n = {n:,}: at most {most} × {SEARCH}"
         yield judge(target, over_search(who, n), most, "×")
     for n, most in ((2_000, 200), (10_000, 500)):
-        warm = [1e6 * row["warm"] for row in figures["moves"] if row["n"] == n]
-        yield judge(f"a warm slider move, n = {n:,}: at most {most} µs", warm, most, "µs")
+        moves = [1e6 * row["move"] for row in figures["moves"] if row["n"] == n]
+        yield judge(f"a slider move, n = {n:,}: at most {most} µs", moves, most, "µs")
     whole = [1e3 * row["seconds"] for row in figures["grids"] if row["data"] == SET]
     yield judge(f"the 7 × 7 grid on {SET}: at most 2 ms a query", whole, 2, "ms")
     for peers, least in (((FISTA, PLAIN_FISTA), 20), ((SKLEARN, SKLEARN_64), 100)):
@@ -373,7 +371,7 @@ def tables(figures: dict[str, Any]) -> list[Block]:
     """The section as Markdown."""
     blocks = ["### Targets", table(("target", "measured", "met"), verdicts(figures)), "### A query, cold", COLD]
     blocks += [_cold_table(figures["cells"], l1, l2) for l1, l2 in SETTINGS]
-    head = ("data", "n", "warm, median", "warm, 90 % within", "cold", SEARCH, "most passes", "moves")
+    head = ("data", "n", "median", "90 % within", SEARCH, "most passes", "moves")
     blocks += ["### A slider move", MOVES, table(head, map(_move_row, figures["moves"]))]
     head = ("data", "n", "queries", "exact, a query", "FISTA-50, a query")
     rows = (
@@ -436,7 +434,7 @@ def _passes_table(rows: list[Row]) -> list[str]:
 
 
 def _move_row(row: Row) -> tuple[Any, ...]:
-    micro = (f"{1e6 * row[key]:.0f} µs" for key in ("warm", "p90", "cold", "search"))
+    micro = (f"{1e6 * row[key]:.0f} µs" for key in ("move", "p90", "search"))
     return *_place(row), *micro, row["passes"], row["moves"]
 
 
@@ -461,8 +459,7 @@ COLD = (
 )
 MOVES = (
     f"The solver's call on a kept corpus with the scores given, λ₂ = .1, from one stop to the next of a slider with "
-    f"{STOPS} stops, down from λ₁ = {BETWEEN[1]} to {BETWEEN[0]} and up again, each from the weights of the stop "
-    "before; cold: the same call without them."
+    f"{STOPS} stops, down from λ₁ = {BETWEEN[1]} to {BETWEEN[0]} and up again."
 )
 COUNTED = (
     "Mean · most over queries of info['passes'] of engine.select: the product that scores all rows, and the passes "

@@ -9,16 +9,10 @@ import torch
 import engine
 from engine.stages import Scorer, register
 from engine.values import EncoderRef
-from support.instances import FAMILIES, problem
+from support.instances import FAMILIES, near_ties, problem
+from support.rankings import queries_of, space_of
 
-
-def space_of(rows, encoder=None, ids=None):
-    ids = ids or tuple(f"d{i}" for i in range(len(rows)))
-    return engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(rows, ids, encoder), "cpu")
-
-
-def queries_of(points, encoder=None):
-    return engine.Embeddings(points, tuple(f"q{i}" for i in range(len(points))), encoder)
+TOP = engine.Decoder(select=engine.make("top_k"))
 
 
 @pytest.mark.parametrize("name", engine.methods("selector"))
@@ -35,13 +29,8 @@ def test_decode_is_select_on_the_space(name, family):
 
 
 def test_a_space_settles_near_ties_in_float64():
-    rng = np.random.default_rng(1)
-    query = 30 * rng.standard_normal(64).astype(np.float32)
-    rows = (np.repeat(query[None], 200, axis=0) + 1e-5 * rng.standard_normal((200, 64))).astype(np.float32)
-    exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)
-    decoder = engine.Decoder(select=engine.make("top_k"))
-    found = engine.decode(decoder, space_of(rows), queries_of(query[None]), k=30).index[0].tolist()
-    assert found == np.argsort(-exact, kind="stable")[:30].tolist()
+    rows, query, order = near_ties(1, 200, 64, 1e-6)
+    assert engine.decode(TOP, space_of(rows), queries_of(query[None]), k=30).index[0].tolist() == order[:30]
 
 
 @pytest.fixture
@@ -83,22 +72,20 @@ def test_text_is_embedded_as_the_corpus_was(demo):
     dataset, _ = demo
     corpus = engine.Corpus(dataset.corpus.ids[:50], dataset.corpus.texts[:50])
     space = engine.Space(corpus, engine.embed(corpus, dtype="float32"), "cpu")
-    decoder = engine.Decoder(select=engine.make("top_k"))
-    found = engine.decode(decoder, space, ["sort an array"], k=5)
-    expected = engine.decode(decoder, space, engine.embed(["sort an array"], dtype="float32"), k=5)
-    assert torch.equal(found.gain, expected.gain)
-    other = engine.decode(decoder, space, engine.embed(["sort an array"], dtype="bfloat16"), k=5)
+    asked = ["sort an array"]
+    found = engine.decode(TOP, space, asked, k=5)
+    same, other = (engine.decode(TOP, space, engine.embed(asked, dtype=d), k=5) for d in ("float32", "bfloat16"))
+    assert torch.equal(found.gain, same.gain)
     assert not torch.equal(found.gain, other.gain), "if both were alike the test could not fail"
 
 
 def test_queries_of_another_encoder_are_refused():
     rows, queries = problem("random", 1, n=10, d=4)
-    space = space_of(rows, EncoderRef("ours", "aaaa", "float32"))
-    decoder = engine.Decoder(select=engine.make("top_k"))
-    engine.decode(decoder, space, queries_of(queries, EncoderRef("ours", "aaaa", "bfloat16")), k=2)
-    engine.decode(decoder, space, queries_of(queries), k=2)
+    space = space_of(rows, encoder=EncoderRef("ours", "aaaa", "float32"))
+    engine.decode(TOP, space, queries_of(queries, EncoderRef("ours", "aaaa", "bfloat16")), k=2)
+    engine.decode(TOP, space, queries_of(queries), k=2)
     with pytest.raises(engine.DataError, match=r"embedded by theirs .* the corpus by ours"):
-        engine.decode(decoder, space, queries_of(queries, EncoderRef("theirs", "bbbb", "float32")), k=2)
+        engine.decode(TOP, space, queries_of(queries, EncoderRef("theirs", "bbbb", "float32")), k=2)
 
 
 @pytest.mark.parametrize(
@@ -141,27 +128,20 @@ def test_lowest_twin_finds_exactly_the_identical_rows():
 
     rng = np.random.default_rng(3)
     for dtype in (torch.float32, torch.float64):
-        kinds = torch.tensor(rng.standard_normal((7, 5)), dtype=dtype)
-        which = torch.tensor(rng.integers(7, size=200))
-        rows = kinds[which]
+        rows = torch.tensor(rng.standard_normal((7, 5)), dtype=dtype)[torch.tensor(rng.integers(7, size=200))]
         rows[50] += 1e-6
-        found = first_duplicate(rows).tolist()
-        for i in range(200):
-            assert found[i] == next(j for j in range(200) if torch.equal(rows[j], rows[i]))
+        assert first_duplicate(rows).tolist() == [(rows == row).all(1).int().argmax() for row in rows]
 
 
 def test_a_scorer_without_a_finite_score_is_named(monkeypatch):
     from engine.scoring.dense import Dense
 
-    space, asked = space_of(torch.eye(4)), engine.Embeddings(torch.eye(4)[:1], ("q",))
-    decoder = engine.Decoder(select=engine.make("mmr"))
+    space, asked = space_of(torch.eye(4)), queries_of(torch.eye(4)[:1])
     for bad in (-torch.inf, torch.nan):
         scores = torch.tensor([[1.0, bad, 0.0, 0.5]])
         monkeypatch.setattr(Dense, "score", lambda *_, scores=scores: scores)
         with pytest.raises(engine.DataError, match="dense gave a document no finite score"):
-            engine.decode(decoder, space, asked, k=2)
+            engine.decode(engine.Decoder(select=engine.make("mmr")), space, asked, k=2)
     whole = torch.tensor([[3, 1, 2, 0]])
     monkeypatch.setattr(Dense, "score", lambda *_: whole)
-    assert engine.decode(engine.Decoder(select=engine.make("top_k")), space, asked, k=4).index.tolist() == [
-        [0, 2, 1, 3]
-    ]
+    assert engine.decode(TOP, space, asked, k=4).index.tolist() == [[0, 2, 1, 3]]

@@ -17,6 +17,7 @@ from support.tiny_models import tiny_cross_encoder
 
 SCORERS, SELECTORS = engine.methods("scorer"), engine.methods("selector")
 WORDS = [name for name, spec in SCORERS.items() if spec.cls.words]
+TOP = engine.Decoder(engine.make("top_k"))
 each_scorer = pytest.mark.parametrize("scorer", SCORERS)
 
 
@@ -55,7 +56,7 @@ def test_every_pair_answers(demo, asked, given, scorer, selector):
 @each_scorer
 def test_a_reranker_orders_the_pool_and_nothing_else(demo, asked, given, scorer):
     _, space = demo
-    pool = engine.decode(engine.Decoder(engine.make("top_k")), space, asked, k=10).index
+    pool = engine.decode(TOP, space, asked, k=10).index
     stages = {"retrieve": engine.make("dense"), "rerank": made(scorer, given)}
     again = engine.decode(engine.Decoder(engine.make("top_k"), **stages, depth=10), space, asked, k=10).index
     assert torch.equal(again.sort(1).values, pool.sort(1).values)
@@ -107,14 +108,19 @@ def test_mistakes_are_named(args, said, tmp_path):
     assert done.exit_code != 0 and said in " ".join(done.output.split()), done.output
 
 
-def judged(demo, asked):
-    dataset, _ = demo
-    return Qrels({q: dataset.qrels["dev"].grades[q] for q in asked.ids})
+@pytest.fixture(scope="module")
+def qrels(demo, asked):
+    return Qrels({q: demo[0].qrels["dev"].grades[q] for q in asked.ids})
 
 
-def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, given, tmp_path, monkeypatch):
+def cell(decoder, *data, **options):
+    """The one cell of a sweep."""
+    (found,) = engine.sweep([decoder], *data, k=3, **options)
+    return found
+
+
+def test_processes_find_what_one_finds_and_a_store_keeps_it(demo, asked, qrels, given, tmp_path, monkeypatch):
     _, space = demo
-    qrels = judged(demo, asked)
     decoders = [behind(engine.make("top_k"), made(name, given)) for name in SCORERS]
     here = digest_of_all(engine.sweep(decoders, space, asked, qrels, k=3))
     store = tmp_path / "kept.db"
@@ -134,27 +140,18 @@ def test_what_is_prepared_is_not_made_again(demo, asked, given, scorer):
     assert {key: id(made.value) for key, made in space._derived.items()} == before
 
 
-def test_other_parts_and_other_weights_are_other_cells(demo, asked, tmp_path):
+def test_other_parts_and_other_weights_are_other_cells(demo, asked, qrels, tmp_path):
     dataset, space = demo
-    qrels, few = judged(demo, asked), space.embeddings.take(range(len(space)))
-    first, second = (
-        engine.Embeddings(few.vectors.roll(shift, 0), tuple(f"{i}#0" for i in few.ids)) for shift in (0, 1)
-    )
-    decoder, store = engine.Decoder(engine.make("top_k"), engine.make("max_sim")), tmp_path / "kept.db"
-    cells = [
-        next(
-            iter(engine.sweep([decoder], engine.Space(dataset.corpus, few, parts=parts), asked, qrels, 3, store=store))
-        )
-        for parts in (first, second)
-    ]
-    assert cells[0].key != cells[1].key and cells[0].mean != cells[1].mean
+    decoder, few, store = engine.Decoder(TOP.select, engine.make("max_sim")), space.embeddings, tmp_path / "kept.db"
+    parts = [engine.Embeddings(few.vectors.roll(shift, 0), tuple(f"{i}#0" for i in few.ids)) for shift in (0, 1)]
+    spaces = [engine.Space(dataset.corpus, few, parts=each) for each in parts]
+    first, second = (cell(decoder, each, asked, qrels, store=store) for each in spaces)
+    assert first.key != second.key and first.mean != second.mean
     model = tiny_cross_encoder(tmp_path / "model", seed=0)
-    reranked = engine.Decoder(
-        engine.make("top_k"), engine.make("dense"), engine.make("cross_encoder", model=str(model)), 10
-    )
-    before = next(iter(engine.sweep([reranked], space, asked, qrels, 3, store=store)))
+    reranked = behind(TOP.select, engine.make("cross_encoder", model=str(model)), 10)
+    before = cell(reranked, space, asked, qrels, store=store)
     tiny_cross_encoder(model, seed=1)
-    after = next(iter(engine.sweep([reranked], space, asked, qrels, 3, store=store)))
+    after = cell(reranked, space, asked, qrels, store=store)
     assert before.key != after.key and before.provenance["model"] != after.provenance["model"]
 
 
@@ -176,16 +173,13 @@ def test_what_takes_long_to_derive_keeps_nobody_else_waiting(demo):
 
 
 @pytest.mark.parametrize("scorer", WORDS)
-def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, given, scorer):
+def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, qrels, given, scorer):
     _, space = demo
     other = engine.Embeddings(asked.vectors, asked.ids, asked.encoder, tuple(t + " transpose" for t in asked.texts))
-    qrels, decoder = judged(demo, asked), behind(engine.make("top_k"), made(scorer, given))
-    one, two = (next(iter(engine.sweep([decoder], space, q, qrels, k=3))) for q in (asked, other))
+    decoder = behind(TOP.select, made(scorer, given))
+    one, two = (cell(decoder, space, q, qrels) for q in (asked, other))
     assert one.key != two.key and "texts" in one.provenance
-    plain = [
-        next(iter(engine.sweep([engine.Decoder(engine.make("top_k"))], space, q, qrels, k=3))) for q in (asked, other)
-    ]
-    assert plain[0].key == plain[1].key
+    assert cell(TOP, space, asked, qrels).key == cell(TOP, space, other, qrels).key
 
 
 def test_text_is_embedded_and_read(demo):

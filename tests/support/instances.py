@@ -47,6 +47,23 @@ FAMILIES = {
 }
 
 
+def crowd(seed: int, n: int, d: int, batch: int):
+    """(vectors (n, d), queries (batch, d), kinds (6, d)): crowds of exact duplicates of six rows."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.standard_normal((6, d)).astype(np.float32)
+    return kinds[rng.integers(6, size=n)], rng.standard_normal((batch, d)).astype(np.float32), kinds
+
+
+def near_ties(seed: int, n: int, d: int, spread: float, scale: float = 1.0):
+    """(vectors (n, d), query (d,), the rows in the exact order of their products): float32 cannot tell them apart."""
+    rng = np.random.default_rng(seed)
+    query = unit(rng.standard_normal(d)).astype(np.float32)
+    rows = (scale * (query + spread * rng.standard_normal((n, d)))).astype(np.float32)
+    order = np.argsort(-(rows.astype(np.float64) * query.astype(np.float64)).sum(1), kind="stable")
+    assert (order != np.argsort(-(rows @ query), kind="stable")).any(), "the instance is too easy to show anything"
+    return rows, query, order.tolist()
+
+
 def problem(family: str, seed: int, n: int | None = None, d: int | None = None, batch: int = 3, dtype=np.float32):
     """(vectors (n, d), queries (batch, d)) of a family."""
     rng = np.random.default_rng([seed, len(family)])

@@ -17,5 +17,5 @@ def made(seed=0, n=40, queries=12):
     return corpus_of(texts), engine.Queries.of([*asked, "nothing known here"])
 
 
-def corpus_of(texts):
-    return engine.Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts))
+def corpus_of(texts, titles=()):
+    return engine.Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts), tuple(titles))

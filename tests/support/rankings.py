@@ -1,14 +1,20 @@
-"""Spaces and rankings made of plain rows, for tests of metrics."""
+"""Spaces, queries and rankings made of plain rows."""
 
 import torch
 
 import engine
 
 
-def space_of(vectors):
-    """A space of documents d0, d1, … without texts."""
+def space_of(vectors, texts=None, titles=(), encoder=None):
+    """A space of documents d0, d1, …, without texts unless they are given."""
     ids = tuple(f"d{i}" for i in range(len(vectors)))
-    return engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(torch.tensor(vectors), ids), "cpu")
+    corpus = engine.Corpus(ids, ("",) * len(ids) if texts is None else tuple(texts), tuple(titles))
+    return engine.Space(corpus, engine.Embeddings(torch.as_tensor(vectors), ids, encoder), "cpu")
+
+
+def queries_of(points, encoder=None):
+    """Queries q0, q1, … of these vectors."""
+    return engine.Embeddings(points, tuple(f"q{i}" for i in range(len(points))), encoder)
 
 
 def ranking_of(rows):

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 
 import engine
+from engine.candidates import Candidates
+from engine.matrix import Matrix
 from support.stage_laws import ROUNDED_GAINS
 
 
@@ -90,6 +92,21 @@ def is_decided(score, rows, pick, margin):
     decided = np.delete(score, alike).max(initial=-np.inf) < score[pick] - margin
     assert not decided or pick == alike[0], f"expected the lower row {alike[0]}, got {pick}"
     return decided
+
+
+def foreign(rows, queries, seed=9):
+    """Candidates whose relevance, random numbers, is another scorer's."""
+    vectors = torch.tensor(rows)
+    relevance = torch.tensor(np.random.default_rng(seed).standard_normal((len(queries), len(rows)))).float()
+    return Candidates(vectors, relevance, torch.tensor(queries), Matrix(vectors), inner_product=False)
+
+
+def lowest_of_their_kind(rows, kinds, chosen):
+    """Of the rows of each kind, all alike, the lowest are chosen, in order."""
+    for kind in kinds:
+        members = np.flatnonzero((rows == kind).all(1)).tolist()
+        taken = [i for i in chosen if i in members]
+        assert taken == members[: len(taken)]
 
 
 def one_at_a_time(name, rows, queries, k, **params):

@@ -6,6 +6,7 @@ class TestMine(SelectorLaws):
 """
 
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import engine
 from engine.decoder import query_batch
 from engine.values import Corpus, Embeddings
 from support.instances import FAMILIES, problem
+from support.random_texts import corpus_of
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 ROUNDED_GAINS = ("top_k", "mmr", "dpp", "ssd", "nnn")
@@ -42,6 +44,17 @@ def typical(name):
 def with_value(param, value):
     """The parameters at which a value of this one counts."""
     return dict([*filter(None, [param.requires]), (param.name, value)])
+
+
+@contextmanager
+def threads(count):
+    """So many threads of torch inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def picks(answer, b=0):
@@ -166,15 +179,11 @@ class SelectorLaws:
 
     def test_thread_count_and_block_size_change_nothing(self, name, monkeypatch):
         rows, queries = problem("clustered", 1, n=300, d=24, batch=6)
-        before = torch.get_num_threads()
         for params in typical(name):
             answers = []
-            try:
-                for threads in (1, 2):
-                    torch.set_num_threads(threads)
+            for count in (1, 2):
+                with threads(count):
                     answers.append(engine.select(name, rows, queries, k=20, **params))
-            finally:
-                torch.set_num_threads(before)
             with monkeypatch.context() as patch:
                 patch.setattr("engine.decoder.BLOCK_NUMBERS", 700)
                 for module in [m for name_, m in sys.modules.items() if name_.startswith("engine.")]:
@@ -206,7 +215,7 @@ def word_space(seed, n=24, order=None, longest=14):
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(WORDS, size=size)) for size in rng.integers(1, longest, size=n)]
     order = list(range(n)) if order is None else list(order)
-    plain = Corpus(tuple(f"d{i}" for i in range(n)), tuple(f"{text} only{i}" for i, text in enumerate(texts)))
+    plain = corpus_of([f"{text} only{i}" for i, text in enumerate(texts)])
     corpus = Corpus(tuple(plain.ids[i] for i in order), tuple(plain.texts[i] for i in order))
     # In float32, where a vector depends on its batch by no more than the last bits.
     space = engine.Space(corpus, engine.embed(plain, dtype="float32").take(order))
@@ -252,7 +261,7 @@ class ScorerLaws:
         decoder = engine.Decoder(engine.make("top_k"), stage)
         vectors = Embeddings(batch.vectors.cpu(), batch.ids)
         if stage.words:
-            with pytest.raises(engine.DataError, match="words"):
+            with pytest.raises(engine.DataError, match="reads the queries' words"):
                 engine.decode(decoder, space, vectors)
             vectors = Embeddings(batch.vectors.cpu(), batch.ids, texts=batch.texts)
         assert engine.decode(decoder, space, vectors, k=3).index.shape == (3, 3)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,11 @@ from engine.values import replace_surrogates
 
 Role = Literal["document", "query"]
 Dtype = Literal["float32", "bfloat16"]
+K = TypeVar("K")
+M = TypeVar("M")
 
+HARMLESS: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""Settings of a loader that neither asks the hub nor runs a model's own code."""
 _MOST_LOADED = 2  # models in memory: one for the current corpus and one to compare it with
 _PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
@@ -42,11 +46,8 @@ class ModelSource:
     digest: str  # of the files, see `hub.fingerprint`
 
     def prompt(self, role: Role) -> str:
-        """The prefix that the model's authors put before every query or document; "" for most models.
-
-        sentence-transformers 6.2 lets its own empty "document" prompt shadow a model's "passage" prompt; here the
-        first non-empty one counts.
-        """
+        """The prefix that the model's authors put before every query or document; "" for most models."""
+        # sentence-transformers 6.2 lets its own empty "document" prompt shadow a model's "passage" prompt.
         prompts = self._setting("config_sentence_transformers.json").get("prompts") or {}
         return next((prompts[name] for name in _PROMPT_NAMES[role] if prompts.get(name)), "")
 
@@ -126,28 +127,26 @@ class Encoder:
 
 
 def find(name: str, memo: bool = True, on_download: Callable[[], None] = lambda: None) -> ModelSource:
-    """A model by name: "bundled", a folder, or a hub name; see `hub.folder_of`, also for the errors.
-
-    memo: keep the digest on disk; on_download: called before a download.
-    """
+    """A model by name; memo: keep the digest on disk; the rest, and the errors, as of `hub.folder_of`."""
     folder = hub.folder_of(name, on_download)
     return ModelSource(name, folder, hub.fingerprint(folder, memo))
 
 
 def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
-    """The model in memory; the last few stay there and are shared.
-
-    The first load of a process takes seconds, most of them imports. Nothing is printed and no connection is made.
-    Raises FrontierError when the files make no model.
-    """
+    """The model in memory, as `shared`; nothing is printed. Raises FrontierError when the files make no model."""
     key = (source.digest, device, dtype)
+    return shared(_loaded, key, lambda: Encoder(_model(source, device, dtype), source, device, dtype))
+
+
+def shared(loaded: OrderedDict[K, M], key: K, make: Callable[[], M]) -> M:
+    """A model that all callers share, made if need be; the last few stay in memory."""
     with _lock:
-        if key not in _loaded:
-            _loaded[key] = Encoder(_model(source, device, dtype), source, device, dtype)
-            while len(_loaded) > _MOST_LOADED:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return _loaded[key]
+        if key not in loaded:
+            loaded[key] = make()
+            while len(loaded) > _MOST_LOADED:
+                loaded.popitem(last=False)
+        loaded.move_to_end(key)
+        return loaded[key]
 
 
 def unload(source: ModelSource, device: str, dtype: Dtype) -> None:
@@ -164,7 +163,7 @@ def device_of(device: str | None) -> str:
         kind = torch.device(device).type
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = hub.first_line(error)
         raise FrontierError(f"device {device!r} cannot be used here: {reason}; use 'cpu' or leave it out") from None
     return kind if kind == "cpu" else str(torch.device(device))
 
@@ -172,22 +171,22 @@ def device_of(device: str | None) -> str:
 def _model(source: ModelSource, device: str, dtype: Dtype) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    with quiet():
-        try:
-            model = SentenceTransformer(
-                str(source.folder),
-                device=device,
-                local_files_only=True,
-                trust_remote_code=False,
-                model_kwargs={"dtype": dtype},
-            )
-            return model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
-        except Exception as error:  # a foreign folder can make the loader raise anything
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise FrontierError(
-                f"the encoder {source.name!r} cannot be loaded from {source.folder}: {reason}. It must be a "
-                "sentence-transformers model that needs no code of its own"
-            ) from error
+    with loading(f"encoder {source.name!r}", source.folder, "model that"):
+        model = SentenceTransformer(str(source.folder), device=device, model_kwargs={"dtype": dtype}, **HARMLESS)
+        return model.to(getattr(torch, dtype)).eval()  # the modules that model_kwargs does not reach
+
+
+@contextmanager
+def loading(what: str, folder: Path, kind: str) -> Iterator[None]:
+    """Load a model without a word; a FrontierError says which could not be loaded, and which kind it must be of."""
+    try:
+        with quiet():
+            yield
+    except Exception as error:  # a foreign folder can make the loader raise anything
+        raise FrontierError(
+            f"the {what} cannot be loaded from {folder}: {hub.first_line(error)}. It must be a sentence-transformers "
+            f"{kind} needs no code of its own"
+        ) from error
 
 
 @contextmanager

@@ -37,20 +37,16 @@ def folder_of(name: str, on_download: Callable[[], None] = lambda: None) -> Path
 
 
 def local(name: str) -> Path | None:
-    """The folder of a model that is on this machine; None for a name on the hub that would have to be downloaded.
-
-    Raises FrontierError as `folder_of` does.
-    """
+    """The folder of a model that is on this machine, None for one to be downloaded. Raises as `folder_of`."""
     if not isinstance(name, str) or not name.strip():
         raise FrontierError(f"encoder must be 'bundled', a folder or a model name; got {name!r}")
     return _bundled() if name == BUNDLED else _local(name)
 
 
 def fingerprint(folder: Path, memo: bool = True) -> str:
-    """SHA-256 over the names and contents of the files that a model is made of, whatever folder it lies in.
+    """SHA-256 over the names and contents of the files that a model is made of, see `_relevant`, in whatever folder.
 
-    Prose, hidden files and other backends' weights do not count. memo: remember the answer on disk by path, sizes
-    and times, as hashing 90 MB at every start would take longer than all the rest.
+    memo: remember it on disk by path, sizes and times, as hashing takes longer than all the rest of a start.
     """
     files = _files(folder)
     stats = {name: (folder / name).stat() for name in files}
@@ -75,10 +71,8 @@ def here() -> tuple[str, ...]:
         repos = scan_cache_dir(_hub_cache()).repos
     except (CacheNotFound, OSError, ValueError):
         return (BUNDLED,)
-    whole = [
-        r.repo_id for r in repos if r.repo_type == "model" and any(_complete(v.snapshot_path) for v in r.revisions)
-    ]
-    return (BUNDLED, *sorted(whole))
+    models = (repo for repo in repos if repo.repo_type == "model")
+    return (BUNDLED, *sorted(r.repo_id for r in models if any(_complete(v.snapshot_path) for v in r.revisions)))
 
 
 def _bundled() -> Path:
@@ -97,17 +91,15 @@ def _local(name: str) -> Path | None:
         raise FrontierError(f"the encoder {name!r} lies on another machine: give a folder of this one, or a model name")
     path = Path(name).expanduser()
     try:
-        exists = path.exists()
-        whole = exists and path.is_dir() and _complete(path)
-    except OSError as error:
-        raise FrontierError(f"the encoder {name!r} cannot be read ({error.strerror or error})") from None
-    if exists:
-        if not whole:
+        if path.exists():
+            if path.is_dir() and _complete(path):
+                return path
             raise FrontierError(
                 f"the encoder {name!r} exists but is no model folder: it needs a config.json or modules.json, and "
                 "weights (*.safetensors or *.bin)"
             )
-        return path
+    except OSError as error:
+        raise FrontierError(f"the encoder {name!r} cannot be read ({error.strerror or error})") from None
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or "\\" in name:
         raise FrontierError(f"the encoder {name!r} looks like a folder, and there is none: check the path")
     from huggingface_hub import snapshot_download
@@ -152,12 +144,16 @@ def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
     raise _unknown(name, problem) from problem
 
 
+def first_line(problem: Exception | None) -> str:
+    """The first line of a library's message, else the kind of error."""
+    return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+
+
 def _unknown(name: str, problem: Exception | None) -> FrontierError:
-    reason = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
     return FrontierError(
         f"the encoder {name!r} is neither a folder, nor in the model cache of this machine, nor could it be downloaded "
-        f"({reason.rstrip('.')}). Check the spelling; without a network, give the path of a model folder or use "
-        "'bundled'"
+        f"({first_line(problem).rstrip('.')}). Check the spelling; without a network, give the path of a model folder "
+        "or use 'bundled'"
     )
 
 
@@ -202,11 +198,11 @@ def _complete(folder: Path) -> bool:
     if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
         return False
     names = set(_files(folder))
-    for index in [name for name in names if name.endswith(".index.json")]:
-        try:
-            shards = set(json.loads((folder / index).read_text("utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, AttributeError):
-            return False
-        if not all(str(PurePosixPath(index).parent / shard) in names for shard in shards):
-            return False
+    try:
+        for index in (PurePosixPath(name) for name in names if name.endswith(".index.json")):
+            shards = json.loads((folder / index).read_text("utf-8"))["weight_map"].values()
+            if not names.issuperset(str(index.parent / shard) for shard in shards):
+                return False
+    except (ValueError, KeyError, AttributeError):
+        return False
     return any(n.endswith((".safetensors", ".bin")) for n in names)

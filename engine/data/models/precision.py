@@ -16,6 +16,7 @@ FIDELITY = 0.999
 _SECTION = "probes"
 _HALF: Dtype = "bfloat16"
 _FULL: Dtype = "float32"
+_measured: dict[str, float] = {}
 
 _WORDS = "".join(
     "The harbour opens at six, before the first ferry has left for the islands. "
@@ -32,16 +33,12 @@ PROBE = tuple(" ".join((_WORDS * 3)[start : start + 1 + 5 * i]) for i, start in 
 
 
 def choose(
-    source: ModelSource,
-    device: str,
-    dtype: str,
-    memo: bool = True,
-    on_probe: Callable[[], None] = lambda: None,
+    source: ModelSource, device: str, dtype: str, memo: bool = True, on_probe: Callable[[], None] = lambda: None
 ) -> Dtype:
     """The arithmetic for a model on a device: the requested one, or for "auto" the fastest that is faithful.
 
-    "auto" loads the model in both precisions the first time it meets a model on some hardware; memo: remember the
-    result on disk; on_probe: called before the probe. Raises FrontierError for another dtype.
+    "auto" probes a model once on some hardware; memo: remember the result on disk; on_probe: called before. Raises
+    FrontierError for another dtype.
     """
     if dtype in (_FULL, _HALF):
         return _FULL if dtype == _FULL else _HALF
@@ -51,7 +48,7 @@ def choose(
     if hardware is None:
         return _FULL
     key = digest_of([source.digest, torch.__version__, hardware, *PROBE])
-    cosine = _verdict(cache.get(_SECTION, key)) if memo else None
+    cosine = _remembered(key) if memo else None
     if cosine is None:
         cosine = _measured.get(key)
     if cosine is None:
@@ -90,20 +87,14 @@ def capability(device: str) -> str | None:
         return f"cuda {major}.{minor}" if major >= 8 else None  # is_bf16_supported counts emulation in
     if kind == "cpu":
         # Private, and the only place where torch says it: without them, float32 is right everywhere.
-        has = [
-            test
-            for test in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-            if getattr(torch.cpu, test, lambda: False)()
-        ]
+        tests = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+        has = [test for test in tests if getattr(torch.cpu, test, lambda: False)()]
         return f"cpu {' '.join(has)}" if has else None
     return None
 
 
-_measured: dict[str, float] = {}
-
-
-def _verdict(stored: bytes | None) -> float | None:
+def _remembered(key: str) -> float | None:
     try:
-        return None if stored is None else float(stored)
+        return float(cache.get(_SECTION, key) or "")
     except ValueError:
         return None

@@ -18,10 +18,8 @@ from engine.data.models import encoder_model, hub
 from engine.errors import FrontierError
 from engine.values import replace_surrogates
 
-_MOST_LOADED = 2
 _PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt"}
 
-_lock = threading.RLock()
 _loaded: OrderedDict[tuple[str, str], CrossEncoderModel] = OrderedDict()
 
 
@@ -58,21 +56,14 @@ class CrossEncoderModel:
 
 
 def load(name: str, device: str | None = None) -> CrossEncoderModel:
-    """A cross-encoder by folder or Hugging Face name; the last few stay in memory.
+    """A cross-encoder by folder or Hugging Face name, shared by all callers; device: None for a GPU if there is one.
 
-    device: None for a GPU if there is one. Raises FrontierError for a model that does not exist, would have to be
-    unpickled, needs its own code, or gives more than one number per pair.
+    Raises FrontierError for a model that is not there or pickled, needs its own code, or gives several numbers a pair.
     """
     device = encoder_model.device_of(device)
     folder = _folder(name)
     key = (hub.fingerprint(folder), device)
-    with _lock:
-        if key not in _loaded:
-            _loaded[key] = CrossEncoderModel(_model(name, folder, device), name)
-            while len(_loaded) > _MOST_LOADED:
-                _loaded.popitem(last=False)
-        _loaded.move_to_end(key)
-        return _loaded[key]
+    return encoder_model.shared(_loaded, key, lambda: CrossEncoderModel(_model(name, folder, device), name))
 
 
 def unshared(name: str, device: str) -> Any:
@@ -117,22 +108,10 @@ def _folder(name: str) -> Path:
 def _model(name: str, folder: Path, device: str) -> Any:
     from sentence_transformers import CrossEncoder
 
-    try:
-        with encoder_model.quiet():
-            model = CrossEncoder(
-                str(folder),
-                device=device,
-                local_files_only=True,
-                trust_remote_code=False,
-                model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-            ).eval()
+    with encoder_model.loading(f"cross-encoder {name!r}", folder, "CrossEncoder in safetensors that"):
+        weights = {"use_safetensors": True, "dtype": torch.float32}
+        model = CrossEncoder(str(folder), device=device, model_kwargs=weights, **encoder_model.HARMLESS).eval()
         labels = model.num_labels
-    except Exception as error:  # a foreign folder can make the loader raise anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise FrontierError(
-            f"the cross-encoder {name!r} cannot be loaded from {folder}: {reason}. It must be a sentence-transformers "
-            "CrossEncoder in safetensors that needs no code of its own"
-        ) from error
     if labels != 1:
         raise FrontierError(
             f"the cross-encoder {name!r} gives {labels} numbers a pair; relevance is one: choose a model with one label"

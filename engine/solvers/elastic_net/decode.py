@@ -98,8 +98,7 @@ def _of_size(c: Candidates, b: int, l2: float, size: int, best: float) -> tuple[
     """λ₁ at which `size` documents have a weight, and how many do."""
     if best <= 0 or size == 0:
         return max(best, 0.0), 0
-    path = regularization_path(only(c, slice(b, b + 1)), l2, LOWEST * best, size)
-    return path.first_of(size)
+    return regularization_path(only(c, slice(b, b + 1)), l2, LOWEST * best, size).first_of(size)
 
 
 def _ranking(

@@ -21,11 +21,11 @@ ADDED = 64
 
 
 @compiled
-def by_gram(gram, scores, l1, l2, tolerance, first, start_weight, size):
+def by_gram(gram, scores, l1, l2, tolerance, first, size):
     """The minimisers for B queries at C settings, in the order in which one leads to the next.
 
     gram: (n, n); scores: (B, n); l1: (B, C); l2: (C,); tolerance: (B,) what a dual may exceed l1 by; first: (B, m) the
-    members looked at first, which begins with those that have the weights start_weight; size: room for an active set.
+    members looked at first; size: room for an active set.
     Returns, for the B · C problems: ends, members, weights; ends and members of those off the support whose dual is λ₁,
     where there is no ridge; residual; gap; states; rounds.
     """
@@ -48,12 +48,9 @@ def by_gram(gram, scores, l1, l2, tolerance, first, start_weight, size):
         for j in first[b]:
             view[m], inside[j] = j, True
             m += 1
-        for w in start_weight:
-            chosen[k], weight[k], standing[view[k]] = view[k], w, IN
-            k += 1
         for a in range(settings):
             at, lower, ridge = b * settings + a, l1[b, a], l2[a]
-            if (a == 0 and k > 0) or (a > 0 and ridge != l2[a - 1]):
+            if a > 0 and ridge != l2[a - 1]:
                 k = refactor(gram, slot, chosen, weight, k, standing, ridge, factor)
             more = True
             while more:

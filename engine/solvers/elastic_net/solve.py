@@ -22,8 +22,8 @@ Array = np.ndarray
 
 EVEN = 1e-10
 """Weights of one answer that differ by less, of the largest, are equal: the lower row goes first."""
-FEWEST, MOST, NEXT = 64, 512, 32
-"""The working set begins with so many rows, depending on the corpus; NEXT beside members that are there already."""
+FEWEST, MOST = 64, 512
+"""The working set begins with so many rows, depending on the corpus."""
 ROOM = 1536
 """How many rows the working set may grow by, at first."""
 POOL_GRAM = 512
@@ -87,10 +87,8 @@ class Solutions:
             return parts[0]
         before = np.cumsum([0, *(len(p) for p in parts)]).tolist()
         entries = np.cumsum([0, *(len(p.members) for p in parts)])
-        arrays = {
-            name: np.concatenate([getattr(p, name) for p in parts])
-            for name in ("members", "weights", "residual", "gap", "passes")
-        }
+        names = ("members", "weights", "residual", "gap", "passes")
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
         return Solutions(
             ends=np.concatenate([part.ends + e for part, e in zip(parts, entries, strict=False)]),
             tied={p + b: found for part, b in zip(parts, before, strict=False) for p, found in part.tied.items()},
@@ -109,17 +107,16 @@ def only(c: Candidates, some: slice | Array | Tensor) -> Candidates:
     return part if c.vectors.ndim == 2 else replace(part, vectors=c.vectors[some])
 
 
-def elastic_nets(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None = None) -> Solutions:
+def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
     """The minimiser for each of B queries at each of C settings: problem b · C + a.
 
-    l1: (B, C) with l1 > 0 or l2 > 0; l2: (C,); start: candidates and weights to begin with, where a neighbouring
-    setting has been solved already.
+    l1: (B, C) with l1 > 0 or l2 > 0; l2: (C,).
     """
     if len(l2) == 1:
-        return _solved(by_vectors(c), l1, l2, start)
+        return _solved(by_vectors(c), l1, l2)
     # From one setting to the next the weights change least where λ₁ falls and λ₂ stays.
     order = np.lexsort((-l1.mean(0), l2))
-    found = _solved(by_vectors(c), l1[:, order], l2[order], start)
+    found = _solved(by_vectors(c), l1[:, order], l2[order])
     if (order[1:] < order[:-1]).any():
         at = np.empty_like(order)
         at[order] = np.arange(len(order))
@@ -127,7 +124,7 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array]
     return found
 
 
-def _solved(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+def _solved(c: Candidates, l1: Array, l2: Array) -> Solutions:
     if c.vectors.is_cuda:
         ridged = l2 > 0
         if ridged.all():
@@ -135,13 +132,13 @@ def _solved(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | No
         rows = c.matrix.on_cpu if c.shared else c.vectors.cpu()
         host = replace(c, vectors=rows, relevance=c.relevance.cpu(), queries=c.queries.cpu())
         parts = [(np.flatnonzero(ridged), c), (np.flatnonzero(~ridged), host)]
-        solved = [_solved(on, l1[:, some], l2[some], None) for some, on in parts if len(some)]
+        solved = [_solved(on, l1[:, some], l2[some]) for some, on in parts if len(some)]
         order = np.concatenate([(np.arange(len(l1))[:, None] * len(l2) + some).ravel() for some, _ in parts])
         return Solutions.joined(solved).take(np.argsort(order))
     solutions = []
     for block, by_gram in _blocks(c, len(l2)):
         part = c if block == slice(None) else only(c, block)
-        solutions.append((_by_gram if by_gram else _by_rows)(part, l1[block], l2, start))
+        solutions.append((_by_gram if by_gram else _by_rows)(part, l1[block], l2))
     return Solutions.joined(solutions)
 
 
@@ -157,7 +154,7 @@ def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
         yield from ((slice(b, b + 1), False) for b in range(c.batch))
 
 
-def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+def _by_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
     from engine.solvers.elastic_net.gram import by_gram
 
     if c.shared:
@@ -165,16 +162,13 @@ def _by_gram(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     else:
         rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
         products, scores = gram(rows), c.queries.double() @ rows.T
-    members, weights = _begin(start, c)
-    first = scores.topk(min(c.count, NEXT if len(members) else FEWEST), dim=1).indices.numpy()
     found = by_gram(
         products.numpy(),
         scores.numpy(),
         np.ascontiguousarray(l1),
         l2,
         TOLERANCE * scores.abs().amax(1).numpy(),
-        _after(members, first[0])[None] if len(members) else np.ascontiguousarray(first),
-        weights,
+        np.ascontiguousarray(scores.topk(min(c.count, FEWEST), dim=1).indices.numpy()),
         _size(c),
     )
     return _collected(c, (*found[:-1], np.ones_like(found[-1])), l1, l2)
@@ -190,7 +184,7 @@ def _exact_scores(c: Candidates) -> Tensor:
     return c.matrix.remembered(query, lambda: torch.from_numpy(exact_products(rows, query.double().numpy()))[None])
 
 
-def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | None) -> Solutions:
+def _by_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
     from engine.solvers.elastic_net.active_set import CROWDED
     from engine.solvers.elastic_net.working_set import by_rows
 
@@ -198,9 +192,7 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     codes, step, slack = np.empty((0, 0), np.int8), np.empty(0), np.empty(0)
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.cached):
         codes, step, slack = (part.numpy() for part in c.matrix.codes)
-    members, weights = _begin(start, c)
-    wanted = NEXT if len(members) else max(FEWEST, min(MOST, c.count // 64))
-    first = _after(members, c.relevance[0].topk(min(c.count, wanted)).indices.numpy())
+    first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 64)))).indices.numpy()
     query = c.queries[0].double()
     state, room = CROWDED, len(first) + ROOM
     while state == CROWDED:
@@ -217,7 +209,6 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
             rounding(rows) * c.max_norm,
             underflow(rows),
             c.max_norm,
-            weights,
             _size(c),
             room,
         )
@@ -225,22 +216,11 @@ def _by_rows(c: Candidates, l1: Array, l2: Array, start: tuple[Array, Array] | N
     return _collected(c, (*found[:-1], found[-1] + 1), l1, l2)
 
 
-def _after(members: Array, first: Array) -> Array:
-    """The members, then those of `first` that are none."""
-    known = set(members.tolist())
-    return np.array([*members.tolist(), *(j for j in first.tolist() if j not in known)], dtype=np.int64)
-
-
 def _size(c: Candidates) -> int:
     """Room for an active set: without a ridge it holds no more than the dimension of the vectors."""
     from engine.solvers.elastic_net.active_set import MOST
 
     return 2 + min(c.count, max(MOST, c.vectors.shape[-1]))
-
-
-def _begin(start: tuple[Array, Array] | None, c: Candidates) -> tuple[Array, Array]:
-    """Members and weights to start from; none where they would fill the active set at once."""
-    return (np.empty(0, np.int64), np.empty(0)) if start is None or len(start[0]) > _size(c) - 2 else start
 
 
 def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) -> Solutions:
@@ -356,9 +336,7 @@ def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
 def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
     """(P,) the largest violation of the optimality conditions and (P,) the duality gap (NaN at λ₂ = 0), whoever solved.
 
-    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it. The gap is
-    Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on it, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it: primal less dual objective, without the
-    cancellation.
+    l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see `active_set.judge`.
     float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
     """
     points = points_of(c, s)
@@ -366,9 +344,8 @@ def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Arra
     first, second = torch.from_numpy(l1).to(device), torch.from_numpy(l2).to(device)
     problem, members = torch.from_numpy(s.problem).to(device), torch.from_numpy(s.members).to(device)
     residual, squares = first.new_zeros(len(s)), first.new_zeros(len(s))
-    step = max(1, CHUNK_NUMBERS // max(c.count, c.vectors.shape[-1]))
     share = len(s) // c.batch
-    step = max(1, step // share) * share
+    step = max(1, CHUNK_NUMBERS // max(c.count, c.vectors.shape[-1]) // share) * share
     for start in range(0, len(s), step):
         block = slice(start // share, (start + step) // share)
         score, error, exact = duals(only(c, block), points[start : start + step])

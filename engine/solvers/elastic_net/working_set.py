@@ -90,16 +90,14 @@ def exact_products(vectors, point):
 
 
 @compiled
-def by_rows(
-    vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, start_weight, size, room
-):
+def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, size, room):
     """The minimisers for one query at C settings, in the order in which one leads to the next.
 
     vectors: (n, d); codes, step, slack: their 8-bit form, codes (0, 0) where there is none; first: rows for the working
     set to begin with; query: (d,) float64; l1, l2: (C,); tolerance: what a dual may exceed l1 by; rounding · |point| +
-    underflow: bound on the error of a product in the vectors' precision; norm: no row is longer; start_weight: weights
-    of the first few of `first`; size, room: for the active and the working set. Returns what `by_gram` does, a round
-    being a pass; the last state is CROWDED where there was not room enough.
+    underflow: bound on the error of a product in the vectors' precision; norm: no row is longer; size, room:
+    for the active and the working set. Returns what `by_gram` does, a round being a pass; the last state is CROWDED
+    where there was not room enough.
     """
     n, d = vectors.shape
     inside, found, value = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)
@@ -134,14 +132,6 @@ def by_rows(
                 for s in range(used):
                     columns[s, i] = dot(rows[owner[s]], row, d)
             m += count
-            if m == count and len(start_weight):
-                for w in start_weight:
-                    chosen[k], weight[k], standing[k], slot[k], owner[k] = k, w, IN, k, k
-                    for j in range(m):
-                        columns[k, j] = dot(rows[k], rows[j], d)
-                    k += 1
-                used = k
-                k = refactor(columns, slot, chosen, weight, k, standing, ridge, factor)
             before = used
             k, used, state = minimise(
                 columns, slot, used, rows[:m], score[:m], view, m, lower, ridge, tolerance,

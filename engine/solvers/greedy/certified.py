@@ -2,8 +2,7 @@
 
 A pass over the corpus bounds every score from above, and as scores only fall the bounds stay true. The best by bound
 become a pool, and picks are made there for as long as the best beats every bound outside. Then the bounds of the next
-few candidates are brought up to date with all picks at once, and a new pool is drawn. So a pick costs a fraction of a
-pass, and the answer is that of the plain procedure.
+few candidates are brought up to date with all picks at once, and a new pool is drawn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,9 +65,8 @@ def greedy(
 
     window: only the last so many picks count, None for all. Returns one Ranking a weight; gain: the score at the
     moment of the pick; info: candidates; pool, the largest there was; passes over the candidates; close_calls, the
-    picks that float64 decided in a fixed order of summation; certified, always: a pick that is not proven the best of
-    all candidates is not made; past_rank, the first pick that is nothing but a combination of earlier ones, where the
-    method tells them apart.
+    picks that float64 decided in a fixed order of summation; certified, always: no other pick is made; past_rank, the
+    first pick that is nothing but a combination of earlier ones, where the method tells them apart.
     """
     # Few enough problems over one list of candidates each for their points to be held.
     shared = c.vectors.ndim == 2
@@ -83,17 +81,9 @@ def greedy(
 
 
 def _ranking(c: Candidates, problems: list[Problem]) -> Ranking:
-    info = tuple(
-        {
-            "candidates": c.count,
-            "pool": p.largest,
-            "passes": p.passes,
-            "close_calls": p.close_calls,
-            "certified": True,
-            "past_rank": p.past_rank,
-        }
-        for p in problems
-    )
+    names = ("candidates", "pool", "passes", "close_calls", "certified", "past_rank")
+    told = ((c.count, p.largest, p.passes, p.close_calls, True, p.past_rank) for p in problems)
+    info = tuple(dict(zip(names, values, strict=True)) for values in told)
     index = torch.tensor([p.picks for p in problems], dtype=torch.int64, device=c.relevance.device)
     return Ranking(index, index.new_tensor([p.gains for p in problems], dtype=torch.float64), info)
 
@@ -319,10 +309,8 @@ class Batch:
     def _round(self, problems: list[Problem]) -> None:
         """Picks for problems that share a pool; a settled pick for those to which the pool gives none."""
         before = [len(p.picks) for p in problems]
-        pooled = [p for p in problems if p.stalls < STALLS and not self.points.exhausted(p)]
-        if pooled:
-            ids, tau = self._pool(pooled)
-            self._lane(pooled, ids, tau)
+        if pooled := [p for p in problems if p.stalls < STALLS and not self.points.exhausted(p)]:
+            self._lane(pooled, *self._pool(pooled))
         for p, done in zip(problems, before, strict=True):
             made = len(p.picks) - done
             if made < min(FRUITFUL, self.horizon):

@@ -3,8 +3,7 @@
 After a pass at y₀ the best candidates form a pool. At a later y the pool is scored alone, and what lies outside is
 bounded: with z₀ = θ(k−1) q − 2(1−θ) y₀ and a_j = u_j·z₀/|z₀| ≤ τ outside, u_j·(z₀ − 2(1−θ)Δ) ≤ A a + B √(L² − a²),
 where Δ = y − y₀, A = |z₀| − 2(1−θ) Δ·z₀/|z₀|, B = 2(1−θ) |Δ − its part along z₀| and no row is longer than L. Where
-the pool's best does not exceed that bound, a new pass is made, and made for some picks ahead: the pool guesses them,
-the products with the guesses come in the same pass, and each guess that proves right saves a pass.
+the pool's best does not exceed it, a new pass is made, in which picks that the pool guesses are multiplied too.
 """
 
 from __future__ import annotations

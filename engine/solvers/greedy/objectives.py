@@ -74,10 +74,7 @@ class Marginal(ABC):
 
     @abstractmethod
     def error(self, squares: Tensor, norm: float, rounding: float, underflow: float, points: int) -> Tensor | float:
-        """Bound on a state's error after `points` products, each within rounding·|u||v| + underflow.
-
-        norm: no row is longer.
-        """
+        """Bound on a state's error after `points` products, each within rounding·|u||v| + underflow; |u| ≤ norm."""
 
     def gains(self, weight: float, relevance: Tensor, inner: Tensor) -> Tensor:
         """(k,) float64 scores of picks in order; inner: (k, k) their products, −inf where one does not count."""
@@ -237,9 +234,5 @@ def scores(marginal: Marginal, weight: float, rows: Tensor, relevance: Tensor, p
 def exact_scores(marginal: Marginal, weight: float, rows: Tensor, relevance: Tensor, points: Tensor) -> Tensor:
     """(m,) scores of rows, (m, d) float64, summed in one fixed order: identical rows get identical scores."""
     # Each row's sums run over memory in order; sums across rows would depend on a row's place among them.
-    return torch.cat(
-        [
-            scores(marginal, weight, part, rel, (part.unsqueeze(1) * points).sum(2).T)
-            for part, rel in blocks(points.numel(), rows, relevance)
-        ]
-    )
+    parts = blocks(points.numel(), rows, relevance)
+    return torch.cat([scores(marginal, weight, p, rel, (p.unsqueeze(1) * points).sum(2).T) for p, rel in parts])

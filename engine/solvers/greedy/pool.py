@@ -79,9 +79,8 @@ class Lane:
     def run(self, stop: list[int], tau: list[float], error: list[float], free: bool) -> None:
         """Pick for every problem until it has stop[g] documents or one outside the pool could score as much.
 
-        tau: upper bounds on the scores of everything outside; error: bounds on the error of a score here, so that
-        what is closer is settled in float64, in one fixed order of summation; free: no problem has chosen a row of
-        the pool yet.
+        tau: upper bounds on all scores outside; error: bounds on the error of a score here: what is closer is settled
+        in float64, in one fixed order of summation; free: no problem has chosen a row of the pool yet.
         """
         marginal, terms = self.marginal, self.terms
         if not free:
@@ -124,10 +123,7 @@ class Lane:
                 state = self._state()
 
     def _run_one(self, stop: int, outside: float, close: float) -> None:
-        """`run` for one mmr problem on a CPU: so small are its arrays that a call costs more than what it computes.
-
-        NumPy's calls are the cheaper ones.
-        """
+        """`run` for one mmr problem on a CPU: with arrays so small calls count, and NumPy's are the cheaper ones."""
         problem, rest = self.problems[0], 1 - self.problems[0].weight
         base, rows = self.terms.base[0].numpy(), self.rows.numpy()
         gram = None if self.gram is None else self.gram.numpy()

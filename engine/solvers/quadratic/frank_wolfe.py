@@ -88,11 +88,8 @@ class _Point:
         sums, squares = p.sums(at, index), _squares(p, at, index)
         y, mass, overlap = self.y[at], squares.sum(1), (squares * self.x[at.unsqueeze(1), index]).sum(1)
         relevance = p.linear * p.relevance(at, index).sum(1)
-        gap = (
-            (relevance - self.relevance[at])
-            + load * (overlap - self.quadratic[at])
-            - p.beta * ((sums * y).sum(1) - (y * y).sum(1))
-        )
+        gap = (relevance - self.relevance[at]) + load * (overlap - self.quadratic[at])
+        gap = gap - p.beta * ((sums * y).sum(1) - (y * y).sum(1))
         curvature = load * (mass - 2 * overlap + self.quadratic[at]) - p.beta * (sums - y).square().sum(1)
         return _Move(at, index, sums, relevance, mass, overlap, gap, curvature)
 

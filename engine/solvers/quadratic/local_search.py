@@ -23,8 +23,6 @@ ROUNDS = 12
 """How often a problem may need a further pass."""
 JOINING = 256
 """How many candidates join a shortlist at a time, at most."""
-
-
 STEPS = 200
 """How many Frank–Wolfe steps a start may take."""
 
@@ -122,9 +120,7 @@ class Shortlist:
             if swaps == most:
                 break
             similarity += self.gram[into] - self.gram[chosen[out]]
-            chosen = np.append(np.delete(chosen, out), into)
-            order = chosen.argsort()[::-1]
-            chosen = chosen[order]
+            chosen = np.sort(np.append(np.delete(chosen, out), into))[::-1]
             rows = self.gram[chosen]
         return np.sort(chosen), most, False
 
@@ -164,7 +160,6 @@ def polish(p: Quadratic, index: Tensor, more_starts: bool, field: Tensor, error:
     batch, n = p.c.relevance.shape
     if p.k > LARGEST or p.k == n:
         return Polished(index, [0] * batch, [p.k == n] * batch, [1] * batch)
-    index = index.clone()
     done: list[_Search] = []
     optimal: list[bool] = []
     width = min(n, 2 * p.k + max(NARROWEST, p.k))
@@ -172,9 +167,8 @@ def polish(p: Quadratic, index: Tensor, more_starts: bool, field: Tensor, error:
         found, sure = _polish(p, at, index, more_starts, field, error, fresh)
         done += found
         optimal += sure
-    for b, search in enumerate(done):
-        index[b] = torch.from_numpy(search.ids).to(index.device)
-    return Polished(index, [s.swaps for s in done], optimal, [s.starts for s in done])
+    sets = torch.from_numpy(np.stack([s.ids for s in done])).to(index.device)
+    return Polished(sets, [s.swaps for s in done], optimal, [s.starts for s in done])
 
 
 def _polish(

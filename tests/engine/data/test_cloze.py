@@ -7,6 +7,7 @@ import pytest
 import engine
 from engine.data.cloze import containing
 from engine.theory.text_vectors import bags
+from support.random_texts import corpus_of
 
 TEXT = (
     "The boundary layer grows along the plate, and its thickness follows from the momentum integral.",
@@ -15,10 +16,6 @@ TEXT = (
     "Rotating discs carry stresses that grow with the square of the speed, whatever the material may be.",
     "Small holes in a panel weaken it less than long cracks do, which tests at low load have shown.",
 )
-
-
-def corpus_of(texts, titles=()):
-    return engine.Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts), tuple(titles), "toy")
 
 
 def plain(text):
@@ -69,8 +66,8 @@ def test_same_seed_same_task_and_fewer_are_some_of_more():
 def test_a_passage_that_occurs_in_several_documents_has_them_all():
     twin = TEXT[0].upper().replace(",", " --")
     data = engine.containing_passages(corpus_of([TEXT[0], TEXT[1], twin, TEXT[0]]))
-    assert {d for d in data.qrels["test"].relevant("d0?") if "~" not in d} == {"d0", "d2", "d3"}
-    assert {d for d in data.qrels["test"].relevant("d3?") if "~" not in d} == {"d0", "d2", "d3"}
+    for query in ("d0?", "d3?"):
+        assert {d for d in data.qrels["test"].relevant(query) if "~" not in d} == {"d0", "d2", "d3"}
     assert data.qrels["test"].relevant("d1?") == {"d1"}
     assert any("occur in several documents" in notice.what and notice.count == 3 for notice in data.notices)
 
@@ -86,12 +83,9 @@ def test_short_documents_give_no_query_and_are_said():
     data = engine.containing_passages(corpus_of(["too short", TEXT[0], "", "one two three four five"]))
     assert data.queries.ids == ("d1?", "d3?") and data.queries.texts[1] == "one two three four five"
     assert [(n.count, n.first) for n in data.notices] == [(2, ("d0", "d2"))]
-    with pytest.raises(
-        engine.DataError, match=r"no document has a passage of 5 words .* the longest of 1 has 2; lower"
-    ):
-        engine.containing_passages(corpus_of(["too short"]))
-    with pytest.raises(engine.DataError, match="the longest of 0 has 0"):
-        engine.containing_passages(engine.Corpus((), ()))
+    for texts, longest in ((["too short"], "the longest of 1 has 2; lower"), ([], "the longest of 0 has 0")):
+        with pytest.raises(engine.DataError, match=f"no document has a passage of 5 words .* {longest}"):
+            engine.containing_passages(corpus_of(texts))
 
 
 def test_distractors_that_cannot_be_made_are_left_out_and_said():

@@ -1,8 +1,10 @@
 """What the cache holds, item by item: labels, what is shared, and that nothing else is ever deleted."""
 
 import os
+import shutil
 import sqlite3
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ import engine
 from engine.data import cache, encoders, inventory
 from engine.errors import Cancelled, FrontierError
 from engine.values import Queries
-from support.encoders import TEXTS, cached_bytes, corpus, entries
+from support.datafiles import written
+from support.encoders import TEXTS, cached_bytes, entries
+from support.random_texts import corpus_of as corpus
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -81,15 +85,9 @@ def test_what_two_corpora_share_stays_until_both_are_deleted(encoded):
 
 
 def test_an_interrupted_run_is_incomplete():
-    class Stop:
-        asked = 0
-
-        def is_set(self):
-            Stop.asked += 1
-            return bool(entries())
-
+    stop = SimpleNamespace(is_set=lambda: bool(entries()))
     with pytest.raises(Cancelled):
-        engine.embed(corpus([f"{i} {t}" for i, t in enumerate(TEXTS * 8)]), dtype="float32", stop=Stop())
+        engine.embed(corpus([f"{i} {t}" for i, t in enumerate(TEXTS * 8)]), dtype="float32", stop=stop)
     item = named(encoders.SECTION, "corpus")
     assert item.missing > 0 and len(item.files) == len(entries())
 
@@ -116,12 +114,10 @@ def test_uploads_are_one_item_each_and_their_folder_goes_with_them(home):
     for name in ("aaaa", "bbbb"):
         cache.write(cache.section("uploads") / name / "qrels" / "test.tsv", b"x" * 10)
         cache.write(cache.section("uploads") / name / "corpus.jsonl", b"y" * 20)
-    items = of("uploads")
-    assert [(i.name, i.bytes, i.facts["files"]) for i in sorted(items, key=lambda i: i.name)] == [
-        ("aaaa", 30, "corpus.jsonl, test.tsv"),
-        ("bbbb", 30, "corpus.jsonl, test.tsv"),
-    ]
-    assert inventory.remove([i for i in items if i.name == "aaaa"]) == 30
+    first, _ = items = sorted(of("uploads"), key=lambda item: item.name)
+    assert [item.name for item in items] == ["aaaa", "bbbb"]
+    assert {(item.bytes, item.facts["files"]) for item in items} == {(30, "corpus.jsonl, test.tsv")}
+    assert inventory.remove([first]) == 30
     assert not (home / "uploads" / "aaaa").exists() and (home / "uploads" / "bbbb" / "corpus.jsonl").exists()
 
 
@@ -155,10 +151,8 @@ def test_a_store_that_somebody_uses_stays(store):
         inventory.remove([item])
     other.close()
     os.utime(store)
-    (item,) = of(inventory.STORES)
-    assert item.fresh
     with pytest.raises(FrontierError, match="changed less than a minute ago"):
-        inventory.remove([item])
+        inventory.remove(of(inventory.STORES))
     age(store)
     assert inventory.remove(of(inventory.STORES)) > 0 and not store.exists()
 
@@ -174,21 +168,16 @@ def test_a_store_inside_a_section_is_an_item_of_its_own(store):
 def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
     """FRONTIER_HOME may be a folder that others use too, and caches of theirs carry the same kind of tag."""
     cache.put("things", "a", b"x")
-    theirs = home / "fontconfig"
-    theirs.mkdir()
-    (theirs / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
-    (theirs / "font").write_text("x")
-    (home / "notes.txt").write_text("x")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    for file in cache.section("things").iterdir():
-        (outside / file.name).write_bytes(file.read_bytes())
+    theirs = written(home, "fontconfig/font", "x").parent
+    written(theirs, "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# fontconfig's\n")
+    written(home, "notes.txt", "x")
+    outside = shutil.copytree(cache.section("things"), tmp_path / "outside")
     (home / "linked").symlink_to(outside, target_is_directory=True)
     assert {item.section for item in inventory.items()} == {"things"}
     inventory.remove(inventory.items())
     cache.clear()
     assert (theirs / "font").exists() and (home / "notes.txt").exists() and (outside / "a").exists()
-    with pytest.raises(FrontierError, match="holds files that Frontier did not write"):
+    with pytest.raises(FrontierError, match=r"fontconfig holds files that Frontier did not write.*'font'"):
         cache.put("fontconfig", "a", b"x")
     forged = inventory.Item("things", "x", {}, {outside / "a": 33})
     with pytest.raises(FrontierError, match="lies outside"):
@@ -197,13 +186,10 @@ def test_other_programs_files_are_neither_listed_nor_deleted(home, tmp_path):
 
 
 def test_compiled_code_is_listed_without_what_else_lies_there(home):
-    code = home / "code" / "abc"
-    code.mkdir(parents=True)
-    (code / "f.nbi").write_bytes(b"x" * 7)
-    (code / "keep.txt").write_text("x")
+    written(home, "code/abc/f.nbi", b"x" * 7)
+    kept = written(home, "code/abc/keep.txt", "x")
     (item,) = of(inventory.CODE)
-    assert item.bytes == 7 and inventory.remove([item]) == 7
-    assert (code / "keep.txt").exists()
+    assert item.bytes == 7 and inventory.remove([item]) == 7 and kept.exists()
 
 
 def test_free_space_is_of_the_disk_that_the_cache_is_on(home):

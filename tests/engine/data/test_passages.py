@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import engine
-from engine.data.passages import cut, lift, part_id, split_id
-from engine.errors import Cancelled, DataError, ParamError
-from engine.values import Corpus, Qrels
+from engine.data.passages import cut, part_id, split_id
+from engine.errors import DataError, ParamError
+from engine.values import Corpus
 
 LENGTHS = [0, 1, 4, 5, 6, 9, 10, 11, 40]
 
@@ -56,9 +56,8 @@ def test_an_id_that_is_no_parts_is_refused(strange):
 
 
 def test_a_wrong_id_is_quoted_as_far_as_it_can_be_read():
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"^.{,80}'a#999.{,100}$"):
         split_id("a#" + "9" * 5000)
-    assert len(str(caught.value)) < 200 and "'a#999" in str(caught.value)
     assert split_id(part_id("a", 10**17)) == ("a", 10**17)
 
 
@@ -76,16 +75,6 @@ def test_other_documents_change_no_id():
     assert all(here[p] == text for p, text in zip(cut(fewer, 5).corpus.ids, cut(fewer, 5).corpus.texts, strict=True))
 
 
-def test_judgements_go_to_passages_and_back():
-    corpus = documents()
-    qrels = Qrels({"q": {"d8": 2, "d1": 1, "d2": 0, "elsewhere": 1}, "p": {"d5": 1}})
-    passages = cut(corpus, words=10, overlap=0.0)
-    spread = passages.spread(qrels)
-    assert spread.grades["q"] == {"d8#0": 2, "d8#1": 2, "d8#2": 2, "d8#3": 2, "d1#0": 1, "d2#0": 0}
-    assert lift(spread).grades == {"q": {"d8": 2, "d1": 1, "d2": 0}, "p": {"d5": 1}}
-    assert lift(Qrels({"q": {"d8#1": 0, "d8#3": 3, "d8#0": -1}})).grades == {"q": {"d8": 3}}
-
-
 def test_a_corpus_of_passages_is_a_corpus():
     passages = cut(documents(), words=10)
     space = engine.Space(passages.corpus, engine.embed(passages.corpus))
@@ -99,12 +88,3 @@ def test_what_is_no_window_is_refused(bad):
         cut(documents(), **bad)
     with pytest.raises(DataError, match="no documents"):
         cut(Corpus((), ()))
-
-
-def test_what_is_watched_holds_for_its_block_only():
-    from engine.progress import current_reporter, report_to
-
-    with pytest.raises(Cancelled), report_to(progress=print, stop=None):
-        assert current_reporter() == (print, None)
-        raise Cancelled
-    assert current_reporter() == (None, None)

@@ -41,6 +41,7 @@ def test_counts_are_those_of_the_readme(name):
 def test_judgements_name_what_exists_and_every_text_is_text(name):
     dataset = load_dataset(DATA / name)
     assert dataset.notices == ()
+    assert not any('"metadata"' in text for text in (*dataset.corpus.passages, *dataset.queries.texts))
     for split, qrels in dataset.qrels.items():
         assert len(dataset.judged(split)) == len(qrels)
         assert all(qrels.relevant(query) <= dataset.corpus.position.keys() for query in qrels.grades)
@@ -65,9 +66,3 @@ def test_aspects_cover_the_judged_documents():
     for qrels in dataset.qrels.values():
         for query in qrels.grades:
             assert frozenset().union(*dataset.aspects[query].values()) == qrels.relevant(query)
-
-
-def test_nothing_of_the_metadata_is_kept():
-    for name in SETS:
-        dataset = load_dataset(DATA / name)
-        assert not any('"metadata"' in text for text in (*dataset.corpus.passages, *dataset.queries.texts))

@@ -12,6 +12,17 @@ from engine.errors import DataError
 from support.datafiles import beir, said, written
 
 
+@pytest.fixture
+def loaded(tmp_path):
+    """Loads rows that were saved to a file."""
+
+    def load(rows, **options):
+        np.save(tmp_path / "v.npy", rows)
+        return load_vectors(tmp_path / "v.npy", **options)
+
+    return load
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ">f4", "int8", "int64", "uint16"])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["npy", "npz"])
@@ -24,13 +35,11 @@ def test_vectors_become_float32(tmp_path, dtype, order, kind):
     assert np.array_equal(found.vectors.numpy(), given.astype(np.float32)) and found.ids == tuple("012345")
 
 
-def test_normalized_rows_have_length_one(tmp_path):
-    np.save(tmp_path / "v.npy", np.array([[3.0, 4.0], [1e30, 1e30], [1e-30, 0]]))
-    rows = load_vectors(tmp_path / "v.npy", normalize=True).vectors
+def test_normalized_rows_have_length_one(loaded):
+    rows = loaded(np.array([[3.0, 4.0], [1e30, 1e30], [1e-30, 0]]), normalize=True).vectors
     assert torch.allclose(rows, torch.tensor([[0.6, 0.8], [0.5**0.5, 0.5**0.5], [1.0, 0.0]]))
-    np.save(tmp_path / "v.npy", np.array([[3.0, 4.0], [0, 0]]))
     with pytest.raises(DataError, match=r"1 rows are all zero .* row 1 \(id '1'\)"):
-        load_vectors(tmp_path / "v.npy", normalize=True)
+        loaded(np.array([[3.0, 4.0], [0, 0]]), normalize=True)
 
 
 def test_ids_of_vectors_come_from_where_they_are(tmp_path):
@@ -66,15 +75,13 @@ def test_nothing_is_unpickled(tmp_path):
             load_vectors(tmp_path / name)
 
 
-def test_rows_that_are_not_finite_are_named(tmp_path):
+def test_rows_that_are_not_finite_are_named(loaded):
     given = np.ones((9, 2))
     given[2:8, 1] = [np.nan, np.inf, -np.inf, np.nan, np.nan, np.nan]
-    np.save(tmp_path / "v.npy", given)
     with pytest.raises(DataError, match=r"6 rows hold NaN or infinity.*row 2 \(id '2'\).*row 6 \(id '6'\)$"):
-        load_vectors(tmp_path / "v.npy")
-    np.save(tmp_path / "v.npy", np.array([[1.0], [1e39]]))
+        loaded(given)
     with pytest.raises(DataError, match=r"1 rows hold values beyond float32 .* row 1"):
-        load_vectors(tmp_path / "v.npy")
+        loaded(np.array([[1.0], [1e39]]))
 
 
 @pytest.mark.parametrize(
@@ -91,10 +98,9 @@ def test_rows_that_are_not_finite_are_named(tmp_path):
         (np.zeros((2, 2), "M8[s]"), "datetime64"),
     ],
 )
-def test_what_is_not_a_matrix_of_numbers_is_refused(tmp_path, given, message):
-    np.save(tmp_path / "v.npy", given)
+def test_what_is_not_a_matrix_of_numbers_is_refused(loaded, given, message):
     with pytest.raises(DataError, match=message):
-        load_vectors(tmp_path / "v.npy")
+        loaded(given)
 
 
 def test_broken_vector_files_are_refused(tmp_path):
@@ -137,9 +143,11 @@ def test_vectors_in_a_folder_follow_its_corpus(tmp_path):
     with pytest.raises(DataError, match=r"2 ids without a vector .*'d1', 'd3'\), 2 ids not in the corpus .*'x', 'y'"):
         load_dataset(tmp_path)
     ids.unlink()
-    np.save(tmp_path / "vectors.npy", np.eye(3))
-    with pytest.raises(DataError, match=r"3 rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"):
-        load_dataset(tmp_path)
+    for rows in (3, 5):
+        np.save(tmp_path / "vectors.npy", np.eye(rows))
+        said_so = rf"vectors\.npy has {rows} rows and no ids, the corpus 4 documents; .*vectors\.ids\.txt"
+        with pytest.raises(DataError, match=said_so):
+            load_dataset(tmp_path)
 
 
 def test_rows_that_are_not_unit_are_remarked_on(tmp_path):

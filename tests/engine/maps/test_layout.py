@@ -11,16 +11,11 @@ import engine
 from engine.data import cache
 from engine.errors import Cancelled, DataError, ParamError
 from engine.maps import layout
-from engine.values import Corpus, Embeddings
 from support.instances import unit
+from support.rankings import space_of
 
 GROUPS = 6
-
-
-def space_of(rows, **kind):
-    rows = torch.as_tensor(rows, **kind)
-    ids = tuple(str(i) for i in range(len(rows)))
-    return engine.Space(Corpus(ids, ids), Embeddings(rows, ids), device="cpu")
+each_method = pytest.mark.parametrize("method", ["tsne", "pca"])
 
 
 def clustered(n, d=24, seed=0, spread=0.35):
@@ -28,8 +23,12 @@ def clustered(n, d=24, seed=0, spread=0.35):
     draw = np.random.default_rng(seed)
     centre = np.random.default_rng(99).normal(size=(GROUPS, d))
     group = draw.integers(0, GROUPS, n)
-    rows = centre[group] + spread * draw.normal(size=(n, d))
-    return unit(rows).astype(np.float32), group
+    return unit(centre[group] + spread * draw.normal(size=(n, d))).astype(np.float32), group
+
+
+def group_on(made, points, group):
+    """(B,) the group of the mapped document nearest to each point; group: of the mapped ones."""
+    return group[np.linalg.norm(points[:, None] - made.points[None], axis=2).argmin(1)]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def test_the_same_embeddings_and_seed_give_the_same_map(groups):
     assert not first.sampled and not first.lowered and first.perplexity == 30
 
 
-@pytest.mark.parametrize("method", ["tsne", "pca"])
+@each_method
 def test_a_map_cannot_be_written_to(groups, method):
     made = engine.layout(groups[0], method, most=50, cache=False)
     for array in (made.points, made.rows, made.mean, made.axes):
@@ -68,28 +67,25 @@ def test_neighbours_on_the_map_are_of_one_group(groups):
 
 def test_a_new_vector_falls_in_its_group_and_moves_nothing(groups):
     space, group, made = groups
-    before = made.points.tobytes()
     rows, own = clustered(80, seed=5)
     placed = layout.place(made, space, rows)
     assert placed.shape == (80, 2) and placed.dtype == np.float32
-    near = np.linalg.norm(placed[:, None] - made.points[None], axis=2).argmin(1)
-    assert (group[near] == own).mean() > 0.95
-    assert made.points.tobytes() == before
+    assert (group_on(made, placed, group) == own).mean() > 0.95
     one_by_one = np.concatenate([layout.place(made, space, row) for row in rows])
     assert placed.tobytes() == one_by_one.tobytes()
 
 
-@pytest.mark.parametrize("method", ["tsne", "pca"])
+@each_method
 def test_a_vector_of_the_corpus_falls_on_its_document(groups, method):
     space = groups[0]
     made = engine.layout(space, method, cache=False)
-    for scale in (1, 3.7):
+    for scale in (1, 3.7, torch.linspace(0.5, 4, 600).unsqueeze(1)):
         np.testing.assert_allclose(layout.place(made, space, space.vectors * scale), made.points, rtol=0, atol=1e-6)
     rounded = space.vectors.double() * (1 + 1e-7 * torch.randn(space.vectors.shape, dtype=torch.float64))
     np.testing.assert_allclose(layout.place(made, space, rounded), made.points, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["tsne", "pca"])
+@each_method
 def test_a_sample_leaves_every_document_placeable(groups, method):
     space, group, _ = groups
     made = engine.layout(space, method, most=200, cache=False)
@@ -99,8 +95,7 @@ def test_a_sample_leaves_every_document_placeable(groups, method):
     assert everywhere.shape == (600, 2) and np.isfinite(everywhere).all()
     assert everywhere[made.rows].tobytes() == made.points.tobytes()
     if method == "tsne":
-        near = np.linalg.norm(everywhere[:, None] - made.points[None], axis=2).argmin(1)
-        assert (group[made.rows][near] == group).mean() > 0.95
+        assert (group_on(made, everywhere, group[made.rows]) == group).mean() > 0.95
     some = [599, 3, 3, int(made.rows[0])]
     assert layout.positions(made, space, some).tobytes() == everywhere[some].tobytes()
     assert layout.positions(made, space, []).shape == (0, 2)
@@ -129,7 +124,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("method", ["tsne", "pca"])
+@each_method
 @pytest.mark.parametrize("case", ODD)
 def test_no_corpus_is_too_odd(case, method):
     rows = torch.tensor(np.asarray(ODD[case]), dtype=torch.float32)
@@ -171,13 +166,6 @@ def test_only_making_a_tsne_map_needs_opentsne(groups, monkeypatch):
         engine.layout(space, cache=False)
 
 
-def test_the_map_does_not_depend_on_lengths(groups):
-    space, _, made = groups
-    longer = space_of(space.vectors * torch.linspace(0.5, 4, 600).unsqueeze(1))
-    placed = layout.place(made, space, longer.vectors)
-    np.testing.assert_allclose(placed, made.points, rtol=0, atol=1e-5)
-
-
 def test_progress_rises_to_its_end(groups):
     told = []
     engine.layout(groups[0], cache=False, progress=lambda *args: told.append(args))
@@ -186,6 +174,17 @@ def test_progress_rises_to_its_end(groups):
     assert list(dict.fromkeys(labels)) == ["finding neighbours", "arranging the map"]
 
 
+def kept():
+    """The maps on the disk."""
+    return list(cache.files_of(cache.section("maps")))
+
+
+@pytest.fixture
+def empty():
+    cache.clear("maps")
+
+
+@pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize("at", [0, 1, 10, 300])
 def test_a_stop_is_heard_and_leaves_nothing_behind(groups, at):
     stop, told = threading.Event(), []
@@ -197,54 +196,45 @@ def test_a_stop_is_heard_and_leaves_nothing_behind(groups, at):
 
     with pytest.raises(Cancelled, match="stopped"):
         engine.layout(groups[0], seed=41, progress=progress, stop=stop)
-    assert told[-1] == at
-    assert layout.stored(groups[0], seed=41) is None
+    assert told[-1] == at and not kept()
 
 
-@pytest.mark.parametrize("method", ["tsne", "pca"])
+@pytest.mark.usefixtures("empty")
+@each_method
 def test_a_map_is_kept_on_disk(method):
     space = space_of(clustered(120, seed=8)[0])
-    assert layout.stored(space, method, most=100) is None
     first = engine.layout(space, method, most=100)
+    assert len(kept()) == 1
     told = []
     again = engine.layout(space, method, most=100, progress=lambda *args: told.append(args))
-    assert told == [(1, 1, "reading the cache")]
-    assert again == first == layout.stored(space, method, most=100)
+    assert told == [(1, 1, "reading the cache")] and again == first
     for name in ("points", "rows", "mean", "axes", "perplexity", "asked", "seed", "of", "lowered", "sampled"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
-    np.testing.assert_array_equal(
-        layout.place(again, space, space.vectors[:9]), layout.place(first, space, space.vectors[:9])
-    )
-    for other in ({"seed": 1}, {"most": 99}, *([{"perplexity": 5.0}] if method == "tsne" else [])):
-        assert layout.stored(space, method, **{"most": 100, **other}) is None
-    if method == "pca":
-        assert layout.stored(space, method, most=100, perplexity=5.0) == first
+    np.testing.assert_array_equal(*(layout.place(one, space, space.vectors[:9]) for one in (again, first)))
+    for other, more in (({"perplexity": 5.0}, method == "tsne"), ({"seed": 1}, True), ({"most": 99}, True)):
+        before = len(kept())
+        engine.layout(space, method, **{"most": 100, **other})
+        assert len(kept()) == before + more
 
 
+@pytest.mark.usefixtures("empty")
 def test_a_damaged_entry_is_made_again():
     space = space_of(clustered(60, seed=9)[0])
     first = engine.layout(space)
-    before = set(cache.section("maps").iterdir())
-    cache.clear("maps")
-    second = engine.layout(space)
-    (entry,) = [f for f in cache.section("maps").iterdir() if f.name != "CACHEDIR.TAG"]
-    assert entry in before
+    (entry,) = kept()
     raw = bytearray(entry.read_bytes())
     raw[len(raw) // 2] ^= 1
     entry.write_bytes(raw)
-    assert layout.stored(space) is None
-    assert engine.layout(space) == first == second == layout.stored(space)
+    assert engine.layout(space) == first and kept() == [entry] and entry.read_bytes() != raw
 
 
 def test_errors_name_the_argument_the_range_and_the_value(groups):
     space, _, made = groups
     for param in (layout.METHOD, layout.PERPLEXITY, layout.SEED, layout.MOST):
         for bad in param.invalid_values():
-            for call in (engine.layout, layout.stored):
-                with pytest.raises(ParamError) as error:
-                    call(space, **{param.name: bad})
-                assert param.name in str(error.value) and param.domain in str(error.value)
-                assert repr(bad) in str(error.value)
+            with pytest.raises(ParamError) as error:
+                engine.layout(space, **{param.name: bad})
+            assert all(part in str(error.value) for part in (param.name, param.domain, repr(bad)))
     for bad in (-1, 600, 1.5, True):
         with pytest.raises(ParamError, match=r"row must be a whole number in \[0, 599\]"):
             layout.neighbours(space, bad)
@@ -260,11 +250,9 @@ def test_errors_name_the_argument_the_range_and_the_value(groups):
     with pytest.raises(DataError, match="vectors must be finite"):
         layout.place(made, space, [float("nan")] * 24)
     other = space_of(clustered(600, seed=4)[0])
-    for call in (layout.place, layout.positions):
+    for call in (layout.place, layout.positions, layout.fidelity):
         with pytest.raises(DataError, match="other embeddings"):
             call(made, other, other.vectors[:1])
-    with pytest.raises(DataError, match="other embeddings"):
-        layout.fidelity(made, other)
 
 
 @pytest.mark.parametrize("kind", ["unit", "any length", "duplicates and zeros"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import engine
-from engine.errors import DataError, FrontierError
+from engine.errors import FrontierError
 from engine.text import bm25_index
 from engine.values import Embeddings
 from support.bm25_cases import batch_of, made, scores, space_of
@@ -104,13 +104,6 @@ def test_what_is_cut_is_counted_once_and_what_is_weighted_kept(monkeypatch):
     engine.make("bm25", ngrams="2").score(space, batch)
     assert cuts == ["1", "2"]
     assert bm25_index.index_of(space, "lucene", 1.0, 0.75, "1") is bm25_index.index_of(space, "lucene", 1.0, 0.75, "1")
-
-
-def test_vectors_without_words_are_refused(demo):
-    _, space = demo
-    decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
-    with pytest.raises(DataError, match="reads the queries' words"):
-        engine.decode(decoder, space, Embeddings(space.vectors[:1].cpu(), ("q",)))
 
 
 def test_scores_are_the_same_in_every_process():

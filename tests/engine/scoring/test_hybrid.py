@@ -1,24 +1,27 @@
 """Hybrid: the formula over the union, written down again, document by document; its two ends are its two parts."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 
 import engine
 from engine.space import QueryBatch
-from engine.values import Corpus, Embeddings, EncoderRef
+from engine.values import Embeddings
 from support.bm25_cases import made
 from support.bm25_oracle import bm25
 from support.instances import problem
+from support.rankings import space_of
 
 
 def setting(seed, d=5):
     """(space, batch) with texts and vectors that have nothing to do with each other, twins among both."""
     texts, queries = made(seed)
     vectors, points = problem("duplicated", seed, n=len(texts), d=d, batch=len(queries), dtype=np.float64)
-    ids = tuple(map(str, range(len(texts))))
-    space = engine.Space(Corpus(ids, tuple(texts)), Embeddings(vectors, ids, EncoderRef("x", "", "")), "cpu")
-    return space, QueryBatch(tuple(map(str, range(len(queries)))), torch.tensor(points), tuple(queries))
+    return space_of(vectors, texts), QueryBatch(
+        tuple(map(str, range(len(queries)))), torch.tensor(points), tuple(queries)
+    )
 
 
 def best(scores, count):
@@ -71,18 +74,14 @@ def test_every_score_is_that_of_the_formula(combination, how):
         dense = (space.vectors.unsqueeze(0) * batch.vectors.unsqueeze(1)).sum(2)
         sparse = bm25(space.corpus.passages, batch.texts, k1=1.2, b=0.6)
         sparse = torch.tensor(sparse, dtype=torch.float32).tolist()
-        for weight in (0.0, 0.3, 1.0):
-            for union in (1, 7, 500):
-                constant = 60 if seed else 1
-                stage = engine.make(
-                    "hybrid", dense_weight=weight, combination=combination, normalisation=how, union=union,
-                    rrf_constant=constant, k1=1.2, b=0.6,
-                )  # fmt: skip
-                found = stage.score(space, batch)
-                assert torch.isfinite(found).all()
-                for b in range(len(batch)):
-                    expected = oracle(dense[b].tolist(), sparse[b], weight, combination, how, constant, union)
-                    np.testing.assert_allclose(found[b], expected, rtol=1e-4, atol=1e-5)
+        constant = 60 if seed else 1
+        kind = {"combination": combination, "normalisation": how, "rrf_constant": constant, "k1": 1.2, "b": 0.6}
+        for weight, union in product((0.0, 0.3, 1.0), (1, 7, 500)):
+            found = engine.make("hybrid", dense_weight=weight, union=union, **kind).score(space, batch)
+            assert torch.isfinite(found).all()
+            for b in range(len(batch)):
+                expected = oracle(dense[b].tolist(), sparse[b], weight, combination, how, constant, union)
+                np.testing.assert_allclose(found[b], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_its_ends_are_its_parts():
@@ -102,30 +101,7 @@ def test_its_ends_are_its_parts():
             assert own.index[b, :matched].tolist() == words.index[b, :matched].tolist()
 
 
-def test_all_of_the_union_comes_before_the_rest():
-    space, batch = setting(3)
-    dense, words = (engine.make(n).score(space, batch) for n in ("dense", "bm25"))
-    for params in ({}, {"combination": "rrf"}, {"normalisation": "z-score"}, {"dense_weight": 0.0}):
-        found = engine.make("hybrid", union=4, **params).score(space, batch)
-        for b in range(len(batch)):
-            inside = {*best(dense[b].tolist(), 4), *(i for i in best(words[b].tolist(), 4) if words[b, i] > 0)}
-            rest = [i for i in range(len(space)) if i not in inside]
-            assert found[b, sorted(inside)].min() > found[b, rest].max()
-
-
-def test_a_pool_deeper_than_the_union_goes_on_by_relevance_and_not_by_row():
-    space, batch = setting(3)
-    stage = engine.make("hybrid", union=3, dense_weight=1.0)
-    found = stage.score(space, batch)
-    dense = engine.make("dense").score(space, batch)
-    for b in range(len(batch)):
-        order = found[b].argsort(descending=True)
-        rest = dense[b, order[6:]]
-        assert (rest[:-1] >= rest[1:] - 1e-6).all() and rest[0] > rest[-1]
-
-
 def test_one_query_scores_as_it_does_among_others():
-    space, batch = setting(4)
-    together = engine.make("hybrid", union=9).score(space, batch)
-    for b in range(len(batch)):
-        assert torch.equal(engine.make("hybrid", union=9).score(space, batch.block(b, b + 1))[0], together[b])
+    (space, batch), stage = setting(4), engine.make("hybrid", union=9)
+    alone = [stage.score(space, batch.block(b, b + 1)) for b in range(len(batch))]
+    assert torch.equal(torch.cat(alone), stage.score(space, batch))

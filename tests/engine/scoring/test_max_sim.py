@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from engine.errors import Cancelled, DataError
 from engine.multi_vector import Parts
 from engine.progress import report_to
 from engine.values import Corpus, Embeddings
+from support.random_texts import corpus_of
 
 WORDS = ("river", "stone", "paper", "engine", "cloud", "market", "violin", "harvest", "lantern", "bridge", "copper")
 
@@ -25,7 +27,7 @@ def texts(n, seed=0):
 
 @pytest.fixture(scope="module")
 def space():
-    corpus = Corpus(tuple(f"d{i}" for i in range(25)), texts(25))
+    corpus = corpus_of(texts(25))
     return engine.Space(corpus, engine.embed(corpus))
 
 
@@ -46,16 +48,13 @@ def by_hand(space, batch, length, overlap, most=None):
     return torch.tensor(scores).float()
 
 
-@pytest.mark.parametrize("length, overlap, most", [(5, 0.0, None), (5, 0.5, None), (5, 0.5, 2), (9, 0.25, 1)])
+@pytest.mark.parametrize(
+    "length, overlap, most", [(5, 0.0, None), (5, 0.5, None), (5, 0.5, 2), (9, 0.5, 2), (9, 0.5, 1)]
+)
 def test_equals_a_loop_over_passages(space, batch, length, overlap, most):
+    """One space keeps the passages of every length apart."""
     stage = engine.make("max_sim", length=length, overlap=overlap, most=most)
     assert torch.allclose(stage.score(space, batch).cpu(), by_hand(space, batch, length, overlap, most), atol=1e-6)
-
-
-def test_one_space_keeps_the_passages_of_every_length_apart(space, batch):
-    for length in (5, 9):
-        stage = engine.make("max_sim", length=length, overlap=0.25, most=2)
-        assert torch.allclose(stage.score(space, batch).cpu(), by_hand(space, batch, length, 0.25, 2), atol=1e-6)
 
 
 def test_one_whole_passage_a_document_is_dense(space, batch):
@@ -100,7 +99,7 @@ def test_blocks_do_not_show(monkeypatch, numbers):
 
 
 def test_equal_documents_tie(space):
-    corpus = Corpus(tuple(map(str, range(40))), texts(20) * 2)
+    corpus = corpus_of(texts(20) * 2)
     twice = engine.Space(corpus, engine.embed(corpus))
     scores = engine.make("max_sim", length=5).score(twice, query_batch(twice, list(texts(3, seed=4))))
     assert torch.equal(scores[:, :20], scores[:, 20:])
@@ -137,19 +136,10 @@ def test_parts_that_do_not_fit_are_refused(ids, message):
         engine.Space(corpus, own, parts=Embeddings(torch.tensor([[1.0, torch.nan]] * 2), ("a#0", "b#0")))
 
 
-def test_vectors_without_an_encoder_are_refused(space):
+def test_vectors_without_an_encoder_or_with_another_are_refused(space, batch):
     bare = engine.Space(space.corpus, Embeddings(space.embeddings.vectors, space.corpus.ids))
     with pytest.raises(DataError, match=r"came with its own vectors; embed the corpus with engine\.embed"):
-        engine.decode(
-            engine.Decoder(engine.make("top_k"), engine.make("max_sim")),
-            bare,
-            Embeddings(space.embeddings.vectors[:1], ("q",)),
-        )
-
-
-def test_another_model_of_the_same_name_is_refused(space, batch):
-    from dataclasses import replace
-
+        engine.make("max_sim").score(bare, batch)
     ref = replace(space.embeddings.encoder, digest="0" * 64)
     other = engine.Space(space.corpus, Embeddings(space.embeddings.vectors, space.corpus.ids, ref))
     with pytest.raises(DataError, match="other weights"):
@@ -166,13 +156,3 @@ def test_embedding_passages_is_watched_and_can_be_stopped(space, batch):
         stage.score(space, batch)
     passages = len(cut(space.corpus, 7, 0.1))
     assert seen[-1] == (passages, passages)
-
-
-def test_as_a_reranker_it_orders_the_pool(space):
-    query = space.corpus.texts[3]
-    decoder = engine.Decoder(engine.make("top_k"), rerank=engine.make("max_sim", length=5), depth=8)
-    found = engine.decode(decoder, space, [query], k=8).index[0]
-    pool = engine.decode(engine.Decoder(engine.make("top_k")), space, [query], k=8).index[0]
-    scores = engine.make("max_sim", length=5).score(space, query_batch(space, [query]))[0]
-    assert sorted(found.tolist()) == sorted(pool.tolist())
-    assert (scores[found].diff() <= 0).all()

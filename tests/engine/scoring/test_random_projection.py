@@ -1,7 +1,5 @@
 """random_projection against scikit-learn's counts and a dense matrix, truncated against NumPy's and scikit-learn's."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -15,8 +13,9 @@ from engine.scoring.truncated import principal_axes
 from engine.space import QueryBatch
 from engine.text.bag_of_words import binary, count_words
 from engine.text.tokenizer import terms
-from engine.values import Corpus, Embeddings
+from support.bm25_oracle import bm25
 from support.instances import problem
+from support.rankings import space_of
 
 VOCABULARY = [f"word{i}" for i in range(300)] + ["Straße", "ÉCOLE", "x_y", "3.14", "水 火", "İ"]
 
@@ -30,16 +29,14 @@ def texts(n, seed, most=60):
 @pytest.fixture(scope="module")
 def space():
     found = [*texts(40, 0), "", "!?"]
-    corpus = Corpus(tuple(map(str, range(len(found)))), tuple(found), ("A Title", *[""] * (len(found) - 1)))
-    vectors = problem("clustered", 0, n=len(found), d=12)[0]
-    return engine.Space(corpus, Embeddings(torch.tensor(vectors), corpus.ids))
+    return space_of(problem("clustered", 0, n=len(found), d=12)[0], found, ("A Title", *[""] * (len(found) - 1)))
 
 
 @pytest.fixture(scope="module")
 def batch(space):
     asked = (*texts(5, 1, most=8), "word1 word1 word1", "nobody wrote this", "")
     points = torch.tensor(problem("clustered", 1, n=20, d=12, batch=len(asked))[1])
-    return QueryBatch(tuple(map(str, range(len(asked)))), points.to(space.device), asked)
+    return QueryBatch(tuple(map(str, range(len(asked)))), points, asked)
 
 
 # Bags of words
@@ -63,17 +60,8 @@ def test_bm25_is_lucenes_formula(space, batch, k1, b):
     counts, columns = count_words(space.corpus.passages)
     weights = engine.make("random_projection", k1=k1, b=b)._weights(counts)
     found = (count_words(batch.texts, columns)[0] @ weights.T).toarray()
-    documents = [terms(text) for text in space.corpus.passages]
-    mean = sum(map(len, documents)) / len(documents)
-    for q, text in enumerate(batch.texts):
-        for d, document in enumerate(documents):
-            score = 0.0
-            for word in terms(text):
-                df, tf = sum(word in other for other in documents), document.count(word)
-                if tf:
-                    rarity = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
-                    score += rarity * tf / (tf + k1 * (1 - b + b * len(document) / mean))
-            assert found[q, d] == pytest.approx(score, rel=1e-12, abs=1e-15)
+    expected = np.array(bm25(space.corpus.passages, batch.texts, k1=k1, b=b))
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
 # Random projections
@@ -96,7 +84,7 @@ def test_scores_are_those_of_a_dense_matrix(space, batch, matrix, weighting, mon
         documents, asked = (counts.toarray() > 0) * 1.0, (asked > 0) * 1.0
     a = dense_matrix(stage, len(columns))
     expected = (asked @ a) @ (documents @ a).T
-    assert np.allclose(stage.score(space, batch).cpu(), expected, rtol=1e-5, atol=1e-5)
+    assert np.allclose(stage.score(space, batch), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("matrix", ["rademacher", "gaussian"])
@@ -121,7 +109,7 @@ def test_the_error_falls_with_the_dimension(space, batch, weighting):
     errors = []
     for k in (32, 512, 8192):
         stage = engine.make("random_projection", dimension=k, weighting=weighting)
-        errors.append(np.sqrt(np.mean((stage.score(space, batch).cpu().numpy() - exact) ** 2)))
+        errors.append(np.sqrt(np.mean((stage.score(space, batch).numpy() - exact) ** 2)))
     assert errors[0] > 2 * errors[1] > 4 * errors[2] > 0
 
 
@@ -134,21 +122,19 @@ def test_a_query_is_projected_alike_in_any_company(space, batch):
 
 
 def test_a_corpus_without_words_scores_nothing():
-    corpus = Corpus(("a", "b"), ("?", ""))
-    space = engine.Space(corpus, Embeddings(torch.eye(2), corpus.ids))
-    batch = QueryBatch(("q",), torch.ones(1, 2).to(space.device), ("anything",))
-    assert engine.make("random_projection").score(space, batch).tolist() == [[0.0, 0.0]]
+    batch = QueryBatch(("q",), torch.ones(1, 2), ("anything",))
+    assert engine.make("random_projection").score(space_of(torch.eye(2), ("?", "")), batch).tolist() == [[0.0, 0.0]]
 
 
 # Fewer dimensions
 
 
 def test_the_first_dimensions(space, batch):
-    rows, points = space.vectors.cpu().double(), batch.vectors.cpu().double()
+    rows, points = space.vectors.double(), batch.vectors.double()
     for k in (1, 5, 12, 100):
-        raw = engine.make("truncated", dimension=k, renormalise=False).score(space, batch).cpu()
+        raw = engine.make("truncated", dimension=k, renormalise=False).score(space, batch)
         assert torch.allclose(raw.double(), points[:, :k] @ rows[:, :k].T, atol=1e-6)
-        scaled = engine.make("truncated", dimension=k).score(space, batch).cpu()
+        scaled = engine.make("truncated", dimension=k).score(space, batch)
         cosine = torch.cosine_similarity(points[:, None, :k], rows[None, :, :k], dim=2)
         assert torch.allclose(scaled.double(), cosine, atol=1e-6)
 
@@ -160,8 +146,8 @@ def test_all_dimensions_are_the_dense_score(space, batch, method):
 
 
 def test_principal_axes_are_scikit_learns(space):
-    axes = principal_axes(space.matrix).cpu().numpy()
-    theirs = PCA(svd_solver="full").fit(space.vectors.cpu().double().numpy()).components_.T
+    axes = principal_axes(space.matrix).numpy()
+    theirs = PCA(svd_solver="full").fit(space.vectors.double().numpy()).components_.T
     assert np.allclose(np.abs((axes * theirs).sum(0)), 1, atol=1e-8)
     assert (np.take_along_axis(axes, np.abs(axes).argmax(0)[None], 0) > 0).all()
     assert np.allclose(axes.T @ axes, np.eye(12), atol=1e-12)
@@ -169,11 +155,10 @@ def test_principal_axes_are_scikit_learns(space):
 
 def test_pca_ranks_as_scikit_learns_does(space, batch):
     """It takes the mean off, which adds the same to all of a query's scores."""
-    fitted = PCA(4, svd_solver="full").fit(space.vectors.cpu().double().numpy())
-    theirs = (
-        batch.vectors.cpu().double().numpy() @ fitted.components_.T @ fitted.transform(space.vectors.cpu().double()).T
-    )
-    ours = engine.make("truncated", dimension=4, method="pca", renormalise=False).score(space, batch).cpu().numpy()
+    rows, points = space.vectors.double().numpy(), batch.vectors.double().numpy()
+    fitted = PCA(4, svd_solver="full").fit(rows)
+    theirs = points @ fitted.components_.T @ fitted.transform(rows).T
+    ours = engine.make("truncated", dimension=4, method="pca", renormalise=False).score(space, batch).numpy()
     apart = ours - theirs
     assert np.allclose(apart, apart[:, :1], atol=1e-6) and np.abs(apart).max() > 1e-3
 
@@ -181,16 +166,13 @@ def test_pca_ranks_as_scikit_learns_does(space, batch):
 def test_pca_needs_fewer_dimensions_where_the_corpus_lies_in_few(batch):
     draw = torch.Generator().manual_seed(0)
     flat = torch.randn(50, 3, generator=draw) @ torch.randn(3, 12, generator=draw)
-    corpus = Corpus(tuple(map(str, range(50))), ("",) * 50)
-    space = engine.Space(corpus, Embeddings(flat, corpus.ids))
+    space = space_of(flat)
     stage = engine.make("truncated", dimension=3, method="pca", renormalise=False)
     assert torch.allclose(stage.score(space, batch), engine.make("dense").score(space, batch), atol=1e-4)
 
 
 def test_zero_rows_score_zero():
-    corpus = Corpus(("a", "b"), ("", ""))
-    space = engine.Space(corpus, Embeddings(torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), corpus.ids))
-    batch = QueryBatch(("q",), torch.tensor([[1.0, 0.0, 0.0]]).to(space.device), None)
+    space, batch = space_of([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), QueryBatch(("q",), torch.tensor([[1.0, 0.0, 0.0]]))
     assert engine.make("truncated", dimension=2).score(space, batch).tolist() == [[0.0, 1.0]]
 
 

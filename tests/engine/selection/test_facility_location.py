@@ -5,11 +5,9 @@ import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates
-from engine.matrix import Matrix
 from engine.solvers.exact_dot import ExactProducts
-from support.instances import FAMILIES, few_or_all, problem
-from support.selector_oracles import is_decided, one_at_a_time
+from support.instances import FAMILIES, crowd, few_or_all, problem
+from support.selector_oracles import foreign, is_decided, one_at_a_time
 
 WEIGHTS = (0.0, 0.2, 0.5, 0.8, 0.97, 1.0)
 GROUND = (1000, 10, 25, None, 1)
@@ -124,12 +122,8 @@ def test_greed_stays_near_the_optimum():
         assert (1 - 1 / np.e) * best <= reached <= best + 1e-9
 
 
-def test_the_ends_of_the_weight():
-    rows, queries = problem("clustered", 7, n=60, d=6)
-    top = engine.select("top_k", rows, queries, k=9)
-    pure = solve(rows, queries, 9, 1.0)
-    assert torch.equal(pure.index, top.index) and torch.allclose(pure.gain, top.gain, rtol=0, atol=1e-6)
-    cover = solve(rows, queries, 9, 0.0, None)
+def test_at_weight_zero_queries_do_not_matter():
+    cover = solve(*problem("clustered", 7, n=60, d=6), 9, 0.0, None)
     assert (cover.index == cover.index[0]).all(), "without relevance, and with one ground set, queries do not matter"
 
 
@@ -141,19 +135,8 @@ def test_one_document_is_the_most_relevant():
     assert solve(rows, [1.0, 0], 1, 0.1).gain[0, 0].item() == pytest.approx(0.1 + 0.9 / 4 * 3.4)
 
 
-def test_a_ground_set_is_never_smaller_than_the_answer():
-    rows, queries = problem("random", 4, n=40, d=6)
-    answer = solve(rows, queries, 12, 0.3, 5)
-    assert [entry["pool"] for entry in answer.info] == [12] * 3
-    top = engine.select("top_k", rows, queries, k=12).index
-    assert torch.equal(answer.index.sort().values, top.sort().values)
-
-
 def test_crowds_of_duplicates_come_lowest_row_first():
-    rng = np.random.default_rng(7)
-    kinds = rng.standard_normal((6, 24)).astype(np.float32)
-    rows = kinds[rng.integers(6, size=1500)]
-    queries = rng.standard_normal((2, 24)).astype(np.float32)
+    rows, queries, _ = crowd(7, 1500, 24, batch=2)
     for weight, size in ((0.0, 1000), (0.3, 1000), (0.8, None), (1.0, 700)):
         check_all(rows, queries, 12, weight, size)
     # Once every kind is chosen nothing is left to gain but relevance, and at weight 0 nothing at all.
@@ -179,22 +162,19 @@ def test_a_pool_bounds_the_ground_set():
 
 
 def test_another_scorers_relevance_is_taken_as_it_is():
-    rng = np.random.default_rng(9)
     rows, queries = problem("clustered", 9, n=40, d=8, batch=3)
-    vectors, relevance = torch.tensor(rows), torch.tensor(rng.standard_normal((3, 40))).float()
-    c = Candidates(vectors, relevance, torch.tensor(queries), Matrix(vectors), False)
+    c = foreign(rows, queries)
     answer = engine.make("facility_location", relevance_weight=0.3, ground_set=30).select(c, 8)
     for b, query in enumerate(queries):
         one = answer.index[b], answer.gain[b], answer.info[b]
-        assert check(rows, query, one, 0.3, 30, 8, relevance[b].double().numpy()) > 4
+        assert check(rows, query, one, 0.3, 30, 8, c.relevance[b].double().numpy()) > 4
 
 
 def test_a_grid_is_what_its_settings_are_alone():
     rows, queries = problem("clustered", 2, n=60, d=10)
     grid = [{"relevance_weight": w, "ground_set": p} for w in (0.2, 0.9) for p in (20, None, 60)]
-    for params, shared in zip(
-        grid, engine.select_grid("facility_location", rows, queries, k=7, grid=grid), strict=True
-    ):
+    together = engine.select_grid("facility_location", rows, queries, k=7, grid=grid)
+    for params, shared in zip(grid, together, strict=True):
         alone = engine.select("facility_location", rows, queries, k=7, **params)
         assert torch.equal(shared.index, alone.index) and torch.equal(shared.gain, alone.gain)
         assert shared.info == alone.info

@@ -2,14 +2,13 @@
 
 import json
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates
 from engine.matrix import Matrix
 from support.elastic_oracles import (
     NASTY,
@@ -24,8 +23,10 @@ from support.elastic_oracles import (
     violations,
     weights_of,
 )
-from support.instances import random_rows, unit
+from support.instances import near_ties, random_rows, unit
 from support.judged_sets import DATA, SETS
+from support.selector_oracles import foreign
+from support.stage_laws import picks
 
 each_family = pytest.mark.parametrize("family", NASTY)
 KINDS = (np.float32, np.float64)
@@ -47,7 +48,7 @@ def instances(family, seeds, **given):
 
 
 def is_empty(answer, why):
-    assert (answer.index == -1).all() and (answer.gain == 0).all()
+    assert (answer.index == -1).all()
     for info in answer.info:
         assert info["support"] == 0 and info["residual"] <= 1e-14 and info["certified"] and info["tied"] == {}
         assert any(why in text and "no document gets a weight" in text for text in info["messages"]), info
@@ -79,17 +80,14 @@ def test_from_the_best_score_on_nothing_gets_a_weight_and_fill_is_top_k(family):
                         filled = ask(rows, query, k, l1=l1, l2=l2, fill="fill")
                         top = engine.select("top_k", rows, query, k=k)
                         assert torch.equal(filled.index, top.index)
-                        expected = np.minimum(scores(rows, query)[top.index[0, : len(rows)].numpy()] - l1, 0)
+                        expected = np.minimum(scores(rows, query)[picks(top)] - l1, 0)
                         assert filled.gain[0, : len(rows)].tolist() == pytest.approx(expected, abs=1e-5 * best)
-                        assert (filled.gain[0, len(rows) :] == 0).all()
 
 
 def test_near_ties_are_filled_in_the_order_of_top_k():
     """Rows that float32 products cannot tell apart, and exact duplicates among them."""
-    rng = np.random.default_rng(5)
-    query = unit(rng.standard_normal(64)).astype(np.float32)
-    rows = (query + 1e-7 * rng.standard_normal((400, 64))).astype(np.float32)
-    rows[200:] = rows[rng.integers(200, size=200)]
+    rows, query, _ = near_ties(5, 400, 64, 1e-7)
+    rows[200:] = rows[np.random.default_rng(5).integers(200, size=200)]
     filled = ask(rows, query, 300, l1=2.0, fill=True)
     assert torch.equal(filled.index, engine.select("top_k", rows, query, k=300).index)
     assert filled.index[0].tolist() != np.argsort(-(rows @ query), kind="stable")[:300].tolist(), "too easy an instance"
@@ -110,8 +108,9 @@ def test_scores_that_are_not_above_zero_give_an_empty_answer(l1, l2):
 def test_zero_rows_get_no_weight():
     rows, queries = nasty("hollow", 3, n=40, d=6)
     for l1, l2 in ((0.0, 0.0), (0.0, 0.1), (0.01, 0.0)):
-        for b, chosen in enumerate(map(held, [ask(rows, queries, l1=l1, l2=l2)] * len(queries), range(len(queries)))):
-            assert chosen and not (rows[chosen] == 0).all(1).any(), b
+        answer = ask(rows, queries, l1=l1, l2=l2)
+        for b in range(len(queries)):
+            assert held(answer, b) and rows[held(answer, b)].any(1).all()
 
 
 @pytest.mark.parametrize("family", ["random", "clustered", "cone", "twins", "lattice"])
@@ -119,11 +118,11 @@ def test_no_penalty_is_the_limit_of_small_ones(family):
     """λ₁ = λ₂ = 0: of all weights that fit best, those with the least sum; and it says so."""
     for rows, queries in instances(family, range(14)):
         best = np.maximum(scores(rows, queries).max(1), 0)
-        answer, full = ask(rows, queries, l1=0, l2=0), weights_of(ask(rows, queries, l1=0, l2=0), len(rows))
+        answer = ask(rows, queries, l1=0, l2=0)
+        full = weights_of(answer, len(rows))
         near = weights_of(ask(rows, queries, l1=1e-7, l2=0, scale="relative"), len(rows))
         for b, query in enumerate(queries):
-            said = answer.info[b]["messages"]
-            assert any("limit" in text for text in said)
+            assert any("limit" in text for text in answer.info[b]["messages"])
             misfit, least = shortest_fit(rows, query)
             left = query - rows.T.astype(np.float64) @ full[b]
             assert np.linalg.norm(left) <= misfit + 1e-5 * (1 + least)
@@ -265,36 +264,33 @@ def test_fill_appends_what_would_add_most(family):
 
 
 def test_fill_takes_yes_and_no():
-    assert engine.make("nnn", fill=True) == engine.make("nnn", fill="fill")
-    assert engine.make("nnn", fill=False) == engine.make("nnn", fill="strict") == engine.make("nnn")
+    yes, no = ({engine.make("nnn", fill=fill) for fill in names} for names in ((True, "fill"), (False, "strict")))
+    assert len(yes) == 1 and no == {engine.make("nnn")}
 
 
 @each_family
 def test_fista_is_equation_5(family):
     """Its residual is stated beside it, and ever more steps lead to the minimiser."""
     for rows, queries in instances(family, range(6)):
-        for l1, l2 in ((0.05, 0.1), (0.01, 0.0), (0.0, 0.01)):
-            for steps in (1, 5, 50):
-                answer = ask(rows, queries, l1=l1, l2=l2, solver="fista", iterations=steps)
-                full = weights_of(answer, len(rows))
-                off = violations(rows, queries, full, l1, l2)
-                for b, query in enumerate(queries):
-                    expected = paper_fista(rows, query, l1, l2, steps)
-                    assert np.abs(full[b] - expected).max() <= 1e-10 * (1 + expected.max())
-                    info, size = answer.info[b], np.abs(scores(rows, query)).max()
-                    assert info["residual"] == pytest.approx(off[b], abs=1e-10 * size)
-                    assert info["certified"] == (off[b] <= 1e-6 * abs(scores(rows, query).max()))
-                    assert info["iterations"] == steps and info["solver"] == "fista"
+        for (l1, l2), steps in product(((0.05, 0.1), (0.01, 0.0), (0.0, 0.01)), (1, 5, 50)):
+            answer = ask(rows, queries, l1=l1, l2=l2, solver="fista", iterations=steps)
+            full = weights_of(answer, len(rows))
+            off = violations(rows, queries, full, l1, l2)
+            for b, query in enumerate(queries):
+                expected = paper_fista(rows, query, l1, l2, steps)
+                assert np.abs(full[b] - expected).max() <= 1e-10 * (1 + expected.max())
+                info, size = answer.info[b], np.abs(scores(rows, query)).max()
+                assert info["residual"] == pytest.approx(off[b], abs=1e-10 * size)
+                assert info["certified"] == (off[b] <= 1e-6 * abs(scores(rows, query).max()))
+                assert info["iterations"] == steps and info["solver"] == "fista"
 
 
 def test_fista_reaches_the_minimiser():
     for family in ("random", "cone", "twins", "hollow"):
         rows, queries = nasty(family, 2, n=40, d=10)
-        exact = weights_of(ask(rows, queries, l1=0.02, l2=0.1), len(rows))
-        off = [
-            np.abs(weights_of(ask(rows, queries, l1=0.02, l2=0.1, solver="fista", iterations=t), 40) - exact).max()
-            for t in (5, 50, 5000)
-        ]
+        grid = [{"l1": 0.02, "l2": 0.1, "solver": "fista", "iterations": t} for t in (5, 50, 5000)]
+        exact, *others = engine.select_grid("nnn", rows, queries, k=40, grid=[{"l1": 0.02, "l2": 0.1}, *grid])
+        off = [np.abs(weights_of(other, 40) - weights_of(exact, 40)).max() for other in others]
         assert off[0] > 1e-3 and off[1] < off[0] and off[2] < 1e-7
 
 
@@ -320,13 +316,10 @@ def test_spectrum_is_the_largest_eigenvalue(n, d):
 
 
 def test_the_query_is_rebuilt_whatever_scorer_chose_the_candidates():
-    rows, queries = (torch.tensor(x) for x in nasty("random", 3, n=40, d=8))
-    matrix = Matrix(rows)
-    own = torch.tensor(np.random.default_rng(0).standard_normal((3, 40)), dtype=torch.float32)
-    stage = engine.make("nnn", l1=0.05, l2=0.1, fill=True)
-    foreign = stage.select(Candidates(rows, own, queries, matrix, False), 12)
+    rows, queries = nasty("random", 3, n=40, d=8)
+    other = engine.make("nnn", l1=0.05, l2=0.1, fill=True).select(foreign(rows, queries), 12)
     plain = ask(rows, queries, 12, l1=0.05, l2=0.1, fill=True)
-    assert torch.equal(foreign.index, plain.index) and torch.allclose(foreign.gain, plain.gain, rtol=0, atol=1e-9)
+    assert torch.equal(other.index, plain.index) and torch.allclose(other.gain, plain.gain, rtol=0, atol=1e-9)
 
 
 def test_info_is_plain_and_complete():

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import engine
-from support.instances import FAMILIES, few_or_all, problem
-from support.selector_oracles import STEPS, check_picks, one_at_a_time
+from support.instances import FAMILIES, crowd, few_or_all, near_ties, problem
+from support.selector_oracles import STEPS, check_picks, lowest_of_their_kind, one_at_a_time
 from support.stage_laws import picks
 from support.stage_laws import settings as every_setting
 
@@ -38,15 +38,6 @@ def test_equals_the_oracle(name, family, seeds):
     assert decided > 4 * len(seeds), "the margin rule excused nearly every pick: the instances prove nothing"
 
 
-def test_mmr_at_weight_one_is_top_k():
-    for family in FAMILIES:
-        rows, queries = problem(family, 7, n=40, d=6)
-        mmr = engine.select("mmr", rows, queries, k=10, relevance_weight=1)
-        top = engine.select("top_k", rows, queries, k=10)
-        assert torch.equal(mmr.index, top.index)
-        assert torch.allclose(mmr.gain, top.gain)
-
-
 def test_gain_is_what_mmr_ranks_by():
     rows, queries = problem("random", 3, n=30, d=5, dtype=np.float64)
     answer = engine.select("mmr", rows, queries, k=8, relevance_weight=0.6)
@@ -57,52 +48,41 @@ def test_gain_is_what_mmr_ranks_by():
             assert answer.gain[b, step].item() == pytest.approx(0.6 * (rows[pick] @ query) - 0.4 * near, abs=1e-12)
 
 
-def test_near_ties_are_settled_in_float64():
-    """Rows that float32 products cannot tell apart come in the order of their exact scores."""
-    rng = np.random.default_rng(5)
-    d = 64
-    query = rng.standard_normal(d)
-    query /= np.linalg.norm(query)
-    rows = np.repeat(query[None], 400, axis=0) + 1e-7 * rng.standard_normal((400, d))
-    rows, query = rows.astype(np.float32), query.astype(np.float32)
-    exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)
-    expected = np.argsort(-exact, kind="stable")[:50]
-    assert engine.select("top_k", rows, query, k=50).index[0].tolist() == expected.tolist()
-    in_float32 = np.argsort(-(rows @ query), kind="stable")[:50]
-    assert in_float32.tolist() != expected.tolist(), "the instance is too easy to show anything"
+TRADE_OFFS = {name: {p.name for p in spec.params} for name, spec in engine.methods("selector").items()}
+TRADE_OFFS = {name: params for name, params in TRADE_OFFS.items() if "relevance_weight" in params}
 
 
-def test_near_ties_of_long_and_short_rows_are_settled_too():
-    """The rounding bound scales with the rows, and knows of underflow."""
-    rng = np.random.default_rng(6)
-    d = 32
-    query = rng.standard_normal(d).astype(np.float32)
-    for scale in (1e-26, 1e-22, 1e-3, 1e3, 1e17):
-        rows = scale * (np.repeat(query[None], 300, axis=0) + 1e-7 * rng.standard_normal((300, d)))
-        rows = rows.astype(np.float32)
-        exact = (rows.astype(np.float64) * query.astype(np.float64)).sum(1)
-        expected = np.argsort(-exact, kind="stable")[:40].tolist()
-        assert engine.select("top_k", rows, query, k=40).index[0].tolist() == expected, scale
-        assert engine.select("mmr", rows, query, k=40, relevance_weight=1).index[0].tolist() == expected, scale
+@pytest.mark.parametrize("name", TRADE_OFFS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_at_weight_one_it_is_top_k(name, family):
+    """With relevance as the gain, times k − 1 where the objective is a sum over pairs."""
+    rows, queries = problem(family, 7, n=40, d=6)
+    top, quadratic = engine.select("top_k", rows, queries, k=10), "polish" in TRADE_OFFS[name]
+    for params in ({"polish": True}, {"polish": False}) if quadratic else ({},):
+        answer = engine.select(name, rows, queries, k=10, relevance_weight=1, **params)
+        assert torch.equal(answer.index, top.index)
+        assert torch.allclose(answer.gain, (9 if quadratic else 1) * top.gain)
+
+
+@pytest.mark.parametrize("scale", [1e-26, 1e-22, 1e-3, 1.0, 1e3, 1e17])
+def test_near_ties_are_settled_in_float64(scale):
+    """Rows of every length that float32 products cannot tell apart come in the order of their exact scores."""
+    rows, query, order = near_ties(6, 300, 32, 1e-7, scale)
+    assert engine.select("top_k", rows, query, k=40).index[0].tolist() == order[:40]
+    assert engine.select("mmr", rows, query, k=40, relevance_weight=1).index[0].tolist() == order[:40]
 
 
 def test_crowds_of_duplicates_come_lowest_row_first():
     """More exact duplicates than are scored again one by one, among a few other rows, batch and pool alike."""
-    rng = np.random.default_rng(7)
-    kinds = rng.standard_normal((6, 48)).astype(np.float32)
-    rows = kinds[rng.integers(6, size=1500)]
-    queries = rng.standard_normal((4, 48)).astype(np.float32)
+    rows, queries, kinds = crowd(7, 1500, 48, batch=4)
     for name in STEPS:
         for pool in (None, 1000):
-            together = engine.select(name, rows, queries, k=12, pool=pool).index
+            together = engine.select(name, rows, queries, k=12, pool=pool)
             for b, query in enumerate(queries):
-                chosen = together[b].tolist()
+                chosen = picks(together, b)
                 if pool is None:
                     check_picks(name, rows, query, chosen, **({} if name == "top_k" else {"relevance_weight": 0.8}))
-                for kind in kinds:
-                    members = np.flatnonzero((rows == kind).all(1)).tolist()
-                    taken = [i for i in chosen if i in members]
-                    assert taken == members[: len(taken)]
+                lowest_of_their_kind(rows, kinds, chosen)
 
 
 def test_autocast_gradients_and_precision_switches_change_no_pick():
@@ -161,12 +141,8 @@ def test_number_types_are_taken_as_they_come(dtype):
     assert engine.select("top_k", rows, np.array([1, 0]), k=3).index.tolist() == [[0, 2, 1]]
 
 
-def test_whole_numbers_keep_every_digit():
+def test_lists_of_whole_numbers_keep_every_digit():
     assert engine.select("top_k", [[16777216], [16777217]], [1], k=2).index.tolist() == [[1, 0]]
-
-
-def test_lists_of_numbers_are_arrays_too():
-    assert engine.select("top_k", [[1.0, 0.0], [0.0, 1.0]], [0.0, 1.0], k=1).index.tolist() == [[1]]
 
 
 @pytest.mark.parametrize("name", engine.methods("selector"))

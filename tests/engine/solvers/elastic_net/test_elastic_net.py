@@ -28,6 +28,7 @@ from support.elastic_oracles import (
     weights_of,
 )
 from support.instances import few_or_all
+from support.stage_laws import threads
 
 ROUTES = {
     "gram": "_by_gram",
@@ -63,7 +64,7 @@ def route(request, monkeypatch):
     if name == "rows of pools":
         monkeypatch.setattr(solve, "POOL_GRAM", 0)
     if name == "newton":
-        monkeypatch.setattr(solve, "_solved", lambda c, l1, l2, start: solve._by_newton(c, l1, l2))
+        monkeypatch.setattr(solve, "_solved", solve._by_newton)
         monkeypatch.setattr(dual_newton, "FIRST", 6)
     yield name
     assert taken == {ROUTES[name]}
@@ -165,26 +166,6 @@ def test_a_support_larger_than_the_active_set_has_room_for(monkeypatch):
             largest = engine.select("nnn", rows, queries, k=300, l1=0.0, l2=10.0)
             assert max(info["support"] for info in largest.info) > 100
     assert taken
-
-
-def test_a_start_from_a_neighbour_changes_nothing(monkeypatch):
-    """Also from weights that are far off, from rows that depend on each other, and from more than there is room for."""
-    rng = np.random.default_rng(0)
-    for many in (2048, 0):
-        monkeypatch.setattr(solve, "GRAM_ROWS", many)
-        for family in NASTY:
-            rows, queries = nasty(family, 3, n=150, d=9, batch=1)
-            matrix = Matrix(torch.tensor(rows), cached=many > 0)
-            points = torch.tensor(queries)
-            c = Candidates(matrix.vectors, points @ matrix.vectors.T, points, matrix)
-            l1, l2 = np.array([[0.3, 0.05, 0.01]]), np.array([0.02, 0.02, 0.02])
-            cold = solve.elastic_nets(c, l1, l2)
-            for size in (1, 9, 60, 150):
-                start = rng.permutation(len(rows))[:size], rng.random(size)
-                warm = solve.elastic_nets(c, l1, l2, start)
-                assert np.array_equal(cold.ends, warm.ends) and np.array_equal(cold.members, warm.members)
-                assert np.abs(cold.weights - warm.weights).max(initial=0) <= 1e-9
-                assert (warm.residual <= 1e-9).all()
 
 
 @each_family
@@ -337,12 +318,8 @@ def test_scaling_by_a_power_of_two_changes_no_digit(family):
 def test_thread_count_and_block_size_change_nothing(monkeypatch):
     rows, queries = nasty("cone", 2, n=400, d=48, batch=30)
     grid = [{"l1": l1, "l2": l2, "fill": True} for l2 in (0.0, 0.1) for l1 in (0.01, 0.2)]
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
+    with threads(2):
         two = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
-    finally:
-        torch.set_num_threads(before)
     one = engine.select_grid("nnn", rows, queries, k=60, grid=grid)
     monkeypatch.setattr("engine.decoder.BLOCK_NUMBERS", 2000)
     for module in ("matrix", "solvers.elastic_net.solve", "solvers.elastic_net.decode"):

@@ -1,5 +1,6 @@
 """frank_wolfe and max_sum against independent float64 procedures, by brute-force swaps, and at the edges."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,11 +8,10 @@ import pytest
 import torch
 
 import engine
-from engine.candidates import Candidates
-from engine.matrix import Matrix
-from support.instances import FAMILIES, problem
+from engine.solvers.quadratic.objective import Quadratic
+from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
-from support.selector_oracles import one_at_a_time
+from support.selector_oracles import foreign, lowest_of_their_kind, one_at_a_time
 from support.stage_laws import picks
 
 WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -20,16 +20,14 @@ each_family = pytest.mark.parametrize("family", FAMILIES)
 each_name = pytest.mark.parametrize("name", NAMES)
 
 
-def described(answer, b, oracle, expected_optimal=None):
+def described(answer, b, oracle):
     """The answer's order, gains and objective are the oracle's."""
     got, info = picks(answer, b), answer.info[b]
     assert len(set(got)) == len(got) == oracle.k
     assert info["objective"] == pytest.approx(oracle.value(got), abs=1e-9 * (1 + oracle.scale))
-    if oracle.k == 1:
-        return
-    marginal = [oracle.marginal(i, got) for i in got]
-    assert answer.gain[b, : len(got)].tolist() == pytest.approx(marginal, abs=1e-9 * (1 + oracle.scale))
-    assert all(a >= b - 1e-9 * oracle.scale for a, b in pairwise(marginal))
+    gains = [oracle.r[i] if oracle.k == 1 else oracle.marginal(i, got) for i in got]
+    assert answer.gain[b, : len(got)].tolist() == pytest.approx(gains, abs=1e-9 * (1 + oracle.scale))
+    assert all(a >= b - 1e-9 * oracle.scale for a, b in pairwise(gains))
     assert info["candidates"] == oracle.n
 
 
@@ -97,14 +95,12 @@ def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch):
         for seed in range(8):
             rows, queries = problem(family, seed, n=70, d=6, dtype=dtype)
             k, weight = (3, 6, 12)[seed % 3], WEIGHTS[seed % 6]
-            for pool in (None, 40):
-                answer = engine.select(name, rows, queries, k=k, relevance_weight=weight, pool=pool)
-                if pool:
-                    continue
-                for b, query in enumerate(queries):
-                    rounds += answer.info[b]["swaps"]
-                    assert answer.info[b]["swap_optimal"]
-                    assert Problem(rows, query, weight, k).best_swap(picks(answer, b)) <= 1e-7
+            answer = engine.select(name, rows, queries, k=k, relevance_weight=weight)
+            engine.select(name, rows, queries, k=k, relevance_weight=weight, pool=40)
+            for b, query in enumerate(queries):
+                rounds += answer.info[b]["swaps"]
+                assert answer.info[b]["swap_optimal"]
+                assert Problem(rows, query, weight, k).best_swap(picks(answer, b)) <= 1e-7
     assert rounds > 50
 
 
@@ -114,26 +110,18 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
     for family in FAMILIES:
         for seed, weight in enumerate(WEIGHTS):
             rows, queries = problem(family, seed, n=400, d=12)
-            k = int(rng.integers(2, 25))
-            matrix = Matrix(torch.tensor(rows))
-            own = torch.tensor(rng.standard_normal((3, 400)), dtype=torch.float32)
-            foreign = Candidates(matrix.vectors, own, torch.tensor(queries), matrix, False)
+            k, other = int(rng.integers(2, 25)), foreign(rows, queries)
             stage = engine.make("max_sum", relevance_weight=weight, polish=False)
 
-            def answers(stage=stage, rows=rows, queries=queries, k=k, foreign=foreign):
-                whole, pool, one = (
-                    engine.select(stage, rows, q, k=k, pool=m)
-                    for q, m in ((queries, None), (queries, 300), (queries[0], None))
-                )
-                return whole, pool, stage.select(foreign, k), one
+            def answers(stage=stage, rows=rows, queries=queries, k=k, other=other):
+                asked = ((queries, None), (queries, 300), (queries[0], None))
+                return [*(engine.select(stage, rows, q, k=k, pool=m) for q, m in asked), stage.select(other, k)]
 
             plain = answers()
             for ahead in (0, 3):
                 with monkeypatch.context() as patch:
-                    patch.setattr("engine.solvers.greedy.max_sum.DENSE", 0)
-                    patch.setattr("engine.solvers.greedy.max_sum.POOL", 20)
-                    patch.setattr("engine.solvers.greedy.max_sum.TOGETHER", 2)
-                    patch.setattr("engine.solvers.greedy.max_sum.AHEAD", ahead)
+                    for size, value in {"DENSE": 0, "POOL": 20, "TOGETHER": 2, "AHEAD": ahead}.items():
+                        patch.setattr(f"engine.solvers.greedy.max_sum.{size}", value)
                     for dense, pooled in zip(plain, answers(), strict=True):
                         assert torch.equal(dense.index, pooled.index) and torch.equal(dense.gain, pooled.gain)
 
@@ -141,27 +129,22 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
 def test_pools_spare_passes(monkeypatch):
     rows, query = problem("clustered", 3, n=6000, d=32, batch=1)
     monkeypatch.setattr("engine.solvers.greedy.max_sum.POOL", 200)
-    passes = []
-    made = engine.solvers.quadratic.objective.Quadratic.field_beside
-    monkeypatch.setattr(
-        "engine.solvers.quadratic.objective.Quadratic.field_beside", lambda *args: passes.append(1) or made(*args)
-    )
+    passes, made = [], Quadratic.field_beside
+    monkeypatch.setattr(Quadratic, "field_beside", lambda *args: passes.append(1) or made(*args))
     engine.select("max_sum", rows, query, k=50, polish=False)
     assert 0 < len(passes) < 20
 
 
 @each_name
 def test_relevance_may_be_a_scorer_s_own(name):
-    rng = np.random.default_rng(3)
     for seed in range(12):
         rows, queries = problem(list(FAMILIES)[seed % 4], seed, n=24, d=5)
-        own = rng.standard_normal((len(queries), 24)).astype(np.float32)
-        matrix = Matrix(torch.tensor(rows))
+        shared = foreign(rows, queries, seed)
+        own = shared.relevance.numpy()
         stage = engine.make(name, relevance_weight=WEIGHTS[seed % 6], polish=False)
         polished = engine.make(name, relevance_weight=WEIGHTS[seed % 6])
-        shared = Candidates(matrix.vectors, torch.tensor(own), torch.tensor(queries), matrix, False)
         pools = torch.stack([torch.randperm(24)[:15].sort().values for _ in queries])
-        own_pools = Candidates(matrix.vectors[pools], shared.relevance.gather(1, pools), shared.queries, matrix, False)
+        own_pools = replace(shared, vectors=shared.vectors[pools], relevance=shared.relevance.gather(1, pools))
         for b in range(len(queries)):
             for c, kept in ((shared, np.arange(24)), (own_pools, pools[b].numpy())):
                 oracle = Problem(rows[kept], None, WEIGHTS[seed % 6], 5, relevance=own[b][kept])
@@ -180,42 +163,10 @@ def test_relevance_may_be_a_scorer_s_own(name):
 
 
 @each_name
-@pytest.mark.parametrize("polish", [True, False])
-def test_at_weight_one_it_is_top_k(name, polish):
-    for family in FAMILIES:
-        rows, queries = problem(family, 7, n=40, d=6)
-        answer = engine.select(name, rows, queries, k=10, relevance_weight=1, polish=polish)
-        top = engine.select("top_k", rows, queries, k=10)
-        assert torch.equal(answer.index, top.index)
-        assert torch.allclose(answer.gain, 9 * top.gain)
-
-
-@each_name
-def test_one_document_is_the_most_relevant_with_its_relevance(name):
-    for family in FAMILIES:
-        rows, queries = problem(family, 8, n=30, d=6)
-        for weight in WEIGHTS:
-            answer = engine.select(name, rows, queries, k=1, relevance_weight=weight)
-            top = engine.select("top_k", rows, queries, k=1)
-            assert torch.equal(answer.index, top.index) and torch.allclose(answer.gain, top.gain, rtol=0, atol=1e-6)
-            assert [i["objective"] for i in answer.info] == pytest.approx(top.gain[:, 0].tolist(), abs=1e-6)
-
-
-@each_name
-def test_all_documents_where_no_more_are_there(name):
-    for n, k in ((1, 1), (1, 4), (3, 3), (3, 7)):
-        rows, queries = problem("random", 9, n=n, d=4)
-        answer = engine.select(name, rows, queries, k=k)
-        for b in range(len(queries)):
-            assert sorted(picks(answer, b)) == list(range(n))
-            assert answer.info[b].get("swap_optimal", True)
-
-
-@each_name
 def test_zero_equal_and_opposite_rows(name):
     query = np.array([1.0, 0, 0], dtype=np.float32)
-    for rows in (np.zeros((30, 3)), np.tile([0.6, 0.8, 0], (30, 1)), np.tile([1e-30, 0, 0], (30, 1))):
-        answer = engine.select(name, rows.astype(np.float32), query, k=6)
+    for row in ([0, 0, 0], [0.6, 0.8, 0], [1e-30, 0, 0]):
+        answer = engine.select(name, np.tile(np.float32(row), (30, 1)), query, k=6)
         assert sorted(picks(answer)) == list(range(6)), "equal rows: the lowest"
         assert answer.info[0]["swap_optimal"]
     rows = np.array([[0.6, 0.8, 0], [0.6, -0.8, 0], [0.61, np.sqrt(1 - 0.61**2), 0], [-1, 0, 0]])
@@ -226,29 +177,20 @@ def test_zero_equal_and_opposite_rows(name):
 @each_name
 def test_many_equal_rows_are_one_kind(name):
     """More exact duplicates than join a shortlist: certified by their kinds, lowest rows taken."""
-    rng = np.random.default_rng(2)
-    kinds = rng.standard_normal((7, 24)).astype(np.float32)
-    rows = kinds[rng.integers(7, size=3000)]
-    queries = rng.standard_normal((3, 24)).astype(np.float32)
+    rows, queries, kinds = crowd(2, 3000, 24, batch=3)
     for weight in (0.3, 0.8):
         answer = one_at_a_time(name, rows, queries, 12, relevance_weight=weight)[0]
         for b in range(3):
-            chosen = np.array(picks(answer, b))
             assert answer.info[b]["swap_optimal"]
-            for kind in kinds:
-                members = np.flatnonzero((rows == kind).all(1))
-                taken = np.intersect1d(members, chosen)
-                assert taken.tolist() == members[: len(taken)].tolist()
+            lowest_of_their_kind(rows, kinds, sorted(picks(answer, b)))
 
 
 def test_duplicates_do_not_crowd_out_the_rest():
     """Five copies of every document and k = 20: copies tie and enter the paper's set together, polish parts them."""
     rng = np.random.default_rng(4)
-    distinct = rng.standard_normal((40, 16)) + 1.5 * rng.standard_normal(16)
-    distinct /= np.linalg.norm(distinct, axis=1, keepdims=True)
+    distinct = unit(rng.standard_normal((40, 16)) + 1.5 * rng.standard_normal(16))
     rows = np.repeat(distinct, 5, axis=0).astype(np.float32)
-    query = rows[:50].mean(0)
-    query /= np.linalg.norm(query)
+    query = unit(rows[:50].mean(0))
     paper = engine.select("frank_wolfe", rows, query, k=20, relevance_weight=0.5, polish=False)
     ours = engine.select("frank_wolfe", rows, query, k=20, relevance_weight=0.5)
     kinds = [len({i // 5 for i in picks(a)}) for a in (paper, ours)]
