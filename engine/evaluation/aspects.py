@@ -120,20 +120,13 @@ def coverage(space: Space, ids: Sequence[str], aspects: Aspects, k: int) -> Cove
     An aspect that no document covers is none. Raises DataError where aspects are not as a Dataset has them.
     """
     try:
-        content = tuple([tuple(aspects[query].items()) if query in aspects else () for query in ids])
-        if not _hashable(content):
-            content = tuple([tuple([(a, frozenset(covering)) for a, covering in of]) for of in content])
+        listed = [list(aspects[query].items()) if query in aspects else [] for query in ids]
+        if wrong := [c for of in listed for _, c in of if isinstance(c, str) or not isinstance(c, Collection)]:
+            raise DataError(f"aspects must be {_SHAPE}; got {wrong[0]!r} for a set")
+        content = tuple([tuple([(name, frozenset(covering)) for name, covering in of]) for of in listed])
     except (TypeError, AttributeError) as error:
         raise DataError(f"aspects must be {_SHAPE} ({error})") from None
     return _once(("coverage", space.corpus.digest, k, content), lambda: _coverage(space, content, k))
-
-
-def _hashable(content: Hashable) -> bool:
-    try:
-        hash(content)
-    except TypeError:
-        return False
-    return True
 
 
 def _once(key: Hashable, make: Callable[[], T]) -> T:
@@ -150,41 +143,28 @@ def _once(key: Hashable, make: Callable[[], T]) -> T:
 
 def _judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
     position, n = space.corpus.position, len(space)
-    counts = np.zeros(len(ids))
-    query: list[int] = []
-    place: list[int] = []
-    best: list[int] = []
-    known: list[tuple[int, int]] = []
-    for b, name in enumerate(ids):
-        of_query = [(grade, doc) for doc, grade in qrels.grades.get(name, {}).items() if grade > 0]
-        counts[b] = len(of_query)
-        query += [b] * len(of_query)
-        place += range(len(of_query))
-        best += sorted((grade for grade, _ in of_query), reverse=True)
-        known += [(b * n + position[doc], grade) for grade, doc in of_query if doc in position]
-    known.sort()
-    keys = np.array([key for key, _ in known], dtype=np.int64)
-    grades = np.array([grade for _, grade in known], dtype=float)
+    graded = [[(doc, g) for doc, g in qrels.grades.get(query, {}).items() if g > 0] for query in ids]
+    counts = np.array([len(own) for own in graded], dtype=np.int64)
+    known = sorted((b * n + position[doc], g) for b, own in enumerate(graded) for doc, g in own if doc in position)
+    best = [g for own in graded for g in sorted((g for _, g in own), reverse=True)]
     return Judgements(
         rows=n,
-        keys=keys,
-        grades=grades,
+        keys=np.array([key for key, _ in known], dtype=np.int64),
+        grades=np.array([grade for _, grade in known], dtype=float),
         counts=counts,
-        query=np.array(query, dtype=np.int64),
-        place=np.array(place, dtype=np.int64),
+        query=np.repeat(np.arange(len(graded)), counts),
+        place=np.array([place for own in graded for place in range(len(own))], dtype=np.int64),
         best=np.array(best, dtype=float),
     )
 
 
-def _coverage(space: Space, content: Sequence[Sequence[tuple[str, Collection[str]]]], k: int) -> Coverage:
+def _coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
     position, n = space.corpus.position, len(space)
     counts, ideal = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
     number = 0
     for b, listed in enumerate(content):
-        if wrong := [c for _, c in listed if isinstance(c, str) or not isinstance(c, Collection)]:
-            raise DataError(f"aspects must be {_SHAPE}; got {wrong[0]!r} for a set")
-        of_query = [frozenset(covering) for _, covering in listed if len(covering)]
+        of_query = [covering for _, covering in listed if covering]
         counts[b] = len(of_query)
         # Greedy ties go to the greater id, as in TREC's ndeval.
         docs = sorted(frozenset().union(*of_query), reverse=True)

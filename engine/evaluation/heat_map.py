@@ -8,8 +8,8 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import defined_mean, title_of
-from engine.evaluation.paired import SAME, cells_at, declared_by, none_last
-from engine.params import UNSET, form_of
+from engine.evaluation.paired import SAME, cells_at, common_form, declared_by, none_last, varying
+from engine.params import UNSET
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
 
 def _one_grid(cells: list[Any], method: str | None) -> tuple[list[Any], list[str]]:
     """The cells of the one method in which two parameters vary, and the names of these."""
-    varying = {name: _varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
-    two = [name for name, params in varying.items() if len(params) == 2]
+    found = {name: varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
+    two = [name for name, params in found.items() if len(params) == 2]
     if len(two) != 1:
-        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
+        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(found.items())]
         of_method = f"of {method} " if method else ""
         raise ParamError(
             f"a heat-map {of_method}needs points of one method in which exactly two parameters vary"
@@ -97,19 +97,11 @@ def _one_grid(cells: list[Any], method: str | None) -> tuple[list[Any], list[str
     grid = [p for p in cells if p.method == two[0]]
     if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in grid}) > 1:
         raise ParamError(f"the points of {two[0]} differ in scorers or pool besides: take those of one chain")
-    return grid, varying[two[0]]
+    return grid, found[two[0]]
 
 
 def _axis(name: str, cells: list[Any]) -> Axis:
     """A parameter's values among the cells, with the symbol of the form in which all of them mean it."""
     declared = declared_by(cells[0].method).get(name)
     values = tuple(sorted({p.decoder["select"][name] for p in cells}, key=none_last))
-    if declared is None:
-        return Axis(name, name, values)
-    symbols = {form_of(declared, p.decoder["select"])[1].symbol for p in cells}
-    return Axis(name, symbols.pop() if len(symbols) == 1 else declared.symbol, values)
-
-
-def _varying(cells: list[Any]) -> list[str]:
-    """The selector's parameters that have more than one value, as declared."""
-    return [name for name in cells[0].decoder["select"] if len({p.decoder["select"].get(name) for p in cells}) > 1]
+    return Axis(name, name if declared is None else common_form(declared, cells).symbol, values)

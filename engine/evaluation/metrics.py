@@ -4,6 +4,7 @@ Recall, Comp, nDCG, MRR and Precision need judgements, α-nDCG and S-recall aspe
 vectors; ILAD and redundancy need nothing but the set.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -256,7 +257,10 @@ def measure(
 
     sets = RetrievedSets(ranking.index[:, :k], space, ids, qrels, aspects, points)
     values = {name: METRICS[name].values(sets) for name in names}
-    per_query = {name: _by_query(ids, column) for name, column in values.items()}
+    per_query = {
+        name: {query: value for query, value in zip(ids, column.tolist(), strict=True) if not math.isnan(value)}
+        for name, column in values.items()
+    }
     mean = {name: defined_mean(column) for name, column in values.items()}
     left_out = 0 if qrels is None else int(np.isnan(sets.relevant).sum())
     undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
@@ -361,9 +365,3 @@ def _unit(rows: Tensor) -> Tensor:
 def _discounted(grades: np.ndarray) -> np.ndarray:
     sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
     return sums
-
-
-def _by_query(ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    """Query → value, without the undefined."""
-    pairs = zip(ids, values.tolist(), strict=True)
-    return {query: value for query, value in pairs if value == value} if np.isnan(values).any() else dict(pairs)

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
+from engine.params import Param, form_of
 from engine.stages import methods
 
 SAME = 1e-9
@@ -67,9 +69,7 @@ def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
     for order in {p.queries for p in compared}:
         position = {query: row for row, query in enumerate(order)}
         rows[order] = np.array([position[query] for query in common], dtype=int)
-    everywhere = np.ones(len(common), dtype=bool)
-    for point in compared:
-        everywhere &= has[point.label][rows[point.queries]]
+    everywhere = np.all([has[p.label][rows[p.queries]] for p in compared], axis=0)
     if not everywhere.any():
         scarce = min(compared, key=lambda p: (has[p.label].sum(), p.label))
         raise DataError(
@@ -80,7 +80,7 @@ def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
         m: np.stack([np.asarray(p.values[m], np.float64)[rows[p.queries]][everywhere] for p in compared], axis=1)
         for m in metrics
     }
-    queries = tuple(query for query, complete in zip(common, everywhere, strict=True) if complete)
+    queries = tuple(compress(common, everywhere))
     return Shared(compared, queries, values, len(common), tuple(p for p in cells if not has[p.label].any()))
 
 
@@ -170,6 +170,17 @@ def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str
 def none_last(value: Any) -> tuple[bool, Any]:
     """A sort key: numbers in order, None after them, as declared grids have it."""
     return (value is None, 0 if value is None else value)
+
+
+def varying(cells: Sequence[Any]) -> list[str]:
+    """The parameters of the selector of cells that have more than one value, as declared."""
+    return [name for name in cells[0].decoder["select"] if len({p.decoder["select"].get(name) for p in cells}) > 1]
+
+
+def common_form(param: Param, cells: Iterable[Any]) -> Param:
+    """A parameter of the selector in the form in which all cells mean it; as declared where they differ."""
+    forms = {form_of(param, p.decoder["select"])[1] for p in cells}
+    return forms.pop() if len(forms) == 1 else param
 
 
 def declared_by(name: str) -> Mapping[str, Any]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from engine.errors import ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import cells_at, declared_by, name_of, none_last
-from engine.params import form_of
+from engine.evaluation.paired import cells_at, common_form, declared_by, name_of, none_last, varying
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,32 +62,19 @@ def slices(
         raise ParamError(f"slices need points of one selector; got {', '.join(selectors)}")
     if missing := [p.label for p in (*cells, base) if any(m not in p.values for m in metrics)]:
         raise ParamError(f"{', '.join(metrics)}: not all were measured for {missing[0]}")
-    params = {p.label: {n: v for n, v in p.decoder["select"].items() if n != "name"} for p in cells}
-    chosen = params.get(through.label) if through is not None else None
-    varying = [n for n in next(iter(params.values())) if len({values[n] for values in params.values()}) > 1]
-    lines = tuple(_slice(name, cells, params, varying, chosen, metrics) for name in varying)
+    chosen = next((p.decoder["select"] for p in cells if through is not None and p.label == through.label), None)
+    lines = tuple(_slice(name, cells, chosen, metrics) for name in varying(cells))
     titles = {m: title_of(m) for m in metrics}
     return Slices(selectors[0], cells[0].k, str(cells[0].split), titles, {m: base.mean[m] for m in metrics}, lines)
 
 
-def _slice(
-    name: str,
-    cells: Sequence[Any],
-    params: Mapping[str, Mapping[str, Any]],
-    varying: Sequence[str],
-    chosen: Mapping[str, Any] | None,
-    metrics: Sequence[str],
-) -> Slice:
-    """One parameter's slice; params: a cell's label → its parameters; chosen: those of the chosen setting."""
-    param = declared_by(cells[0].method)[name]
-    forms = {form_of(param, values)[1] for values in params.values()}
-    # Beside a parameter that varies it may be meant in several ways: then as it is declared.
-    form = forms.pop() if len(forms) == 1 else param
-    order = sorted(cells, key=lambda p: none_last(params[p.label][name]))
-    values = tuple(params[p.label][name] for p in order)
-    others = [n for n in varying if n != name]
-    same = [not others if chosen is None else all(params[p.label][n] == chosen[n] for n in others) for p in order]
-    positions = [position for position, p in enumerate(order) if params[p.label] == chosen]
+def _slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
+    """One parameter's slice; chosen: the parameters of the chosen setting."""
+    form = common_form(declared_by(cells[0].method)[name], cells)
+    order = sorted(cells, key=lambda p: none_last(p.decoder["select"][name]))
+    params = [p.decoder["select"] for p in order]
+    values = tuple(own[name] for own in params)
+    others = [n for n in varying(cells) if n != name]
     return Slice(
         name=name,
         symbol=form.symbol,
@@ -99,6 +85,6 @@ def _slice(
         names=tuple(name_of(p.decoder, scorers=False) for p in order),
         keys=tuple(p.key for p in order),
         means={m: tuple(p.mean[m] for p in order) for m in metrics},
-        on=tuple(same),
-        chosen=positions[0] if positions else None,
+        on=tuple(not others if chosen is None else all(own[n] == chosen[n] for n in others) for own in params),
+        chosen=None if chosen is None else params.index(chosen),
     )

@@ -12,7 +12,7 @@ import numpy as np
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.paired import shared
-from engine.evaluation.statistics import RESAMPLES, SEED, ends_of, intervals, meant
+from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
 from engine.params import Whole
 from engine.values import Corpus, Qrels, Queries
 
@@ -122,22 +122,21 @@ def stratify(
     rows = []
     for least, most in grouped(numbers[numbers >= 0], groups):
         part = values[(numbers >= least) & (numbers <= most)]
-        ends = intervals(part, resamples, seed)
-        group = f"{least}" if least == most else f"{least}–{most}"
-        for i, point in enumerate(common.points):
-            low, high = ends_of(ends, i)
-            row = Stratum(
-                group=group,
+        columns = zip(common.names, common.points, part.T, intervals(part, resamples, seed), strict=True)
+        rows += [
+            Stratum(
+                group=f"{least}" if least == most else f"{least}–{most}",
                 least=least,
                 most=most,
                 queries=len(part),
-                name=common.names[i],
+                name=name,
                 label=point.label,
-                mean=float(part[:, i].mean()),
+                mean=float(column.mean()),
                 low=low,
                 high=high,
             )
-            rows.append(row)
+            for name, point, column, (low, high) in columns
+        ]
     return tuple(rows)
 
 

@@ -4,20 +4,19 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
 import torch
 
 from engine.candidates import without_autocast
-from engine.decoder import SET_SIZE, Decoder, decode, query_batch
+from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.metrics import available, check_metrics, measure
 from engine.evaluation.statistics import SEED
 from engine.evaluation.studies.ann_indexes import INDEXES, STOPPED, Exact, Index, faiss_module, one_thread, usual
 from engine.evaluation.sweep.cell import means, versions
+from engine.evaluation.sweep.compute import digests_of, embedded
 from engine.multi_vector import Parts
 from engine.params import Real, Whole
 from engine.progress import Progress, Stop, report_to
@@ -143,8 +142,7 @@ def approximate(
     k, seed = min(SET_SIZE.check(k), len(space)), SEED.check(seed)
     names = tuple(metrics) if metrics is not None else (JUDGED if qrels is not None else ())
     check_metrics(names)
-    batch = query_batch(space, queries)
-    vectors = Embeddings(batch.vectors.cpu(), queries.ids, space.embeddings.encoder, batch.texts)
+    vectors = embedded(space, queries)
     if lacking := [m for m in names if m not in available(qrels, None, vectors)]:
         raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
     task = _Task(
@@ -173,13 +171,10 @@ def searchable() -> dict[str, Any]:
 def quickest(rows: Iterable[Searched], share: float = ENOUGH.default) -> dict[str, Searched]:
     """Scorer's label → the quickest approximate search that finds that share of the exact answer; without those
     that have none. Raises ParamError."""
-    best: dict[str, Searched] = {}
     share = ENOUGH.check(share)
-    for row in rows:
-        if not row.exact and row.share >= share:
-            other = best.get(row.scorer)
-            best[row.scorer] = row if other is None or row.milliseconds < other.milliseconds else other
-    return best
+    enough = [row for row in rows if not row.exact and row.share >= share]
+    scorers = dict.fromkeys(row.scorer for row in enough)
+    return {s: min((row for row in enough if row.scorer == s), key=lambda row: row.milliseconds) for s in scorers}
 
 
 def conclusions(rows: Sequence[Searched], share: float = ENOUGH.default) -> tuple[str, ...]:
@@ -250,10 +245,11 @@ def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[
         vectors = np.ascontiguousarray(parts.vectors.cpu().numpy(), dtype=np.float32)
         title = scorer.spec.title if len(parts) == len(task.space) else f"{scorer.spec.title}, {len(parts):,} vectors"
         where = _Where(parts, scorer.label, title)
-        ordered = sorted((Exact(), *chosen), key=lambda index: _place(index, chosen))
-        done, total = 0, len(ordered) * len(task.vectors)
-        for _, group in groupby(ordered, key=lambda index: index.built):
-            members = list(group)
+        groups: dict[tuple[Any, ...], list[Index]] = {}
+        for index in (Exact(), *chosen):
+            groups.setdefault(tuple(index.built.items()), []).append(index)
+        done, total = 0, (1 + len(chosen)) * len(task.vectors)
+        for members in groups.values():
             task.report(done, total, f"{title}: building {members[0].title}")
             started = time.perf_counter()
             with one_thread() as faiss:
@@ -263,22 +259,10 @@ def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[
                 size = faiss.serialize_index(built).nbytes / 1e6
             for index in members:
                 index.aim(built)
-                rows, times = _search(task, built, where, partial(_report, task.report, done, total, title))
+                rows, times = _search(task, built, where, done, total)
                 done += len(task.vectors)
                 cost = {"milliseconds": 1000 * float(np.median(times)), "build": seconds, "megabytes": size}
                 yield _searched(task, where, index, exact, rows, **cost)
-
-
-def _report(report: Progress, before: int, total: int, label: str, done: int) -> None:
-    report(before + done, total, label)
-
-
-def _place(index: Index, given: Sequence[Index]) -> tuple[int, int]:
-    """Exact first, then those that share an index together, each as given."""
-    if isinstance(index, Exact):
-        return (-1, 0)
-    first = next(position for position, other in enumerate(given) if other.built == index.built)
-    return (first, given.index(index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,8 +300,8 @@ def _exact(task: _Task, scorer: Scorer, parts: Parts) -> _Exact:
 
 
 @without_autocast
-def _search(task: _Task, built: Any, where: _Where, report: Callable[[int], None]) -> tuple[np.ndarray, np.ndarray]:
-    """The documents found, (B, k), −1 pads, and the seconds that each query took."""
+def _search(task: _Task, built: Any, where: _Where, done: int, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """The documents found, (B, k), −1 pads, and the seconds that each query took; done, total: for the report."""
     points = np.ascontiguousarray(task.vectors.vectors.numpy(), dtype=np.float32)
     documents = where.parts.documents.cpu().numpy()
     enough = where.enough(task.k)
@@ -334,7 +318,7 @@ def _search(task: _Task, built: Any, where: _Where, report: Callable[[int], None
                 times[query] = min(times[query], time.perf_counter() - started)
             rows[query, : len(answer)] = answer
             if query % 64 == 63:
-                report(query + 1)
+                task.report(done + query + 1, total, where.title)
     return rows, times
 
 
@@ -368,10 +352,7 @@ def _searched(task: _Task, where: _Where, index: Index, exact: _Exact, rows: np.
     # Time is of faiss's own exact search, the answer the engine's, whose close calls are settled in float64.
     rows = exact.rows if every else rows
     values = task.measured(rows) if task.metrics else {}
-    data = {"corpus": task.space.corpus.digest, "embeddings": task.space.embeddings.digest}
-    data["queries"] = task.vectors.digest
-    if task.qrels is not None:
-        data["qrels"] = task.qrels.digest
+    data = digests_of(task.space, task.vectors, task.qrels)
     return Searched(
         scorer=where.label,
         title=where.title,

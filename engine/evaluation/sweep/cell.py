@@ -133,7 +133,3 @@ def versions() -> Mapping[str, str]:
         except metadata.PackageNotFoundError:
             numbers[name] = "unknown"
     return numbers
-
-
-Point = Cell
-"""Public alias of `Cell`."""

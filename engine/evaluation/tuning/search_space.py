@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from numbers import Real as RealNumber
 from typing import Any
 
 from engine.errors import Cancelled, FrontierError, ParamError
@@ -169,8 +168,7 @@ def far(stage: Stage) -> float:
 def _apart(param: Param, value: Any) -> float:
     if value == param.default:
         return 0.0
-    numbers = all(isinstance(v, RealNumber) and not isinstance(v, bool) for v in (value, param.default))
-    if not numbers or not isinstance(param, Real | Whole):
+    if not isinstance(param, Real | Whole) or None in (value, param.default):
         return 1.0
     low, high = param.comfortable_range
     if isinstance(param, Real) and param.scale == "log":

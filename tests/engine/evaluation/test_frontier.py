@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
-from engine.evaluation.statistics import bootstrap_interval
 from engine.evaluation.stratification import aspect_counts, grouped, relevant_counts, stratify, word_counts
 from engine.stages import methods
 from engine.values import Qrels, Queries
-from support.points import cell, recalls
+from support.points import cell, interval, recalls
 
 PLACES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
 WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -201,8 +200,7 @@ def test_bands_hold_the_mean_and_are_the_bootstraps():
     for p in found.points:
         assert p.x_low < p.x < p.x_high and p.y_low < p.y < p.y_high
         for name, ends in (("ilad", (p.x_low, p.x_high)), ("recall", (p.y_low, p.y_high))):
-            want = bootstrap_interval(p.point.values[name], resamples=400, seed=3)
-            assert ends == pytest.approx(tuple(want))
+            assert ends == pytest.approx(interval(p.point.values[name], resamples=400, seed=3))
     assert values(frontier(sweep(), seed=3, resamples=400)) == values(found)
     assert flat(frontier(sweep(), seed=4, resamples=400)) != pytest.approx(flat(found))
 
@@ -292,7 +290,7 @@ def test_strata_are_the_means_of_their_queries():
         kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.least]
         value = points[[p.label for p in points].index(row.label)].values["recall"][kept]
         assert row.mean == pytest.approx(value.mean())
-        assert (row.low, row.high) == pytest.approx(tuple(bootstrap_interval(value, resamples=1000)))
+        assert (row.low, row.high) == pytest.approx(interval(value, resamples=1000))
     assert [r.group for r in stratify(points, "recall", counts, groups=2)[::2]] == ["1", "2–3"]
     single = stratify(points, "recall", {"q0000": 0, "q0001": 4, "q0002": 4})
     assert [(r.group, r.queries, r.low is None) for r in single[::2]] == [("0", 1, True), ("4", 2, False)]
