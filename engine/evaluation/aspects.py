@@ -32,20 +32,15 @@ _lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The relevant documents of B queries over a corpus of n.
+    """The relevant documents of B queries over a corpus of n."""
 
-    keys, grades: (m,) int64 query·n + row, rising, of those in the corpus, and their grades
-    counts: (B,) number of a query, in the corpus or not
-    query, place, best: of each its query, its place by falling grade, its grade
-    """
-
-    rows: int
-    keys: np.ndarray
-    grades: np.ndarray
-    counts: np.ndarray
-    query: np.ndarray
-    place: np.ndarray
-    best: np.ndarray
+    rows: int  # n
+    keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
+    grades: np.ndarray  # (m,) their grades
+    counts: np.ndarray  # (B,) number of a query, in the corpus or not
+    query: np.ndarray  # of each, in the corpus or not, its query
+    place: np.ndarray  # its place by falling grade
+    best: np.ndarray  # its grade, falling within a query
 
     def of(self, index: np.ndarray) -> np.ndarray:
         """(B, k) the grades of the rows in index, (B, k), −1 pads: 0 where there is none above 0."""
@@ -64,19 +59,14 @@ class Judgements:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which documents cover which aspects of B queries, over a corpus of n.
+    """Which documents cover which aspects of B queries, over a corpus of n."""
 
-    keys: (m,) int64, rising, query·n + row of the documents that cover something; starts: (m + 1,) where each one's
-    aspects begin in aspect: (p,) numbered through all queries; counts: (B,) aspects a query; ideal: (B,) the
-    discounted gain of the greedy best list at k.
-    """
-
-    rows: int
-    keys: np.ndarray
-    starts: np.ndarray
-    aspect: np.ndarray
-    counts: np.ndarray
-    ideal: np.ndarray
+    rows: int  # n
+    keys: np.ndarray  # (m,) int64, rising, query·n + row of the documents that cover something
+    starts: np.ndarray  # (m + 1,) where each one's aspects begin in `aspect`
+    aspect: np.ndarray  # (p,) numbered through all queries
+    counts: np.ndarray  # (B,) aspects a query
+    ideal: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
     def covered(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same

@@ -23,23 +23,17 @@ POOL = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContext:
-    """Where a decoder is to be used; every field is a stand-in until somebody knows better.
+    """Where a decoder is to be used; every field is a stand-in until somebody knows better."""
 
-    k: how many documents a query gets; corpus: as load_dataset takes it; encoder: as embed takes it, None where the
-    corpus came with its vectors; query: a question; documents: how many the corpus has; collection, field: what the
-    store calls the documents, and their vectors; trained: the checkpoint whose embeddings are searched, None for the
-    encoder's own; dtype: the arithmetic that it was trained over.
-    """
-
-    k: int = 10
-    corpus: str = "numpy-api"
-    encoder: str | None = "bundled"
+    k: int = 10  # how many documents a query gets
+    corpus: str = "numpy-api"  # as load_dataset takes it
+    encoder: str | None = "bundled"  # as embed takes it, None where the corpus came with its vectors
     query: str = "your question"
-    documents: int | None = None
-    collection: str = "documents"
-    field: str = "embedding"
-    trained: str | None = None
-    dtype: str = "auto"
+    documents: int | None = None  # how many the corpus has
+    collection: str = "documents"  # what the store calls the documents
+    field: str = "embedding"  # what it calls their vectors
+    trained: str | None = None  # checkpoint whose embeddings are searched, None for the encoder's own
+    dtype: str = "auto"  # the arithmetic that it was trained over
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
@@ -52,23 +46,21 @@ class ExportContext:
 
 @dataclass(frozen=True)
 class Snippet:
-    """target: for what; title: the same for people; language: of the text, as code blocks name it; text: to paste, or
-    where it is not possible, why not."""
+    """A decoder for one target."""
 
     target: str
-    title: str
-    language: str
-    text: str
+    title: str  # the target for people
+    language: str  # of the text, as code blocks name it
+    text: str  # to paste, or where it is not possible, why not
     possible: bool = True
 
 
 @dataclass(frozen=True)
 class StoreSearch:
-    """How vector stores have a selector. search: by which of their searches; weight: the parameter that says how much
-    relevance counts, 1 being all that counts."""
+    """How vector stores have a selector."""
 
-    search: Literal["similarity", "mmr"]
-    weight: str | None = None
+    search: Literal["similarity", "mmr"]  # by which of their searches
+    weight: str | None = None  # the parameter that says how much relevance counts, 1 being all that counts
 
 
 FORMS = {"top_k": StoreSearch("similarity"), "mmr": StoreSearch("mmr", "relevance_weight")}

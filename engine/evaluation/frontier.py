@@ -34,54 +34,36 @@ _DECIMALS = -round(math.log10(SAME))
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
-    """A decoder's place on the chart.
+    """A decoder's place on the chart."""
 
-    point: its cell
-    name: short, of the decoder
-    parameter, value: what its curve sweeps, "" and None where it sweeps nothing
-    x, y: means over the frontier's queries
-    x_low … y_high: ends of their 95 % intervals, None for a single query
-    dominated: another point has as much of both and more of one
-    """
-
-    point: Any
-    name: str
-    parameter: str
-    value: Any
-    x: float
+    point: Any  # its cell
+    name: str  # short, of the decoder
+    parameter: str  # what its curve sweeps, "" where it sweeps nothing
+    value: Any  # of that parameter
+    x: float  # mean over the frontier's queries
     y: float
-    x_low: float | None
+    x_low: float | None  # ends of the means' 95 % intervals, None for a single query
     x_high: float | None
     y_low: float | None
     y_high: float | None
-    dominated: bool
+    dominated: bool  # another point has as much of both and more of one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Frontier:
-    """Every decoder's mean x and y, over the queries on which all of them have both.
+    """Every decoder's mean x and y, over the queries on which all of them have both."""
 
-    curves: label → points in the order of the parameter that is swept
-    front: those that no other dominates, by x
-    hypervolume: the area they dominate above `reference`
-    x, y: metrics at k
-    queries: number of queries that the means are over
-    asked: number of all queries
-    left_out: names of decoders that have x and y on no query
-    resamples, seed: of the bands
-    """
-
-    curves: Mapping[str, tuple[FrontierPoint, ...]]
-    front: tuple[FrontierPoint, ...]
-    hypervolume: float
+    curves: Mapping[str, tuple[FrontierPoint, ...]]  # label → points in the order of the parameter that is swept
+    front: tuple[FrontierPoint, ...]  # those that no other dominates, by x
+    hypervolume: float  # the area they dominate above `reference`
     reference: tuple[float, float]
     k: int
-    x: str
+    x: str  # metrics at k
     y: str
-    queries: int
-    asked: int
-    left_out: tuple[str, ...]
-    resamples: int
+    queries: int  # number of queries that the means are over
+    asked: int  # number of all queries
+    left_out: tuple[str, ...]  # names of decoders that have x and y on no query
+    resamples: int  # of the bands
     seed: int
 
     @property

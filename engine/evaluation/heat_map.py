@@ -14,11 +14,11 @@ from engine.params import UNSET
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter: its name, its symbol, and the values that were tried, rising, None last."""
+    """A parameter of a heat-map."""
 
     name: str
     symbol: str
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  # those that were tried, rising, None last
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -28,13 +28,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeatMap:
-    """A metric at k on a split over two parameters, in the order in which they are declared.
-
-    values: (rows, columns) means, NaN where nothing was measured or the metric exists for no query
-    queries: (rows, columns) number that each mean is over: where they differ, so do the queries, and the means do not
-        compare
-    keys: (rows, columns) of the cells, "" where nothing was measured
-    """
+    """A metric at k on a split over two parameters, in the order in which they are declared."""
 
     method: str
     metric: str
@@ -43,9 +37,9 @@ class HeatMap:
     split: str
     rows: Axis
     columns: Axis
-    values: np.ndarray
-    queries: np.ndarray
-    keys: np.ndarray
+    values: np.ndarray  # (rows, columns) means, NaN where nothing was measured or the metric exists for no query
+    queries: np.ndarray  # (rows, columns) number that each mean is over; means over other queries do not compare
+    keys: np.ndarray  # (rows, columns) of the cells, "" where nothing was measured
 
 
 def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None = None) -> HeatMap:

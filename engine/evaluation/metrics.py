@@ -98,21 +98,16 @@ class Metric:
 
 @dataclass(frozen=True)
 class Measures:
-    """Metrics at k of B queries.
-
-    per_query: metric → query id → value, without the queries for which it is undefined
-    mean: metric → mean over those, NaN if there are none
-    left_out: number of queries without a document judged relevant, and so without recall
-    undefined: metric → number of queries for which it does not exist
-    values: metric → (B,) float64 in the order of the queries, NaN where undefined
-    """
+    """Metrics at k of B queries."""
 
     k: int
-    per_query: Mapping[str, Mapping[str, float]]
-    mean: Mapping[str, float]
-    left_out: int
-    undefined: Mapping[str, int]
-    values: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    per_query: Mapping[str, Mapping[str, float]]  # metric → query id → value, without the queries that lack it
+    mean: Mapping[str, float]  # metric → mean over those, NaN if there are none
+    left_out: int  # number of queries without a document judged relevant, and so without recall
+    undefined: Mapping[str, int]  # metric → number of queries for which it does not exist
+    values: Mapping[str, np.ndarray] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # (B,), NaN where undefined
 
 
 def _reciprocal_rank(sets: RetrievedSets) -> np.ndarray:

@@ -19,20 +19,13 @@ SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Cells on the queries for which each of them has every metric.
+    """Cells on the queries for which each of them has every metric."""
 
-    points: of one k and split, each decoder once
-    queries: their ids, sorted, so that nothing depends on the order in which anything was given
-    values: metric → (queries, points)
-    asked: number of queries that all were asked
-    left_out: cells that have the metrics on no query at all (nothing returned, or one document, for instance)
-    """
-
-    points: tuple[Any, ...]
-    queries: tuple[str, ...]
-    values: Mapping[str, np.ndarray]
-    asked: int
-    left_out: tuple[Any, ...]
+    points: tuple[Any, ...]  # of one k and split, each decoder once
+    queries: tuple[str, ...]  # their ids, sorted, so that nothing depends on the order in which anything was given
+    values: Mapping[str, np.ndarray]  # metric → (queries, points)
+    asked: int  # number of queries that all were asked
+    left_out: tuple[Any, ...]  # cells that have the metrics on no query at all, as where nothing was returned
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -86,12 +79,12 @@ def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
 
 @dataclass(frozen=True, slots=True)
 class QueryDifference:
-    """One query's metric with two decoders. query: its id; difference: value − baseline, 0 for a tie."""
+    """One query's metric with two decoders."""
 
-    query: str
+    query: str  # its id
     value: float
     baseline: float
-    difference: float
+    difference: float  # value − baseline, 0 for a tie
 
 
 def by_query(

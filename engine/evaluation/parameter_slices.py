@@ -11,41 +11,30 @@ from engine.evaluation.paired import cells_at, common_form, declared_by, name_of
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The settings of one selector along one of its parameters, rising, what is no number last.
+    """The m settings of one selector along one of its parameters, rising, what is no number last."""
 
-    name, symbol, label: of the parameter
-    log: whether its scale is one of ratios
-    values: m of them, None where it is unset
-    texts: the same to read
-    names, keys: of the settings
-    means: metric → m means
-    on: which settings differ from the chosen one in this parameter alone
-    chosen: its position, None without one
-    """
-
-    name: str
+    name: str  # of the parameter
     symbol: str
     label: str
-    log: bool
-    values: tuple[Any, ...]
-    texts: tuple[str, ...]
-    names: tuple[str, ...]
+    log: bool  # whether its scale is one of ratios
+    values: tuple[Any, ...]  # m of them, None where it is unset
+    texts: tuple[str, ...]  # the same to read
+    names: tuple[str, ...]  # of the settings
     keys: tuple[str, ...]
-    means: Mapping[str, tuple[float, ...]]
-    on: tuple[bool, ...]
-    chosen: int | None
+    means: Mapping[str, tuple[float, ...]]  # metric → m means
+    on: tuple[bool, ...]  # which settings differ from the chosen one in this parameter alone
+    chosen: int | None  # its position, None without one
 
 
 @dataclass(frozen=True)
 class Slices:
-    """k, split: of the points; titles: metric → as charts write it; base: metric → the baseline's mean; slices: one a
-    parameter that varies, as declared."""
+    """The settings of one selector along each parameter that varies, as declared."""
 
     method: str
     k: int
     split: str
-    titles: Mapping[str, str]
-    base: Mapping[str, float]
+    titles: Mapping[str, str]  # metric → as charts write it
+    base: Mapping[str, float]  # metric → the baseline's mean
     slices: tuple[Slice, ...]
 
 

@@ -39,34 +39,23 @@ class Wins(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One decoder against a baseline.
+    """One decoder against a baseline."""
 
-    name, baseline: as charts write them
-    label: the decoder in full
-    queries: number on which both were compared
-    mean, baseline_mean: over those
-    difference: of the two means
-    low, high: its 95 % interval, None for a single query
-    p: of the paired randomisation test
-    p_holm: after Holm's correction over `comparisons`
-    wins: query by query
-    """
-
-    name: str
-    label: str
-    baseline: str
+    name: str  # as charts write it
+    label: str  # the decoder in full
+    baseline: str  # as charts write it
     metric: str
     k: int
-    queries: int
-    mean: float
+    queries: int  # number on which both were compared
+    mean: float  # over those
     baseline_mean: float
-    difference: float
-    low: float | None
+    difference: float  # of the two means
+    low: float | None  # its 95 % interval, None for a single query
     high: float | None
-    p: float
-    p_holm: float
+    p: float  # of the paired randomisation test
+    p_holm: float  # after Holm's correction over `comparisons`
     comparisons: int
-    wins: Wins
+    wins: Wins  # query by query
 
     @property
     def significant(self) -> bool:

@@ -31,23 +31,16 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderComparison:
-    """Decoders with several encoders, of which the first is the baseline.
-
-    encoders, decoders, queries: names and ids
-    metrics: of the retrieved sets, measured in the first encoder's space
-    rows: every other encoder against the first, by metric and decoder
-    values: (decoder, encoder) → metric → (n,), NaN where undefined
-    overlap: (decoder, encoder) → (n,) the share of documents that it and the first encoder both retrieve
-    """
+    """Decoders with several encoders, of which the first is the baseline."""
 
     encoders: tuple[str, ...]
-    decoders: tuple[str, ...]
+    decoders: tuple[str, ...]  # names
     k: int
-    queries: tuple[str, ...]
-    metrics: tuple[str, ...]
-    rows: Mapping[str, Mapping[str, tuple[Comparison, ...]]]
-    values: Mapping[tuple[str, str], Mapping[str, np.ndarray]] = field(repr=False)
-    overlap: Mapping[tuple[str, str], np.ndarray] = field(repr=False)
+    queries: tuple[str, ...]  # ids
+    metrics: tuple[str, ...]  # of the retrieved sets, measured in the first encoder's space
+    rows: Mapping[str, Mapping[str, tuple[Comparison, ...]]]  # metric → decoder → other encoders against the first
+    values: Mapping[tuple[str, str], Mapping[str, np.ndarray]] = field(repr=False)  # (decoder, encoder) → metric → (n,)
+    overlap: Mapping[tuple[str, str], np.ndarray] = field(repr=False)  # → (n,) share of the first's documents
 
     def mean(self, decoder: str, encoder: str, metric: str) -> float | None:
         """A metric's mean over the queries that have it; None where none has."""
@@ -59,12 +52,11 @@ class EncoderComparison:
 
 
 class Apart(NamedTuple):
-    """A query on which two encoders differ: its place among the queries, what their sets share, and a metric of both;
-    None where undefined."""
+    """A query on which two encoders differ."""
 
-    query: int
-    overlap: float
-    first: float | None
+    query: int  # its place among the queries
+    overlap: float  # what the two sets share
+    first: float | None  # the metric of the first's set, None where undefined
     other: float | None
 
 

@@ -66,22 +66,15 @@ class AtDepth:
 
 @dataclass(frozen=True, kw_only=True)
 class ByDepth:
-    """A reranker's worth by depth.
-
-    rows: rising depth, first the one without reranking if it was measured
-    best: of them the reranked one with the most
-    shallowest: the least depth that is not significantly worse than that (paired randomisation test, Holm)
-    gain: sign of the best's significant difference to no reranking, 0 for none, None where that was not measured
-    queries: number of those that count
-    """
+    """A reranker's worth by depth."""
 
     metric: str
     k: int
-    rows: tuple[AtDepth, ...]
-    best: AtDepth
-    shallowest: AtDepth
-    gain: int | None
-    queries: int
+    rows: tuple[AtDepth, ...]  # rising depth, first the one without reranking if it was measured
+    best: AtDepth  # of them the reranked one with the most
+    shallowest: AtDepth  # least depth not significantly worse than that (paired randomisation test, Holm)
+    gain: int | None  # sign of best's significant difference to no reranking, 0 for none, None without that
+    queries: int  # number of those that count
 
 
 def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:

@@ -112,12 +112,11 @@ class Objective(Declared):
 
 @dataclass(frozen=True)
 class TunedChoice:
-    """best: position of the chosen setting; satisfied: whether it is what was asked for, or only the nearest; said: why
-    it was chosen, one sentence."""
+    """Which setting was chosen."""
 
-    best: int
-    satisfied: bool
-    said: str
+    best: int  # its position
+    satisfied: bool  # whether it is what was asked for, or only the nearest
+    said: str  # why it was chosen, one sentence
 
 
 def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -> int:
@@ -182,17 +181,14 @@ def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: 
     front = int(np.isfinite(away).sum())
     place = f"{METRICS[DIVERSE].title}@{k} {means[DIVERSE][best]:.4f}, {METRICS[RELEVANT].title}@{k} "
     place += f"{means[RELEVANT][best]:.4f}"
+    beyond = "furthest beyond the chord between the ends, by"
+    scaled = f"{away[best]:.3f} with both axes scaled to [0, 1] ({place})."
     if away[best] > BENDS:
-        reason = f"Of the {front} settings on the frontier it lies furthest beyond the chord between the ends, by "
-        return TunedChoice(best, True, f"{reason}{away[best]:.3f} with both axes scaled to [0, 1] ({place}).")
-    if front < 3 or away[best] <= SAME:
-        why = f"is {'one point' if front == 1 else 'two points'}" if front < 3 else "does not bend outwards"
-        reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
-    else:
-        reason = (
-            "The frontier is as good as straight: this setting is furthest beyond the chord between the ends, by only "
-        )
-        reason += f"{away[best]:.3f} with both axes scaled to [0, 1] ({place})."
+        return TunedChoice(best, True, f"Of the {front} settings on the frontier it lies {beyond} {scaled}")
+    if front >= 3 and away[best] > SAME:
+        return TunedChoice(best, False, f"The frontier is as good as straight: this setting is {beyond} only {scaled}")
+    why = {1: "is one point", 2: "is two points"}.get(front, "does not bend outwards")
+    reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
     return TunedChoice(best, False, reason)
 
 

@@ -39,22 +39,16 @@ TRIALS = Whole(default=64, low=1, high=100_000, symbol="trials", name="trials", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """How far dev and test differ in a metric.
-
-    dev, test: the chosen setting's means
-    gained_dev, gained_test: these minus the baseline's
-    low, high: 95 % interval of gained_dev − gained_test, the two splits' queries drawn apart; None where a split has
-        one query
-    """
+    """How far dev and test differ in a metric."""
 
     metric: str
     k: int
-    dev: float
+    dev: float  # the chosen setting's means
     test: float
-    gained_dev: float
+    gained_dev: float  # these minus the baseline's
     gained_test: float
-    low: float | None
-    high: float | None
+    low: float | None  # 95 % interval of gained_dev − gained_test, the two splits' queries drawn apart
+    high: float | None  # None where a split has one query
 
     @property
     def lost(self) -> float:
@@ -74,42 +68,27 @@ class Gap:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tuned:
-    """The setting that tuning chose, and its report.
-
-    searched: what was chosen from, in words
-    decoder: the chosen one
-    baseline: the first of its kind in its place
-    choosing: why, and whether it is what was asked for or only the nearest
-    firm: the share of DRAWS sets of queries, drawn from dev's with replacement, that lead to the same choice
-    points: every setting tried, on dev
-    chosen, base: the two on dev
-    chosen_test, base_test: on test, None without one
-    queries: number of dev's that the settings were compared on
-    left_out: names of settings that were no candidates
-    held: whether the constraint holds on test, None without either
-    comparisons: with the baseline on test, a row a metric, Holm over the metrics
-    gaps: dev beside test
-    """
+    """The setting that tuning chose, and its report."""
 
     objective: Objective
     k: int
     dev: str
     test: str | None
-    searched: str
-    decoder: Decoder
-    baseline: Decoder
-    choosing: TunedChoice
-    firm: float
-    points: tuple[Cell, ...]
-    chosen: Cell
+    searched: str  # what was chosen from, in words
+    decoder: Decoder  # the chosen one
+    baseline: Decoder  # the first of its kind in its place
+    choosing: TunedChoice  # why, and whether it is what was asked for or only the nearest
+    firm: float  # the share of DRAWS sets of queries, drawn from dev's with replacement, that lead to the same choice
+    points: tuple[Cell, ...]  # every setting tried, on dev
+    chosen: Cell  # the two on dev
     base: Cell
-    chosen_test: Cell | None
+    chosen_test: Cell | None  # on test, None without one
     base_test: Cell | None
-    queries: int
-    left_out: tuple[str, ...]
-    held: bool | None
-    comparisons: tuple[Comparison, ...]
-    gaps: tuple[Gap, ...]
+    queries: int  # number of dev's that the settings were compared on
+    left_out: tuple[str, ...]  # names of settings that were no candidates
+    held: bool | None  # whether the constraint holds on test, None without either
+    comparisons: tuple[Comparison, ...]  # with the baseline on test, a row a metric, Holm over the metrics
+    gaps: tuple[Gap, ...]  # dev beside test
 
     @property
     def satisfied(self) -> bool:

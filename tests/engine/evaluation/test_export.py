@@ -6,7 +6,6 @@ import shlex
 
 import numpy as np
 import pytest
-import torch
 
 import engine
 from dashboard.serve import main
@@ -23,6 +22,7 @@ from engine.evaluation.export import (
 )
 from engine.evaluation.sweep.cell import from_json
 from support.instances import random_rows, unit
+from support.rankings import asked_of, space_of
 
 COLLECTION = "it's $(one) \n# é"
 STORES = ("langchain", "qdrant", "opensearch")
@@ -33,14 +33,11 @@ def toy(n=60, d=6, seed=0):
     """(space, query): vectors of length 1, none tied."""
     rng = np.random.default_rng(seed)
     rows, query = random_rows(rng, n, d).astype(np.float32), unit(rng.standard_normal(d)).astype(np.float32)
-    ids = tuple(f"d{i}" for i in range(n))
-    corpus = engine.Corpus(ids, tuple(f"text {i}" for i in range(n)))
-    return engine.Space(corpus, engine.Embeddings(torch.tensor(rows), ids), "cpu"), query
+    return space_of(rows, tuple(f"text {i}" for i in range(n))), query
 
 
 def picks(space, query, decoder, k):
-    asked = engine.Embeddings(torch.tensor(query[None]), ("q",))
-    return [space.corpus.ids[row] for row in engine.decode(decoder, space, asked, k).index[0].tolist() if row >= 0]
+    return [space.corpus.ids[row] for row in engine.decode(decoder, space, asked_of(query[None]), k).rows()]
 
 
 def mmr(weight, depth=None, **params):
@@ -74,8 +71,8 @@ def test_python_runs_and_retrieves_the_same(decoder, table, capsys):
     assert scope["decoder"] == decoder
     printed = capsys.readouterr().out.strip()
     space = engine.Space(scope["dataset"].corpus, engine.embed(scope["dataset"].corpus))
-    rows = engine.decode(decoder, space, ["fast cars"], k=3).index[0].tolist()
-    assert printed == str([space.corpus.ids[row] for row in rows if row >= 0]) and found.possible
+    rows = engine.decode(decoder, space, ["fast cars"], k=3).rows()
+    assert printed == str([space.corpus.ids[row] for row in rows]) and found.possible
 
 
 def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, capsys):

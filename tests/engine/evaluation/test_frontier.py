@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
-from engine.evaluation.stratification import aspect_counts, grouped, relevant_counts, stratify, word_counts
-from engine.stages import methods
-from engine.values import Qrels, Queries
+from engine.evaluation.stratification import grouped, kinds, stratify
+from engine.values import Corpus, Qrels, Queries
 from support.points import cell, interval, recalls
 
 PLACES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
@@ -107,13 +106,6 @@ def test_curves_follow_the_parameter_and_not_x():
         assert {p.point.decoder["select"]["l2"] for p in curve} == {l2}
     assert [(p.name, p.parameter, p.value) for p in found.curves["top_k"]] == [("top_k", "", None)]
     assert len(found.points) == len(points)
-
-
-def test_curves_are_in_the_registrys_order():
-    found = frontier(sweep())
-    places = list(methods())
-    order = [places.index(curve[0].point.method) for curve in found.curves.values()]
-    assert order == sorted(order)
 
 
 def test_what_is_no_number_keeps_curves_apart():
@@ -243,19 +235,21 @@ def test_means_are_over_queries_that_all_points_have():
 
 def test_bad_arguments_are_named():
     points = sweep(n=5)
+    bad = {
+        "ndcg was not measured": {"y": "ndcg"},
+        "k of the points: 10": {"k": 3},
+        "k of the points: none": {"points": []},
+        "k must be": {"k": 0},
+        "seed": {"seed": -1},
+        "x must be a metric of which more is better; got 'redundancy'": {"x": "redundancy"},
+        "y must be a metric of which more is better; got 'redundancy'": {"y": "redundancy"},
+    }
+    for message, change in bad.items():
+        with pytest.raises(FrontierError, match=message):
+            frontier(**{"points": points, **change})
     for reference in ((1,), (1, np.nan), "ab", 3):
         with pytest.raises(ParamError, match="reference must be two finite numbers"):
             frontier(points, reference=reference)
-    with pytest.raises(ParamError, match="ndcg was not measured"):
-        frontier(points, y="ndcg")
-    with pytest.raises(DataError, match="k of the points: 10"):
-        frontier(points, k=3)
-    with pytest.raises(DataError, match="k of the points: none"):
-        frontier([])
-    with pytest.raises(ParamError, match="k"):
-        frontier(points, k=0)
-    with pytest.raises(ParamError, match="seed"):
-        frontier(points, seed=-1)
     assert frontier(points, reference=np.array([0, 0])).reference == (0, 0)
 
 
@@ -302,12 +296,12 @@ def test_strata_are_the_means_of_their_queries():
 
 def test_what_queries_are_grouped_by():
     qrels = Qrels({"a": {"d": 1, "e": 2, "f": 0}, "b": {"d": 0}, "c": {"e": 1}})
-    assert relevant_counts(qrels) == {"a": 2, "c": 1}
-    assert word_counts(Queries(("a", "b"), ("the  sum of two", "sum"))) == {"a": 4, "b": 1}
-    assert aspect_counts({"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}) == {"a": 2}
-
-
-@pytest.mark.parametrize("axes", [("redundancy", "recall"), ("ilad", "redundancy")])
-def test_a_metric_of_which_less_is_better_is_no_axis(axes):
-    with pytest.raises(ParamError, match=r"[xy] must be a metric of which more is better; got 'redundancy'"):
-        frontier([], *axes)
+    queries = Queries(("a", "b"), ("the  sum of two", "sum"))
+    aspects = {"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}
+    assert kinds(Corpus(("d", "f"), ("one two three", "one")), queries, qrels, aspects) == {
+        "relevant": {"a": 2, "c": 1},
+        "length": {"a": 3},
+        "words": {"a": 4, "b": 1},
+        "aspects": {"a": 2},
+    }
+    assert list(kinds(Corpus(("z",), ("",)), queries, Qrels({}))) == ["words"]

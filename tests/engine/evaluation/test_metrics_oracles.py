@@ -11,7 +11,7 @@ import engine
 from engine.evaluation.metrics import METRICS, REDUNDANT, available
 from support.instances import FAMILIES, problem
 from support.judged_sets import DATA, SETS
-from support.rankings import ranking_of, space_of
+from support.rankings import asked_of, ranking_of, space_of
 
 AGREES = dict(rel=0, abs=1e-9)
 TREC = {"recall": ir_measures.R, "ndcg": ir_measures.nDCG, "mrr": ir_measures.RR, "precision": ir_measures.P}
@@ -122,7 +122,7 @@ def test_metrics_of_vectors_are_their_definitions(family, n):
     for seed in range(8):
         vectors, queries = problem(family, seed, n=n, d=5, batch=9)
         queries[4] = 0
-        space, asked = space_of(vectors), engine.Embeddings(torch.tensor(queries), tuple(f"q{b}" for b in range(9)))
+        space, asked = space_of(vectors), asked_of(queries)
         rows = rankings(rng, 9, n, 10)
         for k in (1, 2, 7, 10):
             got = engine.measure(ranking_of(rows), space, asked, None, k, ("ilad", "redundancy", "cos_sum")).values
@@ -172,8 +172,7 @@ def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
 def test_a_gpu_measures_the_same():
     rng = np.random.default_rng(5)
     vectors, queries = problem("degenerate", 2, n=300, d=16, batch=30)
-    asked = engine.Embeddings(torch.tensor(queries), tuple(f"q{b}" for b in range(30)))
-    here = space_of(vectors)
+    asked, here = asked_of(queries), space_of(vectors)
     there = engine.Space(here.corpus, here.embeddings, "cuda")
     ranking, aspects = ranking_of(rankings(rng, 30, 300, 10)), random_aspects(rng, asked.ids, 300)
     qrels = engine.Qrels({q: {f"d{i}": 1 for i in rng.permutation(300)[:40]} for q in asked.ids})

@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation import frontier, statistics, stratification
 from engine.evaluation import paired as pairing
 from engine.evaluation.paired import names, shared
@@ -49,15 +49,6 @@ def mean_difference(a, b, axis):
 
 @settings(max_examples=60, deadline=None)
 @given(FEW)
-def test_few_queries_are_tested_exactly_as_scipy_does(pairs):
-    """On eighths: scipy lets rounding break ties between sums near 0."""
-    a, b = np.array(pairs).T / 8
-    want = stats.permutation_test((a, b), mean_difference, permutation_type="samples", vectorized=True)
-    assert p_value(a, b) == pytest.approx(want.pvalue)
-
-
-@settings(max_examples=60, deadline=None)
-@given(FEW)
 def test_sums_that_tie_but_for_rounding_tie(pairs):
     """Sixths, as recalls are, against whole numbers."""
     d = [a - b for a, b in pairs]
@@ -81,8 +72,6 @@ def test_drawn_patterns_agree_with_all_of_them():
     rng = np.random.default_rng(3)
     a, b = rng.random(12), rng.random(12) + 0.2
     exact = p_value(a, b, resamples=5000)
-    signs = np.array(list(product([1, -1], repeat=12)))
-    assert exact == pytest.approx((np.abs(signs @ (a - b)) >= abs((a - b).sum()) - 1e-12).mean())
     assert p_value(a, b, resamples=4000) == pytest.approx(exact, abs=4 * np.sqrt(exact / 4000))
 
 
@@ -114,16 +103,13 @@ def test_intervals_are_scipys_at_the_tails_of_hesterberg(n):
         assert interval(*data, resamples=20_000) == pytest.approx((low, high), abs=0.02 * (high - low))
 
 
-@pytest.mark.parametrize("value", [0.1, 0.2, 0.7])
-def test_the_interval_of_a_constant_holds_it(value):
-    """Three times .1 have a mean above .1, and every draw's mean is .1."""
-    low, high = interval([value] * 3, resamples=200)
-    assert low <= np.mean([value] * 3) <= high
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.integers(0, 5))
+@example([0.1] * 3, 0)
+@example([0.2] * 3, 0)
+@example([0.7] * 3, 0)
 def test_an_interval_holds_the_mean_and_stays_among_the_values(a, seed):
+    """Three times .1 have a mean above .1, and every draw's mean is .1."""
     low, high = interval(a, resamples=200, seed=seed)
     assert low <= np.mean(a) <= high
     assert min(a) - 1e-9 <= low and high <= max(a) + 1e-9
@@ -222,14 +208,14 @@ def test_only_queries_that_all_have_are_compared():
 
 def test_points_that_do_not_belong_together_are_refused():
     a, b = sweep()[:2]
-    with pytest.raises(ParamError, match="ilad was not measured"):
-        compare([a, b], "ilad", a)
-    with pytest.raises(DataError, match="k of the points: 10"):
-        compare([a, b], "recall", "top_k", k=3)
-    with pytest.raises(DataError, match="one split; got dev, test"):
-        compare([a, cell("mmr", b.values, split="dev")], "recall", a)
-    with pytest.raises(DataError, match="one data set at a time"):
-        compare([a, cell("top_k", b.values)], "recall", a)
+    for points, metric, k, message in (
+        ([a, b], "ilad", 10, "ilad was not measured"),
+        ([a, b], "recall", 3, "k of the points: 10"),
+        ([a, cell("mmr", b.values, split="dev")], "recall", 10, "one split; got dev, test"),
+        ([a, cell("top_k", b.values)], "recall", 10, "one data set at a time"),
+    ):
+        with pytest.raises(FrontierError, match=message):
+            compare(points, metric, a.label, k)
     assert len(compare([a, b, b, cell("mmr", b.values, k=5)], "recall", a)) == 1
 
 

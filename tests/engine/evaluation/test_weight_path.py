@@ -105,21 +105,16 @@ def test_between_kinks_the_support_stays(family):
     assert told > 10
 
 
-def by_certificate(monkeypatch, first=2, probes=1):
-    """Paths over a working set that begins too small, and must grow until nothing outside belongs to it."""
-    monkeypatch.setattr("engine.solvers.elastic_net.path.GRAM_ROWS", 0)
-    monkeypatch.setattr("engine.solvers.elastic_net.path.FIRST", first)
-    monkeypatch.setattr("engine.solvers.elastic_net.path.PROBES", probes)
-
-
 @each_family
 def test_the_certified_route_misses_no_row(family, monkeypatch):
+    """Over a working set that begins too small, and must grow until nothing outside belongs to it."""
     grown = 0
     for rows, query, best in problems(family, range(6), n=90):
         for l2 in (0.0, 0.01, 0.3):
             whole = regularization_path(candidates(rows, query), l2, 1e-3 * best)
             with monkeypatch.context() as patch:
-                by_certificate(patch)
+                for name, value in (("GRAM_ROWS", 0), ("FIRST", 2), ("PROBES", 1)):
+                    patch.setattr(f"engine.solvers.elastic_net.path.{name}", value)
                 path = regularization_path(candidates(rows, query), l2, 1e-3 * best)
             assert path.finished and path.residual <= max(1e-6 * best, 10 * whole.residual)
             grown += path.passes > 3
