@@ -105,9 +105,7 @@ class Measures:
     mean: Mapping[str, float]  # metric → mean over those, NaN if there are none
     left_out: int  # number of queries without a document judged relevant, and so without recall
     undefined: Mapping[str, int]  # metric → number of queries for which it does not exist
-    values: Mapping[str, np.ndarray] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # (B,), NaN where undefined
+    values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
 
 
 def _reciprocal_rank(sets: RetrievedSets) -> np.ndarray:

@@ -4,7 +4,7 @@ All of it takes the corpus and the judgements as given, and the queries as drawn
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from scipy.special import ndtr, stdtrit
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import SAME, cells_at, names, shared
+from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
 
@@ -23,8 +24,6 @@ RESAMPLES = Whole(default=10_000, low=100, high=1_000_000, symbol="R", name="res
 SEED = Whole(default=0, low=0, symbol="seed", name="seed", help="Same seed, same answer.")
 PATTERNS_EACH = 100
 """So many sign patterns a comparison, at the least: fewer, and Holm's correction leaves no p small enough to tell."""
-BLOCK_NUMBERS = 1 << 21
-"""How many numbers of a resampling matrix are held at a time."""
 Ends = tuple[float, float] | tuple[None, None]
 """The lower and the upper end of an interval."""
 
@@ -76,7 +75,7 @@ def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     apart = values - centre
     rng = np.random.default_rng(seed)
     sums = np.empty((resamples, values.shape[1]))
-    for rows in _blocks(resamples, count):
+    for rows in slices(resamples, count):
         size = rows.stop - rows.start
         drawn = rng.integers(count, size=(size, count)) + np.arange(0, size * count, count)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count)
@@ -123,7 +122,7 @@ def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray
         d = d[d.any(1)]
         rng = np.random.default_rng(seed)
         extreme = np.zeros(len(many))
-        for rows in _blocks(resamples, len(d)):
+        for rows in slices(resamples, len(d)):
             extreme += _extreme(rng.integers(2, size=(rows.stop - rows.start, len(d)), dtype=np.int8), d)
         p[many] = (extreme + 1) / (resamples + 1)
     return p
@@ -270,11 +269,6 @@ def _extreme(flips: np.ndarray, differences: np.ndarray) -> np.ndarray:
     sums = total - 2 * (flips.astype(np.float64) @ differences)
     counts: np.ndarray = (np.abs(sums) >= np.abs(total) - room).sum(0)
     return counts
-
-
-def _blocks(count: int, width: int) -> Iterator[slice]:
-    size = max(1, BLOCK_NUMBERS // max(1, width))
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def _number(value: float) -> str:

@@ -125,7 +125,7 @@ def test_pairs_are_drawn_together():
 def test_blocks_do_not_matter(monkeypatch):
     a, b = recalls(12), recalls(13)
     whole = interval(a, b), p_value(a, b)
-    monkeypatch.setattr(statistics, "BLOCK_NUMBERS", 4000)
+    monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", 4000)
     assert interval(a, b) == pytest.approx(tuple(whole[0]))
     assert p_value(a, b) == pytest.approx(whole[1])
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 import engine
-from engine.evaluation.heat_map import heat_map
-from engine.evaluation.parameter_slices import slices
+from engine.evaluation.heat_map import heat_map, slices
 from engine.evaluation.statistics import holm
 from engine.evaluation.sweep.cell import from_json
 from engine.evaluation.sweep.store import Store
