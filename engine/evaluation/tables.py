@@ -202,7 +202,6 @@ def results(
     baseline: Any = None,
     k: int = 10,
     *,
-    digits: int = 4,
     resamples: int = RESAMPLES.default,
     seed: int = 0,
 ) -> Results:
@@ -227,7 +226,7 @@ def results(
         for m in metrics:
             row = by_label[m].get(p.label)
             value = compared[m][0].baseline_mean if p is first and compared[m] else row and row.mean
-            line.append("–" if value is None else f"{value:.{digits}f}".replace("-", "−"))
+            line.append("–" if value is None else f"{value:.4f}".replace("-", "−"))
             signs.append(int(np.sign(row.difference)) if row and row.significant else 0)
         texts.append((*line, f"{p.returned:.1f}") if short else tuple(line))
         marks.append((*signs, 0) if short else tuple(signs))

@@ -189,20 +189,11 @@ def tune(
     k, trials, seed, resamples = SET_SIZE.check(k), TRIALS.check(trials), SEED.check(seed), RESAMPLES.check(resamples)
     target = _Target.of(name, points, free, fixed or {}, like)
     judged = judged_by(queries, qrels, dev, test)
+    splits = {split: {"queries": own, "qrels": qrels[split], "split": split} for split, own in judged.items()}
     names = tuple(dict.fromkeys((*((metrics,) if isinstance(metrics, str) else metrics), *objective.metrics)))
     options: dict[str, Any] = {"space": space, "k": k, "metrics": names, "aspects": aspects}
     options |= {"store": Store.of(store), "workers": workers, "cluster": cluster, "stop": stop}
-    run = _Run(
-        target=target,
-        objective=objective,
-        queries=judged,
-        qrels=qrels,
-        dev=dev,
-        test=test,
-        options=options,
-        report=progress or (lambda *_: None),
-        seen=seen,
-    )
+    run = _Run(target, objective, splits, options, progress or (lambda *_: None), seen)
     return run.choose_and_report(trials, seed, resamples)
 
 
@@ -233,19 +224,20 @@ class _Target:
         return replace(self.like, retrieve=cast(Scorer, stage))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class _Run:
-    """One call of `tune`. queries: by split; options: of `sweep`."""
+    """One call of `tune`."""
 
     target: _Target
     objective: Objective
-    queries: Mapping[str, Queries | Embeddings]
-    qrels: Mapping[str, Qrels]
-    dev: str
-    test: str | None
-    options: Mapping[str, Any]
+    splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
+    options: Mapping[str, Any]  # of `sweep`, for all splits
     report: Progress
     seen: Callable[[Cell], None] | None
+
+    @property
+    def dev(self) -> str:
+        return next(iter(self.splits))
 
     def choose_and_report(self, trials: int, seed: int, resamples: int) -> Tuned:
         """Measure the settings on dev, choose one, and set it against the baseline on test."""
@@ -256,9 +248,10 @@ class _Run:
         rows: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
         on_test: dict[Stage, Cell] = {}
-        if self.test is not None:
-            label = f"reporting on {self.test}"
-            on_test = self._measure([stage, plain], self.test, lambda done, total, _: self.report(done, total, label))
+        _, test = (*self.splits, None)[:2]
+        if test is not None:
+            label = f"reporting on {test}"
+            on_test = self._measure([stage, plain], test, lambda done, total, _: self.report(done, total, label))
             tests = on_test[stage], on_test[plain]
             rows = _compared(*tests, self.options["metrics"], resamples, seed)
             gaps = tuple(_gap(row.metric, (cells[stage], base), tests, resamples, seed) for row in rows)
@@ -269,7 +262,7 @@ class _Run:
             objective=objective,
             k=self.options["k"],
             dev=self.dev,
-            test=self.test,
+            test=test,
             searched=f"{'all' if exhaustive else 'a search through'} {len(cells):,} settings",
             decoder=target.decoder(stage),
             baseline=target.decoder(plain),
@@ -287,9 +280,8 @@ class _Run:
     def _measure(self, stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Cell]:
         """Stage → cell, in the order of the stages, whatever order the sweep's cells come in."""
         decoders = {stage: self.target.decoder(stage) for stage in stages}
-        data: dict[str, Any] = {"queries": self.queries[split], "qrels": self.qrels[split], "split": split}
         by_label = {}
-        for cell in sweep(list(decoders.values()), progress=progress, **data, **self.options):
+        for cell in sweep(list(decoders.values()), progress=progress, **self.splits[split], **self.options):
             by_label[cell.label] = cell
             if self.seen is not None and split == self.dev:
                 self.seen(cell)
