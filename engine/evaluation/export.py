@@ -108,14 +108,16 @@ def _shown(stage: Stage) -> list[tuple[Param, Any]]:
 
 def _python(decoder: Decoder, use: ExportContext) -> str:
     stages = [(name, getattr(decoder, name)) for name, _ in STAGES]
-    made = [f"{name}={_made(stage)}" for name, stage in stages if stage is not None]
+    made = []
+    for name, stage in stages:
+        if stage is not None:
+            params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
+            made.append(f"{name}=engine.make({_literal(stage.spec.name)}{params})")
     made += [f"depth={decoder.depth!r}"] if decoder.depth is not None else []
     if use.encoder is None:
         vectors = "dataset.vectors"
-        query_lines = [
-            "# Vectors of the encoder that made those of the corpus.",
-            'queries = engine.load_vectors("queries.npy")',
-        ]
+        query_lines = ["# Vectors of the encoder that made those of the corpus."]
+        query_lines += ['queries = engine.load_vectors("queries.npy")']
     else:
         how = "" if use.encoder == ExportContext().encoder else f", encoder={_literal(use.encoder)}"
         how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
@@ -134,11 +136,6 @@ def _python(decoder: Decoder, use: ExportContext) -> str:
         "for rows in ranking.index.tolist():",
         "    print([dataset.corpus.ids[row] for row in rows if row >= 0])",
     )
-
-
-def _made(stage: Stage) -> str:
-    params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
-    return f"engine.make({_literal(stage.spec.name)}{params})"
 
 
 def _json(decoder: Decoder, use: ExportContext) -> str:

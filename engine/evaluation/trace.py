@@ -28,21 +28,15 @@ class Trace:
 
     def rows(self, query: int = 0) -> list[Mapping[str, Column]]:
         """One mapping a pick of one query, best first; nearest and similarity are None for the first."""
+        columns = (self.index, self.relevance, self.nearest, self.similarity, self.score)
         picks: list[Mapping[str, Column]] = []
-        for rank, row in enumerate(self.index[query].tolist()):
+        for row, relevance, near, similarity, score in zip(*(c[query].tolist() for c in columns), strict=True):
             if row < 0:
                 break
-            near = self.nearest[query, rank].item()
-            picks.append(
-                {
-                    "rank": rank + 1,
-                    "row": row,
-                    "relevance": self.relevance[query, rank].item(),
-                    "nearest": None if near < 0 else near,
-                    "similarity": None if near < 0 else self.similarity[query, rank].item(),
-                    "score": self.score[query, rank].item(),
-                }
+            nearest = (
+                {"nearest": near, "similarity": similarity} if near >= 0 else {"nearest": None, "similarity": None}
             )
+            picks.append({"rank": len(picks) + 1, "row": row, "relevance": relevance, **nearest, "score": score})
         return picks
 
 

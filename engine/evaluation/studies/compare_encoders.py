@@ -119,14 +119,8 @@ def of_documents(spaces: Sequence[Space], most: int = 200, seed: int = 0) -> lis
 
     For a corpus without queries, or with vectors that no encoder at hand made: what is compared are neighbourhoods.
     """
-    count = len(spaces[0])
-    rows = np.sort(np.random.default_rng(seed).permutation(count)[:most])
-    variants = []
-    for space in spaces:
-        ids = tuple(space.corpus.ids[row] for row in rows.tolist())
-        vectors = space.embeddings.vectors[rows]
-        variants.append(Variant(space, Embeddings(vectors, ids, space.embeddings.encoder)))
-    return variants
+    rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:most]).tolist()
+    return [Variant(space, space.embeddings.take(rows)) for space in spaces]
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -144,8 +138,7 @@ def apart(comparison: EncoderComparison, decoder: str, encoder: str, metric: str
     them those whose metric differs most."""
     shared = comparison.overlap[decoder, encoder]
     first, other = (comparison.values[decoder, e][metric] for e in (comparison.encoders[0], encoder))
-    gap = np.nan_to_num(np.abs(first - other), nan=0.0)
-    order = np.lexsort((np.arange(len(shared)), -gap, shared))
+    order = np.lexsort((-np.nan_to_num(np.abs(first - other)), shared))
     return [
         Apart(i, float(shared[i]), _defined(first[i]), _defined(other[i]))
         for i in order[:most].tolist()

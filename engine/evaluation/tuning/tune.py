@@ -172,16 +172,15 @@ def tune(
     """The best setting of a selector, or of a scorer, for an objective: chosen on dev, reported on test beside the
     baseline.
 
-    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first.
-
-    queries: at least those that the two splits judge; qrels: judgements by split, as a Dataset has them (`halved` makes
-    two splits of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in
-    `grid`; free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder
-    whose other stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every
-    setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good
-    settings the one closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers,
-    cluster, progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there.
-    Raises ParamError, DataError, FrontierError, Cancelled.
+    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first;
+    queries: at least those that the two splits judge; qrels: by split, as a Dataset has them (`split_in_half` makes two
+    of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in `grid`;
+    free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder whose other
+    stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every setting of the grid
+    is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good settings the one
+    closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers, cluster,
+    progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there. Raises
+    ParamError, DataError, FrontierError, Cancelled.
     """
     objective = Objective(objective) if isinstance(objective, str) else objective
     if not isinstance(objective, Objective):

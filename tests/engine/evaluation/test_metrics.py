@@ -94,13 +94,8 @@ def test_a_cosine_at_the_threshold_is_redundant():
 def test_cos_sum_by_hand():
     space = space_of(np.array([[3, 0], [0, 4], [-3, 0], [0, 0]], dtype=np.float32))
     asked = embedded([[2.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
-    for rows, cosines in {
-        (0, 1): [0.6, 0.8, 0],
-        (1, 3): [0, 1, 0],
-        (2, -1): [-1, 0, 0],
-        (0, 2): [0, 0, 0],
-        (-1, -1): [math.nan] * 3,
-    }.items():
+    found = [((0, 1), [0.6, 0.8, 0]), ((1, 3), [0, 1, 0]), ((2, -1), [-1, 0, 0]), ((0, 2), [0, 0, 0])]
+    for rows, cosines in [*found, ((-1, -1), [math.nan] * 3)]:
         got = engine.measure(ranking_of([list(rows)] * 3), space, asked, k=2, metrics=["cos_sum"])
         assert got.values["cos_sum"] == pytest.approx(cosines, nan_ok=True), rows
 
@@ -170,8 +165,7 @@ def test_aspects_that_change_are_read_again():
 def test_recall_in_a_budget_of_words():
     """Documents count, best first, while they fit together; the first always does."""
     texts = ["a " * 150, "b " * 250, "c", "d " * 401, "e " * 400]
-    ids = tuple(f"d{i}" for i in range(5))
-    space = engine.Space(engine.Corpus(ids, texts, ("", "", "", "", "")), engine.Embeddings(torch.eye(5), ids), "cpu")
+    space = space_of(torch.eye(5), texts)
     grades = {q: {"d1": 1, "d2": 1, "d3": 0, "d4": 2} for q in "abcdef"}
     qrels = engine.Qrels(grades | {"g": {"d0": 0}, "h": {"d3": 1, "d2": 1}})
     rows = [

@@ -22,14 +22,28 @@ from engine.evaluation.tuning.search_space import Settings, far
 from engine.evaluation.tuning.tune import tune
 from engine.params import sweep_values
 from engine.stages import spec_of
-from support.judged_clusters import ASKED, N, judged_clusters, only
+from support.instances import clustered_rows, unit
 from support.points import interval, p_value
+from support.rankings import asked_of, space_of
+
+N, D, ASKED = 120, 12, 60
 
 
 @pytest.fixture(scope="module")
 def judged():
     """(space, queries, judgements by split): clusters of near-duplicates, a relevant document in several."""
-    return judged_clusters()
+    rng = np.random.default_rng(3)
+    rows = clustered_rows(rng, N, D).astype(np.float32)
+    asked = unit(rows[rng.integers(N, size=ASKED)] + rows[rng.integers(N, size=ASKED)]).astype(np.float32)
+    near = np.argsort(-(asked @ rows.T), axis=1)
+    grades = {f"q{b}": {f"d{i}": 1 for i in near[b, rng.permutation(30)[:4]]} for b in range(ASKED)}
+    half = {"dev": range(0, ASKED, 2), "test": range(1, ASKED, 2)}
+    qrels = {split: engine.Qrels({f"q{b}": grades[f"q{b}"] for b in own}) for split, own in half.items()}
+    return space_of(rows), asked_of(asked), qrels
+
+
+def only(queries, ids):
+    return queries.take([queries.position[i] for i in ids])
 
 
 def brute(judged, decoder, split, k, metrics=("recall", "comp", "ndcg", "ilad")):
