@@ -132,10 +132,8 @@ def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, again
     best = _most([values], order, np.ones(len(values), dtype=bool))
     equal = int((values >= values[best] - SAME).sum())
     tie = f"; {equal} settings have as much, and this one is closest to the default" if equal > 1 else ""
-    title = f"{METRICS[o.metric].title}@{k}"
-    return TunedChoice(
-        best, True, f"It has the most {title}, {values[best]:.4f} ({against}: {baseline[o.metric]:.4f}){tie}."
-    )
+    most = f"the most {METRICS[o.metric].title}@{k}, {values[best]:.4f}"
+    return TunedChoice(best, True, f"It has {most} ({against}: {baseline[o.metric]:.4f}){tie}.")
 
 
 def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
@@ -143,21 +141,15 @@ def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, agains
     keeps, least = o.kept(means, baseline), o.share * baseline[RELEVANT]
     what, spread = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
     bound = f"{100 * o.share:g} % of {against}'s {what} ({least:.4f} of {baseline[RELEVANT]:.4f})"
-    if not keeps.any():
-        best = _most([recall, ilad], order, np.ones(len(recall), dtype=bool))
-        return TunedChoice(
-            best,
-            False,
-            f"No setting keeps {bound}; the nearest is this one, with {what} {recall[best]:.4f} and {spread} "
-            f"{ilad[best]:.4f}.",
-        )
-    best = _most([ilad], order, keeps)
-    return TunedChoice(
-        best,
-        True,
-        f"It has the most {spread}, {ilad[best]:.4f} ({against}: {baseline[DIVERSE]:.4f}), among the "
-        f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}; its {what} is {recall[best]:.4f}.",
-    )
+    if keeps.any():
+        best = _most([ilad], order, keeps)
+        said = f"It has the most {spread}, {ilad[best]:.4f} ({against}: {baseline[DIVERSE]:.4f}), among the "
+        said += f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}; its {what} is {recall[best]:.4f}."
+    else:
+        best = _most([recall, ilad], order, ~keeps)
+        said = f"No setting keeps {bound}; the nearest is this one, with {what} {recall[best]:.4f} and {spread} "
+        said += f"{ilad[best]:.4f}."
+    return TunedChoice(best, bool(keeps.any()), said)
 
 
 def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
