@@ -10,7 +10,7 @@ from dashboard.charts.palette import GREY, INK, style_of
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.evaluation.parameter_slices import Slice, Slices
+    from engine.evaluation.heat_map import Slice, Slices
 
 ROW_HEIGHT, MARGIN = 190, 70
 

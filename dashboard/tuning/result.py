@@ -35,7 +35,7 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
             st.caption(by)
     with button:
         views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
-    if tuned.constraint_holds_on_test is False:
+    if tuned.held is False:
         st.warning(
             "Not confirmed: on the queries to report on it misses what was asked for.", icon=":material/warning:"
         )

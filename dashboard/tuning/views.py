@@ -12,10 +12,9 @@ from dashboard.session import decoders
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table, number_column, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.heat_map import HeatMap, heat_map
+from engine.evaluation.heat_map import HeatMap, heat_map, slices
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import declared_by, name_of
-from engine.evaluation.parameter_slices import slices
 from engine.evaluation.sweep.cell import Cell, from_json
 from engine.evaluation.tables import frame
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective

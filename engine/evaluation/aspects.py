@@ -32,20 +32,15 @@ _lock = Lock()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judgements:
-    """The relevant documents of B queries over a corpus of n.
+    """The relevant documents of B queries over a corpus of n."""
 
-    keys, grades: (m,) int64 query·n + row, rising, of those in the corpus, and their grades
-    counts: (B,) number of a query, in the corpus or not
-    query, place, best: of each its query, its place by falling grade, its grade
-    """
-
-    rows: int
-    keys: np.ndarray
-    grades: np.ndarray
-    counts: np.ndarray
-    query: np.ndarray
-    place: np.ndarray
-    best: np.ndarray
+    rows: int  # n
+    keys: np.ndarray  # (m,) int64 query·n + row, rising, of those in the corpus
+    grades: np.ndarray  # (m,) their grades
+    counts: np.ndarray  # (B,) number of a query, in the corpus or not
+    query: np.ndarray  # of each, in the corpus or not, its query
+    place: np.ndarray  # its place by falling grade
+    best: np.ndarray  # its grade, falling within a query
 
     def of(self, index: np.ndarray) -> np.ndarray:
         """(B, k) the grades of the rows in index, (B, k), −1 pads: 0 where there is none above 0."""
@@ -64,19 +59,14 @@ class Judgements:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which documents cover which aspects of B queries, over a corpus of n.
+    """Which documents cover which aspects of B queries, over a corpus of n."""
 
-    keys: (m,) int64, rising, query·n + row of the documents that cover something; starts: (m + 1,) where each one's
-    aspects begin in aspect: (p,) numbered through all queries; counts: (B,) aspects a query; ideal: (B,) the
-    discounted gain of the greedy best list at k.
-    """
-
-    rows: int
-    keys: np.ndarray
-    starts: np.ndarray
-    aspect: np.ndarray
-    counts: np.ndarray
-    ideal: np.ndarray
+    rows: int  # n
+    keys: np.ndarray  # (m,) int64, rising, query·n + row of the documents that cover something
+    starts: np.ndarray  # (m + 1,) where each one's aspects begin in `aspect`
+    aspect: np.ndarray  # (p,) numbered through all queries
+    counts: np.ndarray  # (B,) aspects a query
+    ideal: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
     def covered(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same
@@ -120,20 +110,13 @@ def coverage(space: Space, ids: Sequence[str], aspects: Aspects, k: int) -> Cove
     An aspect that no document covers is none. Raises DataError where aspects are not as a Dataset has them.
     """
     try:
-        content = tuple([tuple(aspects[query].items()) if query in aspects else () for query in ids])
-        if not _hashable(content):
-            content = tuple([tuple([(a, frozenset(covering)) for a, covering in of]) for of in content])
+        listed = [list(aspects[query].items()) if query in aspects else [] for query in ids]
+        if wrong := [c for of in listed for _, c in of if isinstance(c, str) or not isinstance(c, Collection)]:
+            raise DataError(f"aspects must be {_SHAPE}; got {wrong[0]!r} for a set")
+        content = tuple([tuple([(name, frozenset(covering)) for name, covering in of]) for of in listed])
     except (TypeError, AttributeError) as error:
         raise DataError(f"aspects must be {_SHAPE} ({error})") from None
     return _once(("coverage", space.corpus.digest, k, content), lambda: _coverage(space, content, k))
-
-
-def _hashable(content: Hashable) -> bool:
-    try:
-        hash(content)
-    except TypeError:
-        return False
-    return True
 
 
 def _once(key: Hashable, make: Callable[[], T]) -> T:
@@ -150,41 +133,28 @@ def _once(key: Hashable, make: Callable[[], T]) -> T:
 
 def _judgements(space: Space, ids: Sequence[str], qrels: Qrels) -> Judgements:
     position, n = space.corpus.position, len(space)
-    counts = np.zeros(len(ids))
-    query: list[int] = []
-    place: list[int] = []
-    best: list[int] = []
-    known: list[tuple[int, int]] = []
-    for b, name in enumerate(ids):
-        of_query = [(grade, doc) for doc, grade in qrels.grades.get(name, {}).items() if grade > 0]
-        counts[b] = len(of_query)
-        query += [b] * len(of_query)
-        place += range(len(of_query))
-        best += sorted((grade for grade, _ in of_query), reverse=True)
-        known += [(b * n + position[doc], grade) for grade, doc in of_query if doc in position]
-    known.sort()
-    keys = np.array([key for key, _ in known], dtype=np.int64)
-    grades = np.array([grade for _, grade in known], dtype=float)
+    graded = [[(doc, g) for doc, g in qrels.grades.get(query, {}).items() if g > 0] for query in ids]
+    counts = np.array([len(own) for own in graded], dtype=np.int64)
+    known = sorted((b * n + position[doc], g) for b, own in enumerate(graded) for doc, g in own if doc in position)
+    best = [g for own in graded for g in sorted((g for _, g in own), reverse=True)]
     return Judgements(
         rows=n,
-        keys=keys,
-        grades=grades,
+        keys=np.array([key for key, _ in known], dtype=np.int64),
+        grades=np.array([grade for _, grade in known], dtype=float),
         counts=counts,
-        query=np.array(query, dtype=np.int64),
-        place=np.array(place, dtype=np.int64),
+        query=np.repeat(np.arange(len(graded)), counts),
+        place=np.array([place for own in graded for place in range(len(own))], dtype=np.int64),
         best=np.array(best, dtype=float),
     )
 
 
-def _coverage(space: Space, content: Sequence[Sequence[tuple[str, Collection[str]]]], k: int) -> Coverage:
+def _coverage(space: Space, content: Sequence[Sequence[tuple[str, frozenset[str]]]], k: int) -> Coverage:
     position, n = space.corpus.position, len(space)
     counts, ideal = np.zeros((2, len(content)))
     pairs: list[tuple[int, int]] = []
     number = 0
     for b, listed in enumerate(content):
-        if wrong := [c for _, c in listed if isinstance(c, str) or not isinstance(c, Collection)]:
-            raise DataError(f"aspects must be {_SHAPE}; got {wrong[0]!r} for a set")
-        of_query = [frozenset(covering) for _, covering in listed if len(covering)]
+        of_query = [covering for _, covering in listed if covering]
         counts[b] = len(of_query)
         # Greedy ties go to the greater id, as in TREC's ndeval.
         docs = sorted(frozenset().union(*of_query), reverse=True)

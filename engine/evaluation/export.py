@@ -23,23 +23,17 @@ POOL = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContext:
-    """Where a decoder is to be used; every field is a stand-in until somebody knows better.
+    """Where a decoder is to be used; every field is a stand-in until somebody knows better."""
 
-    k: how many documents a query gets; corpus: as load_dataset takes it; encoder: as embed takes it, None where the
-    corpus came with its vectors; query: a question; documents: how many the corpus has; collection, field: what the
-    store calls the documents, and their vectors; trained: the checkpoint whose embeddings are searched, None for the
-    encoder's own; dtype: the arithmetic that it was trained over.
-    """
-
-    k: int = 10
-    corpus: str = "numpy-api"
-    encoder: str | None = "bundled"
+    k: int = 10  # how many documents a query gets
+    corpus: str = "numpy-api"  # as load_dataset takes it
+    encoder: str | None = "bundled"  # as embed takes it, None where the corpus came with its vectors
     query: str = "your question"
-    documents: int | None = None
-    collection: str = "documents"
-    field: str = "embedding"
-    trained: str | None = None
-    dtype: str = "auto"
+    documents: int | None = None  # how many the corpus has
+    collection: str = "documents"  # what the store calls the documents
+    field: str = "embedding"  # what it calls their vectors
+    trained: str | None = None  # checkpoint whose embeddings are searched, None for the encoder's own
+    dtype: str = "auto"  # the arithmetic that it was trained over
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
@@ -52,23 +46,21 @@ class ExportContext:
 
 @dataclass(frozen=True)
 class Snippet:
-    """target: for what; title: the same for people; language: of the text, as code blocks name it; text: to paste, or
-    where it is not possible, why not."""
+    """A decoder for one target."""
 
     target: str
-    title: str
-    language: str
-    text: str
+    title: str  # the target for people
+    language: str  # of the text, as code blocks name it
+    text: str  # to paste, or where it is not possible, why not
     possible: bool = True
 
 
 @dataclass(frozen=True)
 class StoreSearch:
-    """How vector stores have a selector. search: by which of their searches; weight: the parameter that says how much
-    relevance counts, 1 being all that counts."""
+    """How vector stores have a selector."""
 
-    search: Literal["similarity", "mmr"]
-    weight: str | None = None
+    search: Literal["similarity", "mmr"]  # by which of their searches
+    weight: str | None = None  # the parameter that says how much relevance counts, 1 being all that counts
 
 
 FORMS = {"top_k": StoreSearch("similarity"), "mmr": StoreSearch("mmr", "relevance_weight")}
@@ -116,14 +108,16 @@ def _shown(stage: Stage) -> list[tuple[Param, Any]]:
 
 def _python(decoder: Decoder, use: ExportContext) -> str:
     stages = [(name, getattr(decoder, name)) for name, _ in STAGES]
-    made = [f"{name}={_made(stage)}" for name, stage in stages if stage is not None]
+    made = []
+    for name, stage in stages:
+        if stage is not None:
+            params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
+            made.append(f"{name}=engine.make({_literal(stage.spec.name)}{params})")
     made += [f"depth={decoder.depth!r}"] if decoder.depth is not None else []
     if use.encoder is None:
         vectors = "dataset.vectors"
-        query_lines = [
-            "# Vectors of the encoder that made those of the corpus.",
-            'queries = engine.load_vectors("queries.npy")',
-        ]
+        query_lines = ["# Vectors of the encoder that made those of the corpus."]
+        query_lines += ['queries = engine.load_vectors("queries.npy")']
     else:
         how = "" if use.encoder == ExportContext().encoder else f", encoder={_literal(use.encoder)}"
         how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
@@ -142,11 +136,6 @@ def _python(decoder: Decoder, use: ExportContext) -> str:
         "for rows in ranking.index.tolist():",
         "    print([dataset.corpus.ids[row] for row in rows if row >= 0])",
     )
-
-
-def _made(stage: Stage) -> str:
-    params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
-    return f"engine.make({_literal(stage.spec.name)}{params})"
 
 
 def _json(decoder: Decoder, use: ExportContext) -> str:

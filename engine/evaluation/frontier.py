@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from numbers import Real as RealNumber
 from typing import Any
 
@@ -32,54 +34,36 @@ _DECIMALS = -round(math.log10(SAME))
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class FrontierPoint:
-    """A decoder's place on the chart.
+    """A decoder's place on the chart."""
 
-    point: its cell
-    name: short, of the decoder
-    parameter, value: what its curve sweeps, "" and None where it sweeps nothing
-    x, y: means over the frontier's queries
-    x_low … y_high: ends of their 95 % intervals, None for a single query
-    dominated: another point has as much of both and more of one
-    """
-
-    point: Any
-    name: str
-    parameter: str
-    value: Any
-    x: float
+    point: Any  # its cell
+    name: str  # short, of the decoder
+    parameter: str  # what its curve sweeps, "" where it sweeps nothing
+    value: Any  # of that parameter
+    x: float  # mean over the frontier's queries
     y: float
-    x_low: float | None
+    x_low: float | None  # ends of the means' 95 % intervals, None for a single query
     x_high: float | None
     y_low: float | None
     y_high: float | None
-    dominated: bool
+    dominated: bool  # another point has as much of both and more of one
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Frontier:
-    """Every decoder's mean x and y, over the queries on which all of them have both.
+    """Every decoder's mean x and y, over the queries on which all of them have both."""
 
-    curves: label → points in the order of the parameter that is swept
-    front: those that no other dominates, by x
-    hypervolume: the area they dominate above `reference`
-    x, y: metrics at k
-    queries: number of queries that the means are over
-    asked: number of all queries
-    left_out: names of decoders that have x and y on no query
-    resamples, seed: of the bands
-    """
-
-    curves: Mapping[str, tuple[FrontierPoint, ...]]
-    front: tuple[FrontierPoint, ...]
-    hypervolume: float
+    curves: Mapping[str, tuple[FrontierPoint, ...]]  # label → points in the order of the parameter that is swept
+    front: tuple[FrontierPoint, ...]  # those that no other dominates, by x
+    hypervolume: float  # the area they dominate above `reference`
     reference: tuple[float, float]
     k: int
-    x: str
+    x: str  # metrics at k
     y: str
-    queries: int
-    asked: int
-    left_out: tuple[str, ...]
-    resamples: int
+    queries: int  # number of queries that the means are over
+    asked: int  # number of all queries
+    left_out: tuple[str, ...]  # names of decoders that have x and y on no query
+    resamples: int  # of the bands
     seed: int
 
     @property
@@ -114,13 +98,13 @@ def frontier(
     both = np.concatenate([common.values[x], common.values[y]], axis=1)
     where = both.mean(0).reshape(2, -1).T
     ends = intervals(both, resamples, seed)
-    bands = np.full((len(where), 4), None) if ends is None else ends.reshape(2, 2, -1).T.reshape(-1, 4)
+    bands = [across + up for across, up in zip(ends[: len(where)], ends[len(where) :], strict=True)]
     beaten = dominated(where)
     corner = _reference(reference, where)
     scorers = scorers_matter([*common.points, *common.left_out])
     curves = {}
     for curve in _curves(common.points):
-        label = name_of(common.points[curve.members[0]].decoder, scorers, without=curve.parameter)
+        label = name_of(common.points[curve[0][0]].decoder, scorers, without=curve[1])
         curves[label] = _placed(curve, common.points, scorers, where, bands, beaten)
     front = [p for curve in curves.values() for p in curve if not p.dominated]
     return Frontier(
@@ -140,16 +124,17 @@ def frontier(
 
 
 def _placed(
-    curve: _Curve, cells: Sequence[Any], scorers: bool, where: np.ndarray, bands: np.ndarray, beaten: np.ndarray
+    curve: _Curve, cells: Sequence[Any], scorers: bool, where: np.ndarray, bands: Sequence[Any], beaten: np.ndarray
 ) -> tuple[FrontierPoint, ...]:
     """The points of a curve; where: (m, 2) means; bands: (m, 4) ends in x and y; beaten: (m,) dominated."""
     points = []
-    for i, value in zip(curve.members, curve.values, strict=True):
-        (x, y), (x_low, x_high, y_low, y_high) = where[i].tolist(), bands[i].tolist()
+    members, parameter, values = curve
+    for i, value in zip(members, values, strict=True):
+        (x, y), (x_low, x_high, y_low, y_high) = where[i].tolist(), bands[i]
         point = FrontierPoint(
             point=cells[i],
             name=name_of(cells[i].decoder, scorers),
-            parameter=curve.parameter[1] if curve.parameter else "",
+            parameter=parameter[1] if parameter else "",
             value=value,
             x=x,
             y=y,
@@ -172,22 +157,20 @@ def best_of_each(measured: Frontier, baseline: str, share: float) -> tuple[Front
     with the most y stands for it. Ties go to more of the other metric, then to the first. Raises ParamError.
     """
     share = SHARE.check(share)
+
+    def kind(p: FrontierPoint) -> tuple[str | None, ...]:
+        decoder = p.point.decoder
+        return p.point.method, *((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
+
     base = next((p for p in measured.points if p.point.label == baseline), None)
     if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
     floor = base.y - (1 - share) * abs(base.y) - SAME
     best: dict[Any, FrontierPoint] = {}
     for p in measured.points:
-        kind = p.point.method, _scorers(p.point.decoder)
-        if kind not in best or _better(p, best[kind], floor):
-            best[kind] = p
-    baseline_kind = base.point.method, _scorers(base.point.decoder)
-    return (base, *(p for kind, p in best.items() if kind != baseline_kind))
-
-
-def _scorers(decoder: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """The names of its scorers."""
-    return tuple((decoder.get(role) or {}).get("name") for role in ("retrieve", "rerank"))
+        if kind(p) not in best or _better(p, best[kind(p)], floor):
+            best[kind(p)] = p
+    return (base, *(p for p in best.values() if kind(p) != kind(base)))
 
 
 def _better(p: FrontierPoint, other: FrontierPoint, floor: float) -> bool:
@@ -239,35 +222,32 @@ def _reference(given: tuple[float, float] | None, where: np.ndarray) -> tuple[fl
     return float(pair[0]), float(pair[1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Curve:
-    """members: positions of points; parameter: (stage, name) of what they sweep or None; values: of that."""
-
-    members: list[int]
-    parameter: tuple[str, str] | None
-    values: list[Any]
+_Curve = tuple[list[int], tuple[str, str] | None, list[Any]]
+"""Positions of points; (stage, name) of the parameter that they sweep, if any; its values."""
 
 
 def _curves(points: Sequence[Any]) -> list[_Curve]:
     """The points joined, in an order that does not depend on theirs."""
     order = {name: place for place, name in enumerate(methods())}
     settings = [_settings(point) for point in points]
-    groups: dict[Any, list[int]] = {}
-    for i, point in enumerate(points):
+
+    def kind(i: int) -> tuple[Any, ...]:
         # What is not a number is never swept: stages, choices and switches keep curves apart.
         apart = tuple((key, str(v)) for key, v in settings[i].items() if v is not None and not _is_number(v))
-        groups.setdefault((order.get(point.method, len(order)), point.method, apart), []).append(i)
-    curves = []
-    for _, group in sorted(groups.items()):
+        return order.get(points[i].method, len(order)), points[i].method, apart
+
+    def place(i: int, keys: Sequence[Any]) -> list[Any]:
+        return [none_last(settings[i].get(key)) for key in keys]
+
+    curves: list[_Curve] = []
+    for _, members in groupby(sorted(range(len(points)), key=kind), kind):
+        group = list(members)
         varying = [key for key in settings[group[0]] if len({settings[i].get(key) for i in group}) > 1]
         swept, rest = (varying[0], varying[1:]) if varying else (None, [])
-        lines: dict[Any, list[int]] = {}
-        for i in group:
-            lines.setdefault(tuple(none_last(settings[i].get(key)) for key in rest), []).append(i)
-        for _, line in sorted(lines.items()):
-            value = {i: settings[i].get(swept) if swept else None for i in line}
-            line.sort(key=lambda i: none_last(value[i]))
-            curves.append(_Curve(line, swept, [value[i] for i in line]))
+        group.sort(key=partial(place, keys=[*rest, swept]))
+        for _, line in groupby(group, partial(place, keys=rest)):
+            own = list(line)
+            curves.append((own, swept, [settings[i].get(swept) if swept else None for i in own]))
     return curves
 
 

@@ -1,6 +1,6 @@
-"""A metric over two parameters of one method, as a table: NNN paper, Fig. 2."""
+"""Metrics over the parameters of one method: over two of them as a table (NNN paper, Fig. 2), and along each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import defined_mean, title_of
-from engine.evaluation.paired import SAME, cells_at, declared_by, none_last
-from engine.params import UNSET, form_of
+from engine.evaluation.paired import SAME, cells_at, common_form, declared_by, name_of, none_last, varying
+from engine.params import UNSET
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter: its name, its symbol, and the values that were tried, rising, None last."""
+    """A parameter of a heat-map."""
 
     name: str
     symbol: str
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  # those that were tried, rising, None last
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -28,13 +28,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeatMap:
-    """A metric at k on a split over two parameters, in the order in which they are declared.
-
-    values: (rows, columns) means, NaN where nothing was measured or the metric exists for no query
-    queries: (rows, columns) number that each mean is over: where they differ, so do the queries, and the means do not
-        compare
-    keys: (rows, columns) of the cells, "" where nothing was measured
-    """
+    """A metric at k on a split over two parameters, in the order in which they are declared."""
 
     method: str
     metric: str
@@ -43,9 +37,9 @@ class HeatMap:
     split: str
     rows: Axis
     columns: Axis
-    values: np.ndarray
-    queries: np.ndarray
-    keys: np.ndarray
+    values: np.ndarray  # (rows, columns) means, NaN where nothing was measured or the metric exists for no query
+    queries: np.ndarray  # (rows, columns) number that each mean is over; means over other queries do not compare
+    keys: np.ndarray  # (rows, columns) of the cells, "" where nothing was measured
 
 
 def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None = None) -> HeatMap:
@@ -84,10 +78,10 @@ def heat_map(points: Iterable[Any], metric: str, k: int = 10, method: str | None
 
 def _one_grid(cells: list[Any], method: str | None) -> tuple[list[Any], list[str]]:
     """The cells of the one method in which two parameters vary, and the names of these."""
-    varying = {name: _varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
-    two = [name for name, params in varying.items() if len(params) == 2]
+    found = {name: varying([p for p in cells if p.method == name]) for name in {p.method for p in cells}}
+    two = [name for name, params in found.items() if len(params) == 2]
     if len(two) != 1:
-        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(varying.items())]
+        varied = [f"{name} varies {', '.join(params) or 'nothing'}" for name, params in sorted(found.items())]
         of_method = f"of {method} " if method else ""
         raise ParamError(
             f"a heat-map {of_method}needs points of one method in which exactly two parameters vary"
@@ -97,19 +91,81 @@ def _one_grid(cells: list[Any], method: str | None) -> tuple[list[Any], list[str
     grid = [p for p in cells if p.method == two[0]]
     if len({str([p.decoder.get(name) for name in ("retrieve", "rerank", "depth")]) for p in grid}) > 1:
         raise ParamError(f"the points of {two[0]} differ in scorers or pool besides: take those of one chain")
-    return grid, varying[two[0]]
+    return grid, found[two[0]]
 
 
 def _axis(name: str, cells: list[Any]) -> Axis:
     """A parameter's values among the cells, with the symbol of the form in which all of them mean it."""
     declared = declared_by(cells[0].method).get(name)
     values = tuple(sorted({p.decoder["select"][name] for p in cells}, key=none_last))
-    if declared is None:
-        return Axis(name, name, values)
-    symbols = {form_of(declared, p.decoder["select"])[1].symbol for p in cells}
-    return Axis(name, symbols.pop() if len(symbols) == 1 else declared.symbol, values)
+    return Axis(name, name if declared is None else common_form(declared, cells).symbol, values)
 
 
-def _varying(cells: list[Any]) -> list[str]:
-    """The selector's parameters that have more than one value, as declared."""
-    return [name for name in cells[0].decoder["select"] if len({p.decoder["select"].get(name) for p in cells}) > 1]
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """The m settings of one selector along one of its parameters, rising, what is no number last."""
+
+    name: str  # of the parameter
+    symbol: str
+    label: str
+    log: bool  # whether its scale is one of ratios
+    values: tuple[Any, ...]  # m of them, None where it is unset
+    texts: tuple[str, ...]  # the same to read
+    names: tuple[str, ...]  # of the settings
+    keys: tuple[str, ...]
+    means: Mapping[str, tuple[float, ...]]  # metric → m means
+    on: tuple[bool, ...]  # which settings differ from the chosen one in this parameter alone
+    chosen: int | None  # its position, None without one
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The settings of one selector along each parameter that varies, as declared."""
+
+    method: str
+    k: int
+    split: str
+    titles: Mapping[str, str]  # metric → as charts write it
+    base: Mapping[str, float]  # metric → the baseline's mean
+    slices: tuple[Slice, ...]
+
+
+def slices(
+    points: Iterable[Any], base: Any, metrics: Sequence[str], k: int = 10, *, through: Any | None = None
+) -> Slices:
+    """The settings of one selector along each parameter that varies among them.
+
+    points: of one split and selector; base: the baseline's point; through: the chosen one of them. Without it a setting
+    lies on a slice where no other parameter varies. Raises ParamError or DataError.
+    """
+    cells = list({p.label: p for p in cells_at(points, k)}.values())
+    if len(selectors := sorted({p.method for p in cells})) > 1:
+        raise ParamError(f"slices need points of one selector; got {', '.join(selectors)}")
+    if missing := [p.label for p in (*cells, base) if any(m not in p.values for m in metrics)]:
+        raise ParamError(f"{', '.join(metrics)}: not all were measured for {missing[0]}")
+    chosen = next((p.decoder["select"] for p in cells if through is not None and p.label == through.label), None)
+    lines = tuple(_slice(name, cells, chosen, metrics) for name in varying(cells))
+    titles = {m: title_of(m) for m in metrics}
+    return Slices(selectors[0], cells[0].k, str(cells[0].split), titles, {m: base.mean[m] for m in metrics}, lines)
+
+
+def _slice(name: str, cells: Sequence[Any], chosen: Mapping[str, Any] | None, metrics: Sequence[str]) -> Slice:
+    """One parameter's slice; chosen: the parameters of the chosen setting."""
+    form = common_form(declared_by(cells[0].method)[name], cells)
+    order = sorted(cells, key=lambda p: none_last(p.decoder["select"][name]))
+    params = [p.decoder["select"] for p in order]
+    values = tuple(own[name] for own in params)
+    others = [n for n in varying(cells) if n != name]
+    return Slice(
+        name=name,
+        symbol=form.symbol,
+        label=form.label,
+        log=getattr(form, "scale", "linear") == "log",
+        values=values,
+        texts=tuple(f"{v:g}" if isinstance(v, float) else form.text(v) for v in values),
+        names=tuple(name_of(p.decoder, scorers=False) for p in order),
+        keys=tuple(p.key for p in order),
+        means={m: tuple(p.mean[m] for p in order) for m in metrics},
+        on=tuple(not others if chosen is None else all(own[n] == chosen[n] for n in others) for own in params),
+        chosen=None if chosen is None else params.index(chosen),
+    )

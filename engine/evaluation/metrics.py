@@ -4,6 +4,7 @@ Recall, Comp, nDCG, MRR and Precision need judgements, α-nDCG and S-recall aspe
 vectors; ILAD and redundancy need nothing but the set.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -97,21 +98,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class Measures:
-    """Metrics at k of B queries.
-
-    per_query: metric → query id → value, without the queries for which it is undefined
-    mean: metric → mean over those, NaN if there are none
-    left_out: number of queries without a document judged relevant, and so without recall
-    undefined: metric → number of queries for which it does not exist
-    values: metric → (B,) float64 in the order of the queries, NaN where undefined
-    """
+    """Metrics at k of B queries."""
 
     k: int
-    per_query: Mapping[str, Mapping[str, float]]
-    mean: Mapping[str, float]
-    left_out: int
-    undefined: Mapping[str, int]
-    values: Mapping[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    per_query: Mapping[str, Mapping[str, float]]  # metric → query id → value, without the queries that lack it
+    mean: Mapping[str, float]  # metric → mean over those, NaN if there are none
+    left_out: int  # number of queries without a document judged relevant, and so without recall
+    undefined: Mapping[str, int]  # metric → number of queries for which it does not exist
+    values: Mapping[str, np.ndarray] = field(compare=False, repr=False)  # metric → (B,), NaN where undefined
 
 
 def _reciprocal_rank(sets: RetrievedSets) -> np.ndarray:
@@ -256,7 +250,10 @@ def measure(
 
     sets = RetrievedSets(ranking.index[:, :k], space, ids, qrels, aspects, points)
     values = {name: METRICS[name].values(sets) for name in names}
-    per_query = {name: _by_query(ids, column) for name, column in values.items()}
+    per_query = {
+        name: {query: value for query, value in zip(ids, column.tolist(), strict=True) if not math.isnan(value)}
+        for name, column in values.items()
+    }
     mean = {name: defined_mean(column) for name, column in values.items()}
     left_out = 0 if qrels is None else int(np.isnan(sets.relevant).sum())
     undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
@@ -361,9 +358,3 @@ def _unit(rows: Tensor) -> Tensor:
 def _discounted(grades: np.ndarray) -> np.ndarray:
     sums: np.ndarray = (grades / np.log2(np.arange(2, grades.shape[1] + 2))).sum(1)
     return sums
-
-
-def _by_query(ids: Sequence[str], values: np.ndarray) -> dict[str, float]:
-    """Query → value, without the undefined."""
-    pairs = zip(ids, values.tolist(), strict=True)
-    return {query: value for query, value in pairs if value == value} if np.isnan(values).any() else dict(pairs)

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
+from engine.params import Param, form_of
 from engine.stages import methods
 
 SAME = 1e-9
@@ -17,20 +19,13 @@ SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Cells on the queries for which each of them has every metric.
+    """Cells on the queries for which each of them has every metric."""
 
-    points: of one k and split, each decoder once
-    queries: their ids, sorted, so that nothing depends on the order in which anything was given
-    values: metric → (queries, points)
-    asked: number of queries that all were asked
-    left_out: cells that have the metrics on no query at all (nothing returned, or one document, for instance)
-    """
-
-    points: tuple[Any, ...]
-    queries: tuple[str, ...]
-    values: Mapping[str, np.ndarray]
-    asked: int
-    left_out: tuple[Any, ...]
+    points: tuple[Any, ...]  # of one k and split, each decoder once
+    queries: tuple[str, ...]  # their ids, sorted, so that nothing depends on the order in which anything was given
+    values: Mapping[str, np.ndarray]  # metric → (queries, points)
+    asked: int  # number of queries that all were asked
+    left_out: tuple[Any, ...]  # cells that have the metrics on no query at all, as where nothing was returned
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -67,9 +62,7 @@ def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
     for order in {p.queries for p in compared}:
         position = {query: row for row, query in enumerate(order)}
         rows[order] = np.array([position[query] for query in common], dtype=int)
-    everywhere = np.ones(len(common), dtype=bool)
-    for point in compared:
-        everywhere &= has[point.label][rows[point.queries]]
+    everywhere = np.all([has[p.label][rows[p.queries]] for p in compared], axis=0)
     if not everywhere.any():
         scarce = min(compared, key=lambda p: (has[p.label].sum(), p.label))
         raise DataError(
@@ -80,18 +73,18 @@ def shared(points: Iterable[Any], metrics: Sequence[str], k: int) -> Shared:
         m: np.stack([np.asarray(p.values[m], np.float64)[rows[p.queries]][everywhere] for p in compared], axis=1)
         for m in metrics
     }
-    queries = tuple(query for query, complete in zip(common, everywhere, strict=True) if complete)
+    queries = tuple(compress(common, everywhere))
     return Shared(compared, queries, values, len(common), tuple(p for p in cells if not has[p.label].any()))
 
 
 @dataclass(frozen=True, slots=True)
 class QueryDifference:
-    """One query's metric with two decoders. query: its id; difference: value − baseline, 0 for a tie."""
+    """One query's metric with two decoders."""
 
-    query: str
+    query: str  # its id
     value: float
     baseline: float
-    difference: float
+    difference: float  # value − baseline, 0 for a tie
 
 
 def by_query(
@@ -170,6 +163,17 @@ def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str
 def none_last(value: Any) -> tuple[bool, Any]:
     """A sort key: numbers in order, None after them, as declared grids have it."""
     return (value is None, 0 if value is None else value)
+
+
+def varying(cells: Sequence[Any]) -> list[str]:
+    """The parameters of the selector of cells that have more than one value, as declared."""
+    return [name for name in cells[0].decoder["select"] if len({p.decoder["select"].get(name) for p in cells}) > 1]
+
+
+def common_form(param: Param, cells: Iterable[Any]) -> Param:
+    """A parameter of the selector in the form in which all cells mean it; as declared where they differ."""
+    forms = {form_of(param, p.decoder["select"])[1] for p in cells}
+    return forms.pop() if len(forms) == 1 else param
 
 
 def declared_by(name: str) -> Mapping[str, Any]:

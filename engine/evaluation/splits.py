@@ -1,6 +1,6 @@
 """Splits of judged queries: those to choose on and those to report on share none."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from engine.errors import DataError
 from engine.values import Embeddings, Qrels, Queries, digest_of
@@ -9,8 +9,8 @@ from engine.values import Embeddings, Qrels, Queries, digest_of
 def split_in_half(qrels: Qrels, seed: int = 0) -> dict[str, Qrels]:
     """Judgements as two splits, "dev" and "test", for a data set that has one: a query's id decides."""
     in_dev = {query: int(digest_of([str(seed), query])[:8], 16) % 2 == 0 for query in qrels.grades}
-    parts = {"dev": True, "test": False}
-    return {part: Qrels({q: g for q, g in qrels.grades.items() if in_dev[q] is side}) for part, side in parts.items()}
+    sides = {"dev": True, "test": False}
+    return {name: _only(qrels, [q for q, own in in_dev.items() if own is side]) for name, side in sides.items()}
 
 
 SHARES = (0.6, 0.2, 0.2)
@@ -27,14 +27,17 @@ def three_way(qrels: Qrels, seed: int = 0, shares: tuple[float, float, float] = 
     order = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))
     dev, test = (max(1, round(share * count)) for share in shares[1:])
     ends = (0, count - dev - test, count - test, count)
-    parts = {name: set(order[ends[i] : ends[i + 1]]) for i, name in enumerate(("train", "dev", "test"))}
-    return {name: Qrels({q: g for q, g in qrels.grades.items() if q in ids}) for name, ids in parts.items()}
+    return {name: _only(qrels, order[ends[i] : ends[i + 1]]) for i, name in enumerate(("train", "dev", "test"))}
 
 
 def subsample(qrels: Qrels, most: int, seed: int = 0) -> Qrels:
     """Judgements of `most` queries, or of all where there are no more; ids decide, so that fewer are among more."""
-    chosen = sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most]
-    return Qrels({query: qrels.grades[query] for query in qrels.grades.keys() & set(chosen)})
+    return _only(qrels, sorted(qrels.grades, key=lambda query: digest_of([str(seed), query]))[:most])
+
+
+def _only(qrels: Qrels, queries: Iterable[str]) -> Qrels:
+    chosen = set(queries)
+    return Qrels({query: grades for query, grades in qrels.grades.items() if query in chosen})
 
 
 def judged_by(
@@ -54,11 +57,8 @@ def judged_by(
         rows = [row for row, query in enumerate(queries.ids) if query in qrels[split].grades]
         if not rows:
             raise DataError(f"none of the queries is judged by {split!r}")
-        ids = tuple(queries.ids[row] for row in rows)
-        if isinstance(queries, Queries):
-            judged[split] = queries.only(ids)
-        else:
-            judged[split] = queries.take(rows)
+        ids = [queries.ids[row] for row in rows]
+        judged[split] = queries.only(ids) if isinstance(queries, Queries) else queries.take(rows)
     if test is not None and (both := len(set(judged[dev].ids) & set(judged[test].ids))):
         raise DataError(
             f"{dev!r} and {test!r} share {both:,} queries, and a setting chosen on a query looks good on it: take two "

@@ -4,7 +4,7 @@ All of it takes the corpus and the judgements as given, and the queries as drawn
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,25 +14,18 @@ from scipy.special import ndtr, stdtrit
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import SAME, cells_at, names, shared
-from engine.params import Real, Whole
+from engine.matrix import slices
+from engine.params import Whole
 from engine.progress import counted
 
 LEVEL = 0.95
 ALPHA = 0.05
 RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
-COVERAGE = Real(LEVEL, "level", 0.5, 0.999, name="level", help="How often to be right.")
 PATTERNS_EACH = 100
 """So many sign patterns a comparison, at the least: fewer, and Holm's correction leaves no p small enough to tell."""
-BLOCK_NUMBERS = 1 << 21
-"""How many numbers of a resampling matrix are held at a time."""
-
-
-class Interval(NamedTuple):
-    """From low to high."""
-
-    low: float
-    high: float
+Ends = tuple[float, float] | tuple[None, None]
+"""The lower and the upper end of an interval."""
 
 
 class Wins(NamedTuple):
@@ -45,44 +38,31 @@ class Wins(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One decoder against a baseline.
+    """One decoder against a baseline."""
 
-    name, baseline: as charts write them
-    label: the decoder in full
-    queries: number on which both were compared
-    mean, baseline_mean: over those
-    difference: of the two means
-    low, high: its 95 % interval, None for a single query
-    p: of the paired randomisation test
-    p_holm: after Holm's correction over `comparisons`
-    wins: query by query
-    """
-
-    name: str
-    label: str
-    baseline: str
+    name: str  # as charts write it
+    label: str  # the decoder in full
+    baseline: str  # as charts write it
     metric: str
     k: int
-    queries: int
-    mean: float
+    queries: int  # number on which both were compared
+    mean: float  # over those
     baseline_mean: float
-    difference: float
-    low: float | None
+    difference: float  # of the two means
+    low: float | None  # its 95 % interval, None for a single query
     high: float | None
-    p: float
-    p_holm: float
+    p: float  # of the paired randomisation test
+    p_holm: float  # after Holm's correction over `comparisons`
     comparisons: int
-    wins: Wins
+    wins: Wins  # query by query
 
     @property
     def significant(self) -> bool:
         """Holm-corrected p < 0.05 and the 95 % interval excludes 0."""
         return self.p_holm < ALPHA and self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
-    @property
-    def told(self) -> bool:
-        """Public alias of `significant`."""
-        return self.significant
+    told = significant
+    """Its public alias."""
 
 
 def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -95,7 +75,7 @@ def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     apart = values - centre
     rng = np.random.default_rng(seed)
     sums = np.empty((resamples, values.shape[1]))
-    for rows in _blocks(resamples, count):
+    for rows in slices(resamples, count):
         size = rows.stop - rows.start
         drawn = rng.integers(count, size=(size, count)) + np.arange(0, size * count, count)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count)
@@ -104,52 +84,26 @@ def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray
     return means
 
 
-def intervals(values: np.ndarray, resamples: int, seed: int, level: float = LEVEL) -> np.ndarray | None:
-    """(2, m) lower and upper ends of the percentile bootstrap intervals of the columns' means; None for one query.
+def intervals(values: np.ndarray, resamples: int, seed: int) -> Sequence[Ends]:
+    """The percentile bootstrap intervals of the means of the columns of (n, m) values; without ends for one query.
 
     The tails are those of Hesterberg 2015 (expanded percentile): plain ones are too narrow for few queries, by as much
     as a normal interval without the n − 1 is beside Student's. From some hundred queries on they are the same.
     """
     if (count := len(values)) < 2:
-        return None
-    tail = 100 * ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - level) / 2))
+        return [(None, None)] * values.shape[1]
+    tail = 100 * ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - LEVEL) / 2))
     low, high = np.percentile(resampled_means(values, resamples, seed), [tail, 100 - tail], axis=0)
-    mean = values.mean(0)
-    return np.stack([np.minimum(low, mean), np.maximum(high, mean)])  # rounding may put a constant's ends beside it
-
-
-def ends_of(ends: np.ndarray | None, column: int) -> tuple[float, float] | tuple[None, None]:
-    """Lower and upper end of one column of `intervals`; None for both where there are none."""
-    return (None, None) if ends is None else (float(ends[0, column]), float(ends[1, column]))
-
-
-def bootstrap_interval(
-    a: Any, b: Any = None, *, level: float = LEVEL, resamples: int = RESAMPLES.default, seed: int = 0
-) -> Interval | None:
-    """The percentile bootstrap interval of the mean of a, or of the mean paired difference a − b, over queries.
-
-    a, b: (n,) values of the same queries in the same order; those that either lacks (NaN) do not count. None where
-    fewer than two are left. Raises ParamError or DataError.
-    """
-    level, resamples, seed = COVERAGE.check(level), RESAMPLES.check(resamples), SEED.check(seed)
-    ends = intervals(_differences(a, 0.0 if b is None else b)[:, None], resamples, seed, level)
-    return None if ends is None else Interval(*ends[:, 0].tolist())
-
-
-def randomisation_test(a: Any, b: Any, *, resamples: int = RESAMPLES.default, seed: int = 0) -> float:
-    """Two-sided p-value of the paired randomisation test on the difference of means: Smucker, Allan & Carterette 2007.
-
-    If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
-    difference and nothing else. All sign patterns where there are no more than `resamples` of them, else so many at
-    random, with the observed one among them (Phipson & Smyth 2010: never 0). NaN and errors as in
-    `bootstrap_interval`.
-    """
-    resamples, seed = RESAMPLES.check(resamples), SEED.check(seed)
-    return float(sign_flips(_differences(a, b)[:, None], resamples, seed)[0])
+    mean = values.mean(0)  # rounding may put a constant's ends beside it
+    return list(zip(np.minimum(low, mean).tolist(), np.maximum(high, mean).tolist(), strict=True))
 
 
 def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(m,) p-values of `randomisation_test` for the columns of (n, m) differences.
+    """(m,) p-values of the two-sided paired randomisation test on the means of the columns of (n, m) differences.
+
+    If it made no difference which decoder answered a query, swapping the two would change the sign of the query's
+    difference and nothing else (Smucker, Allan & Carterette 2007). All sign patterns where there are no more than
+    `resamples` of them, else so many at random, with the observed one among them (Phipson & Smyth 2010: never 0).
 
     scipy.stats.permutation_test(permutation_type="samples") gives the same for one column (tested against it) but takes
     a second or two for 2,000 queries and 10,000 patterns; as one product a hundred columns take less. Queries that tie
@@ -168,7 +122,7 @@ def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray
         d = d[d.any(1)]
         rng = np.random.default_rng(seed)
         extreme = np.zeros(len(many))
-        for rows in _blocks(resamples, len(d)):
+        for rows in slices(resamples, len(d)):
             extreme += _extreme(rng.integers(2, size=(rows.stop - rows.start, len(d)), dtype=np.int8), d)
         p[many] = (extreme + 1) / (resamples + 1)
     return p
@@ -189,13 +143,6 @@ def holm(pvalues: Sequence[float] | np.ndarray) -> np.ndarray:
     return corrected
 
 
-def wins(a: Any, b: Any, tolerance: float = SAME) -> Wins:
-    """On how many queries a has more than b, as much to within `tolerance`, and less; NaN as elsewhere here."""
-    d = _differences(a, b)
-    win, loss = int((d > tolerance).sum()), int((d < -tolerance).sum())
-    return Wins(win, len(d) - win - loss, loss)
-
-
 def compare(
     points: Iterable[Any], metric: str, baseline: Any, k: int = 10, *, resamples: int = RESAMPLES.default, seed: int = 0
 ) -> tuple[Comparison, ...]:
@@ -214,12 +161,8 @@ def compare(
     if base in both.left_out:
         raise DataError(f"the baseline, {base.label}, has {metric} on no query: nothing can be compared with it")
     values = both.values[metric]
-    differences = values - values[:, :1]
-    ends = intervals(differences, resamples, seed)
-    p = sign_flips(differences[:, 1:], max(resamples, PATTERNS_EACH * (len(both.points) - 1)), seed)
-    labels = [(name, p.label, both.names[0]) for name, p in zip(both.names, both.points, strict=True)]
-    pairs = values[:, 1:], np.broadcast_to(values[:, :1], (len(values), len(p)))
-    return comparison_rows(labels[1:], metric, base.k, *pairs, None if ends is None else ends[:, 1:], p)
+    labels = [(name, p.label, both.names[0]) for name, p in zip(both.names[1:], both.points[1:], strict=True)]
+    return comparison_rows(labels, metric, base.k, values[:, 1:], values[:, :1], resamples, seed)
 
 
 def comparison_rows(
@@ -228,21 +171,21 @@ def comparison_rows(
     k: int,
     values: np.ndarray,
     baselines: np.ndarray,
-    ends: np.ndarray | None,
-    p: np.ndarray,
+    resamples: int,
+    seed: int,
 ) -> tuple[Comparison, ...]:
     """A row for each of m columns, with Holm's correction over them.
 
     labels: (name, label, baseline) of each row
-    values, baselines: (n, m) over the same queries
-    ends: as `intervals` gives them for the differences
-    p: (m,) of `sign_flips`
+    values, baselines: (n, m) over the same queries, or (n, 1) for all rows
+    resamples: of the intervals and of the test, which draws more where rows are many
     """
-    corrected = holm(p)
-    rows = []
-    for i, (name, label, baseline) in enumerate(labels):
-        column, base, (low, high) = values[:, i], baselines[:, i], ends_of(ends, i)
-        row = Comparison(
+    values, baselines = np.broadcast_arrays(values, baselines)
+    differences = values - baselines
+    p = sign_flips(differences, max(resamples, PATTERNS_EACH * len(labels)), seed)
+    columns = zip(labels, values.T, baselines.T, intervals(differences, resamples, seed), p, holm(p), strict=True)
+    return tuple(
+        Comparison(
             name=name,
             label=label,
             baseline=baseline,
@@ -254,13 +197,18 @@ def comparison_rows(
             difference=float((column - base).mean()),
             low=low,
             high=high,
-            p=float(p[i]),
-            p_holm=float(corrected[i]),
+            p=float(chance),
+            p_holm=float(corrected),
             comparisons=len(p),
-            wins=wins(column, base),
+            wins=_wins(column - base),
         )
-        rows.append(row)
-    return tuple(rows)
+        for (name, label, baseline), column, base, (low, high), chance, corrected in columns
+    )
+
+
+def _wins(differences: np.ndarray) -> Wins:
+    win, loss = int((differences > SAME).sum()), int((differences < -SAME).sum())
+    return Wins(win, len(differences) - win - loss, loss)
 
 
 def statement(row: Comparison) -> str:
@@ -315,27 +263,12 @@ def meant(points: Sequence[Any], baseline: Any, k: int) -> Any:
     raise ParamError(f"baseline must be one of the points at k = {k}, as {few}; none is called {baseline!r}")
 
 
-def _differences(a: Any, b: Any) -> np.ndarray:
-    """(n,) a − b of the queries that have both."""
-    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if a.ndim != 1 or (b.ndim and b.shape != a.shape):
-        raise DataError(f"a and b must be values of the same queries, in order; got shapes {a.shape} and {b.shape}")
-    differences = a - b
-    finite: np.ndarray = differences[np.isfinite(differences)]
-    return finite
-
-
 def _extreme(flips: np.ndarray, differences: np.ndarray) -> np.ndarray:
     """(m,) how many of the (r, n) patterns of flipped signs give sums at least as far from 0 as the observed."""
     total, room = differences.sum(0), 1e-12 * np.abs(differences).sum(0)
     sums = total - 2 * (flips.astype(np.float64) @ differences)
     counts: np.ndarray = (np.abs(sums) >= np.abs(total) - room).sum(0)
     return counts
-
-
-def _blocks(count: int, width: int) -> Iterator[slice]:
-    size = max(1, BLOCK_NUMBERS // max(1, width))
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def _number(value: float) -> str:

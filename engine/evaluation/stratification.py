@@ -12,7 +12,7 @@ import numpy as np
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.paired import shared
-from engine.evaluation.statistics import RESAMPLES, SEED, ends_of, intervals, meant
+from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
 from engine.params import Whole
 from engine.values import Corpus, Qrels, Queries
 
@@ -21,36 +21,17 @@ GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """One cell in one group of queries.
+    """One cell in one group of queries."""
 
-    group: as charts write it, "3" or "5–7"
-    least, most: the group's range of numbers
-    queries: number in the group
-    name, label: of the cell
-    mean: of its metric, or of its difference to the baseline
-    low, high: the mean's 95 % interval, None for one query
-    """
-
-    group: str
-    least: int
+    group: str  # as charts write it, "3" or "5–7"
+    least: int  # of the group's numbers
     most: int
-    queries: int
-    name: str
+    queries: int  # number in the group
+    name: str  # of the cell
     label: str
-    mean: float
-    low: float | None
+    mean: float  # of its metric, or of its difference to the baseline
+    low: float | None  # ends of the mean's 95 % interval, None for one query
     high: float | None
-
-
-def relevant_counts(qrels: Qrels) -> dict[str, int]:
-    """query → how many documents are relevant to it, |S|; without those to which none is."""
-    counts = {query: len(qrels.relevant(query)) for query in qrels.grades}
-    return {query: count for query, count in counts.items() if count}
-
-
-def word_counts(queries: Queries) -> dict[str, int]:
-    """query → its length in words, as spaces part them."""
-    return {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)}
 
 
 def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
@@ -62,11 +43,6 @@ def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
         if rows:
             lengths[query] = round(sum(len(corpus.passages[row].split()) for row in rows) / len(rows))
     return lengths
-
-
-def aspect_counts(aspects: Mapping[str, Mapping[str, frozenset[str]]]) -> dict[str, int]:
-    """query → how many aspects it has (Dataset.aspects); without those that have none."""
-    return {query: len(of_query) for query, of_query in aspects.items() if of_query}
 
 
 KINDS = {
@@ -81,12 +57,15 @@ KINDS = {
 def kinds(
     corpus: Corpus, queries: Queries, qrels: Qrels, aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
 ) -> dict[str, dict[str, int]]:
-    """Of KINDS those that some of these queries have a number for, each with query → number."""
+    """Of KINDS those that some of these queries have a number for, each with query → number, without the zeros.
+
+    Words are what spaces part.
+    """
     numbers = {
-        "relevant": relevant_counts(qrels),
+        "relevant": {query: count for query in qrels.grades if (count := len(qrels.relevant(query)))},
         "length": relevant_lengths(corpus, qrels),
-        "words": word_counts(queries),
-        "aspects": aspect_counts(aspects or {}),
+        "words": {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)},
+        "aspects": {query: len(of_query) for query, of_query in (aspects or {}).items() if of_query},
     }
     return {kind: counts for kind, counts in numbers.items() if not counts.keys().isdisjoint(queries.ids)}
 
@@ -104,7 +83,7 @@ def stratify(
 ) -> tuple[Stratum, ...]:
     """A metric's mean and interval for every point in every group of queries with like counts.
 
-    points: of a sweep, those of other k are passed over; counts: query → number, from one of the functions above;
+    points: of a sweep, those of other k are passed over; counts: query → number, as `kinds` has them;
     groups: how many at most (`grouped`); against: a baseline as `compare` takes it, for differences to it, query by
     query, in place of the values. Over the queries for which every point has the metric and counts a number.
     A group's draws are shared by its points. Rows group by group, in the points' order. Raises ParamError or DataError.
@@ -122,22 +101,21 @@ def stratify(
     rows = []
     for least, most in grouped(numbers[numbers >= 0], groups):
         part = values[(numbers >= least) & (numbers <= most)]
-        ends = intervals(part, resamples, seed)
-        group = f"{least}" if least == most else f"{least}–{most}"
-        for i, point in enumerate(common.points):
-            low, high = ends_of(ends, i)
-            row = Stratum(
-                group=group,
+        columns = zip(common.names, common.points, part.T, intervals(part, resamples, seed), strict=True)
+        rows += [
+            Stratum(
+                group=f"{least}" if least == most else f"{least}–{most}",
                 least=least,
                 most=most,
                 queries=len(part),
-                name=common.names[i],
+                name=name,
                 label=point.label,
-                mean=float(part[:, i].mean()),
+                mean=float(column.mean()),
                 low=low,
                 high=high,
             )
-            rows.append(row)
+            for name, point, column, (low, high) in columns
+        ]
     return tuple(rows)
 
 

@@ -95,11 +95,9 @@ def per_query(points: Iterable[Cell]) -> DataFrame:
 def write(table: DataFrame, path: str | Path) -> Path:
     """Write a frame as .parquet or .csv, whole or not at all; `read` gives it back.
 
-    CSV: UTF-8, RFC 4180; what is missing is an empty cell. Text that a spreadsheet would take for a formula (it begins
-    with = + - @, tab or carriage return) gets an apostrophe before it, be it a cell or a column's name; so does text
-    that has apostrophes before such a character already. Numbers stay as they are. To read the file with anything but
-    `read`, drop one apostrophe wherever apostrophes stand before one of these characters. Raises ParamError for
-    another suffix, FrontierError where it cannot write.
+    CSV: UTF-8, RFC 4180; what is missing is an empty cell; text, columns' names too, is as `guarded` has it: to read
+    the file with anything but `read`, drop one apostrophe wherever apostrophes stand before one of FORMULA. Raises
+    ParamError for another suffix, FrontierError where it cannot write.
     """
     path = Path(path)
     match path.suffix.lower():
@@ -124,7 +122,7 @@ def as_csv(table: DataFrame) -> str:
 
 
 def guarded(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula; `unguarded` is its inverse."""
+    """The text as a cell that no spreadsheet takes for a formula, an apostrophe before it; `unguarded` undoes it."""
     return "'" + text if text.lstrip("'").startswith(FORMULA) else text
 
 
@@ -202,7 +200,6 @@ def results(
     baseline: Any = None,
     k: int = 10,
     *,
-    digits: int = 4,
     resamples: int = RESAMPLES.default,
     seed: int = 0,
 ) -> Results:
@@ -227,7 +224,7 @@ def results(
         for m in metrics:
             row = by_label[m].get(p.label)
             value = compared[m][0].baseline_mean if p is first and compared[m] else row and row.mean
-            line.append("–" if value is None else f"{value:.{digits}f}".replace("-", "−"))
+            line.append("–" if value is None else f"{value:.4f}".replace("-", "−"))
             signs.append(int(np.sign(row.difference)) if row and row.significant else 0)
         texts.append((*line, f"{p.returned:.1f}") if short else tuple(line))
         marks.append((*signs, 0) if short else tuple(signs))

@@ -18,38 +18,25 @@ Column = str | int | float | None
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The numbers behind every pick of a ranking, each (B, k), 0 on pads.
+    """The numbers behind every pick of a ranking, each (B, k), 0 on pads."""
 
-    index: row of the corpus, −1 pads
-    relevance: inner product with the query, or as given
-    nearest: row of the most similar document listed before, −1 for the first
-    similarity: inner product with that one
-    score: the ranking's gain, by which the method ranks
-    """
-
-    index: Tensor
-    relevance: Tensor
-    nearest: Tensor
-    similarity: Tensor
-    score: Tensor
+    index: Tensor  # row of the corpus, −1 pads
+    relevance: Tensor  # inner product with the query, or as given
+    nearest: Tensor  # row of the most similar document listed before, −1 for the first
+    similarity: Tensor  # inner product with that one
+    score: Tensor  # the ranking's gain, by which the method ranks
 
     def rows(self, query: int = 0) -> list[Mapping[str, Column]]:
         """One mapping a pick of one query, best first; nearest and similarity are None for the first."""
+        columns = (self.index, self.relevance, self.nearest, self.similarity, self.score)
         picks: list[Mapping[str, Column]] = []
-        for rank, row in enumerate(self.index[query].tolist()):
+        for row, relevance, near, similarity, score in zip(*(c[query].tolist() for c in columns), strict=True):
             if row < 0:
                 break
-            near = self.nearest[query, rank].item()
-            picks.append(
-                {
-                    "rank": rank + 1,
-                    "row": row,
-                    "relevance": self.relevance[query, rank].item(),
-                    "nearest": None if near < 0 else near,
-                    "similarity": None if near < 0 else self.similarity[query, rank].item(),
-                    "score": self.score[query, rank].item(),
-                }
+            nearest = (
+                {"nearest": near, "similarity": similarity} if near >= 0 else {"nearest": None, "similarity": None}
             )
+            picks.append({"rank": len(picks) + 1, "row": row, "relevance": relevance, **nearest, "score": score})
         return picks
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
 from engine.evaluation.metrics import METRICS, measure
-from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, sign_flips, statement
+from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, statement
 from engine.evaluation.stratification import grouped
 from engine.progress import counted
 from engine.space import Space
@@ -131,12 +131,9 @@ def _compare_last(values: Values, seed: int) -> tuple[Comparison, ...]:
     *others, last = values
     if not others:
         return ()
-    column, baselines = values[last][DECIDES], np.stack([values[name][DECIDES] for name in others], axis=1)
-    differences = column[:, None] - baselines
-    ends = intervals(differences, RESAMPLES.default, seed)
-    p = sign_flips(differences, RESAMPLES.default, seed)
+    column, baselines = values[last][DECIDES][:, None], np.stack([values[name][DECIDES] for name in others], axis=1)
     labels = [(last, last, name) for name in others]
-    return comparison_rows(labels, metric, k, np.broadcast_to(column[:, None], baselines.shape), baselines, ends, p)
+    return comparison_rows(labels, metric, k, column, baselines, RESAMPLES.default, seed)
 
 
 def verdict(

@@ -9,13 +9,14 @@ all splits count. Time: one query at a time against an index in memory, the quer
 
 import statistics
 
+import numpy as np
 from harness import machine, one_thread, options, table, timed, write_page
 
 import engine
 from engine.data.encoders import truncated_count
 from engine.data.models.encoder_model import find
 from engine.decoder import query_batch
-from engine.evaluation.statistics import holm, randomisation_test
+from engine.evaluation.statistics import holm, sign_flips
 from engine.values import Qrels
 from support.judged_sets import DATA
 
@@ -54,8 +55,8 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
         measured[label] = engine.measure(ranking, space, queries, qrels, k=10, metrics=METRICS)
     times = milliseconds(scorers, space, query_batch(space, queries), 101)
     base, *others = scorers
-    values = {label: {m: list(measured[label].per_query[m].values()) for m in METRICS} for label in scorers}
-    p = holm([randomisation_test(values[o][m], values[base][m], resamples=resamples) for o in others for m in METRICS])
+    values = {label: [list(measured[label].per_query[m].values()) for m in METRICS] for label in scorers}
+    p = holm(np.concatenate([sign_flips(np.subtract(values[o], values[base]).T, resamples, 0) for o in others]))
     tests = iter(p)
     lines = []
     for label, scorer in scorers.items():

@@ -19,7 +19,7 @@ from harness import machine, one_thread, options, table, timed, write_page
 
 import engine
 from engine.evaluation.splits import split_in_half, subsample
-from engine.evaluation.statistics import holm, randomisation_test
+from engine.evaluation.statistics import holm, sign_flips
 from engine.text.bag_of_words import count_terms
 from engine.text.bm25_index import Bm25Index
 from engine.text.tokenizer import terms
@@ -137,8 +137,9 @@ def quality(name, most):
     mine, tests = cells["hybrid, chosen on dev"], []
     for metric in METRICS:
         parts = [cells["dense"], cells["bm25, words"]]
-        p = [randomisation_test(mine.values[metric], other.values[metric]) for other in parts]
-        for title, other, corrected in zip(("dense", "bm25, words"), parts, holm(p), strict=True):
+        differences = np.stack([mine.values[metric] - other.values[metric] for other in parts], axis=1)
+        p = holm(sign_flips(differences, 10_000, 0))
+        for title, other, corrected in zip(("dense", "bm25, words"), parts, p, strict=True):
             gap = mine.mean[metric] - other.mean[metric]
             verdict = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
             tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", verdict))

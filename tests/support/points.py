@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.evaluation.statistics import intervals, sign_flips
 from engine.stages import make
 
 
@@ -33,6 +34,16 @@ def cell(method, values, k=10, split="test", queries=None, retrieve=None, rerank
     queries = queries or tuple(f"q{i:04}" for i in range(len(next(iter(values.values())))))
     label = f"{decoder['retrieve']} → {rerank} → {stage.label} {depth}"
     return Cell(decoder, label, method, k, split, tuple(queries), values)
+
+
+def interval(a, b=0.0, resamples=10_000, seed=0):
+    """The interval of the mean of a, or of the mean paired difference a − b."""
+    return intervals(np.subtract(a, b)[:, None], resamples, seed)[0]
+
+
+def p_value(a, b, resamples=10_000, seed=0):
+    """The test of a against b."""
+    return sign_flips(np.subtract(a, b)[:, None], resamples, seed)[0]
 
 
 def recalls(seed, n=200, shift=0.0):

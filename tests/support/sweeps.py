@@ -26,6 +26,7 @@ from engine.values import Qrels
 from support.instances import problem
 from support.patience import patient
 from support.processes import environment
+from support.rankings import queries_of, space_of
 
 KS = (2, 5)
 METRICS = ("recall", "ndcg", "ilad")
@@ -35,9 +36,6 @@ BATCH = 9
 def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
     """(space, queries, judgements): the last query has none, and the one before none that is relevant."""
     rows, points = problem(family, seed, n=n, d=d, batch=batch)
-    ids = tuple(f"d{i}" for i in range(n))
-    space = engine.Space(engine.Corpus(ids, ("",) * n), engine.Embeddings(rows, ids), "cpu")
-    queries = engine.Embeddings(points, tuple(f"q{b}" for b in range(batch)))
     # Some of the relevant are near, some anywhere, and one is not in the corpus.
     near = engine.select("top_k", rows, points, k=9).index.tolist()
     rng = np.random.default_rng(seed)
@@ -45,7 +43,7 @@ def toy(family="clustered", seed=1, n=60, d=7, batch=BATCH):
     grades = {f"q{b}": {f"d{i}": int(rng.integers(1, 4)) for i in sorted(chosen[b])} for b in range(batch - 2)}
     grades["q0"]["nowhere"] = 1
     grades[f"q{batch - 2}"] = {"d0": 0}
-    return space, queries, Qrels(grades)
+    return space_of(rows), queries_of(points), Qrels(grades)
 
 
 def register_patient():

@@ -4,20 +4,19 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
 import torch
 
 from engine.candidates import without_autocast
-from engine.decoder import SET_SIZE, Decoder, decode, query_batch
+from engine.decoder import SET_SIZE, Decoder, decode
 from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.metrics import available, check_metrics, measure
 from engine.evaluation.statistics import SEED
 from engine.evaluation.studies.ann_indexes import INDEXES, STOPPED, Exact, Index, faiss_module, one_thread, usual
 from engine.evaluation.sweep.cell import means, versions
+from engine.evaluation.sweep.compute import digests_of, embedded
 from engine.multi_vector import Parts
 from engine.params import Real, Whole
 from engine.progress import Progress, Stop, report_to
@@ -47,39 +46,26 @@ ENOUGH = Real(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Searched:
-    """One index, searched in one way.
+    """One index, searched in one way."""
 
-    scorer, title: the scorer whose vectors are searched, as label and for people
-    index, label: kind and parameters of the index as plain values, and as text
-    exact: whether every vector was compared
-    agreement: (B,) share of the exact k best documents that were found, one that scores as the last of them counting
-    values, mean: metric → (B,) float64, NaN where it does not exist, and the mean of the others
-    returned: mean number of documents
-    milliseconds: median of a query, one at a time on one thread, its vector given
-    build: seconds
-    megabytes: the index in memory
-    entries, per_document: number of vectors in the index, and of a document
-    provenance: digests of the data, versions
-    """
-
-    scorer: str
-    title: str
-    index: Mapping[str, Any]
-    label: str
-    exact: bool
+    scorer: str  # whose vectors are searched, as label
+    title: str  # the same for people
+    index: Mapping[str, Any]  # kind and parameters as plain values
+    label: str  # the same as text
+    exact: bool  # whether every vector was compared
     k: int
     queries: tuple[str, ...]
-    agreement: np.ndarray = field(repr=False)
-    values: Mapping[str, np.ndarray] = field(repr=False)
-    mean: Mapping[str, float]
-    returned: float
-    milliseconds: float
-    build: float
-    megabytes: float
-    entries: int
-    per_document: float
+    agreement: np.ndarray = field(repr=False)  # (B,) share of the exact k best found; what scores as the last counts
+    values: Mapping[str, np.ndarray] = field(repr=False)  # metric → (B,) float64, NaN where it does not exist
+    mean: Mapping[str, float]  # of the others
+    returned: float  # mean number of documents
+    milliseconds: float  # median of a query, one at a time on one thread, its vector given
+    build: float  # seconds
+    megabytes: float  # the index in memory
+    entries: int  # number of vectors in the index
+    per_document: float  # number of vectors of a document
     seed: int
-    provenance: Mapping[str, str] = field(repr=False)
+    provenance: Mapping[str, str] = field(repr=False)  # digests of the data, versions
 
     @property
     def curve(self) -> str:
@@ -143,8 +129,7 @@ def approximate(
     k, seed = min(SET_SIZE.check(k), len(space)), SEED.check(seed)
     names = tuple(metrics) if metrics is not None else (JUDGED if qrels is not None else ())
     check_metrics(names)
-    batch = query_batch(space, queries)
-    vectors = Embeddings(batch.vectors.cpu(), queries.ids, space.embeddings.encoder, batch.texts)
+    vectors = embedded(space, queries)
     if lacking := [m for m in names if m not in available(qrels, None, vectors)]:
         raise DataError(f"{', '.join(lacking)}: there are no judgements or aspects to measure this with")
     task = _Task(
@@ -173,13 +158,10 @@ def searchable() -> dict[str, Any]:
 def quickest(rows: Iterable[Searched], share: float = ENOUGH.default) -> dict[str, Searched]:
     """Scorer's label → the quickest approximate search that finds that share of the exact answer; without those
     that have none. Raises ParamError."""
-    best: dict[str, Searched] = {}
     share = ENOUGH.check(share)
-    for row in rows:
-        if not row.exact and row.share >= share:
-            other = best.get(row.scorer)
-            best[row.scorer] = row if other is None or row.milliseconds < other.milliseconds else other
-    return best
+    enough = [row for row in rows if not row.exact and row.share >= share]
+    scorers = dict.fromkeys(row.scorer for row in enough)
+    return {s: min((row for row in enough if row.scorer == s), key=lambda row: row.milliseconds) for s in scorers}
 
 
 def conclusions(rows: Sequence[Searched], share: float = ENOUGH.default) -> tuple[str, ...]:
@@ -222,19 +204,27 @@ class _Task:
             raise Cancelled(STOPPED)
 
 
-@dataclass(frozen=True, eq=False)
-class _Exact:
-    """Exact answers. rows: (B, k); least: (B,) score that is as good as the last one's; scores: those of other rows."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Scored:
+    """The vectors of a scorer, and the exact answers over them."""
 
-    rows: np.ndarray
-    least: np.ndarray
-    scores: Callable[[np.ndarray], np.ndarray]
+    scorer: Scorer
+    parts: Parts
+    title: str
+    rows: np.ndarray  # (B, k)
+    least: np.ndarray  # (B,) score that is as good as the last one's
+    scores: Callable[[np.ndarray], np.ndarray]  # those of other rows, (B, k)
 
     def agreement(self, rows: np.ndarray) -> np.ndarray:
         """(B,) the share of k that scores as well as the exact answer's last document."""
         scores = np.where(rows >= 0, self.scores(np.maximum(rows, 0)), -np.inf)
         shares: np.ndarray = (scores >= self.least[:, None]).sum(1) / rows.shape[1]
         return shares
+
+    def enough(self, k: int) -> int:
+        """A number of hits that hold k documents for sure."""
+        counts = self.parts.counts.sort(descending=True).values
+        return int(counts[: k - 1].sum()) + 1
 
 
 def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[Searched]:
@@ -246,15 +236,14 @@ def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[
         chosen = tuple(dict.fromkeys(indexes(len(parts)) if callable(indexes) else indexes))
         for index in chosen:
             index.check(len(parts))
-        exact = _exact(task, scorer, parts)
+        exact = _scored(task, scorer, parts)
         vectors = np.ascontiguousarray(parts.vectors.cpu().numpy(), dtype=np.float32)
-        title = scorer.spec.title if len(parts) == len(task.space) else f"{scorer.spec.title}, {len(parts):,} vectors"
-        where = _Where(parts, scorer.label, title)
-        ordered = sorted((Exact(), *chosen), key=lambda index: _place(index, chosen))
-        done, total = 0, len(ordered) * len(task.vectors)
-        for _, group in groupby(ordered, key=lambda index: index.built):
-            members = list(group)
-            task.report(done, total, f"{title}: building {members[0].title}")
+        groups: dict[tuple[Any, ...], list[Index]] = {}
+        for index in (Exact(), *chosen):
+            groups.setdefault(tuple(index.built.items()), []).append(index)
+        done, total = 0, (1 + len(chosen)) * len(task.vectors)
+        for members in groups.values():
+            task.report(done, total, f"{exact.title}: building {members[0].title}")
             started = time.perf_counter()
             with one_thread() as faiss:
                 built = members[0].build(faiss, vectors, task.seed, task.stop)
@@ -263,40 +252,14 @@ def _rows(task: _Task, scorers: Sequence[Scorer], indexes: Indexes) -> Iterator[
                 size = faiss.serialize_index(built).nbytes / 1e6
             for index in members:
                 index.aim(built)
-                rows, times = _search(task, built, where, partial(_report, task.report, done, total, title))
+                rows, times = _search(task, built, exact, done, total)
                 done += len(task.vectors)
                 cost = {"milliseconds": 1000 * float(np.median(times)), "build": seconds, "megabytes": size}
-                yield _searched(task, where, index, exact, rows, **cost)
-
-
-def _report(report: Progress, before: int, total: int, label: str, done: int) -> None:
-    report(before + done, total, label)
-
-
-def _place(index: Index, given: Sequence[Index]) -> tuple[int, int]:
-    """Exact first, then those that share an index together, each as given."""
-    if isinstance(index, Exact):
-        return (-1, 0)
-    first = next(position for position, other in enumerate(given) if other.built == index.built)
-    return (first, given.index(index))
-
-
-@dataclass(frozen=True, eq=False)
-class _Where:
-    """The vectors searched."""
-
-    parts: Parts
-    label: str
-    title: str
-
-    def enough(self, k: int) -> int:
-        """A number of hits that hold k documents for sure."""
-        counts = self.parts.counts.sort(descending=True).values
-        return int(counts[: k - 1].sum()) + 1
+                yield _searched(task, exact, index, rows, **cost)
 
 
 @without_autocast
-def _exact(task: _Task, scorer: Scorer, parts: Parts) -> _Exact:
+def _scored(task: _Task, scorer: Scorer, parts: Parts) -> _Scored:
     """The k best documents by the project's own exact search, and their scores."""
     first = next(iter(methods("selector").values())).cls()
     blocks = []
@@ -312,16 +275,18 @@ def _exact(task: _Task, scorer: Scorer, parts: Parts) -> _Exact:
         return parts.best(points, torch.from_numpy(rows).to(parts.documents)).double().cpu().numpy()
 
     lengths = torch.linalg.vector_norm(points, dim=1) * torch.linalg.vector_norm(parts.vectors, dim=1).max()
-    return _Exact(rows, scores(rows)[:, -1] - CLOSE * lengths.double().cpu().numpy(), scores)
+    least = scores(rows)[:, -1] - CLOSE * lengths.double().cpu().numpy()
+    title = scorer.spec.title if len(parts) == len(task.space) else f"{scorer.spec.title}, {len(parts):,} vectors"
+    return _Scored(scorer=scorer, parts=parts, title=title, rows=rows, least=least, scores=scores)
 
 
 @without_autocast
-def _search(task: _Task, built: Any, where: _Where, report: Callable[[int], None]) -> tuple[np.ndarray, np.ndarray]:
-    """The documents found, (B, k), −1 pads, and the seconds that each query took."""
+def _search(task: _Task, built: Any, exact: _Scored, done: int, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """The documents found, (B, k), −1 pads, and the seconds that each query took; done, total: for the report."""
     points = np.ascontiguousarray(task.vectors.vectors.numpy(), dtype=np.float32)
-    documents = where.parts.documents.cpu().numpy()
-    enough = where.enough(task.k)
-    first = min(enough, math.ceil(task.k * where.parts.per_document))
+    documents = exact.parts.documents.cpu().numpy()
+    enough = exact.enough(task.k)
+    first = min(enough, math.ceil(task.k * exact.parts.per_document))
     rows = np.full((len(points), task.k), -1, dtype=np.int64)
     times = np.full(len(points), np.inf)
     with one_thread():
@@ -334,7 +299,7 @@ def _search(task: _Task, built: Any, where: _Where, report: Callable[[int], None
                 times[query] = min(times[query], time.perf_counter() - started)
             rows[query, : len(answer)] = answer
             if query % 64 == 63:
-                report(query + 1)
+                task.report(done + query + 1, total, exact.title)
     return rows, times
 
 
@@ -362,19 +327,16 @@ def merged(hits: np.ndarray, scores: np.ndarray, documents: np.ndarray, k: int) 
     return owners[first[:k]]
 
 
-def _searched(task: _Task, where: _Where, index: Index, exact: _Exact, rows: np.ndarray, **cost: float) -> Searched:
+def _searched(task: _Task, exact: _Scored, index: Index, rows: np.ndarray, **cost: float) -> Searched:
     """cost: milliseconds, build and megabytes."""
     every = isinstance(index, Exact)
     # Time is of faiss's own exact search, the answer the engine's, whose close calls are settled in float64.
     rows = exact.rows if every else rows
     values = task.measured(rows) if task.metrics else {}
-    data = {"corpus": task.space.corpus.digest, "embeddings": task.space.embeddings.digest}
-    data["queries"] = task.vectors.digest
-    if task.qrels is not None:
-        data["qrels"] = task.qrels.digest
+    data = digests_of(task.space, task.vectors, task.qrels)
     return Searched(
-        scorer=where.label,
-        title=where.title,
+        scorer=exact.scorer.label,
+        title=exact.title,
         index=index.as_json(),
         label=index.label,
         exact=every,
@@ -384,8 +346,8 @@ def _searched(task: _Task, where: _Where, index: Index, exact: _Exact, rows: np.
         values=values,
         mean=means(values),
         returned=float((rows >= 0).sum(1).mean()),
-        entries=len(where.parts),
-        per_document=where.parts.per_document,
+        entries=len(exact.parts),
+        per_document=exact.parts.per_document,
         seed=task.seed,
         provenance={**data, **versions(), "faiss": faiss_module().__version__},
         **cost,

@@ -35,15 +35,12 @@ Value = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best of all sets.
+    """The best of all sets."""
 
-    index: its rows, ascending; value: its objective; worst: the lowest objective of any set; sets: how many there are.
-    """
-
-    index: tuple[int, ...]
-    value: float
-    worst: float
-    sets: int
+    index: tuple[int, ...]  # its rows, ascending
+    value: float  # its objective
+    worst: float  # the lowest objective of any set
+    sets: int  # how many there are
 
 
 @without_autocast

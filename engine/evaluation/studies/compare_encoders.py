@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 
 from engine.decoder import SET_SIZE, Decoder, decode
-from engine.errors import Cancelled, DataError, ParamError
+from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import available, defined_mean, measure
 from engine.evaluation.paired import names
-from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, comparison_rows, intervals, sign_flips
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, comparison_rows
 from engine.evaluation.sweep.cell import as_json
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, stoppable
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking
 
@@ -30,23 +31,16 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderComparison:
-    """Decoders with several encoders, of which the first is the baseline.
-
-    encoders, decoders, queries: names and ids
-    metrics: of the retrieved sets, measured in the first encoder's space
-    rows: every other encoder against the first, by metric and decoder
-    values: (decoder, encoder) → metric → (n,), NaN where undefined
-    overlap: (decoder, encoder) → (n,) the share of documents that it and the first encoder both retrieve
-    """
+    """Decoders with several encoders, of which the first is the baseline."""
 
     encoders: tuple[str, ...]
-    decoders: tuple[str, ...]
+    decoders: tuple[str, ...]  # names
     k: int
-    queries: tuple[str, ...]
-    metrics: tuple[str, ...]
-    rows: Mapping[str, Mapping[str, tuple[Comparison, ...]]]
-    values: Mapping[tuple[str, str], Mapping[str, np.ndarray]] = field(repr=False)
-    overlap: Mapping[tuple[str, str], np.ndarray] = field(repr=False)
+    queries: tuple[str, ...]  # ids
+    metrics: tuple[str, ...]  # of the retrieved sets, measured in the first encoder's space
+    rows: Mapping[str, Mapping[str, tuple[Comparison, ...]]]  # metric → decoder → other encoders against the first
+    values: Mapping[tuple[str, str], Mapping[str, np.ndarray]] = field(repr=False)  # (decoder, encoder) → metric → (n,)
+    overlap: Mapping[tuple[str, str], np.ndarray] = field(repr=False)  # → (n,) share of the first's documents
 
     def mean(self, decoder: str, encoder: str, metric: str) -> float | None:
         """A metric's mean over the queries that have it; None where none has."""
@@ -58,12 +52,11 @@ class EncoderComparison:
 
 
 class Apart(NamedTuple):
-    """A query on which two encoders differ: its place among the queries, what their sets share, and a metric of both;
-    None where undefined."""
+    """A query on which two encoders differ."""
 
-    query: int
-    overlap: float
-    first: float | None
+    query: int  # its place among the queries
+    overlap: float  # what the two sets share
+    first: float | None  # the metric of the first's set, None where undefined
     other: float | None
 
 
@@ -92,7 +85,8 @@ def compare_encoders(
     _check(variants, decoders)
     metrics = tuple(m for m in MEASURED if m in available(qrels)) if metrics is None else tuple(metrics)
     encoders, first = tuple(variants), next(iter(variants.values()))
-    called = _names(decoders)
+    called = names([SimpleNamespace(decoder=as_json(decoder)) for decoder in decoders])
+    report = stoppable(progress, stop, "comparing encoders stopped at {done} of {total} answers")
     values, rankings = {}, {}
     total, done = len(decoders) * len(variants) * len(first.queries), 0
     for name, decoder in zip(called, decoders, strict=True):
@@ -100,18 +94,14 @@ def compare_encoders(
             parts = []
             for start in range(0, len(variant.queries), BLOCK):
                 block = variant.queries.take(range(start, min(start + BLOCK, len(variant.queries))))
-                if stop is not None and stop.is_set():
-                    raise Cancelled(f"comparing encoders stopped at {done:,} of {total:,} answers")
-                if progress is not None:
-                    progress(done, total, f"{name} with {encoder}")
+                report(done, total, f"{name} with {encoder}")
                 parts.append(decode(decoder, variant.space, block, k))
                 done += len(block)
             ranking = Ranking.joined(parts)
             rankings[name, encoder] = ranking.index.cpu().numpy()
             ranking = replace(ranking, index=ranking.index.to(first.space.device))
             values[name, encoder] = measure(ranking, first.space, first.queries, qrels, k, metrics).values
-    if progress is not None:
-        progress(done, total, "statistics")
+    report(done, total, "statistics")
     return EncoderComparison(
         encoders=encoders,
         decoders=called,
@@ -129,14 +119,8 @@ def of_documents(spaces: Sequence[Space], most: int = 200, seed: int = 0) -> lis
 
     For a corpus without queries, or with vectors that no encoder at hand made: what is compared are neighbourhoods.
     """
-    count = len(spaces[0])
-    rows = np.sort(np.random.default_rng(seed).permutation(count)[:most])
-    variants = []
-    for space in spaces:
-        ids = tuple(space.corpus.ids[row] for row in rows.tolist())
-        vectors = space.embeddings.vectors[rows]
-        variants.append(Variant(space, Embeddings(vectors, ids, space.embeddings.encoder)))
-    return variants
+    rows = np.sort(np.random.default_rng(seed).permutation(len(spaces[0]))[:most]).tolist()
+    return [Variant(space, space.embeddings.take(rows)) for space in spaces]
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -154,8 +138,7 @@ def apart(comparison: EncoderComparison, decoder: str, encoder: str, metric: str
     them those whose metric differs most."""
     shared = comparison.overlap[decoder, encoder]
     first, other = (comparison.values[decoder, e][metric] for e in (comparison.encoders[0], encoder))
-    gap = np.nan_to_num(np.abs(first - other), nan=0.0)
-    order = np.lexsort((np.arange(len(shared)), -gap, shared))
+    order = np.lexsort((-np.nan_to_num(np.abs(first - other)), shared))
     return [
         Apart(i, float(shared[i]), _defined(first[i]), _defined(other[i]))
         for i in order[:most].tolist()
@@ -176,17 +159,14 @@ def _compared(
     table = {pair: np.asarray(columns[metric], dtype=np.float64) for pair, columns in values.items()}
     # A decoder that never has the metric must not take it from the others.
     measured = [d for d in decoders if all(np.isfinite(table[d, e]).any() for e in encoders)]
-    if (
-        not measured
-        or not (both := np.all([np.isfinite(table[d, e]) for d in measured for e in encoders], axis=0)).any()
-    ):
+    both = np.all([np.isfinite(table[d, e]) for d in measured for e in encoders], axis=0)
+    if not measured or not both.any():
         return {}
     pairs = [(d, e) for d in measured for e in encoders[1:]]
     first = np.stack([table[d, encoders[0]][both] for d, _ in pairs], axis=1)
     other = np.stack([table[pair][both] for pair in pairs], axis=1)
     labels = [(f"{decoder} with {encoder}", encoder, f"with {encoders[0]}") for decoder, encoder in pairs]
-    ends, p = intervals(other - first, resamples, seed), sign_flips(other - first, resamples, seed)
-    rows = comparison_rows(labels, metric, k, other, first, ends, p)
+    rows = comparison_rows(labels, metric, k, other, first, resamples, seed)
     return {d: tuple(row for row, (name, _) in zip(rows, pairs, strict=True) if name == d) for d in measured}
 
 
@@ -204,15 +184,6 @@ def _check(variants: Mapping[str, Variant], decoders: Sequence[Decoder]) -> None
             )
         if variant.queries.ids != first.queries.ids:
             raise DataError(f"{one} and {name} must have the same queries in the same order")
-
-
-def _names(decoders: Sequence[Decoder]) -> tuple[str, ...]:
-    """As charts write them."""
-    return names([_Named(as_json(decoder)) for decoder in decoders])
-
-
-class _Named(NamedTuple):
-    decoder: Mapping[str, object]
 
 
 def _defined(value: float) -> float | None:

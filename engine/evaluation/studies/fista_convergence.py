@@ -27,20 +27,14 @@ STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 @dataclass(frozen=True)
 class Reached:
-    """FISTA after `steps` steps, or (steps None) the minimiser.
-
-    residual: median over the queries of the largest violation of the optimality conditions, of the best score
-    same_set, same_order: shares of queries whose k best are the minimiser's, as a set and in order
-    support: mean number of documents with a weight
-    comp: mean Comp@k, None without judgements
-    """
+    """FISTA after `steps` steps, or (steps None) the minimiser."""
 
     steps: int | None
-    residual: float
-    same_set: float
-    same_order: float
-    support: float
-    comp: float | None
+    residual: float  # median over the queries of the largest violation of the optimality conditions, of the best score
+    same_set: float  # share of queries whose k best are the minimiser's, as a set
+    same_order: float  # and in order
+    support: float  # mean number of documents with a weight
+    comp: float | None  # mean Comp@k, None without judgements
 
 
 def convergence(

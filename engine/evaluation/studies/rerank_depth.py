@@ -1,6 +1,6 @@
 """What a reranker is worth by how much it gets to see (sparse-dense paper, Fig. 6)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from engine.decoder import DEPTH, SET_SIZE, Decoder
 from engine.errors import ParamError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.paired import shared
-from engine.evaluation.statistics import compare, ends_of, intervals
+from engine.evaluation.statistics import compare, intervals
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.sweep import several, sweep
 from engine.space import Space
@@ -42,12 +42,11 @@ def rerank_depths(
     for decoder in chosen:
         if decoder.rerank is None:
             raise ParamError(
-                f"decoders must have a rerank stage, engine.Decoder(rerank=…), for the depth to matter; "
+                "decoders must have a rerank stage, engine.Decoder(rerank=…), for the depth to matter; "
                 f"{decoder.label} has none"
             )
-    if isinstance(depths, str) or not isinstance(depths, Iterable) or not (depths := list(depths)):
-        raise ParamError(f"depths must be a list of whole numbers in [{k}, ∞); got {depths!r}")
-    sizes = sorted({min(DEPTH.check(depth) or len(space), len(space)) for depth in depths})
+    listed = several(depths, "depths", f"a list of whole numbers in [{k}, ∞)")
+    sizes = sorted({min(DEPTH.check(depth) or len(space), len(space)) for depth in listed})
     if sizes[0] < min(k, len(space)):
         raise ParamError(f"depths must be whole numbers in [{k}, ∞), k being {k}; got {sizes[0]!r} among them")
     cells = [replace(decoder, depth=depth) for decoder in chosen for depth in sizes]
@@ -56,37 +55,26 @@ def rerank_depths(
 
 @dataclass(frozen=True, slots=True)
 class AtDepth:
-    """One metric at one depth, None for no reranking.
+    """One metric at one depth."""
 
-    mean: over the queries that have it everywhere; low, high: its 95 % interval, None for one query; milliseconds: a
-    query took.
-    """
-
-    depth: int | None
-    mean: float
-    low: float | None
+    depth: int | None  # None for no reranking
+    mean: float  # over the queries that have it everywhere
+    low: float | None  # its 95 % interval, None for one query
     high: float | None
-    milliseconds: float
+    milliseconds: float  # of a query
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByDepth:
-    """A reranker's worth by depth.
-
-    rows: rising depth, first the one without reranking if it was measured
-    best: of them the reranked one with the most
-    shallowest: the least depth that is not significantly worse than that (paired randomisation test, Holm)
-    gain: sign of the best's significant difference to no reranking, 0 for none, None where that was not measured
-    queries: number of those that count
-    """
+    """A reranker's worth by depth."""
 
     metric: str
     k: int
-    rows: tuple[AtDepth, ...]
-    best: AtDepth
-    shallowest: AtDepth
-    gain: int | None
-    queries: int
+    rows: tuple[AtDepth, ...]  # rising depth, first the one without reranking if it was measured
+    best: AtDepth  # of them the reranked one with the most
+    shallowest: AtDepth  # least depth not significantly worse than that (paired randomisation test, Holm)
+    gain: int | None  # sign of best's significant difference to no reranking, 0 for none, None without that
+    queries: int  # number of those that count
 
 
 def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
@@ -96,29 +84,24 @@ def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
     """
     common = shared(points, (metric,), k)
     values = common.values[metric]
-    ends = intervals(values, BAND_RESAMPLES, 0)
+    columns = zip(common.points, values.T, intervals(values, BAND_RESAMPLES, 0), strict=True)
     rows = []
-    for i, p in enumerate(common.points):
-        low, high = ends_of(ends, i)
+    for p, column, (low, high) in columns:
         depth = p.decoder["depth"] if p.decoder["rerank"] else None
-        rows.append((depth, p, AtDepth(depth, float(values[:, i].mean()), low, high, p.milliseconds)))
-    rows.sort(key=lambda row: (row[0] is not None, row[0] or 0))
-    reranked = [row for row in rows if row[0] is not None]
-    if not reranked or len({row[0] for row in rows}) < len(rows):
+        rows.append((AtDepth(depth, float(column.mean()), low, high, p.milliseconds), p.label))
+    rows.sort(key=lambda row: row[0].depth or 0)
+    reranked = [row for row in rows if row[0].depth is not None]
+    if not reranked or len({row.depth for row, _ in rows}) < len(rows):
         raise ParamError("points must be of one decoder at different depths, and at most one without reranking")
-    most = max(reranked, key=lambda row: (row[2].mean, -(row[0] or 0)))
-    signs: dict[str, int] = {}
-    if len(rows) > 1 and len(values) > 1:
-        for row in compare([p for _, p, _ in rows], metric, most[1], k):
-            signs[row.label] = int(np.sign(row.difference)) if row.significant else 0
-    shallowest = next(row for row in reranked if row is most or signs.get(row[1].label, 0) >= 0)
-    plain = next((row for row in rows if row[0] is None), None)
+    best, label = max(reranked, key=lambda row: row[0].mean)
+    compared = compare(common.points, metric, label, k)
+    signs = {label: 0} | {row.label: int(np.sign(row.difference)) if row.significant else 0 for row in compared}
     return ByDepth(
         metric=metric,
         k=k,
-        rows=tuple(row for _, _, row in rows),
-        best=most[2],
-        shallowest=shallowest[2],
-        gain=None if plain is None else -signs.get(plain[1].label, 0),
+        rows=tuple(row for row, _ in rows),
+        best=best,
+        shallowest=next(row for row, label in reranked if signs[label] >= 0),
+        gain=None if len(reranked) == len(rows) else -signs[rows[0][1]],
         queries=len(common.queries),
     )

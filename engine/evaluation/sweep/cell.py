@@ -22,35 +22,22 @@ DECIMALS = 12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cell:
-    """Metrics of one decoder at one k.
+    """Metrics of one decoder at one k."""
 
-    decoder: its stages as plain values
-    label: the same as text
-    method: the selector's name
-    values: metric → (B,) float64 in the order of `queries`, NaN where it does not exist
-    mean: metric → mean over the others
-    left_out: number of queries without judgements
-    returned: mean number of documents
-    milliseconds: time of a query
-    provenance: digests of the data, versions, device
-    key: digest of what was asked
-    digest: of key and values, equal whenever the results are, however long they took and wherever
-    """
-
-    decoder: Mapping[str, Any]
-    label: str
-    method: str
+    decoder: Mapping[str, Any]  # its stages as plain values
+    label: str  # the same as text
+    method: str  # the selector's name
     k: int
     split: str
     queries: tuple[str, ...]
-    values: Mapping[str, np.ndarray]
-    mean: Mapping[str, float]
-    left_out: int
-    returned: float
-    milliseconds: float
-    provenance: Mapping[str, str]
-    key: str
-    digest: str
+    values: Mapping[str, np.ndarray]  # metric → (B,) float64 in the order of `queries`, NaN where it does not exist
+    mean: Mapping[str, float]  # metric → mean over the others
+    left_out: int  # number of queries without judgements
+    returned: float  # mean number of documents
+    milliseconds: float  # time of a query
+    provenance: Mapping[str, str]  # digests of the data, versions, device
+    key: str  # digest of what was asked
+    digest: str  # of key and values, equal whenever the results are, however long they took and wherever
 
 
 def as_json(decoder: Decoder) -> dict[str, Any]:
@@ -133,7 +120,3 @@ def versions() -> Mapping[str, str]:
         except metadata.PackageNotFoundError:
             numbers[name] = "unknown"
     return numbers
-
-
-Point = Cell
-"""Public alias of `Cell`."""

@@ -3,18 +3,19 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
-from engine.decoder import Decoder, decode_grid
+from engine.decoder import Decoder, decode_grid, query_batch
 from engine.errors import Cancelled
-from engine.evaluation.aspects import Aspects
+from engine.evaluation.aspects import Aspects, digest_of_aspects
 from engine.evaluation.metrics import measure
 from engine.evaluation.sweep.cell import Cell, as_json, from_json, make_cell
-from engine.progress import current_reporter, report_to
+from engine.progress import Stop, current_reporter, report_to
 from engine.space import Space
-from engine.values import Embeddings, Qrels, Ranking
+from engine.values import Embeddings, Qrels, Queries, Ranking
 
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
 BLOCK = 64
@@ -53,6 +54,24 @@ class Task:
         return dict(measures.values), measures.left_out
 
 
+def embedded(space: Space, queries: Queries | Embeddings) -> Embeddings:
+    """The queries as the space searches for them, on the CPU."""
+    batch = query_batch(space, queries)
+    return Embeddings(batch.vectors.cpu(), queries.ids, space.embeddings.encoder, batch.texts)
+
+
+def digests_of(
+    space: Space, queries: Embeddings, qrels: Qrels | None, aspects: Aspects | None = None
+) -> dict[str, str]:
+    """Digests, by name, of what is measured and against what."""
+    digests = {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest, "queries": queries.digest}
+    if qrels is not None:
+        digests["qrels"] = qrels.digest
+    if aspects is not None:
+        digests["aspects"] = digest_of_aspects(aspects)
+    return digests
+
+
 @dataclass(frozen=True)
 class Unit:
     """Decoders of one family at ks that one decoding answers."""
@@ -71,16 +90,9 @@ def unpacked(values: Mapping[str, Any]) -> Unit:
     return Unit(tuple(from_json(d) for d in values["decoders"]), tuple(values["ks"]))
 
 
-@dataclass(frozen=True)
-class _Stop:
-    """A callable as a Stop."""
-
-    is_set: Callable[[], bool]
-
-
 def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Cell]:
     """The cells of a unit; raises Cancelled when stopped, between two blocks of queries or inside a slow stage."""
-    with report_to(current_reporter()[0], _Stop(stopped)):
+    with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=stopped))):
         rankings, milliseconds = _decode(task, unit, stopped)
         cells = []
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):

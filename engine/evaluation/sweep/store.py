@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from engine.evaluation.sweep.cell import Cell, means, result_digest
 from engine.values import digest_of
 
 VERSION = 1
-COLUMNS = (
-    'key, decoder, label, method, k, split, queries, metrics, "values", left_out, returned, milliseconds, '
-    "provenance, digest"
-)
+PLAIN = ("key", "label", "method", "k", "split", "left_out", "returned", "milliseconds", "digest")
+"""The columns that hold a field of a Cell as it is."""
+COLUMNS = (*PLAIN, "decoder", "queries", "metrics", "values", "provenance")
+LISTED = ", ".join(f'"{name}"' for name in COLUMNS)
 AMONG = "WHERE key IN (SELECT value FROM json_each(?))"
 """The rows whose keys a JSON list names: one parameter, however many they are."""
 TABLES = {
@@ -62,16 +63,11 @@ class Store:
         table = np.stack([np.asarray(cell.values[name], dtype="<f8") for name in names])
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
-            name = digest_of([ids])
-            db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (name, ids))
-            new = db.execute(
-                f"INSERT OR IGNORE INTO cells ({COLUMNS}) VALUES ({', '.join('?' * 14)})",
-                (
-                    cell.key, json.dumps(cell.decoder), cell.label, cell.method, cell.k, cell.split, name,
-                    json.dumps(names), table.tobytes(), cell.left_out, cell.returned, cell.milliseconds,
-                    json.dumps(dict(cell.provenance)), cell.digest,
-                ),
-            )  # fmt: skip
+            digest = digest_of([ids])
+            db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (digest, ids))
+            decoder, provenance = json.dumps(cell.decoder), json.dumps(dict(cell.provenance))
+            row = [*attrgetter(*PLAIN)(cell), decoder, digest, json.dumps(names), table.tobytes(), provenance]
+            new = db.execute(f"INSERT OR IGNORE INTO cells ({LISTED}) VALUES ({', '.join('?' * len(row))})", row)
             return bool(new.rowcount)
 
     def known(self, keys: Collection[str]) -> set[str]:
@@ -90,13 +86,13 @@ class Store:
             # One view of the file for both.
             db.execute("BEGIN")
             lists = dict(db.execute("SELECT digest, ids FROM queries"))
-            for row in db.execute(f"SELECT {COLUMNS} FROM cells {among} ORDER BY rowid", given):
+            for values in db.execute(f"SELECT {LISTED} FROM cells {among} ORDER BY rowid", given):
+                row = dict(zip(COLUMNS, values, strict=True))
                 try:
                     cell = _cell(row, lists)
                 except (ValueError, KeyError, TypeError):
-                    raise DataError(
-                        f"{self.path}: the cell {row[2]} at k = {row[4]} is damaged; delete the file, sweep again"
-                    ) from None
+                    what = f"the cell {row['label']} at k = {row['k']}"
+                    raise DataError(f"{self.path}: {what} is damaged; delete the file, sweep again") from None
                 yield cell
 
     def _has_tables(self, db: sqlite3.Connection) -> bool:
@@ -124,17 +120,13 @@ class Store:
             raise DataError(f"{self.path} cannot be used as a store of sweeps: {error}") from None
 
 
-def _cell(row: Sequence[Any], lists: Mapping[str, str]) -> Cell:
+def _cell(row: Mapping[str, Any], lists: Mapping[str, str]) -> Cell:
     """A row as a Cell; ValueError, KeyError or TypeError where it is not as it was written."""
-    key, decoder, label, method, k, split, ids, metrics, numbers, left_out, *rest = row
-    returned, milliseconds, provenance, digest = rest
-    names, queries = json.loads(metrics), tuple(json.loads(lists[ids]))
-    table = np.frombuffer(numbers, dtype="<f8").reshape(len(names), len(queries))
+    names, queries = json.loads(row["metrics"]), tuple(json.loads(lists[row["queries"]]))
+    table = np.frombuffer(row["values"], dtype="<f8").reshape(len(names), len(queries))
     values = dict(zip(names, table, strict=True))
-    if result_digest(key, values) != digest:
+    if result_digest(row["key"], values) != row["digest"]:
         raise ValueError
-    return Cell(
-        decoder=json.loads(decoder), label=label, method=method, k=k, split=split, queries=queries, values=values,
-        mean=means(values), left_out=left_out, returned=returned, milliseconds=milliseconds,
-        provenance=json.loads(provenance), key=key, digest=digest,
-    )  # fmt: skip
+    decoder, provenance = json.loads(row["decoder"]), json.loads(row["provenance"])
+    made = {"decoder": decoder, "queries": queries, "values": values, "mean": means(values), "provenance": provenance}
+    return Cell(**{name: row[name] for name in PLAIN}, **made)

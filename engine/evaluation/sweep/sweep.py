@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import torch
 
-from engine.decoder import SET_SIZE, Decoder, family, query_batch
+from engine.decoder import SET_SIZE, Decoder, family
 from engine.errors import DataError, ParamError
-from engine.evaluation.aspects import Aspects, digest_of_aspects
+from engine.evaluation.aspects import Aspects
 from engine.evaluation.metrics import METRICS, check_metrics
 from engine.evaluation.sweep.cell import Cell, key_of
-from engine.evaluation.sweep.compute import Task, Unit
+from engine.evaluation.sweep.compute import Task, Unit, digests_of, embedded
 from engine.evaluation.sweep.executors import on_cluster, on_processes, run_serial
 from engine.evaluation.sweep.store import Store
 from engine.params import checked, sweep_values
@@ -137,22 +137,22 @@ def _request(
     )
     if not len(queries):
         raise DataError("queries must hold at least one query; got none")
-    batch = query_batch(space, queries)
-    vectors = Embeddings(batch.vectors.cpu(), queries.ids, space.embeddings.encoder, batch.texts)
+    vectors = embedded(space, queries)
+    aspects = aspects if any(METRICS[m].needs == "aspects" for m in names) else None
     task = Task(
         space=space,
         vectors=vectors,
         qrels=qrels,
-        aspects=aspects if any(METRICS[m].needs == "aspects" for m in names) else None,
+        aspects=aspects,
         metrics=names,
         split=split,
         data={},
         texts=digest_of(vectors.texts or ()),
     )
-    # Whatever cannot be measured says so now.
+    # Whatever cannot be measured says so now, before anything is made of the aspects.
     index = torch.full((len(queries), ks[0]), -1)
     task.measure(Ranking(index, index.double(), ()), ks[0])
-    return _Request(replace(task, data=_digests(task)), chosen, ks, Store.of(store))
+    return _Request(replace(task, data=digests_of(space, vectors, qrels, aspects)), chosen, ks, Store.of(store))
 
 
 def _check_types(*arguments: tuple[str, Any, bool, str]) -> None:
@@ -219,14 +219,3 @@ def _units(decoders: Sequence[Decoder], ks: tuple[int, ...], missing: set[tuple[
         for start in range(0, len(members), size):
             for part in parts:
                 yield Unit(tuple(members[start : start + size]), part)
-
-
-def _digests(task: Task) -> dict[str, str]:
-    """Digests of what every cell is computed from."""
-    space = task.space
-    digests = {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest, "queries": task.vectors.digest}
-    if task.qrels is not None:
-        digests["qrels"] = task.qrels.digest
-    if task.aspects is not None:
-        digests["aspects"] = digest_of_aspects(task.aspects)
-    return digests

@@ -96,12 +96,11 @@ class Objective(Declared):
 
 @dataclass(frozen=True)
 class TunedChoice:
-    """best: position of the chosen setting; satisfied: whether it is what was asked for, or only the nearest; said: why
-    it was chosen, one sentence."""
+    """Which setting was chosen."""
 
-    best: int
-    satisfied: bool
-    said: str
+    best: int  # its position
+    satisfied: bool  # whether it is what was asked for, or only the nearest
+    said: str  # why it was chosen, one sentence
 
 
 def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -> int:
@@ -117,10 +116,8 @@ def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, again
     best = _most([values], order, np.ones(len(values), dtype=bool))
     equal = int((values >= values[best] - SAME).sum())
     tie = f"; {equal} settings have as much, and this one is closest to the default" if equal > 1 else ""
-    title = f"{METRICS[o.metric].title}@{k}"
-    return TunedChoice(
-        best, True, f"It has the most {title}, {values[best]:.4f} ({against}: {baseline[o.metric]:.4f}){tie}."
-    )
+    most = f"the most {METRICS[o.metric].title}@{k}, {values[best]:.4f}"
+    return TunedChoice(best, True, f"It has {most} ({against}: {baseline[o.metric]:.4f}){tie}.")
 
 
 def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
@@ -128,21 +125,15 @@ def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, agains
     keeps, least = o.kept(means, baseline), o.share * baseline[RELEVANT]
     what, spread = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
     bound = f"{100 * o.share:g} % of {against}'s {what} ({least:.4f} of {baseline[RELEVANT]:.4f})"
-    if not keeps.any():
-        best = _most([recall, ilad], order, np.ones(len(recall), dtype=bool))
-        return TunedChoice(
-            best,
-            False,
-            f"No setting keeps {bound}; the nearest is this one, with {what} {recall[best]:.4f} and {spread} "
-            f"{ilad[best]:.4f}.",
-        )
-    best = _most([ilad], order, keeps)
-    return TunedChoice(
-        best,
-        True,
-        f"It has the most {spread}, {ilad[best]:.4f} ({against}: {baseline[DIVERSE]:.4f}), among the "
-        f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}; its {what} is {recall[best]:.4f}.",
-    )
+    if keeps.any():
+        best = _most([ilad], order, keeps)
+        said = f"It has the most {spread}, {ilad[best]:.4f} ({against}: {baseline[DIVERSE]:.4f}), among the "
+        said += f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}; its {what} is {recall[best]:.4f}."
+    else:
+        best = _most([recall, ilad], order, ~keeps)
+        said = f"No setting keeps {bound}; the nearest is this one, with {what} {recall[best]:.4f} and {spread} "
+        said += f"{ilad[best]:.4f}."
+    return TunedChoice(best, bool(keeps.any()), said)
 
 
 def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -166,17 +157,14 @@ def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: 
     front = int(np.isfinite(away).sum())
     place = f"{METRICS[DIVERSE].title}@{k} {means[DIVERSE][best]:.4f}, {METRICS[RELEVANT].title}@{k} "
     place += f"{means[RELEVANT][best]:.4f}"
+    beyond = "furthest beyond the chord between the ends, by"
+    scaled = f"{away[best]:.3f} with both axes scaled to [0, 1] ({place})."
     if away[best] > BENDS:
-        reason = f"Of the {front} settings on the frontier it lies furthest beyond the chord between the ends, by "
-        return TunedChoice(best, True, f"{reason}{away[best]:.3f} with both axes scaled to [0, 1] ({place}).")
-    if front < 3 or away[best] <= SAME:
-        why = f"is {'one point' if front == 1 else 'two points'}" if front < 3 else "does not bend outwards"
-        reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
-    else:
-        reason = (
-            "The frontier is as good as straight: this setting is furthest beyond the chord between the ends, by only "
-        )
-        reason += f"{away[best]:.3f} with both axes scaled to [0, 1] ({place})."
+        return TunedChoice(best, True, f"Of the {front} settings on the frontier it lies {beyond} {scaled}")
+    if front >= 3 and away[best] > SAME:
+        return TunedChoice(best, False, f"The frontier is as good as straight: this setting is {beyond} only {scaled}")
+    why = {1: "is one point", 2: "is two points"}.get(front, "does not bend outwards")
+    reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
     return TunedChoice(best, False, reason)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from numbers import Real as RealNumber
 from typing import Any
 
 from engine.errors import Cancelled, FrontierError, ParamError
@@ -27,12 +26,11 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Settings:
-    """free: parameter, in the form that people set it in beside the others → its values on the grid, those that others
-    hang on first; rest: the values of the others."""
+    """A grid over some of a stage's parameters, those that others hang on first."""
 
     spec: Spec
-    free: Mapping[Param, tuple[Any, ...]]
-    rest: Mapping[str, Any]
+    free: Mapping[Param, tuple[Any, ...]]  # in the form that people set it in beside the others → its values
+    rest: Mapping[str, Any]  # the values of the others
 
     @classmethod
     def of(cls, spec: Spec, points: int, free: str | Sequence[str] | None, fixed: Mapping[str, Any]) -> Settings:
@@ -107,7 +105,10 @@ def search(
             f"{len(settings.free)} parameters ({names}) are too many for a grid, and a search needs Optuna: "
             f"pip install 'frontier-retrieval[tune]', or free at most {EXHAUSTIVE} of them"
         ) from None
-    with _quiet(optuna.logging):
+    with ExitStack() as stack:
+        # Without Optuna's line a trial; how much it says elsewhere is the caller's.
+        stack.callback(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(directions=["maximize"] * count, sampler=optuna.samplers.TPESampler(seed=seed))
         study.enqueue_trial({p.name: p.default for p, values in settings.free.items() if _starts(p, values)})
         done = 0
@@ -125,17 +126,6 @@ def search(
                     study.tell(trial, numbers[stage])
             done += len(batch)
             progress(done, trials)
-
-
-@contextmanager
-def _quiet(logging: Any) -> Iterator[None]:
-    """Without Optuna's line a trial; how much it says elsewhere is the caller's."""
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
 
 
 def _suggested(settings: Settings, trial: Any, param: Param) -> Any:
@@ -169,8 +159,7 @@ def far(stage: Stage) -> float:
 def _apart(param: Param, value: Any) -> float:
     if value == param.default:
         return 0.0
-    numbers = all(isinstance(v, RealNumber) and not isinstance(v, bool) for v in (value, param.default))
-    if not numbers or not isinstance(param, Real | Whole):
+    if not isinstance(param, Real | Whole) or None in (value, param.default):
         return 1.0
     low, high = param.comfortable_range
     if isinstance(param, Real) and param.scale == "log":

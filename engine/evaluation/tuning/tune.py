@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,22 +39,16 @@ TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """How far dev and test differ in a metric.
-
-    dev, test: the chosen setting's means
-    gained_dev, gained_test: these minus the baseline's
-    low, high: 95 % interval of gained_dev − gained_test, the two splits' queries drawn apart; None where a split has
-        one query
-    """
+    """How far dev and test differ in a metric."""
 
     metric: str
     k: int
-    dev: float
+    dev: float  # the chosen setting's means
     test: float
-    gained_dev: float
+    gained_dev: float  # these minus the baseline's
     gained_test: float
-    low: float | None
-    high: float | None
+    low: float | None  # 95 % interval of gained_dev − gained_test, the two splits' queries drawn apart
+    high: float | None  # None where a split has one query
 
     @property
     def lost(self) -> float:
@@ -74,52 +68,27 @@ class Gap:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tuned:
-    """The setting that tuning chose, and its report.
-
-    searched: what was chosen from, in words
-    decoder: the chosen one
-    baseline: the first of its kind in its place
-    choosing: why, and whether it is what was asked for or only the nearest
-    stability: the share of DRAWS sets of queries, drawn from dev's with replacement, that lead to the same choice
-    points: every setting tried, on dev
-    chosen, base: the two on dev
-    chosen_test, base_test: on test, None without one
-    queries: number of dev's that the settings were compared on
-    left_out: names of settings that were no candidates
-    constraint_holds_on_test: None without constraint or test
-    comparisons: with the baseline on test, a row a metric, Holm over the metrics
-    gaps: dev beside test
-    """
+    """The setting that tuning chose, and its report."""
 
     objective: Objective
     k: int
     dev: str
     test: str | None
-    searched: str
-    decoder: Decoder
-    baseline: Decoder
-    choosing: TunedChoice
-    stability: float
-    points: tuple[Cell, ...]
-    chosen: Cell
+    searched: str  # what was chosen from, in words
+    decoder: Decoder  # the chosen one
+    baseline: Decoder  # the first of its kind in its place
+    choosing: TunedChoice  # why, and whether it is what was asked for or only the nearest
+    firm: float  # the share of DRAWS sets of queries, drawn from dev's with replacement, that lead to the same choice
+    points: tuple[Cell, ...]  # every setting tried, on dev
+    chosen: Cell  # the two on dev
     base: Cell
-    chosen_test: Cell | None
+    chosen_test: Cell | None  # on test, None without one
     base_test: Cell | None
-    queries: int
-    left_out: tuple[str, ...]
-    constraint_holds_on_test: bool | None
-    comparisons: tuple[Comparison, ...]
-    gaps: tuple[Gap, ...]
-
-    @property
-    def firm(self) -> float:
-        """Public alias of `stability`."""
-        return self.stability
-
-    @property
-    def held(self) -> bool | None:
-        """Public alias of `constraint_holds_on_test`."""
-        return self.constraint_holds_on_test
+    queries: int  # number of dev's that the settings were compared on
+    left_out: tuple[str, ...]  # names of settings that were no candidates
+    held: bool | None  # whether the constraint holds on test, None without either
+    comparisons: tuple[Comparison, ...]  # with the baseline on test, a row a metric, Holm over the metrics
+    gaps: tuple[Gap, ...]  # dev beside test
 
     @property
     def satisfied(self) -> bool:
@@ -138,20 +107,14 @@ class Tuned:
             f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
             f"{self.queries:,} queries of {self.dev}.",
             self.choosing.said,
-            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead to the same "
-            "choice.",
+            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.firm:.0f} % lead to the same choice.",
         ]
         if self.left_out:
             sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")
         if self.test is None:
-            return (
-                *sentences,
-                f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.",
-            )
-        if self.constraint_holds_on_test is not None:
-            sentences.append(
-                f"On {self.test} the constraint {'holds' if self.constraint_holds_on_test else 'does not hold'}."
-            )
+            sentences.append(f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.")
+        if self.held is not None:
+            sentences.append(f"On {self.test} the constraint {'holds' if self.held else 'does not hold'}.")
         return tuple(sentences)
 
     @property
@@ -164,27 +127,17 @@ class Tuned:
         splits = {self.dev: (self.chosen, self.base)}
         if self.test is not None and self.chosen_test is not None and self.base_test is not None:
             splits[self.test] = (self.chosen_test, self.base_test)
+        plain = ("k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "sentences")
         values: dict[str, Any] = _plain(
             {
+                **{name: getattr(self, name) for name in plain},
                 "objective": asdict(self.objective),
-                "k": self.k,
-                "dev": self.dev,
-                "test": self.test,
-                "searched": self.searched,
                 "decoder": as_json(self.decoder),
                 "baseline": as_json(self.baseline),
-                "satisfied": self.satisfied,
-                "held": self.constraint_holds_on_test,
-                "firm": self.stability,
-                "queries": self.queries,
-                "left_out": self.left_out,
                 "means": {split: {"chosen": a.mean, "baseline": b.mean} for split, (a, b) in splits.items()},
-                "comparisons": [
-                    {**asdict(r), "wins": r.wins._asdict(), "told": r.significant} for r in self.comparisons
-                ],
+                "comparisons": [{**asdict(r), "wins": r.wins._asdict(), "told": r.told} for r in self.comparisons],
                 "gaps": [{**asdict(gap), "lost": gap.lost} for gap in self.gaps],
                 "settings": [{"decoder": p.decoder, "mean": p.mean} for p in self.points],
-                "sentences": self.sentences,
             }
         )
         return values
@@ -219,27 +172,27 @@ def tune(
     """The best setting of a selector, or of a scorer, for an objective: chosen on dev, reported on test beside the
     baseline.
 
-    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first.
-
-    queries: at least those that the two splits judge; qrels: judgements by split, as a Dataset has them (`halved` makes
-    two splits of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in
-    `grid`; free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder
-    whose other stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every
-    setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good
-    settings the one closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers,
-    cluster, progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there.
-    Raises ParamError, DataError, FrontierError, Cancelled.
+    name: of a selector, set against the first one, or of a scorer, in its place as retriever, set against the first;
+    queries: at least those that the two splits judge; qrels: by split, as a Dataset has them (`split_in_half` makes two
+    of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in `grid`;
+    free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder whose other
+    stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every setting of the grid
+    is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good settings the one
+    closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers, cluster,
+    progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there. Raises
+    ParamError, DataError, FrontierError, Cancelled.
     """
     objective = Objective(objective) if isinstance(objective, str) else objective
     if not isinstance(objective, Objective):
         raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
     k, trials, seed, resamples = SET_SIZE.check(k), TRIALS.check(trials), SEED.check(seed), RESAMPLES.check(resamples)
     target = _Target.of(name, points, free, fixed or {}, like)
-    data = _Data(judged_by(queries, qrels, dev, test), qrels, dev, test)
+    judged = judged_by(queries, qrels, dev, test)
+    splits = {split: {"queries": own, "qrels": qrels[split], "split": split} for split, own in judged.items()}
     names = tuple(dict.fromkeys((*((metrics,) if isinstance(metrics, str) else metrics), *objective.metrics)))
     options: dict[str, Any] = {"space": space, "k": k, "metrics": names, "aspects": aspects}
     options |= {"store": Store.of(store), "workers": workers, "cluster": cluster, "stop": stop}
-    run = _Run(target, objective, data, options, progress or (lambda *_: None), seen)
+    run = _Run(target, objective, splits, options, progress or (lambda *_: None), seen)
     return run.choose_and_report(trials, seed, resamples)
 
 
@@ -271,49 +224,33 @@ class _Target:
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
-    """The queries, by split, on which settings are chosen and reported."""
-
-    queries: Mapping[str, Queries | Embeddings]
-    qrels: Mapping[str, Qrels]
-    dev: str
-    test: str | None
-
-
-class _Chosen(NamedTuple):
-    """The best of the settings measured on dev; stability, queries and left_out as in `Tuned`."""
-
-    choice: TunedChoice
-    stability: float
-    stage: Stage
-    queries: int
-    left_out: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class _Run:
-    """One call of `tune`. options: of `sweep`."""
+    """One call of `tune`."""
 
     target: _Target
     objective: Objective
-    data: _Data
-    options: Mapping[str, Any]
+    splits: Mapping[str, Mapping[str, Any]]  # dev first → options of `sweep`
+    options: Mapping[str, Any]  # of `sweep`, for all splits
     report: Progress
     seen: Callable[[Cell], None] | None
 
+    @property
+    def dev(self) -> str:
+        return next(iter(self.splits))
+
     def choose_and_report(self, trials: int, seed: int, resamples: int) -> Tuned:
         """Measure the settings on dev, choose one, and set it against the baseline on test."""
-        target, objective, data, k = self.target, self.objective, self.data, self.options["k"]
+        target, objective, plain = self.target, self.objective, self.target.baseline
         exhaustive = target.settings.exhaustive
         cells, base = self._all_settings() if exhaustive else self._searched_settings(trials, seed)
-        chosen = _choose(objective, cells, base, k, seed)
-        stage, plain = chosen.stage, target.baseline
+        stage, chosen = _choose(objective, cells, base, self.options["k"], seed)
         rows: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
         on_test: dict[Stage, Cell] = {}
-        if data.test is not None:
-            label = f"reporting on {data.test}"
-            on_test = self._measure([stage, plain], data.test, lambda done, total, _: self.report(done, total, label))
+        _, test = (*self.splits, None)[:2]
+        if test is not None:
+            label = f"reporting on {test}"
+            on_test = self._measure([stage, plain], test, lambda done, total, _: self.report(done, total, label))
             tests = on_test[stage], on_test[plain]
             rows = _compared(*tests, self.options["metrics"], resamples, seed)
             gaps = tuple(_gap(row.metric, (cells[stage], base), tests, resamples, seed) for row in rows)
@@ -322,35 +259,30 @@ class _Run:
             holds = bool(objective.kept(on_test[stage].mean, on_test[plain].mean))
         return Tuned(
             objective=objective,
-            k=k,
-            dev=data.dev,
-            test=data.test,
+            k=self.options["k"],
+            dev=self.dev,
+            test=test,
             searched=f"{'all' if exhaustive else 'a search through'} {len(cells):,} settings",
             decoder=target.decoder(stage),
             baseline=target.decoder(plain),
-            choosing=chosen.choice,
-            stability=chosen.stability,
             points=tuple(cells.values()),
             chosen=cells[stage],
             base=base,
             chosen_test=on_test.get(stage),
             base_test=on_test.get(plain),
-            queries=chosen.queries,
-            left_out=chosen.left_out,
-            constraint_holds_on_test=holds,
+            held=holds,
             comparisons=rows,
             gaps=gaps,
+            **chosen,
         )
 
     def _measure(self, stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Cell]:
         """Stage → cell, in the order of the stages, whatever order the sweep's cells come in."""
-        data, decoders = self.data, {stage: self.target.decoder(stage) for stage in stages}
-        queries, qrels = data.queries[split], data.qrels[split]
-        options = {"queries": queries, "qrels": qrels, "split": split, "progress": progress, **self.options}
+        decoders = {stage: self.target.decoder(stage) for stage in stages}
         by_label = {}
-        for cell in sweep(list(decoders.values()), **options):
+        for cell in sweep(list(decoders.values()), progress=progress, **self.splits[split], **self.options):
             by_label[cell.label] = cell
-            if self.seen is not None and split == data.dev:
+            if self.seen is not None and split == self.dev:
                 self.seen(cell)
         return {stage: by_label[decoder.label] for stage, decoder in decoders.items()}
 
@@ -358,7 +290,7 @@ class _Run:
         """Every setting of the grid, and the baseline, on dev."""
         # The baseline first: what is finished before it could be compared with nothing.
         stages: list[Stage] = [self.target.baseline, *self.target.settings]
-        label = f"tuning on {self.data.dev}"
+        label = f"tuning on {self.dev}"
         watched = self.seen is not None and self.options["workers"] is None and self.options["cluster"] is None
         size = min(TOGETHER, max(2, len(stages) // ROUNDS)) if watched else len(stages)
         cells: dict[Stage, Cell] = {}
@@ -367,17 +299,17 @@ class _Run:
             def progress(done: int, _total: int, _label: str, start: int = start) -> None:
                 self.report(start + done, len(stages), label)
 
-            cells.update(self._measure(stages[start : start + size], self.data.dev, progress))
+            cells.update(self._measure(stages[start : start + size], self.dev, progress))
         return cells, cells.pop(self.target.baseline)
 
     def _searched_settings(self, trials: int, seed: int) -> tuple[dict[Stage, Cell], Cell]:
         """The settings that a search tries, and the baseline, on dev."""
-        base = self._measure([self.target.baseline], self.data.dev)[self.target.baseline]
+        base = self._measure([self.target.baseline], self.dev)[self.target.baseline]
         cells: dict[Stage, Cell] = {}
 
         def goals(stages: Iterable[Stage]) -> dict[Stage, tuple[float, ...] | None]:
             if new := [stage for stage in stages if stage not in cells]:
-                cells.update(self._measure(new, self.data.dev))
+                cells.update(self._measure(new, self.dev))
             return {
                 stage: self.objective.guide(cells[stage].mean, base.mean)
                 if _answers(cells[stage], base, self.objective)
@@ -386,7 +318,7 @@ class _Run:
             }
 
         def progress(done: int, total: int) -> None:
-            self.report(done, total, f"tuning on {self.data.dev}")
+            self.report(done, total, f"tuning on {self.dev}")
 
         count = len(self.objective.guide(base.mean, base.mean))
         search(self.target.settings, goals, count, trials, seed, progress, self.options["stop"])
@@ -400,8 +332,10 @@ def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
     return both > 0 and both >= ENOUGH * int(base_has.sum())
 
 
-def _choose(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int) -> _Chosen:
-    """The best of the settings that answer enough queries."""
+def _choose(
+    objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
+) -> tuple[Stage, dict[str, Any]]:
+    """The best of the settings that answer enough queries, and choosing, firm, queries and left_out of `Tuned`."""
     stages = [stage for stage, cell in cells.items() if _answers(cell, base, objective)]
     left_out = tuple(_named(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
@@ -418,7 +352,8 @@ def _choose(objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: in
     # One seed, so every metric sees the same queries.
     means = {m: resampled_means(values, DRAWS, seed) for m, values in common.values.items()}
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
-    return _Chosen(choice, same / DRAWS, stages[choice.best], len(common.queries), left_out)
+    facts = {"choosing": choice, "firm": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
+    return stages[choice.best], facts
 
 
 def _compared(cell: Cell, base: Cell, metrics: Sequence[str], resamples: int, seed: int) -> tuple[Comparison, ...]:

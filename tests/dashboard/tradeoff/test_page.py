@@ -16,7 +16,7 @@ from engine.errors import ParamError
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.paired import by_query
 from engine.evaluation.statistics import compare
-from engine.evaluation.stratification import KINDS, relevant_counts, stratify
+from engine.evaluation.stratification import KINDS, stratify
 from engine.evaluation.sweep.sweep import grid, stored_cells
 from support.charts import figure, ids
 from support.demo import demo_counts
@@ -246,7 +246,7 @@ def test_query_by_query_adds_up():
 
 def test_differences_by_kind_are_paired():
     points, (_, _, qrels) = swept(), toy(batch=24)
-    counts = relevant_counts(qrels)
+    counts = {query: len(qrels.relevant(query)) for query in qrels.grades}
     rows = stratify(points, "recall", counts, 5, against=points[0].label)
     whole = compare(points, "recall", points[0], 5)[0]
     own = [r for r in rows if r.label == points[1].label]

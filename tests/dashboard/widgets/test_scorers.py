@@ -17,7 +17,7 @@ from engine import views
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
-from support.explore_parts import asked_of, corpus, drawn, reading
+from support.explore_parts import queries_of, corpus, drawn, reading
 from support.pages import figures, screen, sets, tables, texts, widgets
 from support.patience import patient
 from support.sweeps import toy
@@ -40,7 +40,7 @@ def question(loaded, asked):
 @pytest.mark.parametrize("depth", [None, 12])
 def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
     loaded = corpus()
-    asked = asked_of(loaded)
+    asked = queries_of(loaded)
     decoder = Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank and engine.make(rerank), depth)
     result = select_from(decoder.select, scored(decoder, loaded.space, question(loaded, asked)), 6)
     expected = decode(decoder, loaded.space, question(loaded, asked), 6)
@@ -49,7 +49,7 @@ def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
 
 def test_the_relevance_is_what_the_selector_saw():
     loaded = corpus()
-    asked = asked_of(loaded)
+    asked = queries_of(loaded)
     space, query = loaded.space, question(loaded, asked)
     batch = engine.space.QueryBatch(("q",), asked.vector.unsqueeze(0), ("words",))
     first, other = engine.make("truncated", dimension=2), engine.make("truncated", dimension=3)
@@ -82,7 +82,7 @@ def test_the_relevance_is_what_the_selector_saw():
 
 def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     loaded = corpus()
-    asked = asked_of(loaded)
+    asked = queries_of(loaded)
     space, query = loaded.space, question(loaded, asked)
     first, other, blind = engine.make(QUICK[0]), engine.make(OTHER), engine.make(BLIND, l1=0.01)
     assert views.relevance(blind, scored(Decoder(blind, first, None, 9), space, query)) is None
@@ -104,7 +104,7 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
 
 def test_sets_and_reasons_show_the_scorers_own_relevance():
     loaded = corpus()
-    asked = asked_of(loaded, depth=12)
+    asked = queries_of(loaded, depth=12)
     query, shown = question(loaded, asked), {}
     base = Decoder(SELECTORS[FIRST].cls(), depth=12)
     mine = Decoder(SELECTORS[PICKED].cls(), engine.make(OTHER), engine.make(OTHER), 12)

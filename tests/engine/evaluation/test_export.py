@@ -6,7 +6,6 @@ import shlex
 
 import numpy as np
 import pytest
-import torch
 
 import engine
 from dashboard.serve import main
@@ -23,6 +22,7 @@ from engine.evaluation.export import (
 )
 from engine.evaluation.sweep.cell import from_json
 from support.instances import random_rows, unit
+from support.rankings import queries_of, space_of
 
 COLLECTION = "it's $(one) \n# é"
 STORES = ("langchain", "qdrant", "opensearch")
@@ -33,14 +33,11 @@ def toy(n=60, d=6, seed=0):
     """(space, query): vectors of length 1, none tied."""
     rng = np.random.default_rng(seed)
     rows, query = random_rows(rng, n, d).astype(np.float32), unit(rng.standard_normal(d)).astype(np.float32)
-    ids = tuple(f"d{i}" for i in range(n))
-    corpus = engine.Corpus(ids, tuple(f"text {i}" for i in range(n)))
-    return engine.Space(corpus, engine.Embeddings(torch.tensor(rows), ids), "cpu"), query
+    return space_of(rows, tuple(f"text {i}" for i in range(n))), query
 
 
 def picks(space, query, decoder, k):
-    asked = engine.Embeddings(torch.tensor(query[None]), ("q",))
-    return [space.corpus.ids[row] for row in engine.decode(decoder, space, asked, k).index[0].tolist() if row >= 0]
+    return [space.corpus.ids[row] for row in engine.decode(decoder, space, queries_of(query[None]), k).rows()]
 
 
 def mmr(weight, depth=None, **params):
@@ -74,8 +71,8 @@ def test_python_runs_and_retrieves_the_same(decoder, table, capsys):
     assert scope["decoder"] == decoder
     printed = capsys.readouterr().out.strip()
     space = engine.Space(scope["dataset"].corpus, engine.embed(scope["dataset"].corpus))
-    rows = engine.decode(decoder, space, ["fast cars"], k=3).index[0].tolist()
-    assert printed == str([space.corpus.ids[row] for row in rows if row >= 0]) and found.possible
+    rows = engine.decode(decoder, space, ["fast cars"], k=3).rows()
+    assert printed == str([space.corpus.ids[row] for row in rows]) and found.possible
 
 
 def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, capsys):
@@ -197,32 +194,29 @@ def answers(target, space, query, decoder, k=8, **use):
 
 
 @pytest.mark.parametrize("target", STORES)
-@pytest.mark.parametrize("weight", [0.0, 0.2, 0.5, 0.7, 1.0])
-def test_a_store_picks_the_same_at_the_same_weight(target, weight):
+@pytest.mark.parametrize(
+    "decoder, wrong",
+    [
+        *((mmr(weight), mmr(1 - weight)) for weight in (0.0, 0.2, 0.7, 1.0)),
+        (mmr(0.5), None),
+        (mmr(0.3, depth=12), mmr(0.3)),
+        (engine.Decoder(engine.make("top_k")), None),
+    ],
+    ids=lambda decoder: decoder and decoder.label,
+)
+def test_a_store_picks_the_same_at_the_same_weight_and_pool(target, decoder, wrong):
     for seed in range(3):
         space, query = toy(seed=seed)
-        expected = picks(space, query, mmr(weight), 8)
-        assert answers(target, space, query, mmr(weight), documents=60) == expected
-        # The wrong direction would have been seen.
-        if weight != 0.5:
-            assert expected != picks(space, query, mmr(1 - weight), 8)
+        expected = picks(space, query, decoder, 8)
+        assert answers(target, space, query, decoder, documents=60) == expected
+        # The wrong direction, or another pool, would have been seen.
+        assert wrong is None or expected != picks(space, query, wrong, 8)
 
 
 @pytest.mark.parametrize("target", STORES)
-def test_a_store_has_the_pool_of_the_decoder(target):
-    space, query = toy()
-    expected = picks(space, query, mmr(0.3, depth=12), 8)
-    assert expected != picks(space, query, mmr(0.3), 8)
-    assert answers(target, space, query, mmr(0.3, depth=12), documents=60) == expected
-    assert len(answers(target, space, query, mmr(0.3, depth=5))) == 5
-
-
-@pytest.mark.parametrize("target", STORES)
-def test_the_most_relevant_are_a_plain_search(target):
-    space, query = toy()
-    decoder = engine.Decoder(engine.make("top_k"))
-    assert answers(target, space, query, decoder) == picks(space, query, decoder, 8)
-    assert "mmr" not in export(decoder, target).text.lower()
+def test_a_store_gives_no_more_than_the_pool_and_searches_plainly_for_top_k(target):
+    assert len(answers(target, *toy(), mmr(0.3, depth=5))) == 5
+    assert "mmr" not in export(engine.Decoder(engine.make("top_k")), target).text.lower()
 
 
 @pytest.mark.parametrize("target", STORES)

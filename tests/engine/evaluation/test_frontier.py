@@ -2,19 +2,18 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
-from engine.evaluation.statistics import bootstrap_interval
-from engine.evaluation.stratification import aspect_counts, grouped, relevant_counts, stratify, word_counts
-from engine.stages import methods
-from engine.values import Qrels, Queries
-from support.points import cell, recalls
+from engine.evaluation.stratification import grouped, kinds, stratify
+from engine.values import Corpus, Qrels, Queries
+from support.points import cell, interval, recalls
 
 PLACES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
 WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -32,33 +31,11 @@ def test_dominated_by_definition(where):
 
 
 @settings(deadline=None)
-@given(PLACES, st.randoms(use_true_random=False), st.integers(1, 3))
-def test_the_front_does_not_depend_on_order_or_on_the_beaten(where, rng, copies):
-    beaten = dominated(np.array(where))
-    front = {p for p, b in zip(where, beaten, strict=True) if not b}
-    worse = [(x - rng.randint(0, 2), y - rng.randint(1, 2)) for x, y in rng.choices(where, k=copies)]
-    more = where + worse
-    rng.shuffle(more)
-    again = dominated(np.array(more))
-    assert {p for p, b in zip(more, again, strict=True) if not b} == front
-    assert hypervolume(np.array(more), (-3, -3)) == hypervolume(np.array(sorted(front)), (-3, -3))
-
-
-@settings(deadline=None)
 @given(PLACES, st.tuples(st.integers(-2, 4), st.integers(-2, 4)))
 def test_the_area_is_the_cells_that_are_dominated(where, reference):
-    cells = {
-        (i, j) for x, y in where for i in range(reference[0], x) for j in range(reference[1], y)
-    }  # each the unit square above and right of (i, j)
+    # Each the unit square above and right of (i, j).
+    cells = {(i, j) for x, y in where for i in range(reference[0], x) for j in range(reference[1], y)}
     assert hypervolume(np.array(where), reference) == len(cells)
-
-
-@settings(deadline=None)
-@given(PLACES, st.tuples(st.integers(0, 9), st.integers(0, 9)))
-def test_one_more_point_never_takes_area_away(where, point):
-    before, after = hypervolume(np.array(where), (0, 0)), hypervolume(np.array([*where, point]), (0, 0))
-    assert after >= before
-    assert (after == before) == (point in where or brute([*where, point])[-1] or 0 in point)
 
 
 def test_rounding_neither_beats_nor_is_beaten():
@@ -77,10 +54,8 @@ def sweep(n=60, seed=0):
 
     points = [cell("top_k", base), cell("vrsd", shifted(0.1, -0.3))]
     points += [cell("mmr", shifted(0.3 * w * (1 - w), -0.1 * (1 - w)), relevance_weight=w) for w in WEIGHTS]
-    points += [
-        cell("nnn", shifted(a / 5, -b / 5), l1=a, l2=b, fill="fill") for a in (0.03, 0.3, 1.0) for b in (0.1, 1.0)
-    ]
-    return points
+    grid = product((0.03, 0.3, 1.0), (0.1, 1.0))
+    return points + [cell("nnn", shifted(a / 5, -b / 5), l1=a, l2=b, fill="fill") for a, b in grid]
 
 
 def values(found):
@@ -108,13 +83,6 @@ def test_curves_follow_the_parameter_and_not_x():
         assert {p.point.decoder["select"]["l2"] for p in curve} == {l2}
     assert [(p.name, p.parameter, p.value) for p in found.curves["top_k"]] == [("top_k", "", None)]
     assert len(found.points) == len(points)
-
-
-def test_curves_are_in_the_registrys_order():
-    found = frontier(sweep())
-    places = list(methods())
-    order = [places.index(curve[0].point.method) for curve in found.curves.values()]
-    assert order == sorted(order)
 
 
 def test_what_is_no_number_keeps_curves_apart():
@@ -150,13 +118,8 @@ def test_nothing_depends_on_the_order_of_points_or_queries(seed, rng):
     mixed = []
     for point in points:
         rows = rng.sample(range(60), 60)
-        mixed.append(
-            replace(
-                point,
-                queries=tuple(point.queries[i] for i in rows),
-                values={name: v[rows] for name, v in point.values.items()},
-            )
-        )
+        queries, columns = tuple(point.queries[i] for i in rows), {name: v[rows] for name, v in point.values.items()}
+        mixed.append(replace(point, queries=queries, values=columns))
     rng.shuffle(mixed)
     again = frontier(mixed, resamples=100)
     assert flat(again) == pytest.approx(flat(found))
@@ -201,8 +164,7 @@ def test_bands_hold_the_mean_and_are_the_bootstraps():
     for p in found.points:
         assert p.x_low < p.x < p.x_high and p.y_low < p.y < p.y_high
         for name, ends in (("ilad", (p.x_low, p.x_high)), ("recall", (p.y_low, p.y_high))):
-            want = bootstrap_interval(p.point.values[name], resamples=400, seed=3)
-            assert ends == pytest.approx(tuple(want))
+            assert ends == pytest.approx(interval(p.point.values[name], resamples=400, seed=3))
     assert values(frontier(sweep(), seed=3, resamples=400)) == values(found)
     assert flat(frontier(sweep(), seed=4, resamples=400)) != pytest.approx(flat(found))
 
@@ -245,19 +207,21 @@ def test_means_are_over_queries_that_all_points_have():
 
 def test_bad_arguments_are_named():
     points = sweep(n=5)
+    bad = {
+        "ndcg was not measured": {"y": "ndcg"},
+        "k of the points: 10": {"k": 3},
+        "k of the points: none": {"points": []},
+        "k must be": {"k": 0},
+        "seed": {"seed": -1},
+        "x must be a metric of which more is better; got 'redundancy'": {"x": "redundancy"},
+        "y must be a metric of which more is better; got 'redundancy'": {"y": "redundancy"},
+    }
+    for message, change in bad.items():
+        with pytest.raises(FrontierError, match=message):
+            frontier(**{"points": points, **change})
     for reference in ((1,), (1, np.nan), "ab", 3):
         with pytest.raises(ParamError, match="reference must be two finite numbers"):
             frontier(points, reference=reference)
-    with pytest.raises(ParamError, match="ndcg was not measured"):
-        frontier(points, y="ndcg")
-    with pytest.raises(DataError, match="k of the points: 10"):
-        frontier(points, k=3)
-    with pytest.raises(DataError, match="k of the points: none"):
-        frontier([])
-    with pytest.raises(ParamError, match="k"):
-        frontier(points, k=0)
-    with pytest.raises(ParamError, match="seed"):
-        frontier(points, seed=-1)
     assert frontier(points, reference=np.array([0, 0])).reference == (0, 0)
 
 
@@ -292,7 +256,7 @@ def test_strata_are_the_means_of_their_queries():
         kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.least]
         value = points[[p.label for p in points].index(row.label)].values["recall"][kept]
         assert row.mean == pytest.approx(value.mean())
-        assert (row.low, row.high) == pytest.approx(tuple(bootstrap_interval(value, resamples=1000)))
+        assert (row.low, row.high) == pytest.approx(interval(value, resamples=1000))
     assert [r.group for r in stratify(points, "recall", counts, groups=2)[::2]] == ["1", "2–3"]
     single = stratify(points, "recall", {"q0000": 0, "q0001": 4, "q0002": 4})
     assert [(r.group, r.queries, r.low is None) for r in single[::2]] == [("0", 1, True), ("4", 2, False)]
@@ -304,12 +268,12 @@ def test_strata_are_the_means_of_their_queries():
 
 def test_what_queries_are_grouped_by():
     qrels = Qrels({"a": {"d": 1, "e": 2, "f": 0}, "b": {"d": 0}, "c": {"e": 1}})
-    assert relevant_counts(qrels) == {"a": 2, "c": 1}
-    assert word_counts(Queries(("a", "b"), ("the  sum of two", "sum"))) == {"a": 4, "b": 1}
-    assert aspect_counts({"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}) == {"a": 2}
-
-
-@pytest.mark.parametrize("axes", [("redundancy", "recall"), ("ilad", "redundancy")])
-def test_a_metric_of_which_less_is_better_is_no_axis(axes):
-    with pytest.raises(ParamError, match=r"[xy] must be a metric of which more is better; got 'redundancy'"):
-        frontier([], *axes)
+    queries = Queries(("a", "b"), ("the  sum of two", "sum"))
+    aspects = {"a": {"pro": frozenset("d"), "con": frozenset("e")}, "b": {}}
+    assert kinds(Corpus(("d", "f"), ("one two three", "one")), queries, qrels, aspects) == {
+        "relevant": {"a": 2, "c": 1},
+        "length": {"a": 3},
+        "words": {"a": 4, "b": 1},
+        "aspects": {"a": 2},
+    }
+    assert list(kinds(Corpus(("z",), ("",)), queries, Qrels({}))) == ["words"]

@@ -10,8 +10,7 @@ import torch
 import engine
 from engine.evaluation.metrics import METRICS, REDUNDANT, available
 from support.instances import FAMILIES, problem
-from support.judged_sets import DATA, SETS
-from support.rankings import ranking_of, space_of
+from support.rankings import queries_of, ranking_of, space_of
 
 AGREES = dict(rel=0, abs=1e-9)
 TREC = {"recall": ir_measures.R, "ndcg": ir_measures.nDCG, "mrr": ir_measures.RR, "precision": ir_measures.P}
@@ -122,7 +121,7 @@ def test_metrics_of_vectors_are_their_definitions(family, n):
     for seed in range(8):
         vectors, queries = problem(family, seed, n=n, d=5, batch=9)
         queries[4] = 0
-        space, asked = space_of(vectors), engine.Embeddings(torch.tensor(queries), tuple(f"q{b}" for b in range(9)))
+        space, asked = space_of(vectors), queries_of(queries)
         rows = rankings(rng, 9, n, 10)
         for k in (1, 2, 7, 10):
             got = engine.measure(ranking_of(rows), space, asked, None, k, ("ilad", "redundancy", "cos_sum")).values
@@ -172,8 +171,7 @@ def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
 def test_a_gpu_measures_the_same():
     rng = np.random.default_rng(5)
     vectors, queries = problem("degenerate", 2, n=300, d=16, batch=30)
-    asked = engine.Embeddings(torch.tensor(queries), tuple(f"q{b}" for b in range(30)))
-    here = space_of(vectors)
+    asked, here = queries_of(queries), space_of(vectors)
     there = engine.Space(here.corpus, here.embeddings, "cuda")
     ranking, aspects = ranking_of(rankings(rng, 30, 300, 10)), random_aspects(rng, asked.ids, 300)
     qrels = engine.Qrels({q: {f"d{i}": 1 for i in rng.permutation(300)[:40]} for q in asked.ids})
@@ -183,23 +181,3 @@ def test_a_gpu_measures_the_same():
         got = engine.measure(given, there, asked, qrels, 10, tuple(METRICS), aspects).values
         for name in METRICS:
             assert np.allclose(got[name], expected[name], rtol=0, atol=1e-12, equal_nan=True), name
-
-
-@pytest.mark.skipif("perspectrum" not in SETS, reason="perspectrum is not here")
-def test_perspectives_are_counted_as_ndeval_counts_them():
-    dataset = engine.load_dataset(DATA / "perspectrum")
-    qrels, ids, n = dataset.qrels["dev"], dataset.judged("dev").ids, len(dataset.corpus)
-    space = engine.Space(dataset.corpus, engine.Embeddings(torch.ones(n, 2), dataset.corpus.ids), "cpu")
-    rng = np.random.default_rng(0)
-    rows = np.zeros((len(ids), 10), dtype=int)
-    for b, query in enumerate(ids):
-        right = sorted(dataset.corpus.position[d] for d in qrels.relevant(query))[:30]
-        others = np.setdiff1d(rng.integers(n, size=40), right)[:20]
-        rows[b] = rng.permutation([*right, *others])[:10]
-    run = their_run(space, ids, rows)
-    for k in (5, 10):
-        ours = engine.measure(ranking_of(rows), space, ids, qrels, k, tuple(NDEVAL), aspects=dataset.aspects)
-        expected = ndeval({q: dataset.aspects[q] for q in ids}, k, run)
-        assert ours.undefined == {"alpha_ndcg": 0, "s_recall": 0} and 0.1 < ours.mean["s_recall"] < 0.9
-        for name in NDEVAL:
-            assert ours.per_query[name] == pytest.approx({q: expected[name, q] for q in ids}, **AGREES)

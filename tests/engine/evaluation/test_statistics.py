@@ -7,26 +7,17 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.errors import DataError, ParamError
+from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation import frontier, statistics, stratification
 from engine.evaluation import paired as pairing
 from engine.evaluation.paired import names, shared
-from engine.evaluation.statistics import (
-    Wins,
-    bootstrap_interval,
-    compare,
-    holm,
-    randomisation_test,
-    statement,
-    summary,
-    wins,
-)
+from engine.evaluation.statistics import Wins, compare, holm, statement, summary
 from engine.stages import methods
-from support.points import cell, recalls
+from support.points import cell, interval, p_value, recalls
 
 FEW = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=8)
 
@@ -58,151 +49,91 @@ def mean_difference(a, b, axis):
 
 @settings(max_examples=60, deadline=None)
 @given(FEW)
-def test_few_queries_are_tested_exactly_as_scipy_does(pairs):
-    """On eighths: scipy lets rounding break ties between sums near 0."""
-    a, b = np.array(pairs).T / 8
-    want = stats.permutation_test((a, b), mean_difference, permutation_type="samples", vectorized=True)
-    assert randomisation_test(a, b) == pytest.approx(want.pvalue)
-
-
-@settings(max_examples=60, deadline=None)
-@given(FEW)
 def test_sums_that_tie_but_for_rounding_tie(pairs):
     """Sixths, as recalls are, against whole numbers."""
     d = [a - b for a, b in pairs]
     sums = [abs(sum(s * v for s, v in zip(signs, d, strict=True))) for signs in product([1, -1], repeat=len(d))]
     want = sum(s >= abs(sum(d)) for s in sums) / len(sums)
     a, b = np.array(pairs).T / 6
-    assert randomisation_test(a, b) == pytest.approx(want)
-    assert randomisation_test([0.5], [0.0]) == 1
+    assert p_value(a, b) == pytest.approx(want)
+    assert p_value([0.5], [0.0]) == 1
 
 
 def test_many_queries_are_tested_as_scipy_does():
     for seed, shift in ((0, 0.0), (1, 0.1), (2, 0.2)):
         a, b = recalls(seed, shift=shift), recalls(seed + 10)
-        want = stats.permutation_test(
-            (a, b),
-            mean_difference,
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=9999,
-            batch=1000,
-            rng=np.random.default_rng(seed),
-        )
+        drawn = {"n_resamples": 9999, "batch": 1000, "rng": np.random.default_rng(seed)}
+        want = stats.permutation_test((a, b), mean_difference, permutation_type="samples", vectorized=True, **drawn)
         noise = 4 * np.sqrt(max(want.pvalue, 1e-3) / 9999) + 2e-4
-        assert randomisation_test(a, b, seed=seed) == pytest.approx(want.pvalue, abs=noise)
+        assert p_value(a, b, seed=seed) == pytest.approx(want.pvalue, abs=noise)
 
 
 def test_drawn_patterns_agree_with_all_of_them():
     rng = np.random.default_rng(3)
     a, b = rng.random(12), rng.random(12) + 0.2
-    exact = randomisation_test(a, b, resamples=5000)
-    signs = np.array(list(product([1, -1], repeat=12)))
-    assert exact == pytest.approx((np.abs(signs @ (a - b)) >= abs((a - b).sum()) - 1e-12).mean())
-    assert randomisation_test(a, b, resamples=4000) == pytest.approx(exact, abs=4 * np.sqrt(exact / 4000))
+    exact = p_value(a, b, resamples=5000)
+    assert p_value(a, b, resamples=4000) == pytest.approx(exact, abs=4 * np.sqrt(exact / 4000))
 
 
 def test_the_test_is_two_sided_seeded_and_never_sure():
     a, b = recalls(4), recalls(5)
-    p = randomisation_test(a, b)
-    assert p == randomisation_test(b, a) == randomisation_test(a, b, seed=0)
-    assert p == pytest.approx(randomisation_test(a, b, seed=1), abs=0.03)
-    assert randomisation_test(a + 1, b, resamples=1000) == pytest.approx(1 / 1001)
-    assert randomisation_test(a, a) == 1
+    p = p_value(a, b)
+    assert p == p_value(b, a) == p_value(a, b, seed=0)
+    assert p == pytest.approx(p_value(a, b, seed=1), abs=0.03)
+    assert p_value(a + 1, b, resamples=1000) == pytest.approx(1 / 1001)
+    assert p_value(a, a) == 1
 
 
 def test_rounding_is_no_difference():
     """Every query a trifle apart, all the same way: a tie, not a discovery."""
     a = recalls(6)
-    assert randomisation_test(a, a + 1e-13) == 1
-    assert wins(a, a + 1e-13) == Wins(0, len(a), 0)
+    (row,) = compare([cell("top_k", {"recall": a}), cell("mmr", {"recall": a + 1e-13})], "recall", "top_k")
+    assert row.p == 1 and row.wins == Wins(0, len(a), 0)
 
 
-def test_intervals_are_scipys():
-    """At the tails that make up for few queries; the plain ones were some percent narrower at n = 40."""
-    n, level = 40, 0.9
-    tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf((1 - level) / 2, n - 1))
-    assert 0.04 < tail < 0.05
-    a, b = recalls(7, n, shift=0.2), recalls(8, n)
-    for data, statistic, paired in (((a,), lambda x, axis: x.mean(axis), False), ((a, b), mean_difference, True)):
-        want = stats.bootstrap(
-            data,
-            statistic,
-            paired=paired,
-            vectorized=True,
-            method="percentile",
-            confidence_level=1 - 2 * tail,
-            n_resamples=20_000,
-            batch=1000,
-            rng=np.random.default_rng(1),
-        ).confidence_interval
-        got = bootstrap_interval(*data, level=level, resamples=20_000)
-        assert tuple(got) == pytest.approx((want.low, want.high), abs=0.02 * (want.high - want.low))
-
-
-@pytest.mark.parametrize("n", [2, 3, 5, 12])
-def test_the_tails_of_few_queries_are_those_of_hesterberg(n):
+@pytest.mark.parametrize("n", [2, 3, 5, 12, 40])
+def test_intervals_are_scipys_at_the_tails_of_hesterberg(n):
     """Wider than plain percentiles, by the spread and the quantile of Student's interval: 2015, §3.3."""
-    values = np.random.default_rng(n).random(n)
-    tail = 100 * stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.025, n - 1))
-    draws = statistics.resampled_means(values[:, None], 1000, 0)[:, 0]
-    assert bootstrap_interval(values, resamples=1000) == pytest.approx(tuple(np.percentile(draws, [tail, 100 - tail])))
-
-
-@pytest.mark.parametrize("value", [0.1, 0.2, 0.7])
-def test_the_interval_of_a_constant_holds_it(value):
-    """Three times .1 have a mean above .1, and every draw's mean is .1."""
-    low, high = bootstrap_interval([value] * 3, resamples=200)
-    assert low <= np.mean([value] * 3) <= high
+    tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.025, n - 1))
+    a, b = recalls(7, n, shift=0.2), recalls(8, n)
+    for data, statistic, paired in (((a,), np.mean, False), ((a, b), mean_difference, True)):
+        drawn = {"n_resamples": 20_000, "batch": 1000, "rng": np.random.default_rng(1)}
+        given = {"paired": paired, "vectorized": True, "method": "percentile", "confidence_level": 1 - 2 * tail}
+        low, high = stats.bootstrap(data, statistic, **given, **drawn).confidence_interval
+        assert interval(*data, resamples=20_000) == pytest.approx((low, high), abs=0.02 * (high - low))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.integers(0, 5))
+@example([0.1] * 3, 0)
+@example([0.2] * 3, 0)
+@example([0.7] * 3, 0)
 def test_an_interval_holds_the_mean_and_stays_among_the_values(a, seed):
-    low, high = bootstrap_interval(a, resamples=200, seed=seed)
+    """Three times .1 have a mean above .1, and every draw's mean is .1."""
+    low, high = interval(a, resamples=200, seed=seed)
     assert low <= np.mean(a) <= high
     assert min(a) - 1e-9 <= low and high <= max(a) + 1e-9
-    wide = bootstrap_interval(a, resamples=200, seed=seed, level=0.99)
-    assert wide.low <= low and high <= wide.high
 
 
 def test_pairs_are_drawn_together():
     """Two decoders that always differ by .1 differ by .1 in every draw, however much queries differ."""
     a = recalls(9)
-    assert bootstrap_interval(a + 0.1, a) == pytest.approx((0.1, 0.1))
-    assert bootstrap_interval(a, a) == (0, 0)
-
-
-def test_queries_that_either_lacks_do_not_count():
-    a, b = recalls(10, n=30), recalls(11, n=30)
-    a[:4], b[2:7] = np.nan, np.nan
-    assert bootstrap_interval(a, b) == bootstrap_interval(a[7:], b[7:])
-    assert randomisation_test(a, b) == randomisation_test(a[7:], b[7:])
-    assert sum(wins(a, b)) == 23
-    assert bootstrap_interval([0.5, np.nan]) is None
-    assert bootstrap_interval([np.nan]) is None
-    assert bootstrap_interval([np.inf, 0.5, 0.7, -np.inf]) == bootstrap_interval([0.5, 0.7])
+    assert interval(a + 0.1, a) == pytest.approx((0.1, 0.1))
+    assert interval(a, a) == (0, 0)
 
 
 def test_blocks_do_not_matter(monkeypatch):
     a, b = recalls(12), recalls(13)
-    whole = bootstrap_interval(a, b), randomisation_test(a, b)
-    monkeypatch.setattr(statistics, "BLOCK_NUMBERS", 4000)
-    assert bootstrap_interval(a, b) == pytest.approx(tuple(whole[0]))
-    assert randomisation_test(a, b) == pytest.approx(whole[1])
+    whole = interval(a, b), p_value(a, b)
+    monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", 4000)
+    assert interval(a, b) == pytest.approx(tuple(whole[0]))
+    assert p_value(a, b) == pytest.approx(whole[1])
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ParamError, match="resamples"):
-        randomisation_test([1], [0], resamples=10)
-    with pytest.raises(ParamError, match="seed"):
-        bootstrap_interval([1, 2], seed=-1)
-    with pytest.raises(ParamError, match="level"):
-        bootstrap_interval([1, 2], level=95)
-    with pytest.raises(DataError, match="same queries"):
-        wins([1, 2], [1, 2, 3])
-    with pytest.raises(DataError, match="same queries"):
-        bootstrap_interval([[1, 2]])
+    for wrong in ({"resamples": 10}, {"seed": -1}, {"k": 0}):
+        with pytest.raises(ParamError, match=next(iter(wrong))):
+            compare(sweep(), "recall", "top_k", **wrong)
 
 
 def sweep(n=120):
@@ -226,13 +157,13 @@ def test_rows_say_what_the_arrays_say():
         assert (row.queries, row.comparisons) == (120, 3)
         assert row.difference == pytest.approx(got.mean() - base.mean())
         assert row.mean - row.baseline_mean == pytest.approx(row.difference)
-        assert (row.low, row.high) == pytest.approx(tuple(bootstrap_interval(got, base)))
-        assert row.wins == wins(got, base)
+        assert (row.low, row.high) == pytest.approx(tuple(interval(got, base)))
+        assert row.wins == ((got > base).sum(), (got == base).sum(), (got < base).sum())
     assert [row.p_holm for row in rows] == pytest.approx(holm([row.p for row in rows]))
     assert [row.significant for row in rows] == [True, False, True]
     assert rows[1].p == pytest.approx(1)
     alone = compare(points[:2], "recall", "top_k")[0]
-    assert alone.p == pytest.approx(randomisation_test(points[1].values["recall"], base))
+    assert alone.p == pytest.approx(p_value(points[1].values["recall"], base))
     assert alone.p_holm == alone.p
 
 
@@ -277,14 +208,14 @@ def test_only_queries_that_all_have_are_compared():
 
 def test_points_that_do_not_belong_together_are_refused():
     a, b = sweep()[:2]
-    with pytest.raises(ParamError, match="ilad was not measured"):
-        compare([a, b], "ilad", a)
-    with pytest.raises(DataError, match="k of the points: 10"):
-        compare([a, b], "recall", "top_k", k=3)
-    with pytest.raises(DataError, match="one split; got dev, test"):
-        compare([a, cell("mmr", b.values, split="dev")], "recall", a)
-    with pytest.raises(DataError, match="one data set at a time"):
-        compare([a, cell("top_k", b.values)], "recall", a)
+    for points, metric, k, message in (
+        ([a, b], "ilad", 10, "ilad was not measured"),
+        ([a, b], "recall", 3, "k of the points: 10"),
+        ([a, cell("mmr", b.values, split="dev")], "recall", 10, "one split; got dev, test"),
+        ([a, cell("top_k", b.values)], "recall", 10, "one data set at a time"),
+    ):
+        with pytest.raises(FrontierError, match=message):
+            compare(points, metric, a.label, k)
     assert len(compare([a, b, b, cell("mmr", b.values, k=5)], "recall", a)) == 1
 
 

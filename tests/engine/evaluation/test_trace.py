@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 import engine
-from engine.values import Corpus, Embeddings
 from engine.views import trust
 from support.instances import problem
+from support.rankings import queries_of, space_of
 
 NAMES = engine.methods("selector")
 
@@ -46,8 +45,7 @@ def test_pads_are_left_out_and_a_space_does_as_well_as_an_array():
     told = engine.trace(answer, rows, queries[0])
     assert len(told.rows()) == 4 and told.nearest[0, 4:].tolist() == [-1] * 5
     assert (told.relevance[0, 4:] == 0).all() and (told.similarity[0, 4:] == 0).all()
-    space = engine.Space(Corpus(tuple("abcd"), tuple("abcd")), Embeddings(torch.tensor(rows), tuple("abcd")))
-    asked = Embeddings(torch.tensor(queries[:1]), ("q",))
+    space, asked = space_of(rows), queries_of(queries[:1])
     again = engine.trace(engine.decode(engine.Decoder(engine.make("mmr")), space, asked, k=9), space, asked)
     assert again.rows() == told.rows()
 
@@ -70,7 +68,10 @@ def test_what_does_not_fit_is_refused(change, message):
 
 def test_a_ranking_says_how_far_it_can_be_trusted():
     rows, queries = problem("clustered", 1, n=3000, d=24)
-    said = {name: trust(engine.select(name, rows, queries[0], k=5).info[0]) for name in NAMES}
+    said = {
+        name: trust(engine.select(name, rows, queries[0], k=5).info[0])
+        for name in ("mmr", "frank_wolfe", "facility_location")
+    }
     assert said["mmr"].startswith("exact")
     assert "no swap improves it" in said["frank_wolfe"] and "objective" in said["frank_wolfe"]
     assert said["facility_location"].startswith("of the 1,000 most relevant only")

@@ -30,6 +30,13 @@ def problems(family, seeds, **given):
                 yield rows, query, best
 
 
+def paths(family, seeds, ridges, lowest, **given):
+    """(rows, query, best score, λ₂, path) of every such problem down to that share of the best score."""
+    for rows, query, best in problems(family, seeds, **given):
+        for l2 in ridges:
+            yield rows, query, best, l2, regularization_path(candidates(rows, query), l2, lowest * best)
+
+
 def dense(path, l1, n):
     """(n,) the weights at a λ₁."""
     full = np.zeros(n)
@@ -52,20 +59,19 @@ def looked_at(path, rows):
 @each_family
 def test_optimal_at_every_kink_and_between(family):
     count = good = 0
-    for rows, query, best in (*problems(family, range(7)), *problems(family, (5, 6), n=90)):
-        for l2 in RIDGES:
-            path = regularization_path(candidates(rows, query), l2, 1e-4 * best)
-            assert path.finished and path.l2 == l2
-            assert path.levels[0] == pytest.approx(best, rel=1e-12) and path.levels[-1] == 1e-4 * best
-            assert (np.diff(path.levels) <= 0).all() and len(path.levels) == len(path) + 1
-            worst = 0.0
-            for l1, well in looked_at(path, rows):
-                full = dense(path, l1, len(rows))
-                off = violations(rows, query[None], full[None], l1, l2)[0]
-                count, good, worst = count + 1, good + well, max(worst, off)
-                assert off <= 1e-6 * best or not well, (l2, l1)
-            # Linear in between: no point is worse than both its kinks, and the path knows its worst kink.
-            assert worst <= path.residual + 1e-9 * best
+    more = paths(family, (5, 6), RIDGES, 1e-4, n=90)
+    for rows, query, best, l2, path in (*paths(family, range(7), RIDGES, 1e-4), *more):
+        assert path.finished and path.l2 == l2
+        assert path.levels[0] == pytest.approx(best, rel=1e-12) and path.levels[-1] == 1e-4 * best
+        assert (np.diff(path.levels) <= 0).all() and len(path.levels) == len(path) + 1
+        worst = 0.0
+        for l1, well in looked_at(path, rows):
+            full = dense(path, l1, len(rows))
+            off = violations(rows, query[None], full[None], l1, l2)[0]
+            count, good, worst = count + 1, good + well, max(worst, off)
+            assert off <= 1e-6 * best or not well, (l2, l1)
+        # Linear in between: no point is worse than both its kinks, and the path knows its worst kink.
+        assert worst <= path.residual + 1e-9 * best
     assert good > 0.9 * count or family == "near twins"
     assert good > 400
 
@@ -73,19 +79,17 @@ def test_optimal_at_every_kink_and_between(family):
 @each_family
 def test_the_path_passes_through_what_select_finds(family):
     compared = 0
-    for rows, query, best in problems(family, range(6)):
-        for l2 in (0.0, 1e-3, 0.1):
-            path = regularization_path(candidates(rows, query), l2, 1e-3 * best)
-            grid = [{"l1": share * best, "l2": l2} for share in (1.0, 0.8, 0.3, 0.1, 0.02, 0.001)]
-            for params, answer in zip(grid, engine.select_grid("nnn", rows, query, len(rows), grid=grid), strict=True):
-                full = weights_of(answer, len(rows))[0]
-                own = dense(path, params["l1"], len(rows))
-                # Several rows of a kind may share a weight in more than one way where nothing spreads it.
-                if l2 == 0 and sharp(rows, query, full, params["l1"]) < 1e-2:
-                    assert own.sum() == pytest.approx(full.sum(), abs=1e-6 * (1 + full.sum()))
-                    continue
-                compared += 1
-                assert np.abs(own - full).max() <= 1e-8 * (1 + full.max()), params
+    for rows, query, best, l2, path in paths(family, range(6), (0.0, 1e-3, 0.1), 1e-3):
+        grid = [{"l1": share * best, "l2": l2} for share in (1.0, 0.8, 0.3, 0.1, 0.02, 0.001)]
+        for params, answer in zip(grid, engine.select_grid("nnn", rows, query, len(rows), grid=grid), strict=True):
+            full = weights_of(answer, len(rows))[0]
+            own = dense(path, params["l1"], len(rows))
+            # Several rows of a kind may share a weight in more than one way where nothing spreads it.
+            if l2 == 0 and sharp(rows, query, full, params["l1"]) < 1e-2:
+                assert own.sum() == pytest.approx(full.sum(), abs=1e-6 * (1 + full.sum()))
+                continue
+            compared += 1
+            assert np.abs(own - full).max() <= 1e-8 * (1 + full.max()), params
     assert compared > 60
 
 
@@ -93,8 +97,7 @@ def test_the_path_passes_through_what_select_finds(family):
 def test_between_kinks_the_support_stays(family):
     """What a segment holds is what select gives a weight, wherever the segment is wide enough to tell."""
     told = 0
-    for rows, query, best in problems(family, range(4)):
-        path = regularization_path(candidates(rows, query), 0.1, 1e-3 * best)
+    for rows, query, best, _, path in paths(family, range(4), (0.1,), 1e-3):
         wide = np.flatnonzero(-np.diff(path.levels) > 1e-6 * best)
         grid = [{"l1": float(path.levels[t : t + 2].mean()), "l2": 0.1} for t in wide]
         for t, answer in zip(wide, engine.select_grid("nnn", rows, query, len(rows), grid=grid), strict=True):
@@ -105,29 +108,22 @@ def test_between_kinks_the_support_stays(family):
     assert told > 10
 
 
-def by_certificate(monkeypatch, first=2, probes=1):
-    """Paths over a working set that begins too small, and must grow until nothing outside belongs to it."""
-    monkeypatch.setattr("engine.solvers.elastic_net.path.GRAM_ROWS", 0)
-    monkeypatch.setattr("engine.solvers.elastic_net.path.FIRST", first)
-    monkeypatch.setattr("engine.solvers.elastic_net.path.PROBES", probes)
-
-
 @each_family
 def test_the_certified_route_misses_no_row(family, monkeypatch):
+    """Over a working set that begins too small, and must grow until nothing outside belongs to it."""
     grown = 0
-    for rows, query, best in problems(family, range(6), n=90):
-        for l2 in (0.0, 0.01, 0.3):
-            whole = regularization_path(candidates(rows, query), l2, 1e-3 * best)
-            with monkeypatch.context() as patch:
-                by_certificate(patch)
-                path = regularization_path(candidates(rows, query), l2, 1e-3 * best)
-            assert path.finished and path.residual <= max(1e-6 * best, 10 * whole.residual)
-            grown += path.passes > 3
-            for l1, well in looked_at(path, rows):
-                full = dense(path, l1, len(rows))
-                assert violations(rows, query[None], full[None], l1, l2)[0] <= 1e-6 * best or not well
-                if l2 > 0:
-                    assert np.abs(full - dense(whole, l1, len(rows))).max() <= 1e-7 * (1 + full.max())
+    for rows, query, best, l2, whole in paths(family, range(6), (0.0, 0.01, 0.3), 1e-3, n=90):
+        with monkeypatch.context() as patch:
+            for name, value in (("GRAM_ROWS", 0), ("FIRST", 2), ("PROBES", 1)):
+                patch.setattr(f"engine.solvers.elastic_net.path.{name}", value)
+            path = regularization_path(candidates(rows, query), l2, 1e-3 * best)
+        assert path.finished and path.residual <= max(1e-6 * best, 10 * whole.residual)
+        grown += path.passes > 3
+        for l1, well in looked_at(path, rows):
+            full = dense(path, l1, len(rows))
+            assert violations(rows, query[None], full[None], l1, l2)[0] <= 1e-6 * best or not well
+            if l2 > 0:
+                assert np.abs(full - dense(whole, l1, len(rows))).max() <= 1e-7 * (1 + full.max())
     assert grown > 3 or family == "flat", "the first working set had all rows already"
 
 
@@ -181,20 +177,18 @@ def test_without_a_score_above_zero_there_is_no_segment():
 def test_first_of_is_where_so_many_documents_first_have_a_weight(family):
     """(λ₁, size) such that select gives exactly `size` documents a weight there."""
     asked = 0
-    for rows, query, best in problems(family, range(6)):
-        for l2 in (0.0, 0.1):
-            whole = regularization_path(candidates(rows, query), l2, 1e-4 * best)
-            wide = -np.diff(whole.levels) > 1e-9 * best
-            for size in (1, 2, 3, 5, 8, len(rows) + 1):
-                path = regularization_path(candidates(rows, query), l2, 1e-4 * best, size)
-                l1, size_there = path.first_of(size)
-                answer = engine.select("nnn", rows, query, k=1, l1=l1, l2=l2)
-                assert answer.info[0]["support"] == size_there
-                first = np.flatnonzero((whole.sizes == size) & wide)
-                if len(first) and not (whole.sizes[: first[0]][wide[: first[0]]] > size).any():
-                    asked += 1
-                    assert size_there == size and whole.levels[first[0]] >= l1 >= whole.levels[first[0] + 1]
-                    assert len(path) <= first[0] + 1
+    for rows, query, best, l2, whole in paths(family, range(6), (0.0, 0.1), 1e-4):
+        wide = -np.diff(whole.levels) > 1e-9 * best
+        for size in (1, 2, 3, 5, 8, len(rows) + 1):
+            path = regularization_path(candidates(rows, query), l2, 1e-4 * best, size)
+            l1, size_there = path.first_of(size)
+            answer = engine.select("nnn", rows, query, k=1, l1=l1, l2=l2)
+            assert answer.info[0]["support"] == size_there
+            first = np.flatnonzero((whole.sizes == size) & wide)
+            if len(first) and not (whole.sizes[: first[0]][wide[: first[0]]] > size).any():
+                asked += 1
+                assert size_there == size and whole.levels[first[0]] >= l1 >= whole.levels[first[0] + 1]
+                assert len(path) <= first[0] + 1
     assert asked > 20
 
 

@@ -13,25 +13,22 @@ from engine.data.passages import part_id
 from engine.evaluation.studies.ann import merged, quickest, searchable
 from engine.evaluation.studies.ann_indexes import INDEXES, Exact, Hnsw, Index, Ivf, usual
 from engine.params import params_of
+from support.instances import random_rows
+from support.rankings import queries_of, space_of
 
 N, D, B = 300, 16, 12
+DENSE = engine.make("dense")
 
 
 def random_space(seed=0, most=5):
     """N documents of one random vector each, and 1 to `most` others as parts; queries; judgements."""
     draw = np.random.default_rng(seed)
-    ids = tuple(f"d{i}" for i in range(N))
-    corpus = engine.Corpus(ids, tuple(f"text {i}" for i in range(N)))
-
-    def unit(*shape):
-        rows = draw.standard_normal(shape)
-        return torch.from_numpy((rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32))
-
     counts = draw.integers(1, most + 1, N)
-    named = tuple(part_id(doc, j) for doc, count in zip(ids, counts, strict=True) for j in range(count))
-    parts = engine.Embeddings(unit(len(named), D), named)
-    space = engine.Space(corpus, engine.Embeddings(unit(N, D), ids), "cpu", parts)
-    queries = engine.Embeddings(unit(B, D), tuple(f"q{b}" for b in range(B)))
+    named = tuple(part_id(f"d{i}", j) for i, count in enumerate(counts) for j in range(count))
+    parts = engine.Embeddings(random_rows(draw, len(named), D).astype(np.float32), named)
+    whole = space_of(random_rows(draw, N, D).astype(np.float32))
+    space = engine.Space(whole.corpus, whole.embeddings, "cpu", parts)
+    queries = queries_of(random_rows(draw, B, D).astype(np.float32))
     qrels = engine.Qrels({f"q{b}": {f"d{int(row)}": 1 for row in draw.integers(0, N, 4)} for b in range(B)})
     return space, queries, qrels
 
@@ -86,7 +83,7 @@ def test_exhaustive_settings_find_the_exact_answer(faiss, name):
 def test_the_share_found_is_that_of_the_exact_answer(faiss):
     space, queries, _ = random_space(1)
     index = Ivf(cells=12, probes=2)
-    _, found = engine.approximate(engine.make("dense"), space, queries, indexes=[index])
+    _, found = engine.approximate(DENSE, space, queries, indexes=[index])
     vectors = space.vectors.numpy()
     built = index.build(faiss, vectors, 0)
     index.aim(built)
@@ -99,17 +96,15 @@ def test_the_share_found_is_that_of_the_exact_answer(faiss):
 def test_documents_of_many_near_vectors_leave_room_for_others(faiss):
     """One document's 60 vectors are nearest to every query: more have to be fetched before ten documents are there."""
     draw = np.random.default_rng(3)
-    ids = tuple(f"d{i}" for i in range(40))
-    corpus = engine.Corpus(ids, ("text",) * 40)
     point = np.zeros(D)
     point[0] = 1
     near = point + 0.01 * draw.standard_normal((60, D))
     rest = 0.5 * point + 0.3 * draw.standard_normal((39, D))
-    vectors = torch.from_numpy(np.concatenate([near, rest]).astype(np.float32))
-    named = (*(part_id("d0", j) for j in range(60)), *(part_id(doc, 0) for doc in ids[1:]))
-    whole = engine.Embeddings(torch.eye(40, D), ids)
-    space = engine.Space(corpus, whole, "cpu", engine.Embeddings(vectors, named))
-    queries = engine.Embeddings(torch.from_numpy(point[None].astype(np.float32)), ("q",))
+    named = (*(part_id("d0", j) for j in range(60)), *(part_id(f"d{i}", 0) for i in range(1, 40)))
+    parts = engine.Embeddings(np.concatenate([near, rest]).astype(np.float32), named)
+    whole = space_of(torch.eye(40, D))
+    space = engine.Space(whole.corpus, whole.embeddings, "cpu", parts)
+    queries = queries_of(point[None].astype(np.float32))
     indexes = [Ivf(cells=1, probes=1), Hnsw(links=32, construction=200, breadth=16)]
     found = list(engine.approximate(engine.make("max_sim"), space, queries, indexes=indexes))
     assert [row.returned for row in found] == [10, 10, 10] and found[1].share == 1
@@ -128,7 +123,7 @@ def test_same_seed_same_answer(faiss):
     indexes = [Hnsw(links=2, construction=2, breadth=1), Ivf(cells=20, probes=1)]
 
     def shares(seed):
-        found = engine.approximate([engine.make("dense")], space, queries, indexes=indexes, seed=seed)
+        found = engine.approximate([DENSE], space, queries, indexes=indexes, seed=seed)
         return [row.agreement.tolist() for row in found]
 
     assert shares(5) == shares(5)
@@ -138,14 +133,14 @@ def test_same_seed_same_answer(faiss):
 
 def test_more_effort_finds_more(faiss):
     space, queries, _ = random_space(4)
-    found = list(engine.approximate(engine.make("dense"), space, queries, k=5))
+    found = list(engine.approximate(DENSE, space, queries, k=5))
     tried = usual(N)
     assert {row.label for row in found} == {"exact", *(index.label for index in tried)} and len(found) > len(INDEXES)
     for kind, cls in INDEXES.items():
         own = [row for row in found if row.index["kind"] == kind]
         ends = min(own, key=lambda r: r.index[cls.effort]), max(own, key=lambda r: r.index[cls.effort])
         assert ends[0].share < ends[1].share == 1
-    fast = quickest(found, 0.9)[engine.make("dense").label]
+    fast = quickest(found, 0.9)[DENSE.label]
     enough = [row for row in found if not row.exact and row.share >= 0.9]
     assert fast.milliseconds == min(row.milliseconds for row in enough)
     assert quickest([replace(row, agreement=np.zeros(B)) for row in found]) == {}
@@ -153,13 +148,9 @@ def test_more_effort_finds_more(faiss):
 
 def test_few_documents_and_progress(faiss):
     space, queries, _ = random_space()
-    few = engine.Space(
-        engine.Corpus(space.corpus.ids[:3], space.corpus.texts[:3]),
-        engine.Embeddings(space.vectors[:3], space.corpus.ids[:3]),
-        "cpu",
-    )
     told = []
-    found = list(engine.approximate(engine.make("dense"), few, queries, progress=lambda *at: told.append(at)))
+    few = engine.approximate(DENSE, space_of(space.vectors[:3]), queries, progress=lambda *at: told.append(at))
+    found = list(few)
     assert {row.returned for row in found if row.share == 1} == {3} and found[0].k == 3
     assert told and all(0 <= done <= total for done, total, _ in told)
 
@@ -167,7 +158,7 @@ def test_few_documents_and_progress(faiss):
 def test_a_stop_ends_it_between_queries(faiss):
     space, queries, _ = random_space()
     stop = threading.Event()
-    found = engine.approximate(engine.make("dense"), space, queries, stop=stop)
+    found = engine.approximate(DENSE, space, queries, stop=stop)
     assert next(found).exact
     stop.set()
     with pytest.raises(engine.Cancelled, match="stopped"):
@@ -183,36 +174,33 @@ def test_threads_are_given_back(faiss):
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
     try:
-        for _ in engine.approximate(engine.make("dense"), space, queries, indexes=[Ivf()]):
+        for _ in engine.approximate(DENSE, space, queries, indexes=[Ivf()]):
             assert faiss.omp_get_max_threads() == 2
     finally:
         faiss.omp_set_num_threads(before)
 
 
 def test_what_cannot_be_searched_is_refused(faiss):
-    space, queries, qrels = random_space()
-    dense = engine.make("dense")
-    with pytest.raises(engine.ParamError, match=r"found by nearest vectors, as .*dense.* are; random_projection"):
-        engine.approximate([engine.make("random_projection")], space, queries)
-    with pytest.raises(engine.ParamError, match="at least one"):
-        engine.approximate([], space, queries)
-    with pytest.raises(engine.ParamError, match=r"made by engine\.make"):
-        engine.approximate(["dense"], space, queries)
-    with pytest.raises(engine.ParamError, match="hnsw, ivf; got 'ivf'"):
-        engine.approximate(dense, space, queries, indexes=["ivf"])
-    with pytest.raises(engine.ParamError, match="must be among"):
-        engine.approximate(dense, space, queries, qrels, metrics=("nothing",))
-    with pytest.raises(engine.DataError, match="mrr: there are no judgements"):
-        engine.approximate(dense, space, queries, metrics=("mrr",))
-    for index, said in (
+    space, queries, _ = random_space()
+    bad = [
         (
-            Ivf(cells=N + 1, probes=1),
-            rf"cells \(nlist\) must be a whole number in \[1, {N}\] or none.*; got {N + 1}.*{N} vectors",
+            {"scorers": [engine.make("random_projection")]},
+            r"found by nearest vectors, as .*dense.* are; random_projection",
         ),
-        (Ivf(cells=4, probes=5), r"probes \(nprobe\) must be a whole number in \[1, 4\]; got 5.*4 cells"),
-    ):
-        with pytest.raises(engine.ParamError, match=said):
-            list(engine.approximate(dense, space, queries, indexes=[index]))
+        ({"scorers": []}, "at least one"),
+        ({"scorers": ["dense"]}, r"made by engine\.make"),
+        ({"indexes": ["ivf"]}, "hnsw, ivf; got 'ivf'"),
+        ({"metrics": ("nothing",)}, "must be among"),
+        ({"metrics": ("mrr",)}, "mrr: there are no judgements"),
+    ]
+    for change, message in bad:
+        with pytest.raises(engine.FrontierError, match=message):
+            engine.approximate(**{"scorers": DENSE, "space": space, "queries": queries, **change})
+    cells = rf"cells \(nlist\) must be a whole number in \[1, {N}\] or none.*; got {N + 1}.*{N} vectors"
+    probes = r"probes \(nprobe\) must be a whole number in \[1, 4\]; got 5.*4 cells"
+    for index, message in ((Ivf(cells=N + 1, probes=1), cells), (Ivf(cells=4, probes=5), probes)):
+        with pytest.raises(engine.ParamError, match=message):
+            list(engine.approximate(DENSE, space, queries, indexes=[index]))
     assert "dense" in searchable() and "bm25" not in searchable()
 
 
@@ -220,7 +208,7 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     space, queries, _ = random_space()
     with pytest.raises(engine.FrontierError, match=r"needs faiss.*pip install 'frontier-retrieval\[ann\]'"):
-        engine.approximate(engine.make("dense"), space, queries)
+        engine.approximate(DENSE, space, queries)
 
 
 @pytest.mark.parametrize("cls", [*INDEXES.values()], ids=list(INDEXES))

@@ -5,36 +5,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 import engine
 from engine.errors import Cancelled, DataError, ParamError
 from engine.evaluation.statistics import statement
 from engine.evaluation.studies.compare_encoders import Variant, apart, compare_encoders, overlap
-from engine.values import Corpus, Embeddings, EncoderRef, Qrels
+from engine.values import Corpus, Qrels
+from support.instances import random_rows
+from support.rankings import queries_of, space_of
 
 N, QUERIES, K = 60, 40, 5
 TOP, MMR = engine.Decoder(select=engine.make("top_k")), engine.Decoder(select=engine.make("mmr", relevance_weight=0.5))
 
 
-def unit(rng, *shape):
-    rows = rng.standard_normal(shape)
-    return torch.from_numpy(rows / np.linalg.norm(rows, axis=-1, keepdims=True)).float()
-
-
-def variant(corpus, name, seed, d):
-    rng = np.random.default_rng(seed)
-    ref = EncoderRef(name, name, "float32")
-    space = engine.Space(corpus, Embeddings(unit(rng, N, d), corpus.ids, ref))
-    return Variant(space, Embeddings(unit(rng, QUERIES, d), tuple(f"q{i}" for i in range(QUERIES)), ref))
+def variant(seed, d, text="text"):
+    """What an encoder of d dimensions makes of a corpus, all of it at random."""
+    rows = random_rows(np.random.default_rng(seed), N + QUERIES, d).astype(np.float32)
+    return Variant(space_of(rows[:N], (text,) * N), queries_of(rows[N:]))
 
 
 @pytest.fixture(scope="module")
 def made():
     """Two unrelated encoders of one corpus, of different dimensions, and judgements for all queries but one."""
-    corpus = Corpus(tuple(f"d{i}" for i in range(N)), tuple(f"text {i}" for i in range(N)))
-    variants = {"old": variant(corpus, "old", 1, 12), "new": variant(corpus, "new", 2, 20)}
+    variants = {"old": variant(1, 12), "new": variant(2, 20)}
     old = variants["old"]
     scores = (old.queries.vectors @ old.space.vectors.T).numpy()
     grades = {f"q{i}": {f"d{j}": 1 for j in np.argsort(-scores[i])[:8:2]} for i in range(1, QUERIES)}
@@ -151,7 +145,7 @@ def test_overlap_is_of_the_larger_set_and_of_nothing_undefined():
 
 def test_three_encoders_are_each_compared_with_the_first(made):
     variants, qrels = made
-    more = {**variants, "third": variant(variants["old"].space.corpus, "third", 3, 8)}
+    more = {**variants, "third": variant(3, 8)}
     found = compare_encoders(more, [TOP], qrels, K)
     assert [row.label for row in found.rows["recall"][found.decoders[0]]] == ["new", "third"]
     assert "with third" in statement(found.rows["recall"][found.decoders[0]][1])
@@ -170,14 +164,14 @@ def test_progress_is_told_and_a_stop_heard(made):
 
 def test_what_cannot_be_compared_is_refused(made):
     variants, qrels = made
-    other = Corpus(tuple(f"d{i}" for i in range(N)), ("else",) * N)
-    with pytest.raises(DataError, match="at least two; got old"):
-        compare_encoders({"old": variants["old"]}, [TOP], qrels, K)
-    with pytest.raises(DataError, match="old and new are not of one corpus"):
-        compare_encoders({**variants, "new": variant(other, "new", 2, 20)}, [TOP], qrels, K)
-    fewer = variants["new"]._replace(queries=Embeddings(variants["new"].queries.vectors[:3], ("q0", "q1", "q2")))
-    with pytest.raises(DataError, match="same queries in the same order"):
-        compare_encoders({**variants, "new": fewer}, [TOP], qrels, K)
+    fewer = variants["new"]._replace(queries=variants["new"].queries.take(range(3)))
+    for wrong, message in (
+        ({"old": variants["old"]}, "at least two; got old"),
+        ({**variants, "new": variant(2, 20, "else")}, "old and new are not of one corpus"),
+        ({**variants, "new": fewer}, "same queries in the same order"),
+    ):
+        with pytest.raises(DataError, match=message):
+            compare_encoders(wrong, [TOP], qrels, K)
     for wrong in ([], ["top_k"]):
         with pytest.raises(ParamError, match="decoders must be"):
             compare_encoders(variants, wrong, qrels, K)
@@ -188,9 +182,8 @@ def test_what_cannot_be_compared_is_refused(made):
 def test_two_arithmetics_of_the_bundled_encoder(demo):
     dataset, _ = demo
     queries, qrels = dataset.judged("dev"), dataset.qrels["dev"]
-    queries = queries.only(queries.ids[:40])
-    relevant = {document for query in queries.ids for document in qrels.relevant(query)}
-    rows = [row for row, document in enumerate(dataset.corpus.ids) if row < 150 or document in relevant]
+    queries = queries.only(queries.ids[:20])
+    rows = sorted({*range(40), *(dataset.corpus.position[d] for q in queries.ids for d in qrels.relevant(q))})
     corpus = Corpus(*(tuple(values[row] for row in rows) for values in (dataset.corpus.ids, dataset.corpus.texts)))
     variants = {}
     for dtype in ("float32", "bfloat16"):
@@ -199,7 +192,7 @@ def test_two_arithmetics_of_the_bundled_encoder(demo):
     found = compare_encoders(variants, [TOP], qrels)
     assert 0.9 < found.agreement(found.decoders[0], "bfloat16") <= 1
     (row,) = found.rows["recall"][found.decoders[0]]
-    assert row.queries == 40 and abs(row.difference) < 0.1 and statement(row)
+    assert row.queries == 20 and abs(row.difference) < 0.1 and statement(row)
 
 
 def test_queries_with_texts_are_compared_block_by_block(made, monkeypatch):

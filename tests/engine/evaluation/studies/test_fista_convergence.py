@@ -2,21 +2,18 @@
 
 import numpy as np
 import pytest
-import torch
 
 import engine
 from support.instances import problem
+from support.rankings import queries_of, space_of
 
 
 @pytest.fixture
 def asked():
     rows, queries = problem("clustered", 4, n=120, d=12, batch=20)
-    ids = tuple(f"d{i}" for i in range(120))
-    space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(torch.tensor(rows), ids), "cpu")
-    names = tuple(f"q{i}" for i in range(20))
     top = engine.select("nnn", rows, queries, k=2).index.tolist()
-    qrels = engine.Qrels({q: {ids[i]: 1 for i in found if i >= 0} for q, found in zip(names, top, strict=True)})
-    return space, engine.Embeddings(torch.tensor(queries), names), qrels
+    qrels = engine.Qrels({f"q{b}": {f"d{i}": 1 for i in found if i >= 0} for b, found in enumerate(top)})
+    return space_of(rows), queries_of(queries), qrels
 
 
 def test_the_minimiser_comes_first_and_steps_approach_it(asked):
@@ -36,9 +33,9 @@ def test_each_row_is_what_the_decoder_returns(asked):
     for row in rows[1:]:
         stage = engine.make("nnn", l1=0.05, l2=0.3, solver="fista", iterations=row.steps)
         answer = engine.decode(engine.Decoder(stage), space, queries, k=3)
-        same = [set(a.tolist()) == set(b.tolist()) for a, b in zip(answer.index, exact.index, strict=True)]
-        order = [a.tolist() == b.tolist() for a, b in zip(answer.index, exact.index, strict=True)]
-        assert (row.same_set, row.same_order) == pytest.approx((np.mean(same), np.mean(order)))
+        pairs = list(zip(answer.index.tolist(), exact.index.tolist(), strict=True))
+        assert row.same_set == pytest.approx(np.mean([set(a) == set(b) for a, b in pairs]))
+        assert row.same_order == pytest.approx(np.mean([a == b for a, b in pairs]))
         assert row.support == pytest.approx(np.mean([i["support"] for i in answer.info]))
         assert row.comp == pytest.approx(engine.measure(answer, space, queries, qrels, 3, ("comp",)).mean["comp"])
 

@@ -11,6 +11,7 @@ import engine
 from engine import stages
 from engine.evaluation.stratification import relevant_lengths, stratify
 from engine.evaluation.studies.rerank_depth import DEPTHS, by_depth
+from support.rankings import queries_of, space_of
 
 N = 40
 
@@ -32,15 +33,18 @@ def backwards(monkeypatch):
     return engine.make("backwards")
 
 
+def line_of(relevant, texts=None):
+    """(space, queries, judgements): row i scores 1 − i/N for every query; relevant: a row for each of them."""
+    line = torch.linspace(1, 0, N + 1, dtype=torch.float64)[:N]
+    queries = queries_of(torch.tensor([[1.0, 0.0]] * len(relevant)))
+    qrels = engine.Qrels({f"q{b}": {f"d{row}": 1} for b, row in enumerate(relevant)})
+    return space_of(torch.stack([line, 1 - line], 1), texts), queries, qrels
+
+
 @pytest.fixture
 def data():
-    """Row i scores 1 − i/N; query b finds row 3b relevant, which has 3b + 1 words."""
-    ids = tuple(f"d{i}" for i in range(N))
-    corpus = engine.Corpus(ids, tuple("w " * (i + 1) for i in range(N)))
-    line = torch.linspace(1, 0, N + 1, dtype=torch.float64)[:N]
-    space = engine.Space(corpus, engine.Embeddings(torch.stack([line, 1 - line], 1), ids), "cpu")
-    queries = engine.Embeddings(torch.tensor([[1.0, 0.0]] * 5), tuple(f"q{b}" for b in range(5)))
-    return space, queries, engine.Qrels({f"q{b}": {f"d{3 * b}": 1} for b in range(5)})
+    """Query b finds row 3b relevant, which has 3b + 1 words."""
+    return line_of(range(0, 15, 3), tuple("w " * (i + 1) for i in range(N)))
 
 
 def test_points_are_the_reranked_pools(backwards, data):
@@ -60,24 +64,20 @@ def test_points_are_the_reranked_pools(backwards, data):
 
 def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
     top = engine.make("top_k")
-    with pytest.raises(engine.ParamError, match=r"must have a rerank stage.* dense → top_k has none"):
-        engine.rerank_depths([engine.Decoder(top)], *data)
     decoder = engine.Decoder(top, rerank=backwards)
-    with pytest.raises(engine.ParamError, match=r"depths must be whole numbers in \[10, ∞\), k being 10; got 5"):
-        engine.rerank_depths([decoder], *data, depths=(5, 20))
-    with pytest.raises(engine.ParamError, match="depths must be a list"):
-        engine.rerank_depths([decoder], *data, depths=20)
-    with pytest.raises(engine.ParamError, match=r"depth .* got 0"):
-        engine.rerank_depths([decoder], *data, depths=(0,))
-    for wrong in ([backwards], 5, backwards):
-        with pytest.raises(engine.ParamError, match=r"must be a list of engine\.Decoder"):
-            engine.rerank_depths(wrong, *data)
-    for wrong in ("a", (5, 10), 0, 2.5, None):
-        with pytest.raises(engine.ParamError, match=r"k must be a whole number in \[1, "):
-            engine.rerank_depths([decoder], *data, k=wrong)
-    for wrong in (5.0, None, (), "12"):
-        with pytest.raises(engine.ParamError, match="depths must be a list"):
-            engine.rerank_depths([decoder], *data, depths=wrong)
+    bad = [
+        ({"decoders": [engine.Decoder(top)]}, r"must have a rerank stage.* dense → top_k has none"),
+        ({"depths": (5, 20)}, r"depths must be whole numbers in \[10, ∞\), k being 10; got 5"),
+        ({"depths": (0,)}, r"depth .* got 0"),
+        ({"depths": ()}, "depths must hold at least one"),
+        *[({"depths": wrong}, "depths must be a list") for wrong in (5.0, None, 20, "12")],
+        *[({"decoders": wrong}, r"must be a list of engine\.Decoder") for wrong in ([backwards], 5, backwards)],
+        *[({"k": wrong}, r"k must be a whole number in \[1, ") for wrong in ("a", (5, 10), 0, 2.5, None)],
+    ]
+    for change, message in bad:
+        given = {"decoders": [decoder], "k": 10, **change}
+        with pytest.raises(engine.ParamError, match=message):
+            engine.rerank_depths(given.pop("decoders"), *data, **given)
     assert len(list(engine.rerank_depths(iter([decoder]), *data, depths=iter((10, 20))))) == 2
 
 
@@ -118,19 +118,9 @@ def test_what_can_be_told_by_depth(backwards, data):
 
 def test_a_depth_that_is_too_small_is_told(backwards):
     """Thirty queries whose relevant document is 20th of all: only from depth 20 on can it be first."""
-    count = 30
-    ids = tuple(f"d{i}" for i in range(N))
-    line = torch.linspace(1, 0, N + 1, dtype=torch.float64)[:N]
-    space = engine.Space(
-        engine.Corpus(ids, ("text",) * N), engine.Embeddings(torch.stack([line, 1 - line], 1), ids), "cpu"
-    )
-    queries = engine.Embeddings(torch.tensor([[1.0, 0.0]] * count), tuple(f"q{b}" for b in range(count)))
-    qrels = engine.Qrels({f"q{b}": {"d19": 1} for b in range(count)})
-    top = engine.make("top_k")
-    points = list(
-        engine.rerank_depths([engine.Decoder(top, rerank=backwards)], space, queries, qrels, depths=(10, 20, 25))
-    )
-    plain = list(engine.sweep([engine.Decoder(top)], space, queries, qrels, 10, "mrr"))
+    data, top = line_of([19] * 30), engine.make("top_k")
+    points = list(engine.rerank_depths([engine.Decoder(top, rerank=backwards)], *data, depths=(10, 20, 25)))
+    plain = list(engine.sweep([engine.Decoder(top)], *data, 10, "mrr"))
     found = by_depth([*plain, *points], "mrr")
     assert [row.mean for row in found.rows] == pytest.approx([0, 0, 1, 1 / 6])
     assert found.best.depth == found.shallowest.depth == 20 and found.gain == 1

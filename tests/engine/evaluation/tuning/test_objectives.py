@@ -89,18 +89,20 @@ def test_the_knee_lies_furthest_beyond_the_chord():
         assert found.satisfied == (max(expected.values()) > 0.02)
 
 
-def test_a_frontier_without_a_knee_says_so():
-    straight = choose(Objective("knee"), recall=[1.0, 0.75, 0.5], ilad=[0.0, 0.25, 0.5], order=[2, 1, 0])
-    assert (straight.best, straight.satisfied) == (2, False) and "does not bend outwards" in straight.said
-    inwards = choose(Objective("knee"), recall=[1.0, 0.55, 0.5], ilad=[0.0, 0.1, 0.5], order=[1, 0, 2])
-    assert (inwards.best, inwards.satisfied) == (0, False) and "no knee" in inwards.said
-    hardly = choose(Objective("knee"), recall=[1.0, 0.755, 0.5], ilad=[0.0, 0.25, 0.5])
-    assert (hardly.best, hardly.satisfied) == (1, False) and "as good as straight" in hardly.said
-    assert "by only 0.007 with" in hardly.said
-    two = choose(Objective("knee"), recall=[1.0, 0.5], ilad=[0.0, 0.5], order=[1, 0])
-    assert (two.best, two.satisfied) == (1, False) and "two points" in two.said
-    one = choose(Objective("knee"), recall=[1.0, 0.5], ilad=[0.6, 0.5])
-    assert (one.best, one.satisfied) == (0, False) and "one point" in one.said
+@pytest.mark.parametrize(
+    "recall, ilad, order, best, said",
+    [
+        ([1.0, 0.75, 0.5], [0.0, 0.25, 0.5], [2, 1, 0], 2, "does not bend outwards"),
+        ([1.0, 0.55, 0.5], [0.0, 0.1, 0.5], [1, 0, 2], 0, "no knee"),
+        ([1.0, 0.755, 0.5], [0.0, 0.25, 0.5], None, 1, "as good as straight"),
+        ([1.0, 0.755, 0.5], [0.0, 0.25, 0.5], None, 1, "by only 0.007 with"),
+        ([1.0, 0.5], [0.0, 0.5], [1, 0], 1, "two points"),
+        ([1.0, 0.5], [0.6, 0.5], None, 0, "one point"),
+    ],
+)
+def test_a_frontier_without_a_knee_says_so(recall, ilad, order, best, said):
+    found = choose(Objective("knee"), recall=recall, ilad=ilad, order=order)
+    assert (found.best, found.satisfied) == (best, False) and said in found.said
 
 
 def test_the_guide_leads_a_search_to_what_is_chosen():

@@ -1,9 +1,10 @@
 """Tuning against brute force: chosen on dev only, reported on test, and what is said when there is little to say."""
 
-import builtins
 import json
 import math
+import sys
 import threading
+from importlib.util import find_spec
 from itertools import product
 
 import numpy as np
@@ -11,8 +12,8 @@ import pytest
 import torch
 
 import engine
-from engine.evaluation.heat_map import heat_map
-from engine.evaluation.statistics import bootstrap_interval, randomisation_test
+from engine.evaluation.heat_map import heat_map, slices
+from engine.evaluation.statistics import holm
 from engine.evaluation.sweep.cell import from_json
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid, sweep
@@ -21,7 +22,28 @@ from engine.evaluation.tuning.search_space import Settings, far
 from engine.evaluation.tuning.tune import tune
 from engine.params import sweep_values
 from engine.stages import spec_of
-from support.judged_clusters import ASKED, N, only
+from support.instances import clustered_rows, unit
+from support.points import interval, p_value
+from support.rankings import queries_of, space_of
+
+N, D, ASKED = 120, 12, 60
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """(space, queries, judgements by split): clusters of near-duplicates, a relevant document in several."""
+    rng = np.random.default_rng(3)
+    rows = clustered_rows(rng, N, D).astype(np.float32)
+    asked = unit(rows[rng.integers(N, size=ASKED)] + rows[rng.integers(N, size=ASKED)]).astype(np.float32)
+    near = np.argsort(-(asked @ rows.T), axis=1)
+    grades = {f"q{b}": {f"d{i}": 1 for i in near[b, rng.permutation(30)[:4]]} for b in range(ASKED)}
+    half = {"dev": range(0, ASKED, 2), "test": range(1, ASKED, 2)}
+    qrels = {split: engine.Qrels({f"q{b}": grades[f"q{b}"] for b in own}) for split, own in half.items()}
+    return space_of(rows), queries_of(asked), qrels
+
+
+def only(queries, ids):
+    return queries.take([queries.position[i] for i in ids])
 
 
 def brute(judged, decoder, split, k, metrics=("recall", "comp", "ndcg", "ilad")):
@@ -54,15 +76,9 @@ def test_the_best_of_the_grid_on_dev_is_reported_on_test(judged):
     assert set(rows) == {"recall", "comp", "ndcg", "ilad"}
     for metric, row in rows.items():
         assert row.mean == pytest.approx(own[metric].mean()) and row.baseline_mean == pytest.approx(top[metric].mean())
-        interval = bootstrap_interval(own[metric], top[metric], resamples=2000)
-        assert (row.low, row.high) == pytest.approx(tuple(interval)) and row.comparisons == 4
-        assert row.p == pytest.approx(randomisation_test(own[metric], top[metric], resamples=2000))
-    # Holm over the four metrics, by hand.
-    order = sorted(rows.values(), key=lambda row: row.p)
-    expected = 0.0
-    for at, row in enumerate(order):
-        expected = min(1.0, max(expected, row.p * (4 - at)))
-        assert row.p_holm == pytest.approx(expected)
+        assert (row.low, row.high) == pytest.approx(interval(own[metric], top[metric], 2000)) and row.comparisons == 4
+        assert row.p == pytest.approx(p_value(own[metric], top[metric], 2000))
+    assert [row.p_holm for row in rows.values()] == pytest.approx(holm([row.p for row in rows.values()]))
 
 
 def test_how_far_dev_and_test_differ(judged):
@@ -86,7 +102,7 @@ def test_how_far_dev_and_test_differ(judged):
 
 def test_how_firm_a_choice_is(judged):
     sure = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None)
-    assert sure.stability == 1.0
+    assert sure.firm == 1.0
     objective = Objective("maximise", metric="ndcg")
     found = tune("mmr", *judged, objective=objective, k=5, test=None)
     values = np.stack([brute(judged, d, "dev", 5)["ndcg"] for d in weights()])
@@ -95,8 +111,8 @@ def test_how_firm_a_choice_is(judged):
     near = [-abs(d.select.relevance_weight - 0.8) for d in weights()]
     best = [max(range(11), key=lambda i: (round(row[i], 9), near[i])) for row in means]
     expected = np.mean([weights()[i] == found.decoder for i in best])
-    assert 0.2 < expected < 0.95 and found.stability == pytest.approx(expected, abs=0.12)
-    assert any(f"{100 * found.stability:.0f} % lead to the same choice" in text for text in found.sentences)
+    assert 0.2 < expected < 0.95 and found.firm == pytest.approx(expected, abs=0.12)
+    assert any(f"{100 * found.firm:.0f} % lead to the same choice" in text for text in found.sentences)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.97])
@@ -108,7 +124,7 @@ def test_most_diverse_under_a_constraint(judged, share):
     assert 0 < len(kept) < 11
     assert found.decoder == max(kept, key=lambda d: on_dev[d]["ilad"].mean()) and found.satisfied
     own, top = (brute(judged, d, "test", 5)["recall"].mean() for d in (found.decoder, found.baseline))
-    assert found.constraint_holds_on_test == (own >= share * top - 1e-9)
+    assert found.held == (own >= share * top - 1e-9)
     told = "holds" if found.held else "does not hold"
     assert f"On test the constraint {told}." in found.sentences
 
@@ -147,7 +163,7 @@ def test_distance_to_the_default():
 def test_a_grid_of_two_parameters_and_its_heat_map(judged):
     found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
     assert len(found.points) == 49 and [from_json(p.decoder) for p in found.points] == grid("nnn")
-    assert found.test is None and not found.comparisons and not found.gaps and found.held is None
+    assert found.test is found.held is None and not found.comparisons and not found.gaps and not found.reported
     assert "Nothing is known of other queries" in found.sentences[-1]
     drawn = heat_map(found.points, "recall", 5)
     values = spec_of("nnn").params[0].swept
@@ -164,32 +180,30 @@ def test_a_grid_of_two_parameters_and_its_heat_map(judged):
 def test_a_heat_map_has_holes_and_refuses_what_is_none(judged):
     space, queries, qrels = judged
     asked = only(queries, list(qrels["dev"].grades))
-    some = [
-        engine.Decoder(engine.make("nnn", l1=a, l2=b)) for a, b in ((1e-5, 0.1), (0.1, 0.1), (0.1, 1.0), (100, 1.0))
-    ]
-    points = list(sweep(some, space, asked, qrels["dev"], (3, 5), ("recall", "ilad")))
+
+    def measured(*decoders, k=(3,)):
+        return list(sweep(list(decoders), space, asked, qrels["dev"], k, ("recall", "ilad")))
+
+    def nnn(l1, l2, depth=None, **more):
+        return engine.Decoder(engine.make("nnn", l1=l1, l2=l2, **more), depth=depth)
+
+    points = measured(nnn(1e-5, 0.1), nnn(0.1, 0.1), nnn(0.1, 1.0), nnn(100, 1.0), k=(3, 5))
     drawn = heat_map(reversed(points), "ilad", 3)
     assert drawn.rows.values == (1e-5, 0.1, 100.0) and drawn.columns.values == (0.1, 1.0)
-    missing = [(0, 1), (2, 0)]
-    assert all(math.isnan(drawn.values[cell]) and drawn.queries[cell] == 0 for cell in missing)
-    # Measured, but no set has two documents.
-    assert math.isnan(drawn.values[2, 1]) and drawn.queries[2, 1] == 0
+    # Two were not measured; of the third no set has two documents.
+    assert all(math.isnan(drawn.values[cell]) and drawn.queries[cell] == 0 for cell in [(0, 1), (2, 0), (2, 1)])
     assert np.isfinite(drawn.values[0, 0]) and drawn.k == 3
-    line = list(sweep(weights()[:3], space, asked, qrels["dev"], 3, ("recall", "ilad")))
+    line = measured(*weights()[:3])
     assert heat_map([*points, *line], "ilad", 3).method == "nnn"
-    three = [engine.Decoder(engine.make("nnn", l1=0.2, l2=0.2, fill=True))]
-    more = list(sweep(three, space, asked, qrels["dev"], 3, ("recall", "ilad")))
-    deeper = [engine.Decoder(engine.make("nnn", l1=0.1, l2=0.1), depth=50)]
-    pooled = list(sweep(deeper, space, asked, qrels["dev"], 3, ("recall", "ilad")))
-    for wrong, why in ((line, "mmr varies relevance_weight"), ([*points, *more], "nnn varies l1, l2, fill")):
-        with pytest.raises(engine.ParamError, match=why):
-            heat_map(wrong, "ilad", 3)
-    with pytest.raises(engine.ParamError, match="differ in scorers or pool"):
-        heat_map([*points, *pooled], "ilad", 3)
-    with pytest.raises(engine.ParamError, match="comp was not measured"):
-        heat_map(points, "comp", 3)
-    with pytest.raises(engine.DataError, match="k = 7"):
-        heat_map(points, "ilad", 7)
+    for wrong, metric, k, why in (
+        (line, "ilad", 3, "mmr varies relevance_weight"),
+        ([*points, *measured(nnn(0.2, 0.2, fill=True))], "ilad", 3, "nnn varies l1, l2, fill"),
+        ([*points, *measured(nnn(0.1, 0.1, depth=50))], "ilad", 3, "differ in scorers or pool"),
+        (points, "comp", 3, "comp was not measured"),
+        (points, "ilad", 7, "k = 7"),
+    ):
+        with pytest.raises(engine.FrontierError, match=why):
+            heat_map(wrong, metric, k)
 
 
 def test_settings_that_answer_few_queries_are_no_candidates(judged):
@@ -224,8 +238,10 @@ def test_the_store_is_used_and_results_are_repeatable(judged, tmp_path):
         tune("mmr", *judged, k=5, points=5, stop=stopped)
 
 
-def test_as_json_is_json(judged):
+def test_what_is_said_and_written(judged):
     found = tune("mmr", *judged, objective="knee", k=5, points=3, resamples=200)
+    assert found.sentences == (*found.chosen_because, *found.reported)
+    assert len(found.reported) == 2 * len(found.comparisons) and found.reported[0].startswith("On test: ")
     read = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert from_json(read["decoder"]) == found.decoder and read["objective"]["aim"] == "knee"
     assert read["means"]["test"]["chosen"]["recall"] == found.chosen_test.mean["recall"]
@@ -253,17 +269,19 @@ def test_a_scorer_is_chosen_on_dev_too(judged):
     assert {d.select for d in grid("hybrid", 3)} == {engine.make("top_k")}
 
 
+FREE = ("relevance_weight", "loading", "polish")
+
+
+@pytest.mark.skipif(find_spec("optuna") is None, reason="no Optuna")
 class TestSearch:
     def test_beyond_two_parameters_a_seeded_search_approaches_the_grid(self, judged):
-        pytest.importorskip("optuna")
         objective = Objective("maximise", metric="ndcg")
-        free = ("relevance_weight", "loading", "polish")
-        asked = {"objective": objective, "k": 5, "free": free, "trials": 20, "test": None}
+        asked = {"objective": objective, "k": 5, "free": FREE, "trials": 20, "test": None}
         found = tune("frank_wolfe", *judged, **asked)
         assert "a search through" in found.sentences[0] and 8 < len(found.points) <= 20
         assert len({p.label for p in found.points}) == len(found.points)
         assert found.points[0].label == engine.Decoder(engine.make("frank_wolfe")).label, "the default comes first"
-        for name in free:
+        for name in FREE:
             assert len({p.decoder["select"][name] for p in found.points}) > 1
         best = max(brute(judged, d, "dev", 5)["ndcg"].mean() for d in grid("frank_wolfe", 11))
         assert found.chosen.mean["ndcg"] >= 0.97 * best
@@ -274,21 +292,17 @@ class TestSearch:
         assert {p.key for p in other.points} != {p.key for p in found.points}
 
     def test_two_goals_and_a_constraint(self, judged):
-        pytest.importorskip("optuna")
-        free = ("relevance_weight", "loading", "polish")
         for objective in (Objective("knee"), Objective("diverse", share=0.9)):
-            found = tune("frank_wolfe", *judged, objective=objective, k=5, free=free, trials=10, test=None)
+            found = tune("frank_wolfe", *judged, objective=objective, k=5, free=FREE, trials=10, test=None)
             assert 0 < len(found.points) <= 10 and found.queries == ASKED / 2
 
     def test_parameters_that_do_not_count_stay_at_their_default(self, judged):
-        pytest.importorskip("optuna")
         found = tune("nnn", *judged, k=5, free=("l1", "solver", "iterations"), trials=16, test=None)
         exact = [p.decoder["select"] for p in found.points if p.decoder["select"]["solver"] == "exact"]
         steps = {p.decoder["select"]["iterations"] for p in found.points if p.decoder["select"]["solver"] == "fista"}
         assert exact and {own["iterations"] for own in exact} == {50} and len(steps) > 1
 
     def test_progress_and_stop(self, judged, tmp_path):
-        pytest.importorskip("optuna")
         seen, stop = [], threading.Event()
 
         def report(done, total, label):
@@ -296,27 +310,19 @@ class TestSearch:
             if done >= 8:
                 stop.set()
 
-        free = ("relevance_weight", "loading", "polish")
         with pytest.raises(engine.Cancelled):
-            tune("frank_wolfe", *judged, k=5, free=free, trials=32, progress=report, stop=stop)
+            tune("frank_wolfe", *judged, k=5, free=FREE, trials=32, progress=report, stop=stop)
         assert seen == [(0, 32, "tuning on dev"), (8, 32, "tuning on dev")]
         # What is in a store already can be stopped, too.
-        asked = {"free": free, "trials": 2, "store": tmp_path / "cells.db", "test": None}
+        asked = {"free": FREE, "trials": 2, "store": tmp_path / "cells.db", "test": None}
         tune("frank_wolfe", *judged, k=5, **asked)
         with pytest.raises(engine.Cancelled):
             tune("frank_wolfe", *judged, k=5, **asked, stop=stop)
 
     def test_without_optuna_it_says_what_to_install(self, judged, monkeypatch):
-        real = builtins.__import__
-
-        def without(name, *args, **kwargs):
-            if name.split(".")[0] == "optuna":
-                raise ModuleNotFoundError(name)
-            return real(name, *args, **kwargs)
-
-        monkeypatch.setattr(builtins, "__import__", without)
+        monkeypatch.setitem(sys.modules, "optuna", None)
         with pytest.raises(engine.FrontierError, match=r"3 parameters .*pip install 'frontier-retrieval\[tune\]'"):
-            tune("frank_wolfe", *judged, free=("relevance_weight", "loading", "polish"), trials=2)
+            tune("frank_wolfe", *judged, free=FREE, trials=2)
         assert tune("mmr", *judged, k=5, points=2, test=None).points
 
 
@@ -362,8 +368,81 @@ def test_mistakes_are_explained(judged, change, message):
         tune(**given)
 
 
-def test_splits_that_share_queries_are_refused(judged):
-    space, queries, qrels = judged
-    mixed = {"dev": qrels["dev"], "test": engine.Qrels({**qrels["test"].grades, "q0": {"d0": 1}})}
-    with pytest.raises(engine.DataError, match="'dev' and 'test' share 1 queries"):
-        tune("mmr", space, queries, mixed)
+def test_every_point_of_dev_is_seen_as_it_is_finished(judged, tmp_path):
+    """The baseline first; what was seen before a stop is in the store, and the next run sees it at once."""
+    asked = {"objective": Objective("diverse"), "k": 5, "resamples": 200}
+    whole, told = [], []
+    found = tune("mmr", *judged, **asked, points=30, seen=whole.append, progress=lambda *a: told.append(a))
+    assert whole[0].label == found.base.label and [p.key for p in whole[1:]] == [p.key for p in found.points]
+    assert all(p.split == "dev" for p in whole)
+    on_dev = [done for done, total, label in told if label == "tuning on dev" and total == 31]
+    assert on_dev == sorted(on_dev) and on_dev[-1] == 31
+    assert tune("mmr", *judged, **asked, points=30).as_json() == found.as_json()
+
+    stop, seen, store = threading.Event(), [], tmp_path / "cells.db"
+
+    def until_five(point):
+        seen.append(point)
+        if len(seen) == 5:
+            stop.set()
+
+    with pytest.raises(engine.Cancelled):
+        tune("mmr", *judged, **asked, points=30, store=store, seen=until_five, stop=stop)
+    assert 5 <= len(seen) < 12
+    kept = {p.key for p in seen}
+    # One cell may have been finished after the last one that was shown.
+    assert kept <= Store(store).known(kept)
+    again = []
+    resumed = tune("mmr", *judged, **asked, points=30, store=store, seen=again.append)
+    assert resumed.as_json() == found.as_json() and kept <= {p.key for p in again}
+
+
+def test_a_parameter_is_tuned_in_the_form_it_has_beside_the_others(judged):
+    nnn = spec_of("nnn")
+    sized = Settings.of(nnn, 5, ("l1",), {"scale": "support"})
+    ((param, values),) = sized.free.items()
+    assert param.symbol == "m" and values == (1, 13, 26, 38, 50) and sized.count(64) == 5
+    assert [s.l1 for s in sized] == [1, 13, 26, 38, 50] and {s.scale for s in sized} == {"support"}
+    assert (
+        Settings.of(nnn, 5, ("l1",), {}).count(64) == 7
+        and Settings.of(nnn, 5, ("l1", "l2", "fill"), {}).count(64) == 64
+    )
+    # Ten documents are the default of that form, whatever λ₁'s own is.
+    assert far(engine.make("nnn", l1=10, scale="support")) == 1 < far(engine.make("nnn", l1=20, scale="support"))
+    found = tune("nnn", *judged, k=5, points=5, free=("l1", "l2"), fixed={"scale": "support"}, test=None)
+    drawn_ = heat_map(found.points, "ilad", 5)
+    assert drawn_.rows.symbol == "m" and drawn_.rows.texts == ("1", "13", "26", "38", "50")
+    assert drawn_.columns.symbol == "λ₂" and drawn_.keys[2, 3] == found.points[2 * 7 + 3].key
+
+
+class TestSlices:
+    def test_a_slice_holds_the_settings_that_differ_in_one_parameter(self, judged):
+        found = tune("nnn", *judged, objective=Objective("maximise", metric="recall"), k=5, test=None)
+        drawn_ = slices(found.points, found.base, ("recall", "ilad"), 5, through=found.chosen)
+        assert [s.name for s in drawn_.slices] == ["l1", "l2"] and drawn_.split == "dev"
+        assert drawn_.base == {m: found.base.mean[m] for m in ("recall", "ilad")}
+        chosen = found.decoder.select
+        for line, other in zip(drawn_.slices, ("l2", "l1"), strict=True):
+            assert len(line.values) == 49 and list(line.values) == sorted(line.values) and line.log
+            on = [from_json(p.decoder).select for p in found.points if p.key in np.array(line.keys)[list(line.on)]]
+            assert len(on) == 7 and {getattr(s, other) for s in on} == {getattr(chosen, other)}
+            assert line.keys[line.chosen] == found.chosen.key and line.values[line.chosen] == getattr(chosen, line.name)
+            assert line.means["recall"][line.chosen] == found.chosen.mean["recall"]
+
+    def test_without_a_choice_a_slice_needs_one_parameter(self, judged):
+        found = tune("mmr", *judged, k=5, points=3, free=("relevance_weight", "window"), test=None)
+        assert not any(any(s.on) for s in slices(found.points, found.base, ("recall",), 5).slices)
+        window = slices(found.points, found.base, ("recall",), 5, through=found.chosen).slices[1]
+        assert window.texts[-3:] == ("none",) * 3 and window.values[-1] is None, "what is unset comes last"
+        line = [p for p in found.points if p.decoder["select"]["window"] is None]
+        (one,) = slices(line, found.base, ("recall",), 5).slices
+        assert all(one.on) and one.chosen is None and one.texts == ("0", "0.5", "1")
+
+    def test_mistakes_are_explained(self, judged):
+        space, queries, qrels = judged
+        asked = only(queries, list(qrels["dev"].grades))
+        two = list(sweep([engine.Decoder(engine.make(n)) for n in ("top_k", "mmr")], space, asked, qrels["dev"], 5))
+        with pytest.raises(engine.ParamError, match="one selector; got mmr, top_k"):
+            slices(two, two[0], ("recall",), 5)
+        with pytest.raises(engine.ParamError, match="mrr: not all were measured"):
+            slices(two[1:], two[0], ("mrr",), 5)
