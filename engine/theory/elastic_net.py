@@ -89,11 +89,11 @@ def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
     k = min(k, len(rows))
     alpha = float(scores[order[k - 1]])
     beta = float(scores[order[k]]) if k < len(rows) else -math.inf
-    if alpha <= max(0.0, beta):
+    floor = max(0.0, beta)
+    if alpha <= floor:
         raise ParamError(
             f"k must split the scores above 0: document {k} scores {alpha:.6g}, the next {beta:.6g}; choose another k"
         )
-    floor = max(0.0, beta)
     delta = (alpha - floor) / 2
     return Witness((alpha + floor) / 2, k / delta + k - 1, alpha, beta, tuple(sorted(order[:k].tolist())))
 
@@ -123,6 +123,5 @@ def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
     matrix = getattr(vectors, "matrix", vectors)
     matrix = matrix if isinstance(matrix, Matrix) else searched(vectors, torch.zeros(1, len(vectors[0])))[0]
     common = float(matrix.mean @ matrix.mean)
-    return Outlook(
-        matrix.spectral_norm_squared, len(matrix), common, 1 / max(matrix.spectral_norm_squared + l2, 1e-300)
-    )
+    spectrum = matrix.spectral_norm_squared
+    return Outlook(spectrum, len(matrix), common, 1 / max(spectrum + l2, 1e-300))

@@ -19,7 +19,6 @@ from engine.theory.text_vectors import (
     against_best,
     inner,
     length_bins,
-    length_range,
     squared_distances,
     squared_norms,
     text_vectors,
@@ -125,7 +124,7 @@ def margins(
     ranks, bins = [RANK.check(rank) for rank in ranks], BINS.check(bins)
     data = text_vectors(space, queries, vectors)
     rows: list[LengthMargins] = []
-    smallest, pairs, tied, repeated, unanswered = np.inf, 0, 0, 0, 0
+    smallest, counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
     parts = length_bins(data.lengths, bins)
     blocks, done = len(parts) * math.ceil(data.queries.shape[0] / BLOCK), 0
     report = stoppable(progress, stop)
@@ -133,11 +132,11 @@ def margins(
         by_rank: list[np.ndarray] = []
         for _, best, _, block in against_best(data.documents[part], data.queries):
             answered = best >= 0
-            unanswered += int((~answered).sum())
-            pairs += int(answered.sum()) * (len(part) - 1)
-            tied += int((block[answered] <= 0).sum())
+            counts["unanswered"] += int((~answered).sum())
+            counts["pairs"] += int(answered.sum()) * (len(part) - 1)
+            counts["tied"] += int((block[answered] <= 0).sum())
             # The best document against itself is no pair.
-            repeated += int(np.isnan(block[answered]).sum() - answered.sum())
+            counts["repeated"] += int(np.isnan(block[answered]).sum() - answered.sum())
             ordered = np.sort(np.where(block > 0, block, np.nan), axis=1)
             smallest = float(np.fmin(smallest, np.nanmin(ordered, initial=np.inf)))
             by_rank.append(np.stack([ordered[:, min(rank, len(part)) - 1] for rank in ranks], axis=1))
@@ -146,15 +145,8 @@ def margins(
         for rank, column in zip(ranks, np.concatenate(by_rank).T, strict=True):
             values = column[~np.isnan(column)] if rank <= len(part) else np.empty(0)
             rows.append(LengthMargins(rank=rank, queries=len(values), **_spread(data.lengths[part], values)))
-    return Margins(
-        vectors=vectors,
-        rows=tuple(rows),
-        smallest=smallest if math.isfinite(smallest) else None,
-        pairs=pairs,
-        tied=tied,
-        repeated=repeated,
-        unanswered=unanswered,
-    )
+    least = smallest if math.isfinite(smallest) else None
+    return Margins(vectors=vectors, rows=tuple(rows), smallest=least, **counts)
 
 
 @without_autocast
@@ -207,7 +199,6 @@ def relevant_margins(
 
 def _spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """The fields of a MarginSpread of values over documents of these lengths."""
-    least, most = length_range(lengths)
     quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
-    spread = {"least": least, "most": most, "documents": len(lengths), "values": np.sort(values)}
-    return spread | dict(zip(QUANTILES, quantiles, strict=True))
+    ends = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}
+    return ends | {"values": np.sort(values)} | dict(zip(QUANTILES, quantiles, strict=True))

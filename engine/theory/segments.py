@@ -1,7 +1,6 @@
 """What several vectors a document gain: the margins of matching segments (sparse-dense paper, §3, Theorem 1)."""
 
-import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -146,6 +145,7 @@ def segments(
         passage: np.ndarray = cut[[int((cut @ q).argmax())]].toarray()[0]
         return passage
 
+    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
     rows: list[tuple[Any, ...]] = []
     report = stoppable(progress, stop, "segments were not measured to the end; nothing is kept")
     for which, best, scores, _ in against_best(documents, asked):
@@ -163,13 +163,8 @@ def segments(
                 found = segment_margins(q, cut_in_two[0], cut_in_two[1], at=0)
                 other = best_passage(second, q)
                 real = segment_margins(q, np.stack([passage, mine - passage]), np.stack([other, theirs - other]), at=0)
-                rows.append(
-                    (
-                        *(query, first, second, found.documents, found.segments, found.promised),
-                        *(real.segments, real.orthogonal),
-                    )
-                )
-    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
-    table = list(zip(*rows, strict=True)) or [()] * len(kinds)
-    arrays = [np.array(column, dtype=kind) for column, kind in zip(table, kinds, strict=True)]
-    return Segments(**dict(zip(inspect.get_annotations(Segments), arrays, strict=True)))
+                margins = (found.documents, found.segments, found.promised, real.segments, real.orthogonal)
+                rows.append((query, first, second, *margins))
+    names = [field.name for field in fields(Segments)]
+    table = np.array(rows, dtype=list(zip(names, kinds, strict=True)))
+    return Segments(**{name: table[name] for name in names})

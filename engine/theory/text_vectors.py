@@ -43,33 +43,12 @@ Rows = sparse.csr_array | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Bags:
-    """A corpus and queries as bags of words, over the words of the corpus; a word counts once in a query."""
-
-    documents: sparse.csr_array  # (n, v) CSR float64
-    queries: sparse.csr_array  # (B, v) CSR float64; words that no document has are dropped
-    lengths: np.ndarray  # (n,) words per document, with repetitions
-
-
-@dataclass(frozen=True, eq=False)
 class TextVectors:
-    """A corpus and queries as vectors."""
+    """A corpus and queries as vectors; bags of words are over the words of the corpus, and count once in a query."""
 
     documents: Rows  # (n, v), CSR or dense float64
-    queries: Rows  # (B, v), of the same kind
-    lengths: np.ndarray  # (n,) words per document
-
-
-def bags(space: Space | Corpus, queries: Queries | Sequence[str], weighting: str = WEIGHTING.default) -> Bags:
-    """A corpus, or a space's, and queries as bags of words, titles included (§2.1.2, §2.1.3).
-
-    A space remembers its word counts. Raises ParamError or DataError.
-    """
-    weighting = WEIGHTING.check(weighting)
-    counts, once, _ = tf_idf(space, queries)
-    if weighting == "boolean":
-        return Bags(binary(counts), binary(once), text_lengths(counts))
-    return Bags(saturated_tf(counts, K1, B), once, text_lengths(counts))
+    queries: Rows  # (B, v), of the same kind; words that no document has are dropped
+    lengths: np.ndarray  # (n,) words per document, with repetitions
 
 
 def tf_idf(
@@ -98,17 +77,16 @@ def length_bins(lengths: np.ndarray, bins: int) -> list[np.ndarray]:
     return [np.sort(part) for part in np.array_split(order, max(1, min(bins, len(order)))) if len(part)]
 
 
-def length_range(lengths: np.ndarray) -> tuple[int, int]:
-    """The smallest and the largest length."""
-    return int(lengths.min()), int(lengths.max())
-
-
 def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVectors:
-    """A corpus (or a Space, which "dense" needs) and queries as vectors. Raises ParamError or DataError."""
+    """A corpus (or a Space, which "dense" needs) and queries as vectors.
+
+    Bags of words: titles included (§2.1.2, §2.1.3); a space remembers its counts. Raises ParamError or DataError.
+    """
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
-        words = bags(space, texts_of(queries), vectors)
-        return TextVectors(words.documents, words.queries, words.lengths)
+        counts, once, _ = tf_idf(space, texts_of(queries))
+        rows = (binary(counts), binary(once)) if vectors == "boolean" else (saturated_tf(counts, K1, B), once)
+        return TextVectors(*rows, text_lengths(counts))
     if not isinstance(space, Space):
         raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")
     lengths = np.array([len(terms(text)) for text in space.corpus.passages])
