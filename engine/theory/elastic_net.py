@@ -19,45 +19,35 @@ UNIT = 1e-5
 
 @dataclass(frozen=True)
 class Witness:
-    """λ₁ and λ₂ at which the elastic net's support is exactly a query's k best documents.
-
-    alpha: the lowest score within them; beta: the highest outside; rows: them, ascending.
-    """
+    """λ₁ and λ₂ at which the elastic net's support is exactly a query's k best documents."""
 
     l1: float
     l2: float
-    alpha: float
-    beta: float
-    rows: tuple[int, ...]
+    alpha: float  # the lowest score within them
+    beta: float  # the highest outside
+    rows: tuple[int, ...]  # them, ascending
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Documents (3, 3) float64 and a query (3,) where the elastic net finds rows that no ranking by score can.
-
-    support: the rows with a weight at l1 and λ₂ = 0; weights: theirs; scores: all documents' inner products.
-    """
+    """Documents (3, 3) float64 and a query (3,) where the elastic net finds rows that no ranking by score can."""
 
     vectors: Tensor
     query: Tensor
     l1: float
-    support: tuple[int, ...]
-    weights: tuple[float, ...]
-    scores: tuple[float, ...]
+    support: tuple[int, ...]  # the rows with a weight at l1 and λ₂ = 0
+    weights: tuple[float, ...]  # theirs
+    scores: tuple[float, ...]  # all documents' inner products
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a corpus lets FISTA reach in T steps.
+    """What a corpus lets FISTA reach in T steps."""
 
-    spectrum: largest eigenvalue of UUᵀ; length: n, what it would be if all rows were one; common: squared length of the
-    mean row, the mean cosine of two random rows where rows are unit; step: 1 / (spectrum + λ₂), how far a step goes.
-    """
-
-    spectrum: float
-    length: int
-    common: float
-    step: float
+    spectrum: float  # largest eigenvalue of UUᵀ
+    length: int  # n, what it would be if all rows were one
+    common: float  # squared length of the mean row: the mean cosine of two random rows where rows are unit
+    step: float  # 1 / (spectrum + λ₂), how far a step goes
 
     def gap(self, weights: float, steps: int) -> float:
         """The most the objective can exceed its minimum by after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""

@@ -33,21 +33,14 @@ DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 @dataclass(frozen=True, slots=True)
 class LengthDimension:
-    """Documents of like length.
+    """Documents of like length."""
 
-    least, most: range of their lengths in words
-    documents: their number
-    queries: number of queries that share a word with one of them; all for dense vectors
-    recall: k → share of (query, projection) cases whose best document stays in the first `rank`
-    dimension: the smallest k from which on the recall reaches the target, None if no k does
-    """
-
-    least: int
+    least: int  # least, most: range of their lengths in words
     most: int
-    documents: int
-    queries: int
-    recall: Mapping[int, float]
-    dimension: int | None
+    documents: int  # their number
+    queries: int  # number of queries that share a word with one of them; all for dense vectors
+    recall: Mapping[int, float]  # k → share of (query, projection) cases whose best document stays in the first `rank`
+    dimension: int | None  # the smallest k from which on the recall reaches the target, None if no k does
 
 
 @without_autocast

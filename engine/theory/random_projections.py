@@ -36,40 +36,26 @@ DIMENSIONS = tuple(int(k) for k in np.unique(np.geomspace(32, 4096, 40).round().
 
 @dataclass(frozen=True, slots=True)
 class PairError:
-    """One bin of pairs at one dimension.
+    """One bin of pairs at one dimension."""
 
-    bin: its position among the bins
-    k: the dimension
-    error: share of (pair, projection) cases whose order is reversed
-    low, high: its 95 % interval over projections
-    bound: mean over the pairs of Lemma 1's bound; vacuous from 1 on
-    """
-
-    bin: int
-    k: int
-    error: float
-    low: float
+    bin: int  # its position among the bins
+    k: int  # the dimension
+    error: float  # share of (pair, projection) cases whose order is reversed
+    low: float  # low, high: its 95 % interval over projections
     high: float
-    bound: float
+    bound: float  # mean over the pairs of Lemma 1's bound; vacuous from 1 on
 
 
 @dataclass(frozen=True, slots=True)
 class MarginBin:
-    """Pairs of like margin.
+    """Pairs of like margin."""
 
-    least, most: range of the margins ε
-    inverse: mean of (ε²/2 − ε³/3)⁻¹
-    pairs: their number
-    dimension: the smallest k from which on `accuracy` of the pairs keep their order, None if no k does
-    guaranteed: the dimension that the bound requires at the smallest margin
-    """
-
-    least: float
+    least: float  # least, most: range of the margins ε
     most: float
-    inverse: float
-    pairs: int
-    dimension: int | None
-    guaranteed: int
+    inverse: float  # mean of (ε²/2 − ε³/3)⁻¹
+    pairs: int  # their number
+    dimension: int | None  # the smallest k from which on `accuracy` of the pairs keep their order, None if no k does
+    guaranteed: int  # the dimension that the bound requires at the smallest margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +70,13 @@ class ErrorLine:
 
 @dataclass(frozen=True)
 class PairErrors:
-    """Measured pair errors.
+    """Measured pair errors."""
 
-    cells: bin by bin, k by k
-    bins: the largest margins first
-    line: through the bins whose dimension lies between the smallest and largest k; None for fewer than three
-    slope: of the bound, 2 ln(4/β)
-    draws: number of projections
-    """
-
-    cells: tuple[PairError, ...]
-    bins: tuple[MarginBin, ...]
-    line: ErrorLine | None
-    slope: float
-    draws: int
+    cells: tuple[PairError, ...]  # bin by bin, k by k
+    bins: tuple[MarginBin, ...]  # the largest margins first
+    line: ErrorLine | None  # through bins whose dimension is between the smallest and largest k; None for fewer than 3
+    slope: float  # of the bound, 2 ln(4/β)
+    draws: int  # number of projections
 
 
 @without_autocast

@@ -26,20 +26,15 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentMargins:
-    """A query, two documents and the segments they are sums of.
+    """A query, two documents and the segments they are sums of."""
 
-    documents: their margin; segments: that of the two at position `at`, NaN where they are one vector; the premises:
-    ordered, ⟨q, d₁⟩ > ⟨q, d₂⟩; orthogonal, segments of different positions are, within a document and across; matched,
-    ⟨q, d₁⟩ = ⟨q, d₁⁽ⁱ⁾⟩; bounded, ⟨q, d₂⟩ ≥ ⟨q, d₂⁽ⁱ⁾⟩.
-    """
-
-    documents: float
-    segments: float
+    documents: float  # margin of the documents
+    segments: float  # of the two segments at position `at`, NaN where they are one vector
     at: int
-    ordered: bool
-    orthogonal: bool
-    matched: bool
-    bounded: bool
+    ordered: bool  # the first premise: ⟨q, d₁⟩ > ⟨q, d₂⟩
+    orthogonal: bool  # segments of different positions are, within a document and across
+    matched: bool  # ⟨q, d₁⟩ = ⟨q, d₁⁽ⁱ⁾⟩
+    bounded: bool  # ⟨q, d₂⟩ ≥ ⟨q, d₂⁽ⁱ⁾⟩
 
     @property
     def promised(self) -> bool:
@@ -85,21 +80,16 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Segments:
-    """m pairs of a query's best document and another, every column (m,).
+    """m pairs of a query's best document and another, every column (m,)."""
 
-    query, first, second: their rows; documents: margins of the whole documents; segments: of the words of the best
-    document's best passage, taken out of both; promised: whether Theorem 1 speaks of them; passages: of the best
-    passage of each, NaN where the two are one vector.
-    """
-
-    query: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    documents: np.ndarray
-    segments: np.ndarray
-    promised: np.ndarray
-    passages: np.ndarray
-    apart: np.ndarray
+    query: np.ndarray  # row of the query
+    first: np.ndarray  # row of its best document
+    second: np.ndarray  # row of the other
+    documents: np.ndarray  # margins of the whole documents
+    segments: np.ndarray  # of the words of the best document's best passage, taken out of both
+    promised: np.ndarray  # whether Theorem 1 speaks of them
+    passages: np.ndarray  # margins of the best passage of each, NaN where the two are one vector
+    apart: np.ndarray  # whether these passages are orthogonal to the rest of the two documents
 
     def __len__(self) -> int:
         return len(self.query)

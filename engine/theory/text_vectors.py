@@ -114,11 +114,23 @@ def inner(a: Rows, b: Rows) -> np.ndarray:
     return products if isinstance(products, np.ndarray) else products.toarray()
 
 
-def squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
+def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
     """(b, n) squared distances of some documents to all, NaN for equal vectors; norms: `squared_norms(documents)`."""
     sums = norms[rows][:, None] + norms
     distances = sums - 2 * inner(documents[rows], documents)
     return np.where(distances > SAME * sums, distances, np.nan)
+
+
+def margins_over(
+    rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
+) -> np.ndarray:
+    """(b, n) margins of the documents at (b,) rows, which score (b,) top, over all; NaN for equal vectors.
+
+    scores: (b, n) or (n,); length: of the queries; norms: `squared_norms(documents)`. At most 1, however it rounds.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        margins: np.ndarray = (top[:, None] - scores) / (length * np.sqrt(_squared_distances(rows, documents, norms)))
+    return margins.clip(max=1)
 
 
 def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
@@ -135,10 +147,7 @@ def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.nda
         best = scores.argmax(axis=1)
         top = scores[np.arange(len(best)), best]
         length = np.sqrt(squared_norms(block))[:, None]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            margins = (top[:, None] - scores) / (length * np.sqrt(squared_distances(best, documents, norms)))
-        # A margin is at most 1: rounding must not exceed that.
-        np.minimum(margins, 1, out=margins)
+        margins = margins_over(best, scores, top, length, documents, norms)
         margins[np.abs(margins) <= SAME] = 0
         none = (top <= 0) & (scores.min(axis=1) == top)
         margins[none] = np.nan

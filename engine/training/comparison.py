@@ -74,14 +74,12 @@ class Table:
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
         """A row a system, as numbers with standard errors: for files."""
-        records = []
-        for name in self.values:
-            row: dict[str, Any] = {"system": name, "split": self.split, "queries": self.queries}
-            for metric, k in REPORTED:
-                mean, error = self.mean(name, metric, k)
-                row |= {f"{METRICS[metric].title}@{k}": mean, f"{METRICS[metric].title}@{k} se": error}
-            records.append(row)
-        return tuple(records)
+        columns = [f"{title}{suffix}" for title in self.head[1:] for suffix in ("", " se")]
+        cells = {name: (number for column in REPORTED for number in self.mean(name, *column)) for name in self.values}
+        return tuple(
+            {"system": name, "split": self.split, "queries": self.queries, **dict(zip(columns, numbers, strict=True))}
+            for name, numbers in cells.items()
+        )
 
     def groups(self, most: int = GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
@@ -94,8 +92,7 @@ class Table:
 
     def dev(self, name: str) -> Dev:
         """A system's row as an epoch has it."""
-        cells = {f"{metric}{k}": self.mean(name, metric, k) for metric, k in REPORTED}
-        return Dev(**{n: m for n, (m, _) in cells.items()}, **{f"{n}_se": se for n, (_, se) in cells.items()})
+        return Dev.of({f"{metric}{k}": column for (metric, k), column in self.values[name].items()})
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -6,16 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.training.implicit import number
-
 POWER_STEPS = 30
 MARGIN = 1.01
 """Factor over the estimated largest eigenvalue, as an underestimate breaks FISTA."""
 
 
-def unrolled(rows: Tensor, queries: Tensor, l1: Tensor | float, l2: Tensor | float, iterations: int) -> Tensor:
-    """(B, n) weights, differentiable in rows (n, d), queries (B, d), λ₁ and λ₂; memory grows with `iterations`."""
-    bound = largest(rows) + number(l2)
+def unrolled(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
+    """(B, n) weights, differentiable in rows (n, d) and queries (B, d); memory grows with `iterations`."""
+    bound = largest(rows) + l2
     score = queries @ rows.T
     # The cheaper of the two ways to apply UUᵀ: for the graph of one batch the same numbers.
     gram = rows @ rows.T if len(rows) < 2 * rows.shape[1] else None
