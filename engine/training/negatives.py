@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import DataError
-from engine.progress import Progress, Stop, stoppable
+from engine.progress import current_reporter, stoppable
 from engine.space import QueryBatch
 from engine.stages import make
 from engine.training.dataset import Samples
@@ -22,7 +22,7 @@ BLOCK_NUMBERS = 1 << 22
 RANKING = "looking for hard negatives"
 
 
-def hardest(samples: Samples, most: int, progress: Progress | None = None, stop: Stop | None = None) -> Tensor:
+def hardest(samples: Samples, most: int) -> Tensor:
     """(Q, at most `most`) rows of BM25's best documents that are not relevant to a training query, −1 pads.
 
     Best first, of equal ones the lower row; documents that share no word with the query are left out. Raises DataError
@@ -37,7 +37,7 @@ def hardest(samples: Samples, most: int, progress: Progress | None = None, stop:
     scorer, n = make("bm25"), len(space)
     rows = torch.full((len(samples), min(most, n)), -1)
     step = max(1, BLOCK_NUMBERS // n)
-    report = stoppable(progress, stop, f"stopped while {RANKING}")
+    report = stoppable(*current_reporter(), f"stopped while {RANKING}")
     for start in range(0, len(samples), step):
         report(start, len(samples), RANKING)
         block = slice(start, min(start + step, len(samples)))

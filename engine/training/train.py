@@ -14,7 +14,7 @@ import torch
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, report_to
 from engine.space import Space
 from engine.training.adapters import adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
@@ -108,7 +108,8 @@ def prepare_run(
     recipe: Recipe, samples: Samples, seed: int, progress: Progress | None = None, stop: Stop | None = None
 ) -> PreparedRun:
     """The loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
-    built, space = recipe.build(samples, generator_of(seed, -1), progress, stop), samples.space
+    with report_to(progress, stop):
+        built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
     positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
     dev = partial(
         measure_dev, built.model, recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels,

@@ -10,7 +10,6 @@ from torch import Tensor
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Whole, declare
-from engine.progress import Progress, Stop
 from engine.stages import make
 from engine.training.adapters import Adapters, TrainableEncoder, adapters_of
 from engine.training.dataset import Samples, TrainingBatch
@@ -117,13 +116,11 @@ class ProjectionRecipe(Recipe):
         """m and the initial spread of the m projections; m is None for one vector a document."""
         return None, 0.0
 
-    def build(
-        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
-    ) -> BuiltModel:
+    def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         space, (vectors, spread) = samples.space, self.document_vectors
         before = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
-        pool = hardest(samples, self.pool, progress, stop) if self.hard else None
+        pool = hardest(samples, self.pool) if self.hard else None
         with torch.no_grad():
             queries = before.encode_query(query_vectors(samples, before))
         frozen = copy.deepcopy((before.query, before.corpus_adapters))

@@ -9,7 +9,7 @@ from engine.training import implicit
 from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, QueryAdapter
 from engine.training.implicit import WeightGraph, implicit_weights, supports, weight_graph
 from engine.training.losses import extended, info_nce, set_margin
-from engine.training.unrolled import largest, unrolled
+from engine.training.recipes.nnn import largest, unrolled
 from support.elastic_oracles import minimiser, paper_fista, violations
 from support.instances import clustered_rows, random_rows, unit
 
@@ -100,7 +100,7 @@ def test_as_through_two_thousand_steps_of_fista(family):
 def test_unrolled_steps_are_those_of_the_paper(steps, n, d, monkeypatch):
     rows, queries, _ = instance(3, n=n, d=d)
     exact = float(torch.linalg.eigvalsh(rows @ rows.T)[-1])
-    monkeypatch.setattr("engine.training.unrolled.largest", lambda _: exact)
+    monkeypatch.setattr("engine.training.recipes.nnn.largest", lambda _: exact)
     result = unrolled(rows, queries, L1, L2, steps)
     for b, query in enumerate(queries):
         assert np.abs(result[b].numpy() - paper_fista(rows, query, L1, L2, steps)).max() < 1e-12

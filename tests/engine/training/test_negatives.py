@@ -8,6 +8,7 @@ import torch
 
 import engine
 from engine.errors import Cancelled, DataError
+from engine.progress import report_to
 from engine.training.adapters import Adapters
 from engine.training.dataset import gather_samples
 from engine.training.loop import generator_of
@@ -69,24 +70,11 @@ def test_the_loss_differentiates(vectors):
     samples, model = random_model(vectors)
     objective = SampledSoftmax(model, make_recipe("dual_encoder", in_batch=False), Negatives(RELEVANT, 9, None, 3, 0))
     objective.begin(generator_of(0, 0))
-    batch, names = samples.batch(torch.arange(4)), [name for name, _ in model.named_parameters()]
-
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self):
-            return objective(batch).values
-
-    def of(*values):
-        given = {f"model.{name}": value for name, value in zip(names, values, strict=True)}
-        return torch.func.functional_call(Loss(), given, ())
-
-    given = [p.detach().clone().requires_grad_(True) for p in model.parameters()]
-    assert len(given) == 4 and torch.autograd.gradcheck(of, given)
-    of(*given).sum().backward()
-    assert all(float(p.grad.norm()) > 1e-6 for p in given)
+    batch, parameters = samples.batch(torch.arange(4)), tuple(model.parameters())
+    # It moves the parameters themselves.
+    assert len(parameters) == 4 and torch.autograd.gradcheck(lambda *_: objective(batch).values, parameters)
+    objective(batch).values.sum().backward()
+    assert all(float(p.grad.norm()) > 1e-6 for p in parameters)
 
 
 # Negatives
@@ -120,11 +108,12 @@ def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
     assert result[-1].tolist() == [-1] * 7 and (result[0] >= 0).all()
     calls = []
     monkeypatch.setattr("engine.training.negatives.BLOCK_NUMBERS", 100)
-    assert hardest(samples, 7, lambda *args: calls.append(args)).equal(result)
+    with report_to(lambda *args: calls.append(args)):
+        assert hardest(samples, 7).equal(result)
     assert [done for done, *_ in calls] == [0, 3, 6, 9, 12]
     assert hardest(samples, 99).shape == (12, 30)
-    with pytest.raises(Cancelled):
-        hardest(samples, 7, stop=StopAfter(0))
+    with report_to(stop=StopAfter(0)), pytest.raises(Cancelled):
+        hardest(samples, 7)
 
 
 def test_negatives_are_irrelevant_and_drawn_anew(words):

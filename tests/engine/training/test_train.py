@@ -1,14 +1,18 @@
 """Training on a planted set: it learns, repeats itself, says what happens, and ends when it should."""
 
+from dataclasses import replace
+from itertools import count
+
 import pytest
 import torch
 
 import engine
 from engine.errors import ParamError
 from engine.training.dataset import gather_samples
-from engine.training.loop import BuiltModel, PreparedRun, Schedule, fit
-from engine.training.metrics import Losses, measure_dev
+from engine.training.loop import fit
+from engine.training.metrics import Losses
 from engine.training.recipes import RECIPES, make_recipe
+from engine.training.train import prepare_run
 from support.training import NNN, PROJECTED, QUICK, SMALL, asked, comparable, quality
 
 
@@ -99,45 +103,20 @@ def test_where_no_document_has_a_weight_it_stops(data):
     assert "no document had a weight for any query" in result.stopped
 
 
-class Odd(torch.nn.Module):
-    """A module that encodes by position, as the loop takes any, with a loss that breaks at some step."""
-
-    def __init__(self, data, breaks, how):
-        super().__init__()
-        space, queries, _ = data
-        self.turn = torch.nn.Parameter(torch.eye(queries.dimension))
-        self.rows, self.asked, self.left, self.how = space.vectors, queries.vectors, breaks, how
-
-    def encode_query(self, at):
-        return self.asked[at] @ self.turn
-
-    def encode_corpus(self, at=None):
-        return self.rows if at is None else self.rows[at]
-
-    def result(self):
-        return self.state_dict()
-
-    def begin(self, generator):
-        pass
-
-    def __call__(self, batch):
-        self.left -= 1
-        good = self.turn.square().sum() + torch.zeros(len(batch))
-        # A loss that is no number; or a gradient that is none.
-        bad = good * torch.nan if self.how == "loss" else good + (self.turn - self.turn).square().sum().sqrt()
-        return Losses(bad if self.left == 0 else good)
-
-
 @pytest.mark.parametrize("how", ["loss", "gradient"])
 def test_numbers_that_are_none_end_it_with_the_best_kept(data, how):
-    space, queries, qrels = data
-    samples = gather_samples(space, queries, qrels, "train", "dev")
-    model = Odd(data, breaks=13, how=how)
-    dev = make_recipe("dense").decoder()
+    run = prepare_run(make_recipe("dense", **QUICK), gather_samples(*data, "train", "dev"), 0)
+    objective, weight, left = run.built.objective, next(run.built.model.parameters()), count(12, -1)
 
-    look = lambda: measure_dev(model, dev, space.corpus, samples.dev, torch.arange(320, 420), samples.qrels)  # noqa: E731
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    run = fit(PreparedRun(BuiltModel(model, optimizer, model), samples, look, Schedule(5, None, 32, 1.0, 0)))
+    class Breaking(type(objective)):
+        """Its thirteenth loss is no number, or has a gradient that is none."""
+
+        def __call__(self, batch):
+            values = super().__call__(batch).values
+            broken = torch.tensor(torch.nan) if how == "loss" else (weight - weight).square().sum().sqrt()
+            return Losses(values if next(left) else values + broken)
+
+    run = fit(replace(run, built=replace(run.built, objective=Breaking(objective.model, objective.recipe))))
     assert len(run.history) == 2 and f"the {how} was" in run.stopped and "epoch 1" in run.stopped
     assert all(tensor.isfinite().all() for tensor in run.kept.values())
 
