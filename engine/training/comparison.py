@@ -8,16 +8,14 @@ import numpy as np
 
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
-from engine.evaluation.metrics import METRICS, measure
+from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, sign_flips, statement
 from engine.evaluation.stratification import grouped
 from engine.progress import counted
 from engine.space import Space
-from engine.training.metrics import SIZES, Dev, mean_and_error
+from engine.training.metrics import REPORTED, SIZES, Columns, Dev, mean_and_error, measured
 from engine.values import Embeddings, Qrels
 
-REPORTED = tuple((metric, k) for metric in ("recall", "comp") for k in SIZES)
-"""The table's metrics, as in the paper."""
 DECIDES = ("comp", 5)
 """The metric of the comparisons."""
 GROUPS = 5
@@ -25,8 +23,8 @@ GROUPS = 5
 ENCODER, START, CONTROL = "encoder", "dense", "dense-cont"
 """Names of systems: the corpus before training, the starting point of a method, the same trained on for longer."""
 
-Values = Mapping[str, Mapping[tuple[str, int], np.ndarray]]
-"""System → (metric, k) → (B,)."""
+Values = Mapping[str, Columns]
+"""System → its metrics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +90,7 @@ class Table:
 
     def dev(self, name: str) -> Dev:
         """A system's row as an epoch has it."""
-        return Dev.of({f"{metric}{k}": column for (metric, k), column in self.values[name].items()})
+        return Dev.of(self.values[name])
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -108,11 +106,7 @@ def compare_systems(
     if not rows:
         raise DataError(f"no query of {split!r} has a relevant document")
     judged = queries.take(rows)
-    values: dict[str, dict[tuple[str, int], np.ndarray]] = {}
-    for system in systems:
-        ranking = decode(system.decoder, system.space, judged, max(SIZES))
-        by_size = {k: measure(ranking, system.space, judged, qrels, k, ("recall", "comp")).values for k in SIZES}
-        values[system.name] = {(metric, k): by_size[k][metric] for metric, k in REPORTED}
+    values = {s.name: measured(decode(s.decoder, s.space, judged, max(SIZES)), s.space, judged, qrels) for s in systems}
     relevant = np.array([len(qrels.relevant(query)) for query in judged.ids])
     return Table(split, len(judged), values, _compare_last(values, seed), relevant)
 

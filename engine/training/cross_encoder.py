@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,8 +142,8 @@ def train_cross_encoder(
     with _seeded(seed), encoder_model.quiet():
         reader = rerankers.unshared(model, device)
         record = _Record(
-            model=model, settings=settings, seed=seed, out=out, reader=reader, data=data, watch=watch,
-            progress=progress, stop=stop,
+            facts={"model": model, "settings": values_of(settings), "seed": seed}, out=out, reader=reader,
+            measured=partial(_measure, reader, settings, data), watch=watch, progress=progress, stop=stop,
         )  # fmt: skip
         record.look()
         record.write(fit(reader, lists, settings, seed, record.look, progress, stop))
@@ -163,12 +164,10 @@ class _Data(NamedTuple):
 class _Record:
     """Dev history of a run under way; keeps the best model and the history in the folder `out`."""
 
-    model: str
-    settings: Reranking
-    seed: int
+    facts: Mapping[str, Any]
     out: Path
     reader: Any
-    data: _Data
+    measured: Callable[[], tuple[float, float, float, float]]
     watch: Callable[[Look], None] | None
     progress: Progress | None
     stop: Stop | None
@@ -180,7 +179,7 @@ class _Record:
         progress = self.progress
         relabelled = None if progress is None else lambda done, total, _: progress(done, total, MEASURING)
         with report_to(relabelled, self.stop):
-            look = Look(len(self.history) - 1, *_measure(self.reader, self.settings, self.data), loss)
+            look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
         if len(self.history) == 1 or look.ndcg > self.history[self.best + 1].ndcg:
             self.best = look.epoch
@@ -191,14 +190,8 @@ class _Record:
 
     def write(self, stopped: str) -> None:
         """Write the history file; stopped: why the run is over, "" while it is not."""
-        content = {
-            "model": self.model,
-            "settings": values_of(self.settings),
-            "seed": self.seed,
-            "history": [asdict(look) for look in self.history],
-            "best": self.best,
-            "stopped": stopped,
-        }
+        history = [asdict(look) for look in self.history]
+        content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         text = json.dumps(content, ensure_ascii=False, indent=1)
         with explained(self.out):
             (self.out / HISTORY_FILE).write_text(text + "\n", encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import torch
@@ -43,18 +42,12 @@ class Samples:
         """Mean count of relevant documents a training query, |S|."""
         return sum(map(len, self.relevant)) / len(self)
 
-    @cached_property
-    def _flat(self) -> tuple[Tensor, Tensor]:
-        counts = torch.tensor([0, *map(len, self.relevant)])
-        return counts.cumsum(0), torch.tensor([row for rows in self.relevant for row in rows])
-
     def batch(self, positions: Tensor) -> TrainingBatch:
         """The training queries at (B,) positions."""
-        ends, rows = self._flat
-        counts = ends[positions + 1] - ends[positions]
-        query = torch.repeat_interleave(torch.arange(len(positions)), counts)
-        place = torch.arange(int(counts.sum())) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-        document = rows[ends[positions][query] + place]
+        rows = [self.relevant[position] for position in positions.tolist()]
+        counts = torch.tensor([len(own) for own in rows])
+        query = torch.repeat_interleave(torch.arange(len(rows)), counts)
+        document = torch.tensor([row for own in rows for row in own])
         return TrainingBatch(*(part.to(self.space.device) for part in (positions, query, document, counts)))
 
 

@@ -48,9 +48,8 @@ class TextAdapters(Adapters):
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the parts over the encoder."""
-        parts = (self.query, self.corpus, self.heads)
-        dtypes = (p.dtype for part in parts if part is not None for p in part.parameters())
-        return next(dtypes, torch.float32 if self.table is None else self.table.dtype)
+        parts = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(PREFIX))
+        return next(parts, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""

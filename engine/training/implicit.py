@@ -16,6 +16,7 @@ from torch import Tensor
 from engine.candidates import Candidates, without_autocast
 from engine.matrix import GRAM_ROWS, Matrix
 from engine.solvers.elastic_net.solve import Solutions, duals, elastic_nets, only, points_of
+from engine.training.dataset import TrainingBatch
 
 DIRECT = 1024
 """Up to this count of rows every query is solved over all of them; beyond, over rows that the queries share."""
@@ -132,26 +133,18 @@ class WeightGraph:
 
 
 def weight_graph(
-    everything: Tensor,
-    encode: Callable[[Tensor], Tensor],
-    queries: Tensor,
-    query: Tensor,
-    document: Tensor,
-    l1: float,
-    l2: float,
+    everything: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
 ) -> WeightGraph:
     """Exact weights with a graph on the rows of the supports and of the relevant documents only.
 
     This is exact: no other row has a gradient. everything: (n, d) all rows without a graph. encode: (m,) positions →
-    their rows with a graph. queries: (B, d) with theirs. query, document: (P,) pairs of a query and a relevant row.
+    their rows with a graph. queries: (B, d) of the batch, with theirs.
     """
     support = supports(everything, queries, l1, l2)
-    positions, place = torch.cat([support.members[support.mask], document]).unique(return_inverse=True)
+    positions, place = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
     count = int(support.mask.sum())
     members = torch.zeros_like(support.members)
     members[support.mask] = place[:count]
-    rows = encode(positions)
-    relevant = torch.zeros(len(queries), len(positions), dtype=torch.bool, device=rows.device)
-    relevant[query, place[count:]] = True
+    rows, relevant = encode(positions), batch.relevance(place[count:], len(positions))
     weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
     return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))

@@ -16,10 +16,14 @@ from engine.evaluation.metrics import measure
 from engine.space import Space
 from engine.training.adapters import TrainableEncoder
 from engine.training.projections import as_parts
-from engine.values import Corpus, Embeddings, Qrels
+from engine.values import Corpus, Embeddings, Qrels, Ranking
 
 SIZES = (3, 5)
 """k of the metrics, as in the paper."""
+REPORTED = tuple((metric, k) for metric in ("recall", "comp") for k in SIZES)
+"""The metrics, as in the paper's tables."""
+Columns = Mapping[tuple[str, int], np.ndarray]
+"""(metric, k) → (B,) values."""
 BLOCK_QUERIES = 4096
 """Queries encoded at a time."""
 
@@ -38,9 +42,9 @@ class Dev:
     recall5_se: float
 
     @classmethod
-    def of(cls, columns: Mapping[str, np.ndarray]) -> Dev:
-        """The metrics of columns of a value a query, by name."""
-        numbers = {name: mean_and_error(column) for name, column in columns.items()}
+    def of(cls, columns: Columns) -> Dev:
+        """The means of every metric."""
+        numbers = {f"{metric}{k}": mean_and_error(column) for (metric, k), column in columns.items()}
         return cls(**{n: m for n, (m, _) in numbers.items()}, **{f"{n}_se": se for n, (_, se) in numbers.items()})
 
 
@@ -65,9 +69,8 @@ class Epoch:
         """Raises TypeError, KeyError or ValueError where the values make none."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
         numbers = [*asdict(epoch.dev).values(), *(v for v in asdict(epoch).values() if not isinstance(v, dict | None))]
-        if not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers) or not isinstance(
-            epoch.epoch, int
-        ):
+        finite = all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
+        if not finite or not isinstance(epoch.epoch, int):
             raise ValueError("an epoch holds what is no number")
         return epoch
 
@@ -135,5 +138,10 @@ def measure_dev(
     parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
     space = Space(corpus, Embeddings(rows, corpus.ids), rows.device, parts)
     ranking = decode(decoder, space, Embeddings(vectors, queries.ids), max(SIZES))
-    by_size = {k: measure(ranking, space, queries.ids, qrels, k, ("comp", "recall")).values for k in SIZES}
-    return Dev.of({f"{name}{k}": column for k, values in by_size.items() for name, column in values.items()})
+    return Dev.of(measured(ranking, space, queries, qrels))
+
+
+def measured(ranking: Ranking, space: Space, queries: Embeddings, qrels: Qrels) -> Columns:
+    """Every reported metric of a ranking, by query."""
+    by_size = {k: measure(ranking, space, queries.ids, qrels, k, ("recall", "comp")).values for k in SIZES}
+    return {(metric, k): by_size[k][metric] for metric, k in REPORTED}

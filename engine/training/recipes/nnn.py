@@ -150,13 +150,13 @@ class ElasticNets:
         return Losses(values, (support.sum(1), (graph.relevant & ~support).sum(1)))
 
     def _exact(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
-        pairs, penalties = (batch.query, batch.document), (self.recipe.l1, self.recipe.l2)
+        penalties = self.recipe.l1, self.recipe.l2
         if self.documents <= FULL_GRAPH_DOCUMENTS:
             rows = self.model.encode_corpus()
-            return weight_graph(rows.detach(), rows.__getitem__, queries, *pairs, *penalties)
+            return weight_graph(rows.detach(), rows.__getitem__, queries, batch, *penalties)
         with torch.no_grad():
             rows = self.model.encode_corpus()
-        return weight_graph(rows, self.model.encode_corpus, queries, *pairs, *penalties)
+        return weight_graph(rows, self.model.encode_corpus, queries, batch, *penalties)
 
     def _unrolled(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
         rows = self.model.encode_corpus()

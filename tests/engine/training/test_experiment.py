@@ -104,27 +104,27 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
 
     half = course("nnn", *data, stop=StopAfter(3), **PARAMS)
     assert half.table is None and list(half.stages) == ["dense"] and "by hand" in half.last.stopped
-    shared = {**data[2], "test": data[2]["train"]}
-    with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
-        course("nnn", *data[:2], shared, **PARAMS)
-    named = replace(data[1], texts=data[1].ids)
-    for same in ("dev", "test"):
-        with pytest.raises(DataError, match="dev and test must not be the split that is learnt from"):
-            course("nnn", data[0], named, data[2], **{same: "train"}, **PARAMS)
-    texts = [f"text {q}" for q in data[1].ids]
-    texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
-    less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})
-    assert less.last.facts["train"] == only(data[2]["train"], [q for q in data[1].ids[:160] if q != "q0"]).digest
-    assert less.last.facts["dev"] == data[2]["dev"].digest
-    chosen = next(iter(data[2]["dev"].grades))
-    texts[data[1].ids.index(chosen)] = texts[0].upper()
-    asked = replace(data[1], texts=texts)
-    less = course("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1})
-    without = only(data[2]["dev"], [q for q in data[2]["dev"].grades if q != chosen])
-    assert less.last.facts["dev"] == without.digest and less.table.queries == 50
-    assert foreseen("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1}).repeated == 2
     with pytest.raises(ParamError, match="space must be the encoder's own"):
         course("nnn", start.space, *data[1:], **PARAMS)
+
+
+def test_queries_of_two_splits_are_refused_and_repeated_texts_left_out(data):
+    space, queries, qrels = data
+    with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
+        course("nnn", space, queries, {**qrels, "test": qrels["train"]}, **PARAMS)
+    for same in ("dev", "test"):
+        with pytest.raises(DataError, match="dev and test must not be the split that is learnt from"):
+            course("nnn", space, replace(queries, texts=queries.ids), qrels, **{same: "train"}, **PARAMS)
+    texts, once, dev = [f"text {q}" for q in queries.ids], {**QUICK, "epochs": 1}, list(qrels["dev"].grades)
+    texts[0] = texts[queries.ids.index(next(iter(qrels["test"].grades)))]
+    less = course("dense", space, replace(queries, texts=texts), qrels, **once)
+    assert less.last.facts["train"] == only(qrels["train"], queries.ids[1:160]).digest
+    assert less.last.facts["dev"] == qrels["dev"].digest
+    texts[queries.ids.index(dev[0])] = texts[0].upper()
+    repeated = replace(queries, texts=texts)
+    less = course("dense", space, repeated, qrels, **once)
+    assert less.last.facts["dev"] == only(qrels["dev"], dev[1:]).digest and less.table.queries == 50
+    assert foreseen("dense", space, repeated, qrels, **once).repeated == 2
 
 
 def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):

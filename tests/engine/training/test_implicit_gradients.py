@@ -7,6 +7,7 @@ from torch.nn.functional import cosine_similarity
 
 from engine.training import implicit
 from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, QueryAdapter
+from engine.training.dataset import TrainingBatch
 from engine.training.implicit import WeightGraph, implicit_weights, supports, weight_graph
 from engine.training.losses import extended, info_nce, set_margin
 from engine.training.recipes.nnn import largest, unrolled
@@ -159,13 +160,13 @@ def test_a_graph_of_the_rows_that_count_is_the_whole_graph(kind):
     model = over_vectors()
     relevant = torch.rand(8, 60, generator=torch.Generator().manual_seed(1)) < 0.05
     relevant[:, 3] = True
-    query, document = relevant.nonzero(as_tuple=True)
     every, gradients, values = torch.arange(8), [], []
+    batch = TrainingBatch(every, *relevant.nonzero(as_tuple=True), relevant.sum(1))
     for way in ("few", "all"):
         model.zero_grad()
         v, whole = model.encode_query(every), model.encode_corpus()
         if way == "few":
-            result = weight_graph(whole.detach(), model.encode_corpus, v, query, document, 0.05, 0.05)
+            result = weight_graph(whole.detach(), model.encode_corpus, v, batch, 0.05, 0.05)
             assert 0 < result.rows.shape[0] < 60 and result.beyond == 60 - result.rows.shape[0]
         else:
             result = WeightGraph(whole, v, weights_of(whole, v, 0.05, 0.05), relevant, 0)

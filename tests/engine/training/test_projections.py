@@ -1,6 +1,5 @@
 """DE-k and ME-k: the loss and its negatives against plain loops, where training starts, what comes of it."""
 
-import json
 import pickle
 from dataclasses import replace
 
@@ -16,8 +15,6 @@ from engine.training.loop import generator_of
 from engine.training.projections import initial_heads, mean_direction
 from engine.training.recipes import make_recipe
 from engine.values import Corpus, EncoderRef
-from support.cli import run
-from support.datafiles import beir_of_things
 from support.instances import random_rows
 from support.training import PROJECTED, StopAfter, asked, comparable, demo_splits, only, planted, quality
 
@@ -213,16 +210,6 @@ def test_passages_of_a_text_are_projected_as_documents(demo):
     assert parts.vectors.allclose(result.space.adapt.adapters.heads.corpus(raw.vectors), atol=1e-5)
     ranking = engine.decode(engine.Decoder(engine.make("top_k"), scorer), result.space, "sort an array", 5)
     assert (ranking.index >= 0).all()
-
-
-def test_train_from_a_shell(tmp_path):
-    folder = beir_of_things(tmp_path / "set")
-    words = ["train", "multi_vector", "--data", str(folder), "--out", str(tmp_path / "out"), "--epochs", "1"]
-    output = run(*words, "--dimension", "8", "--vectors", "2", "--in-batch", "false", "--json")
-    stage = json.loads(output)["stages"]["multi_vector"]
-    assert stage["params"]["dimension"] == 8 and stage["params"]["vectors"] == 2 and not stage["params"]["in_batch"]
-    assert "max_sim" in stage["decoder"]
-    assert "at most that of the embeddings, 384; got 999" in run(*words, "--dimension", "999", fails=True)
 
 
 def test_no_negatives_at_all_are_refused():

@@ -124,13 +124,6 @@ def spaced(folder):
     return engine.Space(dataset.corpus, engine.embed(dataset.corpus))
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
-    path = tmp_path / "nothing.safetensors"
-    path.write_bytes(b"nothing")
-    done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(path)])
-    assert done.exit_code != 0 and "is not a checkpoint" in done.output
-
-
 def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     """A flag that is given wins; what none says is the checkpoint's."""
     own = engine.load_trained(nnn_checkpoint, spaced(folder)).decoder
@@ -160,12 +153,18 @@ def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     assert done.exit_code == 2 and "--relevance-weight is of mmr" in done.output
 
 
-def test_a_folder_in_place_of_a_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
-    for there, message in ((Path(checkpoint).parent, "name one of those in it: it's a file.safetensors"),
-                        (tmp_path, "no .safetensors file is in it")):  # fmt: skip
+def test_what_is_no_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
+    empty, nothing = tmp_path / "empty", tmp_path / "nothing.safetensors"
+    empty.mkdir()
+    nothing.write_bytes(b"nothing")
+    a_folder = "{} is a folder, and a checkpoint is a file; "
+    for there, message in (
+        (Path(checkpoint).parent, a_folder + "name one of those in it: it's a file.safetensors"),
+        (empty, a_folder + "and no .safetensors file is in it"),
+        (nothing, "{} is not a checkpoint"),
+    ):
         done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(there)])
-        assert done.exit_code == 1 and f"{there} is a folder, and a checkpoint is a file; " in done.output
-        assert message in done.output and "os error" not in done.output
+        assert done.exit_code == 1 and message.format(there) in done.output and "os error" not in done.output
 
 
 def test_exports_name_the_checkpoint(folder, checkpoint, capsys):
