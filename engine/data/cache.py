@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from engine.errors import FrontierError
+from engine.errors import DataError, FrontierError
 from engine.paths import home
 
 _SEAL = hashlib.sha256().digest_size
@@ -239,3 +239,10 @@ def explained(path: Path) -> Iterator[None]:
         raise FrontierError(
             f"cannot write {path}: {error.strerror or error}; free some room, or {fix} a folder that you can write to"
         ) from error
+
+
+def check_new(folder: Path, name: str) -> None:
+    """Raise a DataError that names an argument where its folder is neither new nor empty."""
+    with explained(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise DataError(f"{name} must be a new or an empty folder; there is something in {folder}")

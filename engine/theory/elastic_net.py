@@ -19,45 +19,35 @@ UNIT = 1e-5
 
 @dataclass(frozen=True)
 class Witness:
-    """λ₁ and λ₂ at which the elastic net's support is exactly a query's k best documents.
-
-    alpha: the lowest score within them; beta: the highest outside; rows: them, ascending.
-    """
+    """λ₁ and λ₂ at which the elastic net's support is exactly a query's k best documents."""
 
     l1: float
     l2: float
-    alpha: float
-    beta: float
-    rows: tuple[int, ...]
+    alpha: float  # the lowest score within them
+    beta: float  # the highest outside
+    rows: tuple[int, ...]  # them, ascending
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Documents (3, 3) float64 and a query (3,) where the elastic net finds rows that no ranking by score can.
-
-    support: the rows with a weight at l1 and λ₂ = 0; weights: theirs; scores: all documents' inner products.
-    """
+    """Documents (3, 3) float64 and a query (3,) where the elastic net finds rows that no ranking by score can."""
 
     vectors: Tensor
     query: Tensor
     l1: float
-    support: tuple[int, ...]
-    weights: tuple[float, ...]
-    scores: tuple[float, ...]
+    support: tuple[int, ...]  # the rows with a weight at l1 and λ₂ = 0
+    weights: tuple[float, ...]  # theirs
+    scores: tuple[float, ...]  # all documents' inner products
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a corpus lets FISTA reach in T steps.
+    """What a corpus lets FISTA reach in T steps."""
 
-    spectrum: largest eigenvalue of UUᵀ; length: n, what it would be if all rows were one; common: squared length of the
-    mean row, the mean cosine of two random rows where rows are unit; step: 1 / (spectrum + λ₂), how far a step goes.
-    """
-
-    spectrum: float
-    length: int
-    common: float
-    step: float
+    spectrum: float  # largest eigenvalue of UUᵀ
+    length: int  # n, what it would be if all rows were one
+    common: float  # squared length of the mean row: the mean cosine of two random rows where rows are unit
+    step: float  # 1 / (spectrum + λ₂), how far a step goes
 
     def gap(self, weights: float, steps: int) -> float:
         """The most the objective can exceed its minimum by after `steps`; weights: |w*| (Beck & Teboulle, Thm 4.4)."""
@@ -89,11 +79,11 @@ def witness(vectors: Any, query: Any, k: int = 5) -> Witness:
     k = min(k, len(rows))
     alpha = float(scores[order[k - 1]])
     beta = float(scores[order[k]]) if k < len(rows) else -math.inf
-    if alpha <= max(0.0, beta):
+    floor = max(0.0, beta)
+    if alpha <= floor:
         raise ParamError(
             f"k must split the scores above 0: document {k} scores {alpha:.6g}, the next {beta:.6g}; choose another k"
         )
-    floor = max(0.0, beta)
     delta = (alpha - floor) / 2
     return Witness((alpha + floor) / 2, k / delta + k - 1, alpha, beta, tuple(sorted(order[:k].tolist())))
 
@@ -123,6 +113,5 @@ def outlook(vectors: Any, l2: float = 0.1) -> Outlook:
     matrix = getattr(vectors, "matrix", vectors)
     matrix = matrix if isinstance(matrix, Matrix) else searched(vectors, torch.zeros(1, len(vectors[0])))[0]
     common = float(matrix.mean @ matrix.mean)
-    return Outlook(
-        matrix.spectral_norm_squared, len(matrix), common, 1 / max(matrix.spectral_norm_squared + l2, 1e-300)
-    )
+    spectrum = matrix.spectral_norm_squared
+    return Outlook(spectrum, len(matrix), common, 1 / max(spectrum + l2, 1e-300))

@@ -19,8 +19,7 @@ from engine.theory.text_vectors import (
     against_best,
     inner,
     length_bins,
-    length_range,
-    squared_distances,
+    margins_over,
     squared_norms,
     text_vectors,
 )
@@ -33,19 +32,13 @@ QUANTILES = {"low": 0.05, "lower": 0.25, "median": 0.5, "upper": 0.75, "high": 0
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MarginSpread:
-    """Margins over documents of like length.
+    """Margins over documents of like length."""
 
-    least, most: range of the documents' lengths in words
-    documents: their number in the corpus
-    values: the margins, ascending
-    low, lower, median, upper, high: their 5, 25, 50, 75 and 95 % quantiles, None without any
-    """
-
-    least: int
+    least: int  # least, most: range of the documents' lengths in words
     most: int
-    documents: int
-    values: np.ndarray
-    low: float | None
+    documents: int  # their number in the corpus
+    values: np.ndarray  # the margins, ascending
+    low: float | None  # low, lower, median, upper, high: their 5, 25, 50, 75 and 95 % quantiles, None without any
     lower: float | None
     median: float | None
     upper: float | None
@@ -62,24 +55,15 @@ class LengthMargins(MarginSpread):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Margins:
-    """Margins of each query's best document over the others.
+    """Margins of each query's best document over the others."""
 
-    vectors: "bm25", "boolean" or "dense"
-    rows: bin by bin, rank by rank
-    smallest: the smallest margin above 0, None without any
-    pairs: number of pairs of a best document with another
-    tied: pairs of equal scores
-    repeated: pairs of equal vectors, which have no margin
-    unanswered: number of (query, bin) cases where all documents score 0
-    """
-
-    vectors: str
-    rows: tuple[LengthMargins, ...]
-    smallest: float | None
-    pairs: int
-    tied: int
-    repeated: int
-    unanswered: int
+    vectors: str  # "bm25", "boolean" or "dense"
+    rows: tuple[LengthMargins, ...]  # bin by bin, rank by rank
+    smallest: float | None  # the smallest margin above 0, None without any
+    pairs: int  # number of pairs of a best document with another
+    tied: int  # pairs of equal scores
+    repeated: int  # pairs of equal vectors, which have no margin
+    unanswered: int  # number of (query, bin) cases where all documents score 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -125,7 +109,7 @@ def margins(
     ranks, bins = [RANK.check(rank) for rank in ranks], BINS.check(bins)
     data = text_vectors(space, queries, vectors)
     rows: list[LengthMargins] = []
-    smallest, pairs, tied, repeated, unanswered = np.inf, 0, 0, 0, 0
+    smallest, counts = np.inf, dict.fromkeys(("pairs", "tied", "repeated", "unanswered"), 0)
     parts = length_bins(data.lengths, bins)
     blocks, done = len(parts) * math.ceil(data.queries.shape[0] / BLOCK), 0
     report = stoppable(progress, stop)
@@ -133,11 +117,11 @@ def margins(
         by_rank: list[np.ndarray] = []
         for _, best, _, block in against_best(data.documents[part], data.queries):
             answered = best >= 0
-            unanswered += int((~answered).sum())
-            pairs += int(answered.sum()) * (len(part) - 1)
-            tied += int((block[answered] <= 0).sum())
+            counts["unanswered"] += int((~answered).sum())
+            counts["pairs"] += int(answered.sum()) * (len(part) - 1)
+            counts["tied"] += int((block[answered] <= 0).sum())
             # The best document against itself is no pair.
-            repeated += int(np.isnan(block[answered]).sum() - answered.sum())
+            counts["repeated"] += int(np.isnan(block[answered]).sum() - answered.sum())
             ordered = np.sort(np.where(block > 0, block, np.nan), axis=1)
             smallest = float(np.fmin(smallest, np.nanmin(ordered, initial=np.inf)))
             by_rank.append(np.stack([ordered[:, min(rank, len(part)) - 1] for rank in ranks], axis=1))
@@ -146,15 +130,8 @@ def margins(
         for rank, column in zip(ranks, np.concatenate(by_rank).T, strict=True):
             values = column[~np.isnan(column)] if rank <= len(part) else np.empty(0)
             rows.append(LengthMargins(rank=rank, queries=len(values), **_spread(data.lengths[part], values)))
-    return Margins(
-        vectors=vectors,
-        rows=tuple(rows),
-        smallest=smallest if math.isfinite(smallest) else None,
-        pairs=pairs,
-        tied=tied,
-        repeated=repeated,
-        unanswered=unanswered,
-    )
+    least = smallest if math.isfinite(smallest) else None
+    return Margins(vectors=vectors, rows=tuple(rows), smallest=least, **counts)
 
 
 @without_autocast
@@ -187,14 +164,11 @@ def relevant_margins(
         relevant = np.array(sorted(corpus.position[d] for d in qrels.relevant(query) if d in corpus.position), np.int64)
         if len(relevant) and lengths[place] > 0:
             scores = inner(data.queries[[place]], data.documents)[0]
-            distances = squared_distances(relevant, data.documents, norms)
-            distances[:, relevant] = np.nan
-            for row, distance in zip(relevant.tolist(), distances, strict=True):
-                rivals = ~np.isnan(distance)
-                if rivals.any():
-                    over = (scores[row] - scores[rivals]) / (lengths[place] * np.sqrt(distance[rivals]))
-                    rows.append(row)
-                    smallest.append(float(np.clip(over.min(), -1, 1)))
+            over = margins_over(relevant, scores, scores[relevant], lengths[place], data.documents, norms)
+            over[:, relevant] = np.nan
+            with_rivals = ~np.isnan(over).all(axis=1)
+            rows += relevant[with_rivals].tolist()
+            smallest += np.nanmin(over[with_rivals], axis=1).clip(-1).tolist()
         report(place + 1, len(queries.ids), "margins")
     margin_rows, values = np.array(rows, dtype=np.int64), np.array(smallest)
     results = []
@@ -207,7 +181,6 @@ def relevant_margins(
 
 def _spread(lengths: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """The fields of a MarginSpread of values over documents of these lengths."""
-    least, most = length_range(lengths)
     quantiles = np.quantile(values, list(QUANTILES.values())).tolist() if len(values) else [None] * len(QUANTILES)
-    spread = {"least": least, "most": most, "documents": len(lengths), "values": np.sort(values)}
-    return spread | dict(zip(QUANTILES, quantiles, strict=True))
+    ends = {"least": int(lengths.min()), "most": int(lengths.max()), "documents": len(lengths)}
+    return ends | {"values": np.sort(values)} | dict(zip(QUANTILES, quantiles, strict=True))

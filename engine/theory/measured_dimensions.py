@@ -12,9 +12,9 @@ from engine.errors import ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, stoppable
 from engine.space import Space
-from engine.theory.projection_bounds import DIMENSION, RANK
+from engine.theory.projection_bounds import DIMENSION, RANK, kept_dimension
 from engine.theory.random_projections import PROJECTION, random_entries
-from engine.theory.text_vectors import BINS, SEED, VECTORS, Rows, inner, length_bins, length_range, text_vectors
+from engine.theory.text_vectors import BINS, SEED, VECTORS, Rows, inner, length_bins, text_vectors
 from engine.values import Corpus
 
 REDUCTION = Choice(
@@ -33,21 +33,14 @@ DIMENSIONS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 @dataclass(frozen=True, slots=True)
 class LengthDimension:
-    """Documents of like length.
+    """Documents of like length."""
 
-    least, most: range of their lengths in words
-    documents: their number
-    queries: number of queries that share a word with one of them; all for dense vectors
-    recall: k → share of (query, projection) cases whose best document stays in the first `rank`
-    dimension: the smallest k from which on the recall reaches the target, None if no k does
-    """
-
-    least: int
+    least: int  # least, most: range of their lengths in words
     most: int
-    documents: int
-    queries: int
-    recall: Mapping[int, float]
-    dimension: int | None
+    documents: int  # their number
+    queries: int  # number of queries that share a word with one of them; all for dense vectors
+    recall: Mapping[int, float]  # k → share of (query, projection) cases whose best document stays in the first `rank`
+    dimension: int | None  # the smallest k from which on the recall reaches the target, None if no k does
 
 
 @without_autocast
@@ -74,7 +67,9 @@ def recall_dimensions(
     """
     reduction, vectors, rank = REDUCTION.check(reduction), VECTORS.check(vectors), RANK.check(rank)
     target, bins, draws, seed = TARGET.check(target), BINS.check(bins), DRAWS.check(draws), SEED.check(seed)
-    ks = _dimensions(dimensions)
+    if isinstance(dimensions, int) or not len(dimensions):
+        raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
+    ks = sorted({DIMENSION.check(k) for k in dimensions})
     truncated = reduction == "truncated"
     if truncated and vectors != "dense":
         raise ParamError(
@@ -97,25 +92,16 @@ def recall_dimensions(
             report(index * draws + draw + 1, len(parts) * draws, "projecting")
         count = len(case.best)
         recall = dict(zip(ks, (hits / (draws * count)).tolist(), strict=True)) if count else {}
-        ends = length_range(data.lengths[part])
+        lengths = data.lengths[part]
+        ends = int(lengths.min()), int(lengths.max())
         rows.append(LengthDimension(*ends, len(part), count, recall, reached(recall, target)))
     return tuple(rows)
 
 
 def reached(recall: Mapping[int, float], target: float) -> int | None:
     """The smallest k of `recall`, k → share, from which on all reach the target, in [0, 1]; None if no k does."""
-    target, dimension = TARGET.check(target), None
-    for k in sorted(recall, reverse=True):
-        if recall[k] < target:
-            break
-        dimension = k
-    return dimension
-
-
-def _dimensions(dimensions: Sequence[int]) -> list[int]:
-    if isinstance(dimensions, int) or not len(dimensions):
-        raise ParamError(f"dimensions must be a list of whole numbers in [1, ∞); got {dimensions!r}")
-    return sorted({DIMENSION.check(k) for k in dimensions})
+    target, ks = TARGET.check(target), sorted(recall)
+    return kept_dimension(ks, [recall[k] >= target for k in ks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +129,7 @@ def _rivals(queries: Rows, documents: Rows) -> _Rivals:
 def _hits(case: _Rivals, ks: list[int], reduction: str, rank: int, rng: np.random.Generator) -> np.ndarray:
     """(len(ks),) number of queries whose best document stays in the first `rank` after one projection."""
     queries, documents = case.queries, case.documents
-    score = np.zeros(case.below.shape)
-    hits = np.empty(len(ks))
-    rows = np.arange(len(case.best))
+    score, hits, rows = np.zeros(case.below.shape), np.empty(len(ks)), np.arange(len(case.best))
     width = max(1, HELD_NUMBERS // max(documents.shape))
     if sparse.issparse(documents) and reduction != "truncated":
         queries, documents = queries.astype(np.float32), documents.astype(np.float32)

@@ -5,6 +5,7 @@ k: the projection's dimension; margin: ε, the normalised margin ⟨q, d₁ − 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ def pair_error_bound(k: int, margin: float) -> float:
 
     k: in [1, ∞); margin: in (0, 1]. Raises ParamError.
     """
-    return recall_error_bound(k, margin, 1, 1)
+    k, margin = DIMENSION.check(k), inside("margin (ε)", margin, closed=True)
+    return 4 * math.exp(-k / 2 * rate(margin))
 
 
 def sufficient_dimension(margin: float, error: float) -> int:
@@ -38,26 +40,8 @@ def sufficient_dimension(margin: float, error: float) -> int:
 
     margin: in (0, 1]; error: in (0, 1). Raises ParamError.
     """
-    return recall_dimension(margin, error, 1, 1)
-
-
-def recall_error_bound(k: int, margin: float, documents: int, rank: int) -> float:
-    """4(|D| − r₀ + 1) exp(−k/2 (ε²/2 − ε³/3)): the best document leaves the top r₀ no more often (Lemma 2).
-
-    margin: the r₀-th smallest of its margins over the others, in (0, 1]; documents: |D|, how many others; rank: r₀, in
-    [1, |D|]. From 1 on the bound says nothing. Raises ParamError.
-    """
-    k, margin = DIMENSION.check(k), inside("margin (ε)", margin, closed=True)
-    return 4 * _rivals(documents, rank) * math.exp(-k / 2 * rate(margin))
-
-
-def recall_dimension(margin: float, error: float, documents: int, rank: int) -> int:
-    """The smallest k with k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4(|D| − r₀ + 1)/β): keeps the best document in the top r₀ (eq. 3).
-
-    Arguments as in `recall_error_bound`; error: in (0, 1). Raises ParamError.
-    """
     margin, error = inside("margin (ε)", margin, closed=True), inside("error (β)", error)
-    return math.ceil(_finite(2 * _nats(error, _rivals(documents, rank)), rate(margin), margin))
+    return math.ceil(_finite(2 * _nats(error), rate(margin), margin))
 
 
 def simple_dimension(margin: float, error: float) -> int:
@@ -69,35 +53,16 @@ def simple_dimension(margin: float, error: float) -> int:
     return math.floor(_finite(12 * _nats(error), margin**2, margin)) + 1
 
 
-def boolean_margin(query_words: int, document_words: int) -> float:
-    """(2 L_Q L_D)^−½: no two documents that share different numbers of words with the query are closer (§A.4).
-
-    query_words: L_Q, the query's distinct words; document_words: L_D, those of the longest document. Raises ParamError.
-    """
-    words = 2 * QUERY_WORDS.check(query_words) * DOCUMENT_WORDS.check(document_words)
-    return float(words**-0.5)
+def kept_dimension(ks: Sequence[int], kept: Sequence[bool] | np.ndarray) -> int | None:
+    """The smallest of some k, ascending, from which on everything is kept; None where not even the last keeps it."""
+    lost = np.flatnonzero(~np.asarray(kept, dtype=bool))
+    first = lost[-1] + 1 if len(lost) else 0
+    return ks[first] if first < len(ks) else None
 
 
-def boolean_dimension(query_words: int, document_words: int, error: float) -> int:
-    """The smallest k with k ≥ 24 L_Q L_D ln(4/β): keeps every pair that shared words tell apart (Corollary 2).
-
-    Arguments as in `boolean_margin`; error: of each pair, in (0, 1). Raises ParamError.
-    """
-    words = QUERY_WORDS.check(query_words) * DOCUMENT_WORDS.check(document_words)
-    return math.ceil(24 * words * _nats(inside("error (β)", error)))
-
-
-def _rivals(documents: int, rank: int) -> int:
-    """|D| − r₀ + 1: those that would all have to stay below."""
-    documents, rank = DOCUMENTS.check(documents), RANK.check(rank)
-    if rank > documents:
-        raise ParamError(f"rank (r₀) must be a whole number in [1, {documents}], the number of documents; got {rank!r}")
-    return documents - rank + 1
-
-
-def _nats(error: float, rivals: int = 1) -> float:
-    """ln(4 · rivals/β); of two logarithms, because a quotient by a tiny β has no double."""
-    return math.log(4 * rivals) - math.log(error)
+def _nats(error: float) -> float:
+    """ln(4/β); of two logarithms, because a quotient by a tiny β has no double."""
+    return math.log(4) - math.log(error)
 
 
 def _finite(needed: float, rate: float, margin: float) -> float:

@@ -13,7 +13,7 @@ from engine.errors import DataError, ParamError
 from engine.params import Choice, Real, Whole
 from engine.progress import Progress, Stop, stoppable
 from engine.space import Space
-from engine.theory.projection_bounds import DIMENSION, inside, rate, sufficient_dimension
+from engine.theory.projection_bounds import DIMENSION, inside, kept_dimension, rate, sufficient_dimension
 from engine.theory.text_vectors import SEED, WEIGHTING, TextVectors, against_best, text_vectors
 from engine.values import Corpus
 
@@ -34,40 +34,26 @@ DIMENSIONS = tuple(int(k) for k in np.unique(np.geomspace(32, 4096, 40).round().
 
 @dataclass(frozen=True, slots=True)
 class PairError:
-    """One bin of pairs at one dimension.
+    """One bin of pairs at one dimension."""
 
-    bin: its position among the bins
-    k: the dimension
-    error: share of (pair, projection) cases whose order is reversed
-    low, high: its 95 % interval over projections
-    bound: mean over the pairs of Lemma 1's bound; vacuous from 1 on
-    """
-
-    bin: int
-    k: int
-    error: float
-    low: float
+    bin: int  # its position among the bins
+    k: int  # the dimension
+    error: float  # share of (pair, projection) cases whose order is reversed
+    low: float  # low, high: its 95 % interval over projections
     high: float
-    bound: float
+    bound: float  # mean over the pairs of Lemma 1's bound; vacuous from 1 on
 
 
 @dataclass(frozen=True, slots=True)
 class MarginBin:
-    """Pairs of like margin.
+    """Pairs of like margin."""
 
-    least, most: range of the margins ε
-    inverse: mean of (ε²/2 − ε³/3)⁻¹
-    pairs: their number
-    dimension: the smallest k from which on `accuracy` of the pairs keep their order, None if no k does
-    guaranteed: the dimension that the bound requires at the smallest margin
-    """
-
-    least: float
+    least: float  # least, most: range of the margins ε
     most: float
-    inverse: float
-    pairs: int
-    dimension: int | None
-    guaranteed: int
+    inverse: float  # mean of (ε²/2 − ε³/3)⁻¹
+    pairs: int  # their number
+    dimension: int | None  # the smallest k from which on `accuracy` of the pairs keep their order, None if no k does
+    guaranteed: int  # the dimension that the bound requires at the smallest margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +68,13 @@ class ErrorLine:
 
 @dataclass(frozen=True)
 class PairErrors:
-    """Measured pair errors.
+    """Measured pair errors."""
 
-    cells: bin by bin, k by k
-    bins: the largest margins first
-    line: through the bins whose dimension lies between the smallest and largest k; None for fewer than three
-    slope: of the bound, 2 ln(4/β)
-    draws: number of projections
-    """
-
-    cells: tuple[PairError, ...]
-    bins: tuple[MarginBin, ...]
-    line: ErrorLine | None
-    slope: float
-    draws: int
+    cells: tuple[PairError, ...]  # bin by bin, k by k
+    bins: tuple[MarginBin, ...]  # the largest margins first
+    line: ErrorLine | None  # through bins whose dimension is between the smallest and largest k; None for fewer than 3
+    slope: float  # of the bound, 2 ln(4/β)
+    draws: int  # number of projections
 
 
 @without_autocast
@@ -155,24 +134,20 @@ def _bin_errors(
     index: int, margins: np.ndarray, wrong: np.ndarray, ks: list[int], accuracy: float
 ) -> tuple[list[PairError], MarginBin]:
     """The cells and the summary of one bin; wrong: (draws, len(ks)) shares of its pairs that are reversed."""
-    draws = len(wrong)
-    error = wrong.mean(axis=0)
+    draws, error = len(wrong), wrong.mean(axis=0)
     half = stdtrit(draws - 1, 0.975) * wrong.std(axis=0, ddof=1) / np.sqrt(draws)
     # No error in the sample: the interval of as many independent trials.
     high = np.where(error > 0, np.minimum(1, error + half), 1 - 0.05 ** (1 / (draws * len(margins))))
     bound = 4 * np.exp(-np.array(ks)[:, None] / 2 * rate(margins)).mean(axis=1)
-    low = np.maximum(0, error - half)
-    columns = (error.tolist(), low.tolist(), high.tolist(), bound.tolist())
+    columns = (column.tolist() for column in (error, np.maximum(0, error - half), high, bound))
     cells = [PairError(index, *cell) for cell in zip(ks, *columns, strict=True)]
-    too_many = np.flatnonzero(1 - error < accuracy)
-    first = int(too_many[-1]) + 1 if len(too_many) else 0
     least, most = float(margins.min()), float(margins.max())
     row = MarginBin(
         least=least,
         most=most,
         inverse=float((1 / rate(margins)).mean()),
         pairs=len(margins),
-        dimension=ks[first] if first < len(ks) else None,
+        dimension=kept_dimension(ks, 1 - error >= accuracy),
         guaranteed=sufficient_dimension(least, 1 - accuracy),
     )
     return cells, row
@@ -186,9 +161,7 @@ def kept_from(found: PairErrors, error: float) -> tuple[int | None, ...]:
     error, dimensions = inside("error (β)", error), []
     for index in range(len(found.bins)):
         cells = sorted((c for c in found.cells if c.bin == index), key=lambda c: c.k)
-        wrong = [place for place, c in enumerate(cells) if c.error > error]
-        first = wrong[-1] + 1 if wrong else 0
-        dimensions.append(cells[first].k if first < len(cells) else None)
+        dimensions.append(kept_dimension([c.k for c in cells], [c.error <= error for c in cells]))
     return tuple(dimensions)
 
 
@@ -205,7 +178,7 @@ class _Triples:
 
 def _sampled(data: TextVectors, edges: np.ndarray, pairs: int, rng: np.random.Generator) -> _Triples:
     """At most `pairs` of each bin's triples, uniformly drawn."""
-    samples: list[np.ndarray] = []
+    table = np.empty((6, 0))
     for which, best, _, block in against_best(data.documents, data.queries):
         # A query at a time, and only its possible samples: a block's pairs are as many as 64 corpora.
         for query, first, row in zip(range(which.start, which.stop), best.tolist(), block, strict=True):
@@ -213,11 +186,8 @@ def _sampled(data: TextVectors, edges: np.ndarray, pairs: int, rng: np.random.Ge
             key = rng.random(len(second))
             label = np.digitize(1 / rate(row[second]), edges) - 1
             fits = label < len(edges) - 1
-            key, label, second = key[fits], label[fits].clip(0), second[fits]
-            both = np.full((2, len(second)), [[query], [first]])
-            table = np.stack([key, label, *both, second, row[second]])
-            samples = [_lowest(np.concatenate([*samples, table], axis=1), pairs)]
-    table = samples[0]
+            columns = (key[fits], label[fits].clip(0), query, first, second[fits], row[second[fits]])
+            table = _lowest(np.concatenate([table, np.stack(np.broadcast_arrays(*columns))], axis=1), pairs)
     query, first, second = table[2:5].astype(np.int64)
     return _Triples(query, first, second, table[5], table[1].astype(np.int64))
 
@@ -240,16 +210,13 @@ def _reversed(
     first, second = np.split(place, 2)
     queries, documents = (sparse.csr_array(rows) for rows in (data.queries[query_rows], data.documents[document_rows]))
     both = sparse.vstack([queries, documents], format="csr").astype(np.float32)
-    columns = np.unique(both.indices)
-    both = sparse.csr_array(
-        (both.data, np.searchsorted(columns, both.indices), both.indptr), (both.shape[0], len(columns))
-    )
+    both = both[:, np.unique(both.indices)]
     for _ in range(draws):
         # Scores lack the factor 1/k, which changes no sign; ±1 and 0/1 then stay exact integers.
         score = np.zeros(len(query))
         reversed_ = np.empty((len(query), len(ks)), dtype=bool)
         for column, width in enumerate(np.diff([0, *ks])):
-            projected = both @ random_entries(rng, (len(columns), int(width)), projection)
+            projected = both @ random_entries(rng, (both.shape[1], int(width)), projection)
             shift = projected[len(query_rows) :]
             score += np.einsum("ij,ij->i", projected[query], shift[first] - shift[second])
             reversed_[:, column] = score <= 0

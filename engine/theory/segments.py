@@ -1,7 +1,6 @@
 """What several vectors a document gain: the margins of matching segments (sparse-dense paper, §3, Theorem 1)."""
 
-import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -25,20 +24,15 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentMargins:
-    """A query, two documents and the segments they are sums of.
+    """A query, two documents and the segments they are sums of."""
 
-    documents: their margin; segments: that of the two at position `at`, NaN where they are one vector; the premises:
-    ordered, ⟨q, d₁⟩ > ⟨q, d₂⟩; orthogonal, segments of different positions are, within a document and across; matched,
-    ⟨q, d₁⟩ = ⟨q, d₁⁽ⁱ⁾⟩; bounded, ⟨q, d₂⟩ ≥ ⟨q, d₂⁽ⁱ⁾⟩.
-    """
-
-    documents: float
-    segments: float
+    documents: float  # margin of the documents
+    segments: float  # of the two segments at position `at`, NaN where they are one vector
     at: int
-    ordered: bool
-    orthogonal: bool
-    matched: bool
-    bounded: bool
+    ordered: bool  # the first premise: ⟨q, d₁⟩ > ⟨q, d₂⟩
+    orthogonal: bool  # segments of different positions are, within a document and across
+    matched: bool  # ⟨q, d₁⟩ = ⟨q, d₁⁽ⁱ⁾⟩
+    bounded: bool  # ⟨q, d₂⟩ ≥ ⟨q, d₂⁽ⁱ⁾⟩
 
     @property
     def promised(self) -> bool:
@@ -84,21 +78,16 @@ def segment_margins(query: Any, first: Any, second: Any, at: int | None = None) 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Segments:
-    """m pairs of a query's best document and another, every column (m,).
+    """m pairs of a query's best document and another, every column (m,)."""
 
-    query, first, second: their rows; documents: margins of the whole documents; segments: of the words of the best
-    document's best passage, taken out of both; promised: whether Theorem 1 speaks of them; passages: of the best
-    passage of each, NaN where the two are one vector.
-    """
-
-    query: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    documents: np.ndarray
-    segments: np.ndarray
-    promised: np.ndarray
-    passages: np.ndarray
-    apart: np.ndarray
+    query: np.ndarray  # row of the query
+    first: np.ndarray  # row of its best document
+    second: np.ndarray  # row of the other
+    documents: np.ndarray  # margins of the whole documents
+    segments: np.ndarray  # of the words of the best document's best passage, taken out of both
+    promised: np.ndarray  # whether Theorem 1 speaks of them
+    passages: np.ndarray  # margins of the best passage of each, NaN where the two are one vector
+    apart: np.ndarray  # whether these passages are orthogonal to the rest of the two documents
 
     def __len__(self) -> int:
         return len(self.query)
@@ -144,6 +133,7 @@ def segments(
         passage: np.ndarray = cut[[int((cut @ q).argmax())]].toarray()[0]
         return passage
 
+    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
     rows: list[tuple[Any, ...]] = []
     report = stoppable(progress, stop, "segments were not measured to the end; nothing is kept")
     for which, best, scores, _ in against_best(documents, asked):
@@ -161,13 +151,8 @@ def segments(
                 found = segment_margins(q, cut_in_two[0], cut_in_two[1], at=0)
                 other = best_passage(second, q)
                 real = segment_margins(q, np.stack([passage, mine - passage]), np.stack([other, theirs - other]), at=0)
-                rows.append(
-                    (
-                        *(query, first, second, found.documents, found.segments, found.promised),
-                        *(real.segments, real.orthogonal),
-                    )
-                )
-    kinds = (np.int64, np.int64, np.int64, float, float, bool, float, bool)
-    table = list(zip(*rows, strict=True)) or [()] * len(kinds)
-    arrays = [np.array(column, dtype=kind) for column, kind in zip(table, kinds, strict=True)]
-    return Segments(**dict(zip(inspect.get_annotations(Segments), arrays, strict=True)))
+                margins = (found.documents, found.segments, found.promised, real.segments, real.orthogonal)
+                rows.append((query, first, second, *margins))
+    names = [field.name for field in fields(Segments)]
+    table = np.array(rows, dtype=list(zip(names, kinds, strict=True)))
+    return Segments(**{name: table[name] for name in names})

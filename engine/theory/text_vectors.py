@@ -43,33 +43,12 @@ Rows = sparse.csr_array | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Bags:
-    """A corpus and queries as bags of words, over the words of the corpus; a word counts once in a query."""
-
-    documents: sparse.csr_array  # (n, v) CSR float64
-    queries: sparse.csr_array  # (B, v) CSR float64; words that no document has are dropped
-    lengths: np.ndarray  # (n,) words per document, with repetitions
-
-
-@dataclass(frozen=True, eq=False)
 class TextVectors:
-    """A corpus and queries as vectors."""
+    """A corpus and queries as vectors; bags of words are over the words of the corpus, and count once in a query."""
 
     documents: Rows  # (n, v), CSR or dense float64
-    queries: Rows  # (B, v), of the same kind
-    lengths: np.ndarray  # (n,) words per document
-
-
-def bags(space: Space | Corpus, queries: Queries | Sequence[str], weighting: str = WEIGHTING.default) -> Bags:
-    """A corpus, or a space's, and queries as bags of words, titles included (§2.1.2, §2.1.3).
-
-    A space remembers its word counts. Raises ParamError or DataError.
-    """
-    weighting = WEIGHTING.check(weighting)
-    counts, once, _ = tf_idf(space, queries)
-    if weighting == "boolean":
-        return Bags(binary(counts), binary(once), text_lengths(counts))
-    return Bags(saturated_tf(counts, K1, B), once, text_lengths(counts))
+    queries: Rows  # (B, v), of the same kind; words that no document has are dropped
+    lengths: np.ndarray  # (n,) words per document, with repetitions
 
 
 def tf_idf(
@@ -98,17 +77,16 @@ def length_bins(lengths: np.ndarray, bins: int) -> list[np.ndarray]:
     return [np.sort(part) for part in np.array_split(order, max(1, min(bins, len(order)))) if len(part)]
 
 
-def length_range(lengths: np.ndarray) -> tuple[int, int]:
-    """The smallest and the largest length."""
-    return int(lengths.min()), int(lengths.max())
-
-
 def text_vectors(space: Space | Corpus, queries: Any, vectors: str) -> TextVectors:
-    """A corpus (or a Space, which "dense" needs) and queries as vectors. Raises ParamError or DataError."""
+    """A corpus (or a Space, which "dense" needs) and queries as vectors.
+
+    Bags of words: titles included (§2.1.2, §2.1.3); a space remembers its counts. Raises ParamError or DataError.
+    """
     vectors = VECTORS.check(vectors)
     if vectors != "dense":
-        words = bags(space, texts_of(queries), vectors)
-        return TextVectors(words.documents, words.queries, words.lengths)
+        counts, once, _ = tf_idf(space, texts_of(queries))
+        rows = (binary(counts), binary(once)) if vectors == "boolean" else (saturated_tf(counts, K1, B), once)
+        return TextVectors(*rows, text_lengths(counts))
     if not isinstance(space, Space):
         raise DataError(f"dense vectors need an engine.Space, documents with their vectors; got {type(space).__name__}")
     lengths = np.array([len(terms(text)) for text in space.corpus.passages])
@@ -136,11 +114,23 @@ def inner(a: Rows, b: Rows) -> np.ndarray:
     return products if isinstance(products, np.ndarray) else products.toarray()
 
 
-def squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
+def _squared_distances(rows: np.ndarray, documents: Rows, norms: np.ndarray) -> np.ndarray:
     """(b, n) squared distances of some documents to all, NaN for equal vectors; norms: `squared_norms(documents)`."""
     sums = norms[rows][:, None] + norms
     distances = sums - 2 * inner(documents[rows], documents)
     return np.where(distances > SAME * sums, distances, np.nan)
+
+
+def margins_over(
+    rows: np.ndarray, scores: np.ndarray, top: np.ndarray, length: Any, documents: Rows, norms: np.ndarray
+) -> np.ndarray:
+    """(b, n) margins of the documents at (b,) rows, which score (b,) top, over all; NaN for equal vectors.
+
+    scores: (b, n) or (n,); length: of the queries; norms: `squared_norms(documents)`. At most 1, however it rounds.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        margins: np.ndarray = (top[:, None] - scores) / (length * np.sqrt(_squared_distances(rows, documents, norms)))
+    return margins.clip(max=1)
 
 
 def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
@@ -157,10 +147,7 @@ def against_best(documents: Rows, queries: Rows) -> Iterator[tuple[slice, np.nda
         best = scores.argmax(axis=1)
         top = scores[np.arange(len(best)), best]
         length = np.sqrt(squared_norms(block))[:, None]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            margins = (top[:, None] - scores) / (length * np.sqrt(squared_distances(best, documents, norms)))
-        # A margin is at most 1: rounding must not exceed that.
-        np.minimum(margins, 1, out=margins)
+        margins = margins_over(best, scores, top, length, documents, norms)
         margins[np.abs(margins) <= SAME] = 0
         none = (top <= 0) & (scores.min(axis=1) == top)
         margins[none] = np.nan

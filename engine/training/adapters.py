@@ -111,10 +111,6 @@ class Adapters(nn.Module):
         vectors = vectors if self.query is None else self.query(vectors)
         return vectors if self.heads is None else self.heads.query(vectors)
 
-    def encode_corpus(self, vectors: Tensor, done: int = 0) -> Tensor:
-        """One vector a document: the first result of `encode_documents`."""
-        return self.encode_documents(vectors, done)[0]
-
     @torch.no_grad()
     def encode_documents(self, vectors: Tensor, done: int = 0) -> tuple[Tensor, Tensor | None]:
         """(n, d) adapted document vectors, (n, k) where projected; and (n, m, k) where each has several.
@@ -156,7 +152,8 @@ class Adapted(ByDigest):
     @cached_property
     def digest(self) -> str:
         """Of the weights, the encoder below and the corpus."""
-        return digest_of([self.base.digest if self.base else "", self.corpus, weights_digest(self.adapters)])
+        weights = weights_digest(self.adapters.state_dict())
+        return digest_of([self.base.digest if self.base else "", self.corpus, weights])
 
     @cached_property
     def encoder(self) -> EncoderRef:
@@ -172,16 +169,18 @@ class Adapted(ByDigest):
         if queries.encoder is not None and queries.encoder.digest == self.digest:
             return queries
         check_encoder(queries, self.base)
+        return replace(queries, vectors=self.query_vectors(queries), encoder=self.encoder)
+
+    @torch.no_grad()
+    def query_vectors(self, queries: Embeddings) -> Tensor:
+        """(B, d) or (B, k) adapted vectors of queries that the encoder below embedded."""
         weight = self.adapters.query_weight
         if weight is None:
-            return replace(queries, encoder=self.encoder)
+            return queries.vectors
         if queries.dimension != weight.shape[1]:
             raise DataError(f"queries must have {weight.shape[1]} dimensions, as the adapter; got {queries.dimension}")
-        query = self.adapters.encode_query
-        with torch.no_grad():
-            blocks = queries.vectors.split(BLOCK_ROWS)
-            rows = [query(block.to(weight.device, weight.dtype)).to(block.device, block.dtype) for block in blocks]
-        return replace(queries, vectors=torch.cat(rows), encoder=self.encoder)
+        blocks = queries.vectors.split(BLOCK_ROWS)
+        return torch.cat([self.adapters.encode_query(block.to(weight)).to(block) for block in blocks])
 
     def passages(self, passages: Embeddings) -> Embeddings:
         """Parts of documents that the encoder below embedded, adapted as documents are.
@@ -235,13 +234,13 @@ def _described(encoder: EncoderRef | None) -> str:
     return f"{encoder.name} (weights {encoder.digest[:8]})" if encoder else "none (vectors brought along)"
 
 
-def weights_digest(module: nn.Module) -> str:
-    """SHA-256 over names, shapes and numbers of all weights."""
-    parts: list[str | bytes] = []
-    for name, tensor in sorted(module.state_dict().items()):
+def weights_digest(weights: Mapping[str, Tensor], *parts: str) -> str:
+    """SHA-256 over some texts, and the names, shapes and numbers of all weights."""
+    numbers: list[str | bytes] = []
+    for name, tensor in sorted(weights.items()):
         rows = tensor.detach().cpu().contiguous().numpy()
-        parts += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
-    return digest_of(parts)
+        numbers += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
+    return digest_of([*parts, *numbers])
 
 
 class OverVectors(TrainableEncoder):
@@ -251,21 +250,18 @@ class OverVectors(TrainableEncoder):
     rows: (n, d) document vectors as the last corpus adapter takes them.
     """
 
-    _last: CorpusAdapter
-
     def __init__(self, adapters: Adapters, queries: Tensor, rows: Tensor) -> None:
         super().__init__()
         self.adapters, self.queries, self.rows = adapters, queries, rows
-        # Not registered again as a submodule: it is one of the adapters already.
-        object.__setattr__(self, "_last", adapters.corpus_adapters[-1])
 
     def encode_query(self, positions: Tensor) -> Tensor:
         return self.adapters.encode_query(self.queries[positions])
 
     def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
+        last = self.adapters.corpus_adapters[-1]
         if positions is None and not torch.is_grad_enabled():
-            return torch.cat([self._last(block) for block in self.rows.split(BLOCK_ROWS)])
-        rows: Tensor = self._last(self.rows if positions is None else self.rows[positions])
+            return torch.cat([last(block) for block in self.rows.split(BLOCK_ROWS)])
+        rows: Tensor = last(self.rows if positions is None else self.rows[positions])
         return rows
 
     def result(self) -> dict[str, Tensor]:

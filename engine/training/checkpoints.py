@@ -17,9 +17,10 @@ from torch import Tensor
 
 from engine.data.cache import write
 from engine.errors import DataError
+from engine.space import Space
+from engine.training.adapters import weights_digest
 from engine.training.loop import LoopState
 from engine.training.metrics import Epoch
-from engine.values import digest_of
 
 FORMAT = "1"
 BEST, LAST, OPTIMIZER = "best.", "last.", "optimizer."
@@ -56,6 +57,17 @@ class Unfit(DataError):
     def __init__(self, why: str, fix: str = "take another file, or train anew") -> None:
         super().__init__(f"{why}; {fix}")
         self.why = why
+
+
+def space_facts(space: Space) -> dict[str, Any]:
+    """The encoder and the corpus of a checkpoint over a space."""
+    base = space.encoder
+    return {
+        "weights": base.digest if base else "",
+        "dtype": base.dtype if base else "",
+        "corpus": space.corpus.digest,
+        "dimension": space.embeddings.dimension,
+    }
 
 
 def sketch(vectors: Tensor) -> list[float]:
@@ -164,33 +176,34 @@ def read(path: Path) -> Checkpoint:
 
 
 def _check_values(checkpoint: Checkpoint) -> None:
-    """Raise a TypeError or ValueError where a value is not of the kind that a run has."""
-    run = checkpoint.run
-    if not isinstance(checkpoint.facts, Mapping) or not isinstance(checkpoint.extra, Mapping):
-        raise TypeError("what it is of is no list of facts")
-    if not isinstance(run.stopped, str):
-        raise TypeError("why it ended is no text")
-    if [epoch.epoch for epoch in run.history] != list(range(-1, len(run.history) - 1)):
-        raise ValueError("its epochs are not counted from −1")
-    if not isinstance(run.best, int) or run.best not in range(-1, len(run.history) - 1):
-        raise ValueError("its best epoch is none of its epochs")
-    if not run.kept:
-        raise ValueError("it holds no weights")
+    """Raise a ValueError where a value is not of the kind that a run has."""
+    run, epochs = checkpoint.run, range(-1, len(checkpoint.run.history) - 1)
+    facts = isinstance(checkpoint.facts, Mapping) and isinstance(checkpoint.extra, Mapping)
+    for right, problem in (
+        (facts, "what it is of is no list of facts"),
+        (isinstance(run.stopped, str), "why it ended is no text"),
+        ([epoch.epoch for epoch in run.history] == list(epochs), "its epochs are not counted from −1"),
+        (isinstance(run.best, int) and run.best in epochs, "its best epoch is none of its epochs"),
+        (bool(run.kept), "it holds no weights"),
+    ):
+        if not right:
+            raise ValueError(problem)
 
 
 def check_facts(path: Path, stored: Facts, expected: Facts, names: tuple[str, ...] = tuple(FIELD_LABELS)) -> None:
     """Raise an Unfit that names every fact in which a checkpoint differs from the expected ones."""
-    wrong = [name for name in names if stored.get(name) != expected.get(name)]
-    if not wrong:
-        return
-    parts = {name: f"{FIELD_LABELS[name]} {_short(stored.get(name))} there and {_short(expected.get(name))} here"
-             for name in wrong}  # fmt: skip
-    if "params" in wrong and isinstance(stored.get("params"), Mapping):
+    parts = {
+        name: f"{FIELD_LABELS[name]} {_short(stored.get(name))} there and {_short(expected.get(name))} here"
+        for name in names
+        if stored.get(name) != expected.get(name)
+    }
+    if "params" in parts and isinstance(stored.get("params"), Mapping):
         old, new = stored["params"], expected["params"]
         differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         texts = (f"{key} is {old.get(key)!r} there and {new.get(key)!r} here" for key in differing)
         parts["params"] = "; ".join(texts) or parts["params"]
-    raise Unfit(f"{path} does not fit: {'; '.join(parts.values())}")
+    if parts:
+        raise Unfit(f"{path} does not fit: {'; '.join(parts.values())}")
 
 
 def _short(value: Any) -> str:
@@ -205,8 +218,4 @@ def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _seal(tensors: Mapping[str, Tensor], text: Mapping[str, str]) -> str:
     """SHA-256 of everything: a flipped bit must not decode as another model."""
-    parts: list[str | bytes] = [part for name in sorted(text) for part in (name, text[name])]
-    for name in sorted(tensors):
-        rows = tensors[name].numpy()
-        parts += [name, str(rows.shape), str(rows.dtype), rows.tobytes()]
-    return digest_of(parts)
+    return weights_digest(tensors, *(part for item in sorted(text.items()) for part in item))

@@ -8,16 +8,14 @@ import numpy as np
 
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
-from engine.evaluation.metrics import METRICS, measure
+from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, statement
 from engine.evaluation.stratification import grouped
 from engine.progress import counted
 from engine.space import Space
-from engine.training.metrics import SIZES, Dev, mean_and_error
+from engine.training.metrics import REPORTED, SIZES, Columns, Dev, mean_and_error, measured
 from engine.values import Embeddings, Qrels
 
-REPORTED = tuple((metric, k) for metric in ("recall", "comp") for k in SIZES)
-"""The table's metrics, as in the paper."""
 DECIDES = ("comp", 5)
 """The metric of the comparisons."""
 GROUPS = 5
@@ -25,8 +23,8 @@ GROUPS = 5
 ENCODER, START, CONTROL = "encoder", "dense", "dense-cont"
 """Names of systems: the corpus before training, the starting point of a method, the same trained on for longer."""
 
-Values = Mapping[str, Mapping[tuple[str, int], np.ndarray]]
-"""System → (metric, k) → (B,)."""
+Values = Mapping[str, Columns]
+"""System → its metrics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +72,12 @@ class Table:
     @property
     def records(self) -> tuple[dict[str, Any], ...]:
         """A row a system, as numbers with standard errors: for files."""
-        records = []
-        for name in self.values:
-            row: dict[str, Any] = {"system": name, "split": self.split, "queries": self.queries}
-            for metric, k in REPORTED:
-                mean, error = self.mean(name, metric, k)
-                row |= {f"{METRICS[metric].title}@{k}": mean, f"{METRICS[metric].title}@{k} se": error}
-            records.append(row)
-        return tuple(records)
+        columns = [f"{title}{suffix}" for title in self.head[1:] for suffix in ("", " se")]
+        cells = {name: (number for column in REPORTED for number in self.mean(name, *column)) for name in self.values}
+        return tuple(
+            {"system": name, "split": self.split, "queries": self.queries, **dict(zip(columns, numbers, strict=True))}
+            for name, numbers in cells.items()
+        )
 
     def groups(self, most: int = GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""
@@ -94,8 +90,7 @@ class Table:
 
     def dev(self, name: str) -> Dev:
         """A system's row as an epoch has it."""
-        cells = {f"{metric}{k}": self.mean(name, metric, k) for metric, k in REPORTED}
-        return Dev(**{n: m for n, (m, _) in cells.items()}, **{f"{n}_se": se for n, (_, se) in cells.items()})
+        return Dev.of(self.values[name])
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -111,11 +106,7 @@ def compare_systems(
     if not rows:
         raise DataError(f"no query of {split!r} has a relevant document")
     judged = queries.take(rows)
-    values: dict[str, dict[tuple[str, int], np.ndarray]] = {}
-    for system in systems:
-        ranking = decode(system.decoder, system.space, judged, max(SIZES))
-        by_size = {k: measure(ranking, system.space, judged, qrels, k, ("recall", "comp")).values for k in SIZES}
-        values[system.name] = {(metric, k): by_size[k][metric] for metric, k in REPORTED}
+    values = {s.name: measured(decode(s.decoder, s.space, judged, max(SIZES)), s.space, judged, qrels) for s in systems}
     relevant = np.array([len(qrels.relevant(query)) for query in judged.ids])
     return Table(split, len(judged), values, _compare_last(values, seed), relevant)
 

@@ -14,27 +14,29 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from engine.data.cache import explained
+from engine.data.cache import check_new, explained
 from engine.data.models import encoder_model, rerankers
 from engine.decoder import Decoder, decode
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.evaluation.metrics import measure
 from engine.params import Choice, Declared, Whole, checked, declare, params_of, values_of
-from engine.progress import Progress, Stop, report_to
+from engine.progress import Progress, Stop, report_to, stoppable
 from engine.scoring.cross_encoder import CrossEncoder
 from engine.space import Space
 from engine.stages import make
-from engine.training.dataset import disjoint_splits, relevant_rows
+from engine.training.dataset import AnyQueries, Splits, disjoint_splits, relevant_rows
 from engine.training.loop import SEED, TRAINING, generator_of
 from engine.training.metrics import mean_and_error
 from engine.training.recipe import BATCH, DECAY, EPOCHS, rate_of
-from engine.values import Corpus, Embeddings, Qrels, Queries, replace_surrogates
+from engine.values import Corpus, Embeddings, Qrels, replace_surrogates
 
 MINING, MEASURING = "looking for what is mistaken for relevant", "reranking dev"
 K = 10
@@ -77,27 +79,21 @@ class Reranking(Declared):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Dev after an epoch, with the standard errors of the means.
+    """Dev after an epoch, with the standard errors of the means."""
 
-    epoch: its number, −1 before the first step.
-    ndcg, ndcg_se: nDCG@10.
-    mrr, mrr_se: MRR@10.
-    loss: mean over the steps, None before the first.
-    """
-
-    epoch: int
-    ndcg: float
+    epoch: int  # its number, −1 before the first step
+    ndcg: float  # ndcg, ndcg_se: nDCG@10
     ndcg_se: float
-    mrr: float
+    mrr: float  # mrr, mrr_se: MRR@10
     mrr_se: float
-    loss: float | None = None
+    loss: float | None = None  # mean over the steps, None before the first
 
 
 def train_cross_encoder(
     model: str,
     corpus: Corpus | Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     *,
     out: str | Path,
     train: str = "train",
@@ -126,16 +122,14 @@ def train_cross_encoder(
     device = _device(device)
     data = _gather(settings, corpus, queries, qrels, train, dev)
     out = Path(out)
-    with explained(out):
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise DataError(f"out must be a new or an empty folder; there is something in {out}")
+    check_new(out, "out")
     lists = _lists(settings, data, generator_of(seed, -1), progress, stop)
     # A new head is drawn from the global generator, and so is dropout in every step.
     with _seeded(seed), encoder_model.quiet():
         reader = rerankers.unshared(model, device)
         record = _Record(
-            model=model, settings=settings, seed=seed, out=out, reader=reader, data=data, watch=watch,
-            progress=progress, stop=stop,
+            facts={"model": model, "settings": values_of(settings), "seed": seed}, out=out, reader=reader,
+            measured=partial(_measure, reader, settings, data), watch=watch, progress=progress, stop=stop,
         )  # fmt: skip
         record.look()
         record.write(fit(reader, lists, settings, seed, record.look, progress, stop))
@@ -143,26 +137,23 @@ def train_cross_encoder(
 
 
 class _Data(NamedTuple):
-    """What is searched, and the queries: space; those of train, with row → grade of their relevant documents; those of
-    dev, with their judgements."""
+    """What is searched, and the queries."""
 
     space: Space
-    train: Queries | Embeddings
-    relevant: list[dict[int, int]]
-    dev: Queries | Embeddings
-    qrels: Qrels
+    train: AnyQueries
+    relevant: list[dict[int, int]]  # row → grade of the relevant documents of each query of train
+    dev: AnyQueries
+    qrels: Qrels  # judgements of dev
 
 
 @dataclass(eq=False, kw_only=True)
 class _Record:
     """Dev history of a run under way; keeps the best model and the history in the folder `out`."""
 
-    model: str
-    settings: Reranking
-    seed: int
+    facts: Mapping[str, Any]
     out: Path
     reader: Any
-    data: _Data
+    measured: Callable[[], tuple[float, float, float, float]]
     watch: Callable[[Look], None] | None
     progress: Progress | None
     stop: Stop | None
@@ -174,7 +165,7 @@ class _Record:
         progress = self.progress
         relabelled = None if progress is None else lambda done, total, _: progress(done, total, MEASURING)
         with report_to(relabelled, self.stop):
-            look = Look(len(self.history) - 1, *_measure(self.reader, self.settings, self.data), loss)
+            look = Look(len(self.history) - 1, *self.measured(), loss)
         self.history.append(look)
         if len(self.history) == 1 or look.ndcg > self.history[self.best + 1].ndcg:
             self.best = look.epoch
@@ -185,14 +176,8 @@ class _Record:
 
     def write(self, stopped: str) -> None:
         """Write the history file; stopped: why the run is over, "" while it is not."""
-        content = {
-            "model": self.model,
-            "settings": values_of(self.settings),
-            "seed": self.seed,
-            "history": [asdict(look) for look in self.history],
-            "best": self.best,
-            "stopped": stopped,
-        }
+        history = [asdict(look) for look in self.history]
+        content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         text = json.dumps(content, ensure_ascii=False, indent=1)
         with explained(self.out):
             (self.out / HISTORY_FILE).write_text(text + "\n", encoding="utf-8")
@@ -200,14 +185,9 @@ class _Record:
 
 def _check_installed() -> None:
     """Raise a FrontierError where a library that the trainer needs is not installed."""
-    try:
-        import accelerate  # noqa: F401
-        import datasets  # noqa: F401
-    except ImportError as error:
-        raise FrontierError(
-            f"training a cross-encoder needs {error.name or 'datasets'}, which is not installed: "
-            "pip install 'frontier-retrieval[train]'"
-        ) from None
+    if absent := [name for name in ("accelerate", "datasets") if find_spec(name) is None]:
+        advice = "which is not installed: pip install 'frontier-retrieval[train]'"
+        raise FrontierError(f"training a cross-encoder needs {absent[0]}, {advice}")
 
 
 def _device(device: str | None) -> str:
@@ -221,12 +201,7 @@ def _device(device: str | None) -> str:
 
 
 def _gather(
-    settings: Reranking,
-    corpus: Corpus | Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
-    train: str,
-    dev: str,
+    settings: Reranking, corpus: Corpus | Space, queries: AnyQueries, qrels: Splits, train: str, dev: str
 ) -> _Data:
     if not isinstance(corpus, Corpus | Space):
         raise DataError(f"corpus must be an engine.Corpus or an engine.Space; got {type(corpus).__name__}")
@@ -244,14 +219,13 @@ def _gather(
         texts = corpus.corpus if isinstance(corpus, Space) else corpus
         space = Space(texts, Embeddings(torch.ones(len(texts), 1), texts.ids), "cpu")
         queries = Embeddings(torch.ones(len(queries), 1), queries.ids, None, queries.texts)
-    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits, train, dev)
+    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
     return _Data(space, _take(queries, list(relevant)), list(relevant.values()), _take(queries, judged), qrels[dev])
 
 
-def _take(queries: Queries | Embeddings, rows: Sequence[int]) -> Queries | Embeddings:
-    if isinstance(queries, Embeddings):
-        return queries.take(rows)
-    return Queries(tuple(queries.ids[row] for row in rows), tuple(queries.texts[row] for row in rows))
+def _take(queries: AnyQueries, rows: Sequence[int]) -> AnyQueries:
+    """The queries at ascending rows."""
+    return queries.take(rows) if isinstance(queries, Embeddings) else queries.only(queries.ids[row] for row in rows)
 
 
 def _lists(
@@ -261,11 +235,9 @@ def _lists(
     first_stage = Decoder(make("top_k"), make(settings.retrieve))
     texts = [replace_surrogates(text) for text in data.space.corpus.passages]
     lists: Lists = []
+    report = stoppable(progress, stop, f"training stopped while {MINING}, at {{done}} of {{total}} queries")
     for start in range(0, len(data.relevant), _BLOCK):
-        if stop is not None and stop.is_set():
-            raise Cancelled(f"training stopped while {MINING}, at {start:,} of {len(data.relevant):,} queries")
-        if progress is not None:
-            progress(start, len(data.relevant), MINING)
+        report(start, len(data.relevant), MINING)
         rows = range(start, min(start + _BLOCK, len(data.relevant)))
         queries = _take(data.train, rows)
         pools = decode(first_stage, data.space, queries, settings.depth).index.tolist()
@@ -298,9 +270,7 @@ class _InMemory(CrossEncoder):
     model_in_training: rerankers.CrossEncoderModel | None = None
 
     def prepare(self, space: Space) -> rerankers.CrossEncoderModel:
-        if self.model_in_training is None:
-            return super().prepare(space)
-        return self.model_in_training
+        return self.model_in_training or super().prepare(space)
 
 
 def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, float, float, float]:
@@ -309,8 +279,7 @@ def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, floa
     decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
     ranking = decode(decoder, data.space, data.dev, K)
     values = measure(ranking, data.space, data.dev.ids, data.qrels, K, ("ndcg", "mrr")).values
-    ndcg, mrr = (mean_and_error(values[name][np.isfinite(values[name])]) for name in ("ndcg", "mrr"))
-    return (*ndcg, *mrr)
+    return (*mean_and_error(values["ndcg"]), *mean_and_error(values["mrr"]))
 
 
 def _save_model(reader: Any, out: Path) -> None:
@@ -354,7 +323,8 @@ def fit(
     from transformers import PrinterCallback
 
     columns, loss, batch = _columns_and_loss(reader, lists, settings)
-    steps = -(-len(columns["labels" if settings.loss == "lists" else "label"]) // batch)
+    examples = Dataset.from_dict(columns)
+    steps = -(-len(examples) // batch)
     total = steps * settings.epochs
     with tempfile.TemporaryDirectory(prefix="frontier-") as folder:
         args = CrossEncoderTrainingArguments(
@@ -376,11 +346,11 @@ def fit(
             disable_tqdm=True,
         )
         losses: list[float] = []
-        trainer_class, callback = _trainer_parts(losses, steps, total, look, progress, stop)
-        trainer = trainer_class(reader, args, train_dataset=Dataset.from_dict(columns), loss=loss, callbacks=[callback])
+        tell = progress or (lambda done, total, label: None)
+        trainer_class, callback = _trainer_parts(losses, steps, look, lambda step: tell(step, total, TRAINING), stop)
+        trainer = trainer_class(reader, args, train_dataset=examples, loss=loss, callbacks=[callback])
         trainer.remove_callback(PrinterCallback)
-        if progress is not None:
-            progress(0, total, TRAINING)
+        tell(0, total, TRAINING)
         trainer.train()
     return callback.reason or f"all {settings.epochs} epochs done"
 
@@ -401,18 +371,13 @@ def _columns_and_loss(
     pairs = [(query, document, float(grade > 0)) for query, documents, grades in lists
              for document, grade in zip(documents, grades, strict=True)]  # fmt: skip
     queries, texts, labels = map(list, zip(*pairs, strict=True))
-    relevant = sum(label for *_, label in pairs)
-    loss = losses.BinaryCrossEntropyLoss(reader, pos_weight=torch.tensor((len(pairs) - relevant) / relevant))
+    weight = torch.tensor((len(labels) - sum(labels)) / sum(labels))
+    loss = losses.BinaryCrossEntropyLoss(reader, pos_weight=weight)
     return {"query": queries, "document": texts, "label": labels}, loss, settings.batch
 
 
 def _trainer_parts(
-    losses: list[float],
-    steps: int,
-    total: int,
-    look: Callable[[float], None],
-    progress: Progress | None,
-    stop: Stop | None,
+    losses: list[float], steps: int, look: Callable[[float], None], report: Callable[[int], None], stop: Stop | None
 ) -> tuple[type[Any], Any]:
     """A CrossEncoderTrainer that records its losses, and the callback that looks at dev and stops it."""
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
@@ -436,8 +401,7 @@ def _trainer_parts(
                 self.reason = f"the loss was {losses[-1]} in epoch {epoch}"
             elif stop is not None and stop.is_set():
                 self.reason = f"stopped by hand in epoch {epoch}"
-            if progress is not None:
-                progress(state.global_step, total, TRAINING)
+            report(state.global_step)
             control.should_training_stop |= bool(self.reason)
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

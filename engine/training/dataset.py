@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import torch
@@ -17,6 +16,10 @@ from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.training.adapters import check_encoder
 from engine.values import Corpus, Embeddings, Qrels, Queries
+
+AnyQueries = Queries | Embeddings
+Splits = Mapping[str, Qrels]
+"""Judgements by split."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,18 +42,12 @@ class Samples:
         """Mean count of relevant documents a training query, |S|."""
         return sum(map(len, self.relevant)) / len(self)
 
-    @cached_property
-    def _flat(self) -> tuple[Tensor, Tensor]:
-        counts = torch.tensor([0, *map(len, self.relevant)])
-        return counts.cumsum(0), torch.tensor([row for rows in self.relevant for row in rows])
-
     def batch(self, positions: Tensor) -> TrainingBatch:
         """The training queries at (B,) positions."""
-        ends, rows = self._flat
-        counts = ends[positions + 1] - ends[positions]
-        query = torch.repeat_interleave(torch.arange(len(positions)), counts)
-        place = torch.arange(int(counts.sum())) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-        document = rows[ends[positions][query] + place]
+        rows = [self.relevant[position] for position in positions.tolist()]
+        counts = torch.tensor([len(own) for own in rows])
+        query = torch.repeat_interleave(torch.arange(len(rows)), counts)
+        document = torch.tensor([row for own in rows for row in own])
         return TrainingBatch(*(part.to(self.space.device) for part in (positions, query, document, counts)))
 
 
@@ -75,8 +72,8 @@ class TrainingBatch:
 
 def gather_samples(
     space: Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     train: str,
     dev: str,
     progress: Progress | None = None,
@@ -88,12 +85,12 @@ def gather_samples(
     rows = sorted({row for members in splits.values() for row in members})
     place = {row: i for i, row in enumerate(rows)}
     vectors = _embed_rows(space, queries, rows, progress, stop)
-    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits, train, dev)
+    relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
     return Samples(
         space=space,
         train=vectors.take([place[row] for row in relevant]),
         dev=vectors.take([place[row] for row in judged]),
-        relevant=tuple(tuple(sorted(grades)) for grades in relevant.values()),
+        relevant=tuple(tuple(grades) for grades in relevant.values()),
         qrels=qrels[dev],
         left_out=len(splits[train]) - len(repeated) - len(relevant),
         repeated=len(repeated),
@@ -101,18 +98,14 @@ def gather_samples(
 
 
 def relevant_rows(
-    corpus: Corpus,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
-    splits: Mapping[str, Sequence[int]],
-    train: str,
-    dev: str,
+    corpus: Corpus, queries: AnyQueries, qrels: Splits, splits: Mapping[str, Sequence[int]]
 ) -> tuple[dict[int, dict[int, int]], list[int]]:
-    """Training query → {document row: grade} of its relevant documents; and the dev queries that have any.
+    """Training query → {document row: grade} of its relevant documents, ascending; and the dev queries that have any.
 
-    Training queries without a relevant document in the corpus, or with the text of one of dev, are left out. Raises
-    DataError where none is left to learn from, or none to choose by.
+    splits: `disjoint_splits` of the two. Training queries without a relevant document in the corpus, or with the text
+    of one of dev, are left out. Raises DataError where none is left to learn from, or none to choose by.
     """
+    train, dev = splits
     position, repeated = corpus.position, repeated_queries(queries, splits, train)
     relevant: dict[int, dict[int, int]] = {}
     for row in splits[train]:
@@ -128,12 +121,12 @@ def relevant_rows(
     return relevant, judged
 
 
-def disjoint_splits(queries: Queries | Embeddings, qrels: Mapping[str, Qrels], *names: str) -> dict[str, list[int]]:
+def disjoint_splits(queries: AnyQueries, qrels: Splits, *names: str) -> dict[str, list[int]]:
     """Split → positions of the queries that it judges.
 
     Raises DataError where a split is unknown, or two share queries: memorised answers would look like learnt ones.
     """
-    if not isinstance(queries, Queries | Embeddings):
+    if not isinstance(queries, AnyQueries):
         raise DataError(f"queries must be engine.Queries or engine.Embeddings; got {type(queries).__name__}")
     if not isinstance(qrels, Mapping) or not all(isinstance(judgements, Qrels) for judgements in qrels.values()):
         raise DataError("qrels must be judgements by split, as dataset.qrels is: {'train': engine.Qrels, …}")
@@ -156,7 +149,7 @@ def disjoint_splits(queries: Queries | Embeddings, qrels: Mapping[str, Qrels], *
     return splits
 
 
-def repeated_queries(queries: Queries | Embeddings, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
+def repeated_queries(queries: AnyQueries, splits: Mapping[str, Sequence[int]], train: str) -> set[int]:
     """Positions in the split `train` of queries whose normalised text another split has too."""
     if queries.texts is None:
         return set()
@@ -182,7 +175,7 @@ def embed_texts(space: Space, queries: Queries, progress: Progress | None, stop:
 
 
 def _embed_rows(
-    space: Space, queries: Queries | Embeddings, rows: Sequence[int], progress: Progress | None, stop: Stop | None
+    space: Space, queries: AnyQueries, rows: Sequence[int], progress: Progress | None, stop: Stop | None
 ) -> Embeddings:
     """The queries at `rows` as the encoder below the space embeds them."""
     if isinstance(queries, Queries):

@@ -6,7 +6,7 @@ Dropout is off: the same seed gives the same history, and dev measures exactly w
 import copy
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.data.cache import explained
+from engine.data.cache import check_new, explained
 from engine.data.models import encoder_model
 from engine.errors import DataError
 from engine.space import Space
-from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors, check_encoder
+from engine.training.adapters import Adapted, Adapters, CorpusAdapter, OverVectors
 from engine.training.dataset import Samples
 from engine.values import Embeddings, EncoderRef, Queries, replace_surrogates
 
@@ -48,9 +48,8 @@ class TextAdapters(Adapters):
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the parts over the encoder."""
-        parts = (self.query, self.corpus, self.heads)
-        dtypes = (p.dtype for part in parts if part is not None for p in part.parameters())
-        return next(dtypes, torch.float32 if self.table is None else self.table.dtype)
+        parts = (tensor.dtype for name, tensor in self.state_dict().items() if not name.startswith(PREFIX))
+        return next(parts, torch.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
         """(B, d) unit rows of the encoder, before any adapter: with a graph in one batch, else in blocks."""
@@ -79,18 +78,11 @@ class AdaptedTexts(Adapted):
 
     adapters: TextAdapters
 
-    def __call__(self, queries: Embeddings) -> Embeddings:
-        """Embed queries of the encoder before training with the trained one; those of the trained one stay as they are.
-
-        Raises DataError for queries of another encoder, or without their texts.
-        """
-        if queries.encoder is not None and queries.encoder.digest == self.digest:
-            return queries
-        check_encoder(queries, self.base)
-        with torch.no_grad():
-            rows = self.adapters.encode_texts(_texts(queries))
-            vectors = self.adapters.encode_query(rows.to(self.adapters.dtype))
-        return replace(queries, vectors=vectors.to(queries.vectors), encoder=self.encoder)
+    @torch.no_grad()
+    def query_vectors(self, queries: Embeddings) -> Tensor:
+        """(B, d) or (B, k) of the trained encoder; raises DataError for queries without their texts."""
+        rows = self.adapters.encode_texts(_texts(queries))
+        return self.adapters.encode_query(rows.to(self.adapters.dtype)).to(queries.vectors)
 
 
 def _texts(queries: Embeddings) -> tuple[str, ...]:
@@ -268,8 +260,6 @@ def save(adapters: Adapters, folder: str | Path) -> None:
             "save() writes both; to have it all in the encoder, start with query_side='encoder' from the first training"
         )
     folder = Path(folder)
-    with explained(folder):
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise DataError(f"folder must be a new or an empty one; there is something in {folder}")
-        with encoder_model.quiet():
-            adapters.encoder.save_pretrained(str(folder), create_model_card=False)
+    check_new(folder, "folder")
+    with explained(folder), encoder_model.quiet():
+        adapters.encoder.save_pretrained(str(folder), create_model_card=False)

@@ -14,7 +14,14 @@ from engine.stages import make, methods
 from engine.training import train as training
 from engine.training.checkpoints import read
 from engine.training.comparison import CONTROL, ENCODER, START, System, Table, compare_systems, verdict
-from engine.training.dataset import disjoint_splits, embed_texts, gather_samples, repeated_queries
+from engine.training.dataset import (
+    AnyQueries,
+    Splits,
+    disjoint_splits,
+    embed_texts,
+    gather_samples,
+    repeated_queries,
+)
 from engine.training.leakage import check_unseen
 from engine.training.metrics import Dev, Epoch
 from engine.training.recipe import Recipe
@@ -23,6 +30,8 @@ from engine.training.recipes.dense import DenseRecipe
 from engine.training.trained import Trained
 from engine.values import Embeddings, Qrels, Queries
 
+Plan = dict[str, tuple[str, Mapping[str, Any]]]
+"""Stage → the method that it trains, and its parameters."""
 START_PARAMS = ("query_side",)
 """Parameters that the start shares with the method."""
 CONTROL_PARAMS = ("epochs", "batch", "hidden", *START_PARAMS)
@@ -32,16 +41,11 @@ new adapter, gain little, and a control that gave up there would flatter the met
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Result of an experiment.
+    """Result of an experiment."""
 
-    stages: trained stages by name.
-    table: every system side by side, the method last; None where the experiment was stopped.
-    method: the method in question.
-    """
-
-    stages: Mapping[str, Trained]
-    table: Table | None
-    method: str
+    stages: Mapping[str, Trained]  # trained stages by name
+    table: Table | None  # every system side by side, the method last; None where the experiment was stopped
+    method: str  # the method in question
 
     @property
     def last(self) -> Trained:
@@ -79,15 +83,6 @@ class Foreseen:
     def seconds(self) -> float:
         """Of all epochs of all stages."""
         return sum(stage.seconds for stage in self.stages.values())
-
-
-@dataclass(frozen=True)
-class _StagePlan:
-    """A stage before it is trained: its name, the method it trains, and the parameters."""
-
-    name: str
-    method: str
-    params: Mapping[str, Any]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -134,34 +129,24 @@ class _Experiment:
     def report_untrained(self, origin: Trained) -> None:
         """Choose the method's decoder in the starting space, and pass it with dev to `lines`."""
         name, decoder = self.origin_name, self.untrained_decoder(self.recipe, origin.space)
-        if decoder is None:
-            return
-        self.untrained[name] = decoder
-        if self.lines is not None:
+        if decoder is not None:
+            self.untrained[name] = decoder
+        if decoder is not None and self.lines is not None:
             table = compare_systems([System(name, origin.space, decoder)], self.judged(self.dev), self.qrels[self.dev])
             self.lines(_with_selector(name, decoder), table.dev(name))
 
     def train_stage(
-        self, plan: _StagePlan, seed: int, path: Path | None, watch: Callable[[str, Epoch], None] | None
+        self, name: str, method: str, watch: Callable[[str, Epoch], None] | None, params: Mapping[str, Any]
     ) -> None:
         """Train a stage from the starting point; its epochs and its progress carry its name."""
-        name, progress = plan.name, self.progress
+        progress = self.progress
+        named = None if progress is None else (lambda done, total, label: progress(done, total, f"{name}: {label}"))
+        space = self.space if self.origin is None else self.origin.space
+        watched = None if watch is None else partial(watch, name)
         self.stages[name] = training.train(
-            plan.method,
-            self.space if self.origin is None else self.origin.space,
-            self.queries,
-            self.qrels,
-            train=self.train,
-            dev=self.dev,
-            seed=seed,
-            checkpoint=path,
-            watch=None if watch is None else partial(watch, name),
-            progress=None
-            if progress is None
-            else (lambda done, total, label: progress(done, total, f"{name}: {label}")),
-            stop=self.stop,
-            **plan.params,
-        )
+            method, space, self.queries, self.qrels, train=self.train, dev=self.dev, watch=watched,
+            progress=named, stop=self.stop, **params,
+        )  # fmt: skip
 
     def systems(self) -> Iterator[System]:
         """Systems that separate the worth of the encoder, the training and the decoder; the method's stage last."""
@@ -169,10 +154,8 @@ class _Experiment:
         name = self.recipe.name if self.recipe.name in self.stages else list(self.stages)[-1]
         last = self.stages[name]
         yield System(ENCODER, self.space, plain)
-        origin = self.start or next(iter(self.stages.values()))
-        before = {self.origin_name: origin} | {n: t for n, t in self.stages.items() if n == CONTROL}
-        for stage_name, stage in before.items():
-            if stage is last:
+        for stage_name, stage in ((self.origin_name, self.origin), (CONTROL, self.stages.get(CONTROL))):
+            if stage is None or stage is last:
                 continue
             yield System(stage_name, stage.space, plain)
             decoder = self.untrained.get(stage_name) or self.untrained_decoder(last.recipe, stage.space)
@@ -184,8 +167,8 @@ class _Experiment:
 def course(
     method: str,
     space: Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     *,
     train: str = "train",
     dev: str = "dev",
@@ -214,28 +197,30 @@ def course(
         recipe=recipe, space=space, queries=vectors, qrels=judgements, train=train, dev=dev, start=start, lines=lines,
         progress=progress, stop=stop,
     )  # fmt: skip
-    for plan in _plan(recipe, params, start is not None):
-        if plan.method == recipe.name and run.origin is not None:
+    ended_early = Course(run.stages, None, method)
+    for stage, (learner, own) in _plan(recipe, params, start is not None).items():
+        if learner == recipe.name and run.origin is not None:
             try:
                 run.report_untrained(run.origin)
             except Cancelled:
-                return Course(run.stages, None, method)
-        run.train_stage(plan, seed, None if folder is None else checkpoint(folder, plan.name), watch)
+                return ended_early
+        path = None if folder is None else checkpoint(folder, stage)
+        run.train_stage(stage, learner, watch, {"seed": seed, "checkpoint": path, **own})
         if stop is not None and stop.is_set():
-            return Course(run.stages, None, method)
+            return ended_early
     split = test if test in judgements else dev
     try:
         systems = list(run.systems())
     except Cancelled:
-        return Course(run.stages, None, method)
+        return ended_early
     return Course(run.stages, compare_systems(systems, run.judged(split), judgements[split], split, seed), method)
 
 
 def foreseen(
     method: str,
     space: Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     *,
     train: str = "train",
     dev: str = "dev",
@@ -249,10 +234,10 @@ def foreseen(
     recipe = make_recipe(method, **params)
     vectors, judgements, repeated = _prepare(space, queries, qrels, (train, dev, test), start, progress, stop)
     estimates = {}
-    for plan in _plan(recipe, params, start is not None):
+    for stage, (learner, own) in _plan(recipe, params, start is not None).items():
         # A stage does the same work from any starting point.
-        estimates[plan.name] = training.preflight(
-            plan.method, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **plan.params
+        estimates[stage] = training.preflight(
+            learner, space, vectors, judgements, train=train, dev=dev, progress=progress, stop=stop, **own
         )
         if stop is not None and stop.is_set():
             raise Cancelled("stopped before every stage was timed")
@@ -281,13 +266,13 @@ def finished(folder: str | Path, method: str) -> bool:
 
 def planned(method: str, begun: bool = False) -> list[str]:
     """The names of a course's stages, in their order."""
-    return [plan.name for plan in _plan(make_recipe(method), {}, begun)]
+    return list(_plan(make_recipe(method), {}, begun))
 
 
 def _prepare(
     space: Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     names: tuple[str, str, str],
     start: Trained | None,
     progress: Progress | None,
@@ -311,9 +296,7 @@ def _prepare(
     judgements = dict(qrels)
     for name, rows in repeated.items():
         omitted = {vectors.ids[row] for row in rows}
-        judgements[name] = Qrels(
-            {query: grades for query, grades in qrels[name].grades.items() if query not in omitted}
-        )
+        judgements[name] = Qrels({q: grades for q, grades in qrels[name].grades.items() if q not in omitted})
     if start is not None:
         for name in reported:
             judged = [row for row in splits[name] if vectors.ids[row] in judgements[name].grades]
@@ -321,19 +304,19 @@ def _prepare(
     return vectors, judgements, sum(map(len, repeated.values()))
 
 
-def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Iterator[_StagePlan]:
-    """The stages in their order; begun: without the first."""
-    if recipe.name == DenseRecipe.name:
-        if not begun:
-            yield _StagePlan(START, recipe.name, params)
-        # The control of other methods shows here whether more of the same is worth anything.
-        yield _StagePlan(CONTROL, recipe.name, {"patience": None, **params})
-        return
-    if not begun:
-        yield _StagePlan(START, DenseRecipe.name, {name: params[name] for name in START_PARAMS if name in params})
-    shared = {name: params[name] for name in CONTROL_PARAMS if name in params}
-    yield _StagePlan(CONTROL, DenseRecipe.name, {"patience": None, **shared})
-    yield _StagePlan(recipe.name, recipe.name, params)
+def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
+    """The stages in their order; begun: without the first.
+
+    For inner products the control of other methods shows whether more of the same is worth anything.
+    """
+    dense = recipe.name == DenseRecipe.name
+    first, control = (
+        params if dense else {name: params[name] for name in shared if name in params}
+        for shared in (START_PARAMS, CONTROL_PARAMS)
+    )
+    plan: Plan = {} if begun else {START: (DenseRecipe.name, first)}
+    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **control})
+    return plan if dense else plan | {recipe.name: (recipe.name, params)}
 
 
 def _with_selector(stage: str, decoder: Decoder) -> str:

@@ -1,8 +1,8 @@
 """Exact elastic-net weights of a batch, differentiated by the implicit function theorem.
 
 On the support A, which small changes leave as it is, w_A = M⁻¹ (U_A v − λ₁) with M = U_A U_Aᵀ + λ₂ I. For a loss with
-gradient γ in w and g = M⁻¹ γ_A, ρ = v − Uᵀw: ∂v = U_Aᵀ g, ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ, ∂λ₁ = −Σ g, ∂λ₂ = −g·w. No
-iteration is remembered, only a support and its rows.
+gradient γ in w and g = M⁻¹ γ_A, ρ = v − Uᵀw: ∂v = U_Aᵀ g, ∂U_A = g ρᵀ − w (U_Aᵀ g)ᵀ. No iteration is remembered, only
+a support and its rows.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from torch import Tensor
 from engine.candidates import Candidates, without_autocast
 from engine.matrix import GRAM_ROWS, Matrix
 from engine.solvers.elastic_net.solve import Solutions, duals, elastic_nets, only, points_of
+from engine.training.dataset import TrainingBatch
 
 DIRECT = 1024
 """Up to this count of rows every query is solved over all of them; beyond, over rows that the queries share."""
@@ -87,16 +88,14 @@ def _padded(solutions: Solutions, device: torch.device) -> Support:
 
 
 class Implicit(torch.autograd.Function):
-    """(B, m) weights of a support as a function of rows U (m, d), queries (B, d), λ₁ and λ₂; m ≥ all of its members."""
+    """(B, m) weights of a support as a function of rows U (m, d) and queries (B, d), at λ₂; m ≥ all of its members."""
 
     @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, queries: Tensor, l1: Tensor | float, l2: Tensor | float, support: Support
-    ) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
         weights = queries.new_zeros(len(queries), len(rows))
         weights.scatter_add_(1, support.members, support.weights.to(weights.dtype))
         ctx.save_for_backward(rows, queries, weights, support.members, support.mask)
-        ctx.ridge = number(l2) or RIDGE
+        ctx.ridge = l2 or RIDGE
         return weights
 
     @staticmethod
@@ -113,20 +112,13 @@ class Implicit(torch.autograd.Function):
         g = torch.zeros_like(weights).scatter_add_(1, members, solved.to(weights.dtype))
         of_queries = g @ rows
         of_rows = g.T @ (queries - weights @ rows) - weights.T @ of_queries if ctx.needs_input_grad[0] else None
-        of_l1 = -g.sum() if ctx.needs_input_grad[2] else None
-        of_l2 = -(g * weights).sum() if ctx.needs_input_grad[3] else None
-        return of_rows, of_queries, of_l1, of_l2, None
+        return of_rows, of_queries, None, None
 
 
-def implicit_weights(rows: Tensor, queries: Tensor, l1: Tensor | float, l2: Tensor | float, support: Support) -> Tensor:
-    """(B, m) weights of a support, differentiable in rows (m, d), queries (B, d), and λ₁, λ₂ where they are tensors."""
-    weights: Tensor = Implicit.apply(rows, queries, l1, l2, support)  # type: ignore[no-untyped-call]  # torch: bare
+def implicit_weights(rows: Tensor, queries: Tensor, l2: float, support: Support) -> Tensor:
+    """(B, m) weights of a support, differentiable in rows (m, d) and queries (B, d)."""
+    weights: Tensor = Implicit.apply(rows, queries, l2, support)  # type: ignore[no-untyped-call]  # torch: bare
     return weights
-
-
-def number(penalty: Tensor | float) -> float:
-    """A penalty without its graph."""
-    return float(penalty.detach()) if isinstance(penalty, Tensor) else float(penalty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,26 +133,18 @@ class WeightGraph:
 
 
 def weight_graph(
-    everything: Tensor,
-    encode: Callable[[Tensor], Tensor],
-    queries: Tensor,
-    query: Tensor,
-    document: Tensor,
-    l1: float,
-    l2: float,
+    everything: Tensor, encode: Callable[[Tensor], Tensor], queries: Tensor, batch: TrainingBatch, l1: float, l2: float
 ) -> WeightGraph:
     """Exact weights with a graph on the rows of the supports and of the relevant documents only.
 
     This is exact: no other row has a gradient. everything: (n, d) all rows without a graph. encode: (m,) positions →
-    their rows with a graph. queries: (B, d) with theirs. query, document: (P,) pairs of a query and a relevant row.
+    their rows with a graph. queries: (B, d) of the batch, with theirs.
     """
     support = supports(everything, queries, l1, l2)
-    positions, place = torch.cat([support.members[support.mask], document]).unique(return_inverse=True)
+    positions, place = torch.cat([support.members[support.mask], batch.document]).unique(return_inverse=True)
     count = int(support.mask.sum())
     members = torch.zeros_like(support.members)
     members[support.mask] = place[:count]
-    rows = encode(positions)
-    relevant = torch.zeros(len(queries), len(positions), dtype=torch.bool, device=rows.device)
-    relevant[query, place[count:]] = True
-    weights = implicit_weights(rows, queries, l1, l2, Support(members, support.weights, support.mask))
+    rows, relevant = encode(positions), batch.relevance(place[count:], len(positions))
+    weights = implicit_weights(rows, queries, l2, Support(members, support.weights, support.mask))
     return WeightGraph(rows, queries, weights, relevant, len(everything) - len(positions))

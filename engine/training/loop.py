@@ -35,18 +35,12 @@ class TrainingObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BuiltModel:
-    """What a recipe trains, and how.
+    """What a recipe trains, and how."""
 
-    model: encodes queries and documents by position.
-    optimizer: over the parameters that learn.
-    objective: the loss of a batch.
-    document_parts: gives (n, m, d) vectors of the documents where each has several.
-    """
-
-    model: TrainableEncoder
-    optimizer: torch.optim.Optimizer
-    objective: TrainingObjective
-    document_parts: Callable[[], Tensor] | None = None
+    model: TrainableEncoder  # encodes queries and documents by position
+    optimizer: torch.optim.Optimizer  # over the parameters that learn
+    objective: TrainingObjective  # the loss of a batch
+    document_parts: Callable[[], Tensor] | None = None  # gives (n, m, d) vectors where documents have several each
 
     def step(self, batch: TrainingBatch, clip: float) -> tuple[Losses, str]:
         """Take an optimiser's step on a batch, its gradient no longer than `clip`.
@@ -109,11 +103,6 @@ class LoopState:
     last: State  # the model's weights now
     optimizer: State  # the optimiser's state, tensors by "<parameter>.<name>"
     stopped: str = ""  # why the run is over, "" while it is not
-
-    @property
-    def idle(self) -> int:
-        """Epochs since the last gain."""
-        return self.history[-1].epoch - self.best
 
 
 def generator_of(seed: int, epoch: int) -> torch.Generator:
@@ -180,7 +169,7 @@ def _end_reason(state: LoopState, schedule: Schedule) -> str:
     last = state.history[-1]
     if last.empty == 1:
         return f"in epoch {last.epoch} no document had a weight for any query"
-    if schedule.patience is not None and state.idle >= schedule.patience:
+    if schedule.patience is not None and last.epoch - state.best >= schedule.patience:
         return f"no gain in Comp@5 on dev for {schedule.patience} epochs"
     if last.epoch + 1 >= schedule.epochs:
         return f"all {schedule.epochs} epochs done"

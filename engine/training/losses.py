@@ -49,7 +49,7 @@ def set_margin(
     return (high + low).clamp_min(0)
 
 
-def extended(graph: WeightGraph, l1: Tensor | float, l2: Tensor | float) -> Tensor:
+def extended(graph: WeightGraph, l1: float, l2: float) -> Tensor:
     """(B, m) the weights, and for relevant documents without one (u·ρ − λ₁)/(|u|² + λ₂) ≤ 0, ρ = v − Uᵀw.
 
     Where eq. 6 sees a weight of 0 it has no gradient; this distance to a weight has one. It is what the weight would

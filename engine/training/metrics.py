@@ -16,10 +16,14 @@ from engine.evaluation.metrics import measure
 from engine.space import Space
 from engine.training.adapters import TrainableEncoder
 from engine.training.projections import as_parts
-from engine.values import Corpus, Embeddings, Qrels
+from engine.values import Corpus, Embeddings, Qrels, Ranking
 
 SIZES = (3, 5)
 """k of the metrics, as in the paper."""
+REPORTED = tuple((metric, k) for metric in ("recall", "comp") for k in SIZES)
+"""The metrics, as in the paper's tables."""
+Columns = Mapping[tuple[str, int], np.ndarray]
+"""(metric, k) → (B,) values."""
 BLOCK_QUERIES = 4096
 """Queries encoded at a time."""
 
@@ -37,29 +41,25 @@ class Dev:
     recall5: float
     recall5_se: float
 
+    @classmethod
+    def of(cls, columns: Columns) -> Dev:
+        """The means of every metric."""
+        numbers = {f"{metric}{k}": mean_and_error(column) for (metric, k), column in columns.items()}
+        return cls(**{n: m for n, (m, _) in numbers.items()}, **{f"{n}_se": se for n, (_, se) in numbers.items()})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One pass over the training queries, and dev after it; None where a recipe has no such number.
+    """One pass over the training queries, and dev after it; None where a recipe has no such number."""
 
-    epoch: its number, −1 before the first step.
-    dev: metrics on dev.
-    seconds: time of both.
-    loss: mean over the queries, None before the first step.
-    satisfied: share of queries with a loss of 0.
-    support: mean count of documents with a weight.
-    empty: share of queries for which no document has a weight.
-    outside: share of relevant documents without a weight.
-    """
-
-    epoch: int
-    dev: Dev
-    seconds: float
-    loss: float | None = None
-    satisfied: float | None = None
-    support: float | None = None
-    empty: float | None = None
-    outside: float | None = None
+    epoch: int  # its number, −1 before the first step
+    dev: Dev  # metrics on dev
+    seconds: float  # time of both
+    loss: float | None = None  # mean over the queries, None before the first step
+    satisfied: float | None = None  # share of queries with a loss of 0
+    support: float | None = None  # mean count of documents with a weight
+    empty: float | None = None  # share of queries for which no document has a weight
+    outside: float | None = None  # share of relevant documents without a weight
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,9 +69,8 @@ class Epoch:
         """Raises TypeError, KeyError or ValueError where the values make none."""
         epoch = cls(**{**values, "dev": Dev(**values["dev"])})
         numbers = [*asdict(epoch.dev).values(), *(v for v in asdict(epoch).values() if not isinstance(v, dict | None))]
-        if not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers) or not isinstance(
-            epoch.epoch, int
-        ):
+        finite = all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
+        if not finite or not isinstance(epoch.epoch, int):
             raise ValueError("an epoch holds what is no number")
         return epoch
 
@@ -82,48 +81,40 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses of a batch of B queries.
+    """Losses of a batch of B queries."""
 
-    values: (B,) with their graph.
-    weights: (B,) documents with a weight and (B,) relevant documents without; None where a recipe gives no weights.
-    """
-
-    values: Tensor
-    weights: tuple[Tensor, Tensor] | None = None
+    values: Tensor  # (B,) with their graph
+    weights: tuple[Tensor, Tensor] | None = None  # (B,) documents with a weight, (B,) relevant ones without, if any
 
 
 class Tally:
     """Sums over the batches of an epoch."""
 
     def __init__(self) -> None:
-        self.queries = self.relevant = 0
-        self._loss, self._zero = 0.0, 0
-        self._weights: np.ndarray | None = None
+        self._batches: list[list[float]] = []
 
     def add(self, losses: Losses, relevant: int) -> None:
         """Add a batch with `relevant` pairs of a query and a relevant document."""
-        self.queries += len(losses.values)
-        self.relevant += relevant
         values = losses.values.detach()
-        self._loss += float(values.double().sum())
-        self._zero += int((values == 0).sum())
+        sums = [len(values), relevant, float(values.double().sum()), int((values == 0).sum())]
         if losses.weights is not None:
             support, outside = losses.weights
-            counts = np.array([int(support.sum()), int((support == 0).sum()), int(outside.sum())])
-            self._weights = counts if self._weights is None else self._weights + counts
+            sums += [int(support.sum()), int((support == 0).sum()), int(outside.sum())]
+        self._batches.append(sums)
 
     def epoch(self, number: int, dev: Dev, seconds: float) -> Epoch:
         """The sums as means."""
-        count = self.queries
-        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=self._loss / count, satisfied=self._zero / count)
-        if self._weights is None:
+        count, relevant, loss, zero, *weights = map(sum, zip(*self._batches, strict=True))
+        epoch = Epoch(epoch=number, dev=dev, seconds=seconds, loss=loss / count, satisfied=zero / count)
+        if not weights:
             return epoch
-        support, empty, outside = self._weights.tolist()
-        return replace(epoch, support=support / count, empty=empty / count, outside=outside / self.relevant)
+        support, empty, outside = weights
+        return replace(epoch, support=support / count, empty=empty / count, outside=outside / relevant)
 
 
 def mean_and_error(column: np.ndarray) -> tuple[float, float]:
-    """The mean of a column and its standard error, 0 for a single value."""
+    """The mean of a column without its NaN and the mean's standard error, 0 for a single value."""
+    column = column[np.isfinite(column)]
     return float(column.mean()), float(column.std(ddof=1) / math.sqrt(len(column))) if len(column) > 1 else 0.0
 
 
@@ -147,10 +138,10 @@ def measure_dev(
     parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
     space = Space(corpus, Embeddings(rows, corpus.ids), rows.device, parts)
     ranking = decode(decoder, space, Embeddings(vectors, queries.ids), max(SIZES))
-    numbers: dict[str, float] = {}
-    for k in SIZES:
-        values = measure(ranking, space, queries.ids, qrels, k, ("comp", "recall")).values
-        for name in ("comp", "recall"):
-            column = values[name][np.isfinite(values[name])]
-            numbers[f"{name}{k}"], numbers[f"{name}{k}_se"] = mean_and_error(column)
-    return Dev(**numbers)
+    return Dev.of(measured(ranking, space, queries, qrels))
+
+
+def measured(ranking: Ranking, space: Space, queries: Embeddings, qrels: Qrels) -> Columns:
+    """Every reported metric of a ranking, by query."""
+    by_size = {k: measure(ranking, space, queries.ids, qrels, k, ("recall", "comp")).values for k in SIZES}
+    return {(metric, k): by_size[k][metric] for metric, k in REPORTED}

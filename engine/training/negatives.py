@@ -11,8 +11,8 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from engine.errors import Cancelled, DataError
-from engine.progress import Progress, Stop
+from engine.errors import DataError
+from engine.progress import current_reporter, stoppable
 from engine.space import QueryBatch
 from engine.stages import make
 from engine.training.dataset import Samples
@@ -22,7 +22,7 @@ BLOCK_NUMBERS = 1 << 22
 RANKING = "looking for hard negatives"
 
 
-def hardest(samples: Samples, most: int, progress: Progress | None = None, stop: Stop | None = None) -> Tensor:
+def hardest(samples: Samples, most: int) -> Tensor:
     """(Q, at most `most`) rows of BM25's best documents that are not relevant to a training query, −1 pads.
 
     Best first, of equal ones the lower row; documents that share no word with the query are left out. Raises DataError
@@ -37,11 +37,9 @@ def hardest(samples: Samples, most: int, progress: Progress | None = None, stop:
     scorer, n = make("bm25"), len(space)
     rows = torch.full((len(samples), min(most, n)), -1)
     step = max(1, BLOCK_NUMBERS // n)
+    report = stoppable(*current_reporter(), f"stopped while {RANKING}")
     for start in range(0, len(samples), step):
-        if stop is not None and stop.is_set():
-            raise Cancelled(f"stopped while {RANKING}")
-        if progress is not None:
-            progress(start, len(samples), RANKING)
+        report(start, len(samples), RANKING)
         block = slice(start, min(start + step, len(samples)))
         batch = QueryBatch(train.ids[block], train.vectors[:0], train.texts[block])
         score = scorer.score(space, batch).cpu()
@@ -49,8 +47,7 @@ def hardest(samples: Samples, most: int, progress: Progress | None = None, stop:
         score[relevant.query.cpu(), relevant.document.cpu()] = 0
         best = score.sort(dim=1, descending=True, stable=True)
         rows[block] = torch.where(best.values > 0, best.indices, -1)[:, : rows.shape[1]]
-    if progress is not None:
-        progress(len(samples), len(samples), RANKING)
+    report(len(samples), len(samples), RANKING)
     return rows
 
 

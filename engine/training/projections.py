@@ -28,7 +28,6 @@ FAINT = 1e-6
 """Scale of the initial bias: it gives a row of zeros a direction, and changes no other."""
 MIN_NORM = 1e-6
 """A sum of unit vectors shorter than this has no direction."""
-SIDES = ("query", "corpus")
 
 
 class Projection(nn.Module):
@@ -50,28 +49,18 @@ class Heads(nn.Module):
         super().__init__()
         self.query, self.corpus = query, corpus
 
-    @property
-    def input_dimension(self) -> int:
-        """d: the dimension of what is projected."""
-        return self.query.weight.shape[1]
-
-    @property
-    def multi_vector(self) -> bool:
-        """Whether the documents' projection gives several vectors each."""
-        return self.corpus.weight.ndim == 3
-
     def documents(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """(n, k) one vector a document, and (n, m, k) all of them where there are several; rows: (n, d)."""
         vectors = torch.cat([self.corpus(block) for block in rows.split(BLOCK_ROWS)])
-        return (mean_direction(vectors), vectors) if self.multi_vector else (vectors, None)
+        return (vectors, None) if vectors.ndim == 2 else (mean_direction(vectors), vectors)
 
     @staticmethod
     def of(state: Mapping[str, Tensor], prefix: str) -> Heads | None:
         """Heads from a state dict, their names after `prefix`; None where it holds none."""
         if f"{prefix}query.weight" not in state:
             return None
-        sides = [[torch.empty_like(state[f"{prefix}{side}.{n}"]) for n in ("weight", "bias")] for side in SIDES]
-        return Heads(*(Projection(*side) for side in sides))
+        sizes = [[state[f"{prefix}{side}.{name}"] for name in ("weight", "bias")] for side in ("query", "corpus")]
+        return Heads(*(Projection(*map(torch.empty_like, side)) for side in sizes))
 
 
 def mean_direction(parts: Tensor) -> Tensor:

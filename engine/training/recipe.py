@@ -11,7 +11,6 @@ import torch
 
 from engine.decoder import Decoder
 from engine.params import Choice, Declared, Param, Real, Whole, declare, params_of
-from engine.progress import Progress, Stop
 from engine.stages import make
 from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, QueryAdapter, TrainableEncoder, adapters_of
 from engine.training.dataset import Samples
@@ -140,12 +139,11 @@ class Recipe(Declared):
         """The recipe with the parameters in `open_names`, of `late`, decided by the data; queries: training queries."""
         return self
 
-    def build(
-        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
-    ) -> BuiltModel:
+    def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         """Model, optimiser and objective, the initial weights drawn from the generator.
 
-        Raises ParamError or DataError where the recipe does not fit the data; Cancelled.
+        Reports to `engine.progress.report_to`. Raises ParamError or DataError where the recipe does not fit the data;
+        Cancelled.
         """
         raise NotImplementedError
 
@@ -188,9 +186,7 @@ class AdapterRecipe(Recipe):
         """The loss over a model of so many documents."""
         raise NotImplementedError
 
-    def build(
-        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
-    ) -> BuiltModel:
+    def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         space = samples.space
         before, d = adapters_of(space), space.vectors.shape[1]
         model: OverVectors

@@ -14,11 +14,11 @@ import torch
 from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, report_to
 from engine.space import Space
 from engine.training.adapters import adapted_of
-from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch
-from engine.training.dataset import Samples, gather_samples
+from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
+from engine.training.dataset import AnyQueries, Samples, Splits, gather_samples
 from engine.training.encoder import AdaptedTexts, check_texts, reader_versions
 from engine.training.leakage import check_unseen, training_query_hashes
 from engine.training.loop import SEED, PreparedRun, Schedule, fit, generator_of
@@ -26,7 +26,7 @@ from engine.training.metrics import Epoch, measure_dev
 from engine.training.recipe import Recipe
 from engine.training.recipes import make_recipe
 from engine.training.trained import Trained, restore, trained_from
-from engine.values import Embeddings, Qrels, Queries, digest_of
+from engine.values import Qrels, digest_of
 
 CHOOSING = "choosing λ₁ and λ₂"
 TIMED_STEPS = 3
@@ -36,8 +36,8 @@ TIMED_STEPS = 3
 def train(
     method: str,
     space: Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     *,
     train: str = "train",
     dev: str = "dev",
@@ -108,7 +108,8 @@ def prepare_run(
     recipe: Recipe, samples: Samples, seed: int, progress: Progress | None = None, stop: Stop | None = None
 ) -> PreparedRun:
     """The loop's inputs for a recipe, the initial weights drawn from the seed. Raises as `Recipe.build`."""
-    built, space = recipe.build(samples, generator_of(seed, -1), progress, stop), samples.space
+    with report_to(progress, stop):
+        built, space = recipe.build(samples, generator_of(seed, -1)), samples.space
     positions = torch.arange(len(samples), len(samples) + len(samples.dev), device=space.device)
     dev = partial(
         measure_dev, built.model, recipe.dev_decoder(), space.corpus, samples.dev, positions, samples.qrels,
@@ -120,33 +121,23 @@ def prepare_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """Estimate of a training.
+    """Estimate of a training."""
 
-    queries: training queries.
-    left_out: training queries without a relevant document, left out.
-    repeated: training queries with the text of one of dev, left out.
-    mean_relevant: relevant documents a query.
-    steps: steps an epoch.
-    seconds_an_epoch: time of an epoch's steps.
-    seconds_of_dev: time of measuring dev once.
-    seconds: time of all epochs.
-    """
-
-    queries: int
-    left_out: int
-    repeated: int
-    mean_relevant: float
-    steps: int
-    seconds_an_epoch: float
-    seconds_of_dev: float
-    seconds: float
+    queries: int  # training queries
+    left_out: int  # training queries without a relevant document, left out
+    repeated: int  # training queries with the text of one of dev, left out
+    mean_relevant: float  # relevant documents a query
+    steps: int  # steps an epoch
+    seconds_an_epoch: float  # time of an epoch's steps
+    seconds_of_dev: float  # time of measuring dev once
+    seconds: float  # time of all epochs
 
 
 def preflight(
     method: str,
     space: Space,
-    queries: Queries | Embeddings,
-    qrels: Mapping[str, Qrels],
+    queries: AnyQueries,
+    qrels: Splits,
     *,
     train: str = "train",
     dev: str = "dev",
@@ -161,11 +152,10 @@ def preflight(
     run = prepare_run(recipe, samples, SEED.default, progress, stop)
     # Compilation in a process's first call is no part of a step's time.
     type(recipe.decoder().select).warm()
-    step_seconds = _time_steps(run)
+    epoch_seconds = run.steps * _time_steps(run)
     began = time.perf_counter()
     run.dev()
     dev_seconds = time.perf_counter() - began
-    epoch_seconds = run.steps * step_seconds
     return Preflight(
         queries=len(samples),
         left_out=samples.left_out,
@@ -190,7 +180,7 @@ def _time_steps(run: PreparedRun) -> float:
     return sum(typical) / len(typical)
 
 
-def _check(space: Space, recipe: Recipe, queries: Queries | Embeddings) -> None:
+def _check(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
     if not isinstance(space, Space):
         raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
     adapted = adapted_of(space)
@@ -198,7 +188,7 @@ def _check(space: Space, recipe: Recipe, queries: Queries | Embeddings) -> None:
         raise DataError("space was trained by something else than engine.train, so it cannot be trained on")
     if adapted is not None and (heads := adapted.adapters.heads) is not None:
         raise DataError(
-            f"space was projected from {heads.input_dimension} to {space.embeddings.dimension} dimensions, so it "
+            f"space was projected from {heads.query.weight.shape[1]} to {space.embeddings.dimension} dimensions, so it "
             "cannot be trained on; train before projecting, or project anew from the space that it was made of"
         )
     if _reads_texts(recipe, space):
@@ -215,15 +205,10 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
     space = samples.space
     base, before = space.encoder, adapted_of(space)
     hashes = training_query_hashes(samples.train) | (frozenset() if before is None else before.learnt)
-    versions = _versions()
-    facts: dict[str, Any] = {
+    facts = space_facts(space) | {
         "encoder": base.name if base else "",
-        "weights": base.digest if base else "",
-        "dtype": base.dtype if base else "",
-        "corpus": space.corpus.digest,
         "embeddings": space.embeddings.digest if before is None else before.corpus,
         "sketch": sketch(space.embeddings.vectors) if before is None else list(before.sketch),
-        "dimension": space.embeddings.dimension,
         "queries": samples.train.digest,
         "learnt": sorted(hashes),
         "train": train.digest,
@@ -231,12 +216,12 @@ def _facts(recipe: Recipe, samples: Samples, train: Qrels, dev: Qrels, seed: int
         "dev": dev.digest,
         "seed": seed,
         "parent": "" if before is None else before.digest,
-        "versions": versions,
+        "versions": _versions(),
     }
     encodes = _reads_texts(recipe, space)
     if encodes or (recipe.text_use == "words" and samples.train.texts is not None):
         facts["texts"] = digest_of((*(samples.train.texts or ()), *(samples.dev.texts or ())))
-        facts["versions"] = versions | (reader_versions() if encodes else {})
+        facts["versions"] |= reader_versions() if encodes else {}
     return facts
 
 

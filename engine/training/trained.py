@@ -11,7 +11,7 @@ from engine.errors import DataError, FrontierError, ParamError
 from engine.evaluation.sweep.cell import as_json, from_json
 from engine.space import Space
 from engine.training.adapters import Adapted, adapted_of
-from engine.training.checkpoints import Checkpoint, check_facts, matches_sketch, read, save_run
+from engine.training.checkpoints import Checkpoint, check_facts, matches_sketch, read, save_run, space_facts
 from engine.training.encoder import adapted_from
 from engine.training.encoder import save as save_encoder
 from engine.training.leakage import stored_hashes
@@ -25,21 +25,13 @@ from engine.values import ByDigest, Embeddings
 
 @dataclass(frozen=True, eq=False)
 class Trained(ByDigest):
-    """Trained embeddings.
+    """Trained embeddings. Every decoder takes the same queries as before: the space adapts them by itself."""
 
-    recipe: with λ₁ and λ₂ as they were in training.
-    space: the corpus with its trained embeddings. It adapts queries of the encoder below by itself, so that every
-        decoder takes the same queries as before.
-    decoder: what the embeddings are for, with λ₁ and λ₂ as dev chose them afterwards.
-    run: its history and its best epoch.
-    facts: what was trained on what.
-    """
-
-    recipe: Recipe
-    space: Space
-    decoder: Decoder
-    run: LoopState
-    facts: Mapping[str, Any]
+    recipe: Recipe  # with λ₁ and λ₂ as they were in training
+    space: Space  # the corpus with its trained embeddings
+    decoder: Decoder  # what the embeddings are for, with λ₁ and λ₂ as dev chose them afterwards
+    run: LoopState  # its history and its best epoch
+    facts: Mapping[str, Any]  # what was trained on what
 
     @property
     def adapted(self) -> Adapted:
@@ -98,15 +90,9 @@ def load_trained(path: str | Path, space: Space) -> Trained:
         raise DataError("space must be the engine.Space of the encoder's own embeddings, not a trained one")
     path = Path(path)
     checkpoint = read(path)
-    base = space.encoder
-    facts: dict[str, Any] = {
-        "weights": base.digest if base else "",
-        "dtype": base.dtype if base else "",
-        "corpus": space.corpus.digest,
-        "dimension": space.embeddings.dimension,
-    }
+    facts = space_facts(space)
     # Vectors that an encoder made elsewhere may differ in their last digits, and are the same to what was trained.
-    if base is None or not matches_sketch(checkpoint.facts.get("sketch"), space.embeddings.vectors):
+    if space.encoder is None or not matches_sketch(checkpoint.facts.get("sketch"), space.embeddings.vectors):
         facts["embeddings"] = space.embeddings.digest
     check_facts(path, checkpoint.facts, facts, tuple(facts))
     with _readable(path):

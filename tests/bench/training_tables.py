@@ -13,8 +13,9 @@ from harness import Block, Say, table
 import engine
 from engine.evaluation.statistics import intervals
 from engine.evaluation.sweep.sweep import grid
-from engine.training.comparison import REPORTED, System, compare_systems
+from engine.training.comparison import System, compare_systems
 from engine.training.dataset import gather_samples
+from engine.training.metrics import REPORTED
 from engine.training.train import best_on_dev
 from engine.training.trained import Trained
 from engine.values import Embeddings

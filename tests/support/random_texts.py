@@ -1,6 +1,7 @@
 """Texts of random words, and questions to them."""
 
 import numpy as np
+import torch
 
 import engine
 
@@ -19,3 +20,8 @@ def made(seed=0, n=40, queries=12):
 
 def corpus_of(texts, titles=()):
     return engine.Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts), tuple(titles))
+
+
+def space_of(corpus, rows):
+    """A corpus with the vectors that it brings along."""
+    return engine.Space(corpus, engine.Embeddings(torch.as_tensor(rows), corpus.ids), "cpu")

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from scipy.linalg import expm
 
+import engine
 from engine.space import Space
 from engine.training.dataset import Samples
 from engine.values import Corpus, Embeddings, EncoderRef, Qrels
@@ -26,18 +27,45 @@ def planted(n=80, d=16, train=320, dev=100, seed=0, turn=0.5, encoder=ENCODER):
     rows = unit(rng.standard_normal((n, d)) + 0.8 * rng.standard_normal(d))
     skew = rng.standard_normal((d, d))
     rotation = expm(turn * (skew - skew.T) / np.sqrt(d))
-    count = train + dev
-    sets = np.stack([rng.permutation(n)[:3] for _ in range(count)])
-    queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((count, d))) @ rotation)
-    ids = tuple(f"q{i}" for i in range(count))
-    grades = {ids[i]: {f"d{j}": 1 for j in sets[i]} for i in range(count)}
-    splits = {"train": ids[:train], "dev": ids[train:]}
+    ids, sets, qrels = threes(rng, n, train, dev)
+    queries = unit((rows[sets].sum(1) + 0.1 * rng.standard_normal((len(ids), d))) @ rotation)
     corpus = Corpus(tuple(f"d{j}" for j in range(n)), tuple(f"document {j}" for j in range(n)), name="planted")
     space = Space(corpus, Embeddings(torch.from_numpy(rows).float(), corpus.ids, encoder))
     named = [[*own.tolist(), 7 * i % n, 11 * i % n] for i, own in enumerate(sets)]
     texts = tuple(f"{i}: {', '.join(f'document {j}' for j in own)}" for i, own in zip(ids, named, strict=True))
-    asked = Embeddings(torch.from_numpy(queries).float(), ids, encoder, texts)
-    return space, asked, {split: Qrels({i: grades[i] for i in own}) for split, own in splits.items()}
+    return space, Embeddings(torch.from_numpy(queries).float(), ids, encoder, texts), qrels
+
+
+def threes(rng, n, train, dev):
+    """(ids, sets, qrels): queries that need three of n documents each; splits "train" and "dev"."""
+    ids = tuple(f"q{i}" for i in range(train + dev))
+    sets = np.stack([rng.permutation(n)[:3] for _ in ids])
+    judged = Qrels({query: {f"d{j}": 1 for j in own} for query, own in zip(ids, sets, strict=True)})
+    return ids, sets, {"train": only(judged, ids[:train]), "dev": only(judged, ids[train:])}
+
+
+def only(qrels, ids):
+    """The judgements of some queries."""
+    return Qrels({query: qrels.grades[query] for query in ids})
+
+
+def asked(data, split="dev"):
+    """The queries that a split judges, as the encoder embedded them."""
+    _, queries, qrels = data
+    return queries.take([row for row, query in enumerate(queries.ids) if query in qrels[split].grades])
+
+
+def quality(decoder, space, data, split="dev", metrics=("comp",), k=5):
+    """Means of metrics on a split."""
+    ranking = engine.decode(decoder, space, asked(data, split), k)
+    return engine.measure(ranking, space, asked(data, split), data[2][split], k, metrics).mean
+
+
+def demo_splits(dataset):
+    """The demo's first judged queries to train on, and thirty others as dev."""
+    judged = dataset.qrels["test"]
+    ids = list(judged.grades)
+    return {"train": only(judged, ids[:60]), "dev": only(judged, ids[60:90])}
 
 
 @cache

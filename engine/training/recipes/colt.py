@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.params import Real, Whole, declare
-from engine.progress import Progress, Stop
 from engine.training.adapters import Adapters, TrainableEncoder, adapters_of
 from engine.training.dataset import Samples, TrainingBatch
 from engine.training.encoder import copy_adapters, query_vectors
@@ -48,9 +47,7 @@ class ColtRecipe(Recipe):
     def learns(self) -> str:
         return "the documents' vectors themselves"
 
-    def build(
-        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
-    ) -> BuiltModel:
+    def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         space, before = samples.space, adapters_of(samples.space)
         with torch.no_grad():
             queries = before.encode_query(query_vectors(samples, before))
@@ -65,25 +62,19 @@ class Graphs(TrainableEncoder):
     """q (Q, d) of the training queries and t (n, d) of the documents, which learn, and the graphs between them.
 
     unseen: (D, d) vectors of queries that are not trained on; encode_query numbers them after the others. before: the
-    adapters that all query vectors went through, or None.
+    adapters that all query vectors went through.
     """
 
     _before: Adapters
 
     def __init__(
-        self,
-        samples: Samples,
-        queries: Tensor,
-        unseen: Tensor,
-        rows: Tensor,
-        depth: int,
-        before: Adapters | None = None,
+        self, samples: Samples, queries: Tensor, unseen: Tensor, rows: Tensor, depth: int, before: Adapters
     ) -> None:
         super().__init__()
         self.q, self.t = nn.Parameter(queries.clone()), nn.Parameter(rows.clone())
         self.unseen, self.depth = unseen, depth
         # Not registered as a submodule: it is frozen here.
-        object.__setattr__(self, "_before", before or Adapters())
+        object.__setattr__(self, "_before", before)
         scenes = list(dict.fromkeys(samples.relevant))
         number = {members: i for i, members in enumerate(scenes)}
         self.scene = torch.tensor([number[members] for members in samples.relevant], device=rows.device)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from engine.decoder import Decoder
 from engine.errors import ParamError
@@ -20,11 +22,13 @@ from engine.training.implicit import WeightGraph, weight_graph
 from engine.training.losses import GAMMA, extended, set_margin
 from engine.training.metrics import Losses
 from engine.training.recipe import TEMPERATURE, AdapterRecipe, BestOnDev
-from engine.training.unrolled import unrolled
 
 FULL_GRAPH_DOCUMENTS = 1024
 """Largest corpus that is encoded once a step, with its graph; a larger one is encoded without, and then those rows
 again that have a gradient."""
+POWER_STEPS = 30
+MARGIN = 1.01
+"""Factor over the estimated largest eigenvalue, as an underestimate breaks FISTA."""
 PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1")
 CHOSEN = "if not given, what is best on dev before training."
 PENALTIES = ("l1", "l2")
@@ -121,15 +125,44 @@ class ElasticNets:
         return Losses(values, (support.sum(1), (graph.relevant & ~support).sum(1)))
 
     def _exact(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
-        pairs, penalties = (batch.query, batch.document), (self.recipe.l1, self.recipe.l2)
+        penalties = self.recipe.l1, self.recipe.l2
         if self.documents <= FULL_GRAPH_DOCUMENTS:
             rows = self.model.encode_corpus()
-            return weight_graph(rows.detach(), rows.__getitem__, queries, *pairs, *penalties)
+            return weight_graph(rows.detach(), rows.__getitem__, queries, batch, *penalties)
         with torch.no_grad():
             rows = self.model.encode_corpus()
-        return weight_graph(rows, self.model.encode_corpus, queries, *pairs, *penalties)
+        return weight_graph(rows, self.model.encode_corpus, queries, batch, *penalties)
 
     def _unrolled(self, batch: TrainingBatch, queries: Tensor) -> WeightGraph:
         rows = self.model.encode_corpus()
         weights = unrolled(rows, queries, self.recipe.l1, self.recipe.l2, self.recipe.iterations)
         return WeightGraph(rows, queries, weights, batch.relevance(batch.document, len(rows)), 0)
+
+
+def unrolled(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
+    """(B, n) weights, differentiable in rows (n, d) and queries (B, d); memory grows with `iterations`."""
+    bound = largest(rows) + l2
+    score = queries @ rows.T
+    # The cheaper of the two ways to apply UUᵀ: for the graph of one batch the same numbers.
+    gram = rows @ rows.T if len(rows) < 2 * rows.shape[1] else None
+    weight = ahead = torch.zeros_like(score)
+    momentum = 1.0
+    for _ in range(iterations):
+        fitted = ahead @ gram if gram is not None else (ahead @ rows) @ rows.T
+        new = functional.relu((1 - l2 / bound) * ahead + (score - fitted - l1) / bound)
+        next_momentum = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
+        ahead = new + ((momentum - 1) / next_momentum) * (new - weight)
+        weight, momentum = new, next_momentum
+    return weight
+
+
+@torch.no_grad()
+def largest(rows: Tensor) -> float:
+    """The largest eigenvalue of UUᵀ by power iteration from the mean row, times MARGIN; no gradient."""
+    rows = rows.detach()
+    point = rows.mean(0) + 1e-3
+    size = 1.0
+    for _ in range(POWER_STEPS):
+        point = rows.T @ (rows @ (point / torch.linalg.vector_norm(point).clamp_min(1e-30)))
+        size = float(torch.linalg.vector_norm(point))
+    return MARGIN * size

@@ -10,17 +10,15 @@ from torch import Tensor
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Whole, declare
-from engine.progress import Progress, Stop
 from engine.stages import make
-from engine.training.adapters import Adapters, adapters_of
+from engine.training.adapters import Adapters, TrainableEncoder, adapters_of
 from engine.training.dataset import Samples, TrainingBatch
 from engine.training.encoder import copy_adapters, query_vectors
 from engine.training.loop import BuiltModel, parameter_groups
 from engine.training.losses import MASKED, info_nce
 from engine.training.metrics import Losses
 from engine.training.negatives import Negatives, hardest
-from engine.training.projected import Projected
-from engine.training.projections import initial_heads
+from engine.training.projections import Heads, initial_heads
 from engine.training.recipe import CLIP, TEMPERATURE, Recipe, rate_of
 
 SOURCE = "Luan et al. 2021, "
@@ -82,13 +80,11 @@ class ProjectionRecipe(Recipe):
         """m and the initial spread of the m projections; m is None for one vector a document."""
         return None, 0.0
 
-    def build(
-        self, samples: Samples, generator: torch.Generator, progress: Progress | None = None, stop: Stop | None = None
-    ) -> BuiltModel:
+    def build(self, samples: Samples, generator: torch.Generator) -> BuiltModel:
         space, (vectors, spread) = samples.space, self.document_vectors
         before = adapters_of(space)
         heads = initial_heads(space.vectors, self.dimension, vectors, self.init, spread, generator)
-        pool = hardest(samples, self.pool, progress, stop) if self.hard else None
+        pool = hardest(samples, self.pool) if self.hard else None
         with torch.no_grad():
             queries = before.encode_query(query_vectors(samples, before))
         frozen = copy.deepcopy((before.query, before.corpus_adapters))
@@ -129,6 +125,38 @@ class MultiVectorRecipe(ProjectionRecipe):
 
     def decoder(self) -> Decoder:
         return Decoder(make("top_k"), make("max_sim"))
+
+
+class Projected(TrainableEncoder):
+    """Projection heads that learn; every adapter before them is frozen.
+
+    adapters: with heads.
+    queries: (Q, d) query vectors as the heads take them.
+    rows: (n, d) document vectors as the heads take them.
+    """
+
+    _adapters: Adapters
+
+    def __init__(self, adapters: Adapters, heads: Heads, queries: Tensor, rows: Tensor) -> None:
+        super().__init__()
+        self.heads, self.queries, self.rows = heads, queries, rows
+        # Not registered as a submodule: of the adapters only the heads learn.
+        object.__setattr__(self, "_adapters", adapters)
+
+    def encode_query(self, positions: Tensor) -> Tensor:
+        vectors: Tensor = self.heads.query(self.queries[positions])
+        return vectors
+
+    def encode_parts(self, positions: Tensor | None = None) -> Tensor:
+        """(c, k) documents at (c,) positions, or all of them; (c, m, k) where each has several vectors."""
+        vectors: Tensor = self.heads.corpus(self.rows if positions is None else self.rows[positions])
+        return vectors
+
+    def encode_corpus(self, positions: Tensor | None = None) -> Tensor:
+        return self.heads.documents(self.rows if positions is None else self.rows[positions])[0]
+
+    def result(self) -> dict[str, Tensor]:
+        return self._adapters.state_dict()
 
 
 class SampledSoftmax:

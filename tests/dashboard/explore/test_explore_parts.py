@@ -13,7 +13,7 @@ from dashboard.explore import ranked_diff, redundancy
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.session.answers import Answer
 from engine import views
-from support.explore_parts import NAMES, queries_of, corpus, drawn, reading
+from support.explore_parts import NAMES, asked_of, corpus, drawn, reading
 from support.pages import tables
 
 
@@ -36,7 +36,7 @@ def loaded():
 
 
 def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     answers = answers_of(loaded, asked, NAMES[:3])
     app = drawn(ranked_diff, loaded, asked, answers)
     sets = tables(app, "Nearest")
@@ -51,7 +51,7 @@ def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded):
 
 
 def test_decoders_beside_the_baseline_are_picked_and_dropped_when_gone(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     app = drawn(ranked_diff, loaded, asked, answers_of(loaded, asked, NAMES[:6]), reading=reading(loaded))
     assert len(tables(app, "Nearest")) == 3 and app.multiselect[0].value == NAMES[1:3]
     app.multiselect[0].set_value([NAMES[5], NAMES[2]]).run()
@@ -65,7 +65,7 @@ def test_decoders_beside_the_baseline_are_picked_and_dropped_when_gone(loaded):
 
 
 def test_one_table_holds_the_union_of_all_sets(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     answers = answers_of(loaded, asked, NAMES)
     app = drawn(ranked_diff, loaded, asked, answers, **{"ranked.layout": ranked_diff.ONE}, reading=reading(loaded))
     (merged,) = tables(app, "Sets")
@@ -78,7 +78,7 @@ def test_one_table_holds_the_union_of_all_sets(loaded):
 
 
 def test_ticks_are_absent_without_judgements(loaded):
-    asked = queries_of(loaded, judged=False)
+    asked = asked_of(loaded, judged=False)
     answers = answers_of(loaded, asked, NAMES[:2])
     for layout in (ranked_diff.SIDE, ranked_diff.ONE):
         app = drawn(ranked_diff, loaded, asked, answers, **{"ranked.layout": layout})
@@ -86,7 +86,7 @@ def test_ticks_are_absent_without_judgements(loaded):
 
 
 def test_panel_shows_the_open_document_and_the_reasons(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     answers = answers_of(loaded, asked, ["top_k", "nnn", "mmr"])
     nothing = "Click a row to read the document"
     app = drawn(ranked_diff, loaded, asked, answers)
@@ -107,21 +107,21 @@ def test_panel_shows_the_open_document_and_the_reasons(loaded):
 
 
 def test_empty_sets_are_reported(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     answers = answers_of(loaded, asked, ["top_k", "nnn"], nnn={"l1": 50.0})
     app = drawn(ranked_diff, loaded, asked, answers, reading=reading(loaded))
     assert "Out: would add" in tables(app, "Why")[0]["Why"][1] and len(tables(app, "Nearest")) == 2
     app = drawn(redundancy, loaded, asked, answers)
     assert "NNN: fewer than two documents" in [c.value for c in app.caption]
-    alone = queries_of(loaded, k=1)
+    alone = asked_of(loaded, k=1)
     app = drawn(redundancy, loaded, alone, answers_of(loaded, alone, NAMES[:3]))
     assert "nothing to compare" in app.info[0].value and not app.dataframe
 
 
 def test_reason_names_the_pool(loaded):
-    asked = queries_of(loaded, k=3, depth=5)
+    asked = asked_of(loaded, k=3, depth=5)
     answers = answers_of(loaded, asked, NAMES[:3])
-    *_, last = answers_of(loaded, queries_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
+    *_, last = answers_of(loaded, asked_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
     document = OpenDocument(loaded.space.corpus.digest, "words", last)
     (reasons,) = tables(drawn(ranked_diff, loaded, asked, answers, reading=document), "Why")
     assert set(reasons["Why"]) == {"Out: #30 by relevance, and only the first 5 were looked at."}
@@ -156,7 +156,7 @@ def test_click_is_a_change_of_place():
 
 
 def test_redundancy_shows_statistics_and_the_nearest_above(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     answers = answers_of(loaded, asked, ["top_k", "mmr"])
     app = drawn(redundancy, loaded, asked, answers)
     near = tables(app, "Nearest already chosen")
@@ -171,7 +171,7 @@ def test_redundancy_shows_statistics_and_the_nearest_above(loaded):
 
 
 def test_clicked_cell_opens_both_documents(loaded):
-    asked = queries_of(loaded)
+    asked = asked_of(loaded)
     answers = answers_of(loaded, asked, ["top_k", "nnn"])
     rows = views.redundancy(loaded.space, answers["nnn"].ranking).rows
     clicked = Picked(f"{rows[2]}:{rows[0]}", clicks=1)
@@ -190,7 +190,7 @@ def test_clicked_cell_opens_both_documents(loaded):
 @pytest.mark.parametrize("dark", [False, True])
 def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
     loaded = corpus(negative=True)
-    asked = queries_of(loaded, k=8)
+    asked = asked_of(loaded, k=8)
     similar = views.redundancy(loaded.space, answers_of(loaded, asked, ["max_sum"])["max_sum"].ranking)
     assert similar.similarity.min() < -0.1
     figure = redundancy_figure([("max_sum", "<b>$x$", similar)] * 2, dark)
@@ -210,6 +210,6 @@ def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
 
 def test_heat_map_of_many_names_every_fifth_rank():
     loaded = corpus(60)
-    similar = views.redundancy(loaded.space, answers_of(loaded, queries_of(loaded, k=50), ["top_k"])["top_k"].ranking)
+    similar = views.redundancy(loaded.space, answers_of(loaded, asked_of(loaded, k=50), ["top_k"])["top_k"].ranking)
     figure = redundancy_figure([("top_k", "Top-k", similar)], False)
     assert list(figure.layout.xaxis.tickvals) == [1, *range(5, 51, 5)] and len(similar.rows) > EVERY_RANK

@@ -17,7 +17,7 @@ from engine import views
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
-from support.explore_parts import queries_of, corpus, drawn, reading
+from support.explore_parts import corpus, drawn, queries_of, reading
 from support.pages import figures, screen, sets, tables, texts, widgets
 from support.patience import patient
 from support.sweeps import toy

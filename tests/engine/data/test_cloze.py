@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from engine.data.cloze import containing
-from engine.theory.text_vectors import bags
+from engine.theory.text_vectors import text_vectors
 from support.random_texts import corpus_of
 
 TEXT = (
@@ -122,7 +122,7 @@ def test_containing_finds_whole_words_only():
 
 def test_everything_works_on_it():
     data = engine.containing_passages(corpus_of(TEXT))
-    words = bags(data.corpus, data.queries)
+    words = text_vectors(data.corpus, data.queries, "bm25")
     space = engine.Space(data.corpus, engine.Embeddings(words.documents.toarray(), data.corpus.ids), "cpu")
     asked = engine.Embeddings(words.queries.toarray(), data.queries.ids)
     ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, asked, k=3)

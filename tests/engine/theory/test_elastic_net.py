@@ -7,6 +7,7 @@ import torch
 import engine
 from engine.theory.elastic_net import Outlook
 from support.instances import few_or_all, problem, unit
+from support.random_texts import corpus_of, space_of
 
 
 @few_or_all(range(40), range(200))
@@ -31,14 +32,14 @@ def test_the_witness_makes_the_support_exactly_the_top_k(seeds):
 
 def test_the_witness_needs_a_gap_above_zero_and_unit_vectors():
     rows = np.array([[1.0, 0], [1, 0], [0, 1]])
-    with pytest.raises(engine.ParamError, match="k must split the scores"):
-        engine.witness(rows, [1.0, 0], k=1)
-    with pytest.raises(engine.ParamError, match="choose another k"):
-        engine.witness(rows, [1.0, 0], k=3)
-    with pytest.raises(engine.DataError, match="vectors must be of unit length; one is 2"):
-        engine.witness(2 * rows, [1.0, 0], k=2)
-    with pytest.raises(engine.DataError, match="query must be of unit length"):
-        engine.witness(rows, [2.0, 0], k=2)
+    for vectors, query, k, error, message in (
+        (rows, [1.0, 0], 1, engine.ParamError, "k must split the scores"),
+        (rows, [1.0, 0], 3, engine.ParamError, "choose another k"),
+        (2 * rows, [1.0, 0], 2, engine.DataError, "vectors must be of unit length; one is 2"),
+        (rows, [2.0, 0], 2, engine.DataError, "query must be of unit length"),
+    ):
+        with pytest.raises(error, match=message):
+            engine.witness(vectors, query, k=k)
     assert engine.witness(rows, [1.0, 0], k=2).rows == (0, 1)
 
 
@@ -84,7 +85,6 @@ def test_the_outlook_bounds_what_steps_reach():
 
 def test_the_outlook_of_a_space_is_that_of_its_vectors():
     rows = torch.tensor(problem("clustered", 3, n=40, d=9)[0])
-    ids = tuple(map(str, range(40)))
-    space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(rows, ids), "cpu")
+    space = space_of(corpus_of("a" * 40), rows)
     assert engine.outlook(space, 0.2) == engine.outlook(rows, 0.2)
     assert isinstance(engine.outlook(space), Outlook)

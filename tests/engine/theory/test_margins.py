@@ -2,7 +2,6 @@
 
 import math
 import re
-import threading
 from collections import Counter
 
 import numpy as np
@@ -11,11 +10,11 @@ import torch
 
 import engine
 from engine.theory.margins import relevant_margins
-from engine.theory.text_vectors import K1, B, against_best, bags, length_bins
-from engine.values import Corpus, Qrels
+from engine.theory.text_vectors import K1, B, against_best, length_bins, text_vectors
+from engine.values import Qrels
 from support.instances import problem
 from support.judged_sets import DATA, needs_data
-from support.random_texts import corpus_of, made
+from support.random_texts import corpus_of, made, space_of
 
 
 def plain(corpus, queries, weighting):
@@ -56,14 +55,14 @@ def test_one_margin():
 @pytest.mark.parametrize("weighting", ["bm25", "boolean"])
 def test_bags_are_the_definitions(weighting):
     corpus, queries = made()
-    found = bags(corpus, queries, weighting)
+    found = text_vectors(corpus, queries, weighting)
     documents, asked, lengths = plain(corpus, queries, weighting)
     assert found.lengths.tolist() == lengths
     scores = (found.queries @ found.documents.T).toarray()
     for q, row in zip(asked, scores, strict=True):
         assert row.tolist() == pytest.approx([dot(q, d) for d in documents], rel=1e-12)
     # A word that comes twice in a query, and case, change nothing.
-    twice = bags(corpus, [t.upper() + " " + t for t in queries.texts], weighting)
+    twice = text_vectors(corpus, [t.upper() + " " + t for t in queries.texts], weighting)
     assert abs(twice.queries - found.queries).max() == 0
 
 
@@ -76,10 +75,8 @@ def test_margins_are_the_definitions(weighting, bins):
     order = sorted((i for i in range(len(lengths)) if lengths[i]), key=lambda i: (lengths[i], i))
     parts = [sorted(part.tolist()) for part in np.array_split(order, bins)]
     smallest, tied, repeated, pairs = math.inf, 0, 0, 0
-    expected = {}
+    expected = {(at, rank): [] for at in range(bins) for rank in (1, 5)}
     for at, part in enumerate(parts):
-        for rank in (1, 5):
-            expected[at, rank] = []
         for q in asked:
             best = max(part, key=lambda i: (dot(q, documents[i]), -i))
             if dot(q, documents[best]) <= 0:
@@ -111,16 +108,14 @@ def test_no_margin_is_above_1():
         rows = np.outer(rng.random(5) + 0.1, line)
         over = next(against_best(rows, line[None]))[3]
         assert np.nanmax(over) <= 1 and np.nanmax(over) > 1 - 1e-9
-    corpus = corpus_of(["a", "b", "a b"])
-    space = engine.Space(corpus, engine.Embeddings(torch.tensor([[0.3, 0.9], [0.1, 0.3], [0.2, 0.6]]), corpus.ids))
+    space = space_of(corpus_of(["a", "b", "a b"]), [[0.3, 0.9], [0.1, 0.3], [0.2, 0.6]])
     smallest = engine.margins(space, engine.Embeddings(torch.tensor([[0.3, 0.9]]), ("q",)), "dense", bins=1).smallest
     assert smallest <= 1 and engine.sufficient_dimension(smallest, 0.05) == math.ceil(12 * math.log(80))
 
 
 def test_margins_of_dense_vectors():
     rows, points = problem("random", 3, n=30, d=6, batch=4)
-    corpus = corpus_of(["one two three"] * 30)
-    space = engine.Space(corpus, engine.Embeddings(torch.tensor(rows), corpus.ids), "cpu")
+    space = space_of(corpus_of(["one two three"] * 30), rows)
     asked = engine.Embeddings(torch.tensor(points), tuple("abcd"))
     got = engine.margins(space, asked, "dense", ranks=(1, 29, 30), bins=1)
     first = []
@@ -134,24 +129,20 @@ def test_margins_of_dense_vectors():
 
 def test_margins_need_what_they_read():
     corpus, queries = made()
-    rows = torch.zeros(len(corpus), 2)
-    space = engine.Space(corpus, engine.Embeddings(rows, corpus.ids), "cpu")
+    space = space_of(corpus, torch.zeros(len(corpus), 2))
     points = engine.Embeddings(torch.ones(1, 2), ("q",))
-    with pytest.raises(engine.DataError, match=r"dense vectors need an engine\.Space"):
-        engine.margins(corpus, queries, "dense")
-    with pytest.raises(engine.DataError, match="queries must have texts"):
-        engine.margins(space, points)
-    with pytest.raises(engine.ParamError, match=r"vectors must be one of 'bm25', 'boolean', 'dense'; got 'sparse'"):
-        engine.margins(corpus, queries, "sparse")
-    with pytest.raises(engine.ParamError, match="ranks must be a whole number"):
-        engine.margins(corpus, queries, ranks=(0,))
-    with pytest.raises(engine.DataError, match="at least one query"):
-        engine.margins(corpus, [])
+    for args, given, error, message in (
+        ((corpus, queries, "dense"), {}, engine.DataError, r"dense vectors need an engine\.Space"),
+        ((space, points), {}, engine.DataError, "queries must have texts"),
+        ((corpus, queries, "sparse"), {}, engine.ParamError, "one of 'bm25', 'boolean', 'dense'; got 'sparse'"),
+        ((corpus, queries), {"ranks": (0,)}, engine.ParamError, "ranks must be a whole number"),
+        ((corpus, []), {}, engine.DataError, "at least one query"),
+    ):
+        with pytest.raises(error, match=message):
+            engine.margins(*args, **given)
     known = engine.Embeddings(torch.ones(1, 2), ("q",), texts=("w0 w9",))
-    assert (
-        engine.margins(space, known).rows[0].values.tolist()
-        == engine.margins(corpus, ["w0 w9"]).rows[0].values.tolist()
-    )
+    read, plain_text = (engine.margins(*args).rows[0].values.tolist() for args in ((space, known), (corpus, ["w0 w9"])))
+    assert read == plain_text
     empty = engine.margins(corpus_of(["", "?!"]), ["w0"])
     assert empty.rows == () and empty.smallest is None and empty.pairs == 0
 
@@ -202,29 +193,25 @@ def test_same_seed_same_errors_and_another_seed_others():
     assert first == again and first.cells != other.cells
 
 
-def test_pair_errors_can_be_watched_stopped_and_refused():
+def test_pair_errors_can_be_watched_and_refused():
     corpus, queries = made(4)
     seen = []
     engine.pair_errors(corpus, queries, dimensions=(8, 256), draws=3, progress=lambda *told: seen.append(told))
     assert seen == [(1, 3, "projecting"), (2, 3, "projecting"), (3, 3, "projecting")]
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(engine.Cancelled):
-        engine.pair_errors(corpus, queries, dimensions=(8, 256), stop=stop)
     with pytest.raises(engine.DataError, match="more than 4096 dimensions"):
         engine.pair_errors(corpus_of(["a b", "a b"]), ["a"])
-    with pytest.raises(engine.ParamError, match=r"projection .* must be one of 'rademacher', 'gaussian'; got 'hash'"):
-        engine.pair_errors(corpus, queries, projection="hash")
-    with pytest.raises(engine.ParamError, match=r"draws must be a whole number in \[2, ∞\); got 1"):
-        engine.pair_errors(corpus, queries, draws=1)
-    with pytest.raises(engine.ParamError, match="dimensions must be a list of two or more"):
-        engine.pair_errors(corpus, queries, dimensions=(8,))
+    for given, message in (
+        ({"projection": "hash"}, r"projection .* must be one of 'rademacher', 'gaussian'; got 'hash'"),
+        ({"draws": 1}, r"draws must be a whole number in \[2, ∞\); got 1"),
+        ({"dimensions": (8,)}, "dimensions must be a list of two or more"),
+    ):
+        with pytest.raises(engine.ParamError, match=message):
+            engine.pair_errors(corpus, queries, **given)
 
 
 def test_recall_grows_with_the_dimension_and_is_whole_at_the_vectors_own():
     rows, points = problem("random", 5, n=60, d=16, batch=8)
-    corpus = corpus_of(["w " * (1 + i % 7) for i in range(60)])
-    space = engine.Space(corpus, engine.Embeddings(torch.tensor(rows), corpus.ids), "cpu")
+    space = space_of(corpus_of(["w " * (1 + i % 7) for i in range(60)]), rows)
     asked = engine.Embeddings(torch.tensor(points), tuple(map(str, range(8))))
     cut = engine.recall_dimensions(
         space, asked, "dense", reduction="truncated", dimensions=(2, 8, 16, 999), rank=1, bins=2
@@ -256,17 +243,11 @@ def test_recall_dimensions_of_words():
     assert (nothing.queries, nothing.recall, nothing.dimension) == (0, {}, None)
 
 
-def segmented(rng, parts=3, width=5, signed=False):
-    """A query in one part of a partitioned space, and two documents' segments."""
-    blocks = []
-    for _ in range(2):
-        own = np.zeros((parts, parts * width))
-        for i in range(parts):
-            own[i, i * width : (i + 1) * width] = rng.random(width) - (0.5 if signed else 0)
-        blocks.append(own)
-    query = np.zeros(parts * width)
-    query[:width] = rng.random(width)
-    return query, *blocks
+def segmented(rng, signed):
+    """A query in the first of three parts of a space, five dimensions each, and two documents' segments."""
+    own_part = np.kron(np.eye(3), np.ones(5))
+    first, second = (own_part * (rng.random(15) - (0.5 if signed else 0)) for _ in range(2))
+    return np.append(rng.random(5), np.zeros(10)), first, second
 
 
 def test_theorem_1_holds_wherever_its_premises_do():
@@ -314,27 +295,29 @@ def test_segments_of_a_corpus_keep_the_promise():
     assert len(engine.segments(corpus, ["nothing known"])) == 0
 
 
+@pytest.fixture(scope="module")
+def cranfield():
+    return engine.load_dataset(str(DATA / "cranfield"))
+
+
 @needs_data
-def test_theorem_1_on_real_passages():
-    data = engine.load_dataset(str(DATA / "cranfield"))
-    got = engine.segments(data.corpus, data.judged("test").sample(60), rivals=5)
+def test_theorem_1_on_real_passages(cranfield):
+    got = engine.segments(cranfield.corpus, cranfield.judged("test").sample(60), rivals=5)
     assert len(got) > 250 and got.promised.sum() > 10 and got.broken == 0
     assert 0 < got.passages_gain < 1
 
 
 @needs_data
-def test_longer_documents_have_smaller_margins():
+def test_longer_documents_have_smaller_margins(cranfield):
     """Fig. 3a, and the need for more dimensions that follows: on cranfield, for words of both weightings."""
-    data = engine.load_dataset(str(DATA / "cranfield"))
     for weighting in ("bm25", "boolean"):
-        rows = engine.margins(data.corpus, data.judged("test"), weighting, ranks=(10,)).rows
+        rows = engine.margins(cranfield.corpus, cranfield.judged("test"), weighting, ranks=(10,)).rows
         medians = [row.median for row in rows]
         assert medians == sorted(medians, reverse=True)
 
 
 def test_a_relevant_document_that_only_ties_is_not_first():
     """Each shares one word with the query."""
-    corpus = Corpus(("right", "wrong"), ("apple pear", "plum fig"))
-    queries = engine.Queries(("q",), ("apple plum",))
-    (result,) = relevant_margins(corpus, queries, Qrels({"q": {"right": 1}}), "boolean", bins=1)
+    corpus, queries = corpus_of(["apple pear", "plum fig"]), engine.Queries(("q",), ("apple plum",))
+    (result,) = relevant_margins(corpus, queries, Qrels({"q": {"d0": 1}}), "boolean", bins=1)
     assert result.first == 0

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,11 +19,7 @@ def test_by_hand():
     assert bounds.rate(0.5) == pytest.approx(1 / 12)
     assert bounds.pair_error_bound(240, 0.5) == pytest.approx(4 * math.exp(-10))
     assert bounds.sufficient_dimension(0.5, 4 * math.exp(-10.001)) == 241
-    assert bounds.recall_error_bound(240, 0.5, 1000, 10) == pytest.approx(4 * 991 * math.exp(-10))
-    assert bounds.recall_dimension(0.5, 0.05, 1000, 10) == math.ceil(24 * math.log(4 * 991 / 0.05))
     assert bounds.simple_dimension(0.5, 0.05) == math.floor(48 * math.log(80)) + 1 == 211
-    assert bounds.boolean_margin(2, 4) == pytest.approx(0.25)
-    assert bounds.boolean_dimension(2, 4, 0.05) == math.ceil(192 * math.log(80)) == 842
 
 
 def test_the_papers_slope():
@@ -41,30 +36,11 @@ def test_the_dimension_is_the_smallest_that_the_bound_accepts(margin, error):
     assert k == 1 or bounds.pair_error_bound(k - 1, margin) >= error * (1 - 1e-9)
 
 
-@given(MARGINS, ERRORS, st.integers(1, 10**6), st.integers(0, 10**6))
-def test_the_recall_dimension_is_the_smallest_that_its_bound_accepts(margin, error, rank, more):
-    documents = rank + more
-    k = bounds.recall_dimension(margin, error, documents, rank)
-    assert bounds.recall_error_bound(k, margin, documents, rank) <= error * (1 + 1e-9)
-    assert bounds.recall_error_bound(max(1, k - 1), margin, documents, rank) >= error * (1 - 1e-9)
-    # One rival that must stay below: Lemma 2 is Lemma 1.
-    assert bounds.recall_dimension(margin, error, rank, rank) == bounds.sufficient_dimension(margin, error) <= k
-
-
 @given(MARGINS, ERRORS)
 def test_corollary_1_follows_from_lemma_1(margin, error):
     """ε²/6 ≤ ε²/2 − ε³/3 on (0, 1], with equality at 1: what the corollary asks is always enough for the lemma."""
     assert margin**2 / 6 <= bounds.rate(margin) * (1 + 1e-12)
     assert bounds.simple_dimension(margin, error) >= bounds.sufficient_dimension(margin, error)
-
-
-@given(st.integers(1, 100), st.integers(1, 5000), ERRORS)
-def test_corollary_2_follows_from_corollary_1(query, document, error):
-    margin = bounds.boolean_margin(query, document)
-    # The same number; one is the smallest at it or above, the other the smallest above.
-    difference = bounds.simple_dimension(margin, error) - bounds.boolean_dimension(query, document, error)
-    assert difference in (0, 1)
-    assert bounds.boolean_dimension(query, document, error) >= bounds.sufficient_dimension(margin, error)
 
 
 @given(MARGINS, MARGINS, ERRORS, ERRORS)
@@ -74,9 +50,6 @@ def test_more_margin_or_more_error_needs_no_more_dimensions(a, b, x, y):
         assert needed(low, loose) >= needed(high, loose)
         assert needed(low, strict) >= needed(low, loose)
     assert bounds.pair_error_bound(10, low) >= bounds.pair_error_bound(10, high) >= bounds.pair_error_bound(20, high)
-    assert bounds.recall_dimension(low, loose, 50, 1) >= bounds.recall_dimension(low, loose, 50, 10)
-    assert bounds.recall_dimension(low, loose, 50, 10) <= bounds.recall_dimension(low, loose, 500, 10)
-    assert bounds.boolean_dimension(3, 10, loose) <= bounds.boolean_dimension(4, 10, loose)
 
 
 @given(MARGINS, st.integers(1, 20_000))
@@ -85,25 +58,13 @@ def test_the_bound_is_above_what_a_gaussian_projection_does_in_the_limit(margin,
     assert ndtr(-margin * math.sqrt(k / (1 + margin**2))) <= bounds.pair_error_bound(k, margin)
 
 
-def test_no_boolean_pair_is_closer_than_the_bound_says():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        query, first, second = rng.integers(0, 2, (3, 12))
-        if query @ first <= query @ second:
-            continue
-        longest = max(first.sum(), second.sum())
-        least = bounds.boolean_margin(int(query.sum()), int(longest))
-        assert engine.margin(query, first, second) >= least - 1e-12
-
-
 def test_margins_and_errors_as_small_as_doubles_go():
     """Whatever is in range has an answer, down to the margins whose dimension no double holds."""
     for error in (5e-324, 1e-300, 0.05):
         nats = math.log(4) - math.log(error)
         assert bounds.sufficient_dimension(1e-150, error) == pytest.approx(4e300 * nats)
         assert bounds.simple_dimension(1e-150, error) == pytest.approx(12e300 * nats)
-        assert bounds.recall_dimension(1, error, 1, 1) == math.ceil(12 * nats)
-        assert bounds.boolean_dimension(1, 1, error) == math.ceil(24 * nats)
+        assert bounds.sufficient_dimension(1, error) == math.ceil(12 * nats)
 
 
 @pytest.mark.parametrize(
@@ -118,18 +79,12 @@ def test_margins_and_errors_as_small_as_doubles_go():
         (lambda: bounds.simple_dimension(float("nan"), 0.1), r"margin \(ε\) .* got nan"),
         (lambda: bounds.simple_dimension("much", 0.1), r"margin \(ε\) .* got 'much'"),
         (lambda: bounds.simple_dimension(True, 0.1), r"margin \(ε\) .* got True"),
-        (lambda: bounds.recall_dimension(0.5, 0.1, 5, 6), r"rank \(r₀\) must be a whole number in \[1, 5\].* got 6"),
-        (lambda: bounds.recall_dimension(0.5, 0.1, 5, 0), r"rank \(r₀\) must be a whole number in \[1, ∞\); got 0"),
-        (lambda: bounds.recall_dimension(0.5, 0.1, 0, 1), r"documents \(\|D\|\) must be a whole number in \[1, ∞\)"),
         (
             lambda: bounds.sufficient_dimension(1e-170, 0.05),
             r"margin \(ε\) must be a number in \[1e-150, 1\].* got 1e-170",
         ),
         (lambda: bounds.sufficient_dimension(1e-160, 0.05), r"margin \(ε\) .* got 1e-160"),
-        (lambda: bounds.recall_dimension(1e-170, 0.05, 9, 2), r"margin \(ε\) .* got 1e-170"),
         (lambda: bounds.simple_dimension(1e-170, 0.05), r"margin \(ε\) .* got 1e-170"),
-        (lambda: bounds.boolean_dimension(0, 5, 0.1), r"query_words \(L_Q\) must be a whole number in \[1, ∞\); got 0"),
-        (lambda: bounds.boolean_dimension(5, -1, 0.1), r"document_words \(L_D\) .* got -1"),
     ],
 )
 def test_errors_name_argument_range_and_value(call, said):

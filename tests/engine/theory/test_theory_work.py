@@ -13,7 +13,7 @@ import engine
 from engine.progress import report_to
 from engine.text import bag_of_words
 from engine.text.bag_of_words import count_words
-from support.random_texts import corpus_of, made
+from support.random_texts import corpus_of, made, space_of
 
 
 def peak_of(call):
@@ -52,14 +52,13 @@ def test_projections_are_drawn_piece_by_piece():
 
 def test_a_space_counts_its_words_once(monkeypatch):
     corpus, queries = made(10)
-    space = engine.Space(corpus, engine.Embeddings(torch.ones(len(corpus), 2), corpus.ids), "cpu")
+    space = space_of(corpus, torch.ones(len(corpus), 2))
     times = []
     monkeypatch.setattr(bag_of_words, "count_words", lambda *given: times.append(1) or count_words(*given))
     assert not bag_of_words.has_words(space)
     for passage_words in (5, 10):
-        own = engine.segments(space, queries, passage_words=passage_words)
-        of = engine.segments(corpus, queries, passage_words=passage_words)
-        assert all(getattr(own, name).tolist() == pytest.approx(getattr(of, name).tolist()) for name in ("passages",))
+        own, of = (engine.segments(where, queries, passage_words=passage_words) for where in (space, corpus))
+        assert own.passages.tolist() == pytest.approx(of.passages.tolist())
     assert engine.margins(space, queries).smallest == engine.margins(corpus, queries).smallest
     assert engine.recall_dimensions(space, queries, dimensions=(8,), bins=1)[0].queries == 12
     engine.make("random_projection", dimension=4).prepare(space)

@@ -10,19 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import engine
-from dashboard.serve import main
 from engine.data.beir import write_beir
 from engine.data.models import rerankers
 from engine.errors import Cancelled, DataError, FrontierError, ParamError
 from engine.params import params_of
 from engine.training import cross_encoder as own
-from engine.training.cross_encoder import fit
 from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
+from support.cli import run
+from support.random_texts import space_of
 from support.tiny_models import tiny_cross_encoder
-from support.training import StopAfter
+from support.training import StopAfter, only, quality
 
 TOPICS, EACH = 40, 6
 QUICK = {"depth": EACH, "hard": 5, "sampled": 2, "rate": 2e-3, "batch": 16, "epochs": 2}
@@ -43,18 +42,16 @@ def data():
         for j in range(EACH)
     }
     queries = Queries(tuple(f"q{i}" for i in range(TOPICS)), tuple(f"t{i}" for i in range(TOPICS)))
-    grades = {f"q{i}": {f"d{i}.{places[i]}": 1} for i in range(TOPICS)}
-    split = {"train": queries.ids[:30], "dev": queries.ids[30:]}
-    return Corpus(tuple(rows), tuple(rows.values())), queries, {
-        name: Qrels({q: grades[q] for q in ids}) for name, ids in split.items()
-    }  # fmt: skip
+    judged = Qrels({f"q{i}": {f"d{i}.{places[i]}": 1} for i in range(TOPICS)})
+    qrels = {"train": only(judged, queries.ids[:30]), "dev": only(judged, queries.ids[30:])}
+    return Corpus(tuple(rows), tuple(rows.values())), queries, qrels
 
 
 @pytest.fixture(scope="module")
 def trained(tiny, data, tmp_path_factory):
     """The folder and what `watch` was given, without a connection or a file elsewhere."""
-    looks, out, here = [], tmp_path_factory.mktemp("trained") / "model", tmp_path_factory.mktemp("here")
-    asked = []
+    looks, asked = [], []
+    out, here = tmp_path_factory.mktemp("trained") / "model", tmp_path_factory.mktemp("here")
     before, was = set(os.environ), os.getcwd()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
@@ -68,13 +65,11 @@ def trained(tiny, data, tmp_path_factory):
 
 def dev_ndcg(model, data):
     corpus, queries, qrels = data
-    space = engine.Space(corpus, Embeddings(torch.ones(len(corpus), 1), corpus.ids))
-    dev = queries.only(qrels["dev"].grades)
-    asked = Embeddings(torch.ones(len(dev), 1), dev.ids, None, dev.texts)
+    space = space_of(corpus, torch.ones(len(corpus), 1))
+    words = Embeddings(torch.ones(TOPICS, 1), queries.ids, None, queries.texts)
     rerank = engine.make("cross_encoder", model=str(model))
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"), rerank, depth=EACH)
-    result = engine.decode(decoder, space, asked, 10)
-    return engine.measure(result, space, dev, qrels["dev"], 10, ("ndcg",)).mean["ndcg"]
+    return quality(decoder, space, (space, words, qrels), metrics=("ndcg",), k=10)["ndcg"]
 
 
 def test_it_learns_what_tells_documents_apart(data, trained, tiny):
@@ -109,8 +104,7 @@ def test_same_seed_same_scores_and_no_global_randomness(tiny, data, trained, tmp
     again, other = [], []
     engine.train_cross_encoder(tiny, *data, out=tmp_path / "again", watch=again.append, **QUICK)
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before[:2]
-    assert torch.get_rng_state().equal(before[2])
-    assert again == looks
+    assert torch.get_rng_state().equal(before[2]) and again == looks
     scores = [rerankers.load(str(f), "cpu").score("t7", ["t7 zz 1", "t7 qq 1"]) for f in (folder, tmp_path / "again")]
     assert scores[0] == scores[1]
     engine.train_cross_encoder(tiny, *data, out=tmp_path / "other", watch=other.append, seed=1, **QUICK)
@@ -120,7 +114,7 @@ def test_same_seed_same_scores_and_no_global_randomness(tiny, data, trained, tmp
 def test_lists_learn_too_after_a_dense_first_stage(tiny, data, tmp_path):
     corpus, queries, qrels = data
     one_hot = torch.eye(TOPICS).repeat_interleave(EACH, 0) + 0.01 * torch.rand(TOPICS * EACH, TOPICS)
-    space = engine.Space(corpus, Embeddings(one_hot, corpus.ids))
+    space = space_of(corpus, one_hot)
     asked = Embeddings(torch.eye(TOPICS), queries.ids, None, queries.texts)
     looks, given = [], {**QUICK, "loss": "lists", "retrieve": "dense"}
     engine.train_cross_encoder(tiny, space, asked, qrels, out=tmp_path / "lists", watch=looks.append, **given)
@@ -178,9 +172,8 @@ def test_a_loss_that_is_no_number_ends_it(tiny, data):
     with torch.no_grad():
         reader.model.classifier.weight.fill_(float("nan"))
     lists = [("t1", ["t1 zz", "t1 qq"], [1.0, 0.0])] * 4
-    assert (
-        fit(reader, lists, settings, 0, lambda _: pytest.fail("no epoch"), None, None) == "the loss was nan in epoch 0"
-    )
+    ended = own.fit(reader, lists, settings, 0, lambda _: pytest.fail("no epoch"), None, None)
+    assert ended == "the loss was nan in epoch 0"
 
 
 # What is learnt from
@@ -221,12 +214,13 @@ def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
     ):
         with pytest.raises(DataError, match=message):
             engine.train_cross_encoder(tiny, *args, out=out, **QUICK)
-    with pytest.raises(ParamError, match="hard and sampled are both 0"):
-        engine.train_cross_encoder(tiny, *data, out=out, hard=0, sampled=0)
-    with pytest.raises(ParamError, match="has no parameter gamma"):
-        engine.train_cross_encoder(tiny, *data, out=out, gamma=1)
-    with pytest.raises(ParamError, match="seed must be"):
-        engine.train_cross_encoder(tiny, *data, out=out, seed=-1)
+    for given, message in (
+        ({"hard": 0, "sampled": 0}, "hard and sampled are both 0"),
+        ({"gamma": 1}, "has no parameter gamma"),
+        ({"seed": -1}, "seed must be"),
+    ):
+        with pytest.raises(ParamError, match=message):
+            engine.train_cross_encoder(tiny, *data, out=out, **given)
     with pytest.raises(FrontierError, match="looks like a folder, and there is none"):
         engine.train_cross_encoder(str(tmp_path / "nowhere"), *data, out=out, **QUICK)
     there = tmp_path / "full"
@@ -249,15 +243,13 @@ def test_without_the_extra_it_says_what_to_install(tiny, data, tmp_path, monkeyp
 
 
 def test_from_a_shell(tiny, data, tmp_path):
-    folder, out = write_beir(Dataset(*data), tmp_path / "set"), tmp_path / "out"
+    folder, out = str(write_beir(Dataset(*data), tmp_path / "set")), str(tmp_path / "out")
     args = ["train", "cross_encoder", "--data", folder, "--model", tiny, "--out", out, "--epochs", "1", "--depth", "6"]
-    result = CliRunner().invoke(main, list(map(str, args)))
-    assert result.exit_code == 0, result.output
-    assert "start" in result.output and "epoch 0    loss" in result.output and f"written: {out}" in result.output
-    assert engine.make("cross_encoder", model=str(out)).consent_needed(None) is None
-    again = CliRunner().invoke(main, list(map(str, args)))
-    assert again.exit_code == 1 and "out must be a new or an empty folder" in again.output
-    assert "--sampled" in CliRunner().invoke(main, ["train", "cross_encoder", "--help"]).output
+    output = run(*args)
+    assert "start" in output and "epoch 0    loss" in output and f"written: {out}" in output
+    assert engine.make("cross_encoder", model=out).consent_needed(None) is None
+    assert "out must be a new or an empty folder" in run(*args, fails=True)
+    assert "--sampled" in run("train", "cross_encoder", "--help")
 
 
 def test_settings_are_a_value():

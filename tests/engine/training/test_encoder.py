@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 import engine
 from engine.data.beir import write_beir
@@ -17,9 +17,10 @@ from engine.training.dataset import gather_samples
 from engine.training.recipe import ENCODER_RATE
 from engine.training.recipes import make_recipe
 from engine.training.train import prepare_run
-from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
+from engine.values import Corpus, Dataset, Embeddings, Queries
+from support.cli import run
 from support.tiny_models import tiny_encoder
-from support.training import comparable
+from support.training import StopAfter, comparable, quality, threes
 
 N, TRAIN, DEV = 20, 320, 80
 WORDS, CODES = [f"word{i}" for i in range(N)], [f"code{i}" for i in range(N)]
@@ -31,13 +32,8 @@ def planted(folder):
     """(space, queries, qrels): document i says word i, and queries say the codes of three documents."""
     corpus = Corpus(tuple(f"d{i}" for i in range(N)), tuple(" ".join([word] * 6) for word in WORDS))
     space = engine.Space(corpus, engine.embed(corpus, encoder=str(folder), dtype="float32"))
-    rng = np.random.default_rng(0)
-    sets = [rng.permutation(N)[:3].tolist() for _ in range(TRAIN + DEV)]
-    ids = tuple(f"q{i}" for i in range(len(sets)))
-    grades = {ids[i]: {f"d{j}": 1 for j in own} for i, own in enumerate(sets)}
-    splits = {"train": ids[:TRAIN], "dev": ids[TRAIN:]}
+    ids, sets, qrels = threes(np.random.default_rng(0), N, TRAIN, DEV)
     texts = tuple(" ".join(CODES[j] for j in own) for own in sets)
-    qrels = {split: Qrels({i: grades[i] for i in some}) for split, some in splits.items()}
     return space, engine.embed(Queries(ids, texts), encoder=str(folder), dtype="float32"), qrels
 
 
@@ -101,11 +97,11 @@ def test_it_starts_as_the_encoder_and_leaves_the_shared_one_alone(data, folder, 
 
 
 def test_its_own_step_size_where_none_is_given(data):
-    given = {k: v for k, v in QUICK.items() if k != "query_rate"} | {"epochs": 1}
-    assert engine.train("dense", *data, **given).recipe.query_rate == ENCODER_RATE == 2e-5
+    result = engine.train("dense", *data, query_side="encoder", batch=160, epochs=1)
+    assert result.recipe.query_rate == ENCODER_RATE == 2e-5
 
 
-def test_a_trained_space_takes_the_same_queries_as_before(data, trained, some):
+def test_a_trained_space_takes_the_same_queries_as_before_in_other_processes_too(data, trained, some):
     decoder = engine.Decoder(engine.make("mmr"))
     adapted = trained.queries(some)
     assert adapted.encoder == trained.space.embeddings.encoder and adapted.texts == some.texts
@@ -114,18 +110,12 @@ def test_a_trained_space_takes_the_same_queries_as_before(data, trained, some):
     result = engine.decode(decoder, trained.space, some, 4).index
     assert engine.decode(decoder, trained.space, adapted, 4).index.equal(result)
     assert engine.decode(decoder, trained.space, list(some.texts), 4).index.equal(result)
+    there = pickle.loads(pickle.dumps(trained.space))
+    assert there.adapt.digest == trained.digest and engine.decode(decoder, there, some, 4).index.equal(result)
     one = trained.queries(some.take([3]))
     assert one.vectors.allclose(adapted.vectors[3:4], atol=1e-5), "its company changes last bits only"
-    ranking = engine.decode(trained.recipe.decoder(), trained.space, data[1].take(range(TRAIN, TRAIN + DEV)), 5)
-    comp = engine.measure(ranking, trained.space, data[2]["dev"].grades, data[2]["dev"], 5, ("comp",)).mean["comp"]
+    comp = quality(trained.recipe.decoder(), trained.space, data)["comp"]
     assert comp == pytest.approx(trained.best.dev.comp5, abs=0.03)
-
-
-def test_a_trained_space_goes_to_other_processes(trained, some):
-    there = pickle.loads(pickle.dumps(trained.space))
-    decoder = engine.Decoder(engine.make("top_k"))
-    assert there.adapt.digest == trained.digest
-    assert engine.decode(decoder, there, some, 4).index.equal(engine.decode(decoder, trained.space, some, 4).index)
 
 
 def test_a_model_that_cuts_its_vectors_is_cut_in_training_too(data, tmp_path):
@@ -142,19 +132,9 @@ def test_a_model_that_cuts_its_vectors_is_cut_in_training_too(data, tmp_path):
 # Files
 
 
-class Killed(BaseException):
-    """Nothing in the engine catches it."""
-
-
-def test_killed_between_two_epochs_it_goes_on(data, tmp_path, trained):
+def test_stopped_in_an_epoch_it_goes_on(data, tmp_path, trained):
     path = tmp_path / "run.safetensors"
-
-    def watch(epoch):
-        if epoch.epoch == 0:
-            raise Killed
-
-    with pytest.raises(Killed):
-        engine.train("nnn", *data, checkpoint=path, watch=watch, **NNN)
+    engine.train("nnn", *data, checkpoint=path, stop=StopAfter(TRAIN // QUICK["batch"] + 5), **NNN)
     assert len(engine.load_trained(path, data[0]).history) == 2
     result = engine.train("nnn", *data, checkpoint=path, **NNN)
     assert comparable(result.history) == comparable(trained.history) and result.digest == trained.digest
@@ -166,10 +146,8 @@ def test_the_file_gives_it_back_in_half_the_size(data, trained, some, tmp_path):
     read = engine.load_trained(path, data[0])
     assert read.digest == trained.digest and read.space.embeddings == trained.space.embeddings
     assert read.queries(some).vectors.equal(trained.queries(some).vectors)
-    with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     prefix = "best." + own.PREFIX
-    weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    weights = {name.removeprefix(prefix): t for name, t in load_file(path).items() if name.startswith(prefix)}
     assert set(weights) == set(trained.space.adapt.adapters.encoder.state_dict())
     assert all(t.dtype == torch.float16 for t in weights.values() if t.is_floating_point())
 
@@ -179,9 +157,9 @@ def test_other_weights_below_are_refused_by_name(data, folder, trained, tmp_path
     path = tmp_path / "run.safetensors"
     trained.save(path)
     ref = replace(space.encoder, digest="1" * 64)
-    with pytest.raises(DataError, match=r"does not fit.*encoder weights .* there and 11111111 here"):
-        engine.load_trained(path, engine.Space(space.corpus, replace(space.embeddings, encoder=ref)))
     changed = engine.Space(space.corpus, replace(space.embeddings, encoder=ref))
+    with pytest.raises(DataError, match=r"does not fit.*encoder weights .* there and 11111111 here"):
+        engine.load_trained(path, changed)
     with pytest.raises(DataError, match=r"has other weights here \(.*\) than when it embedded the corpus \(11111111\)"):
         engine.train("nnn", changed, replace(queries, encoder=ref), qrels, **NNN)
 
@@ -224,32 +202,32 @@ def test_the_encoder_is_written_for_others(data, trained, some, tmp_path):
     theirs = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     assert torch.from_numpy(theirs.encode_query(list(some.texts))).allclose(expected, atol=1e-5)
     assert not list(folder.rglob("*.bin")) and list(folder.rglob("*.safetensors"))
-    with pytest.raises(DataError, match="folder must be a new or an empty one"):
+    with pytest.raises(DataError, match="folder must be a new or an empty folder"):
         trained.save_encoder(folder)
 
 
 # Training on
 
 
-@pytest.mark.parametrize("method", ["dense", "nnn", "colt", "multi_vector"])
-def test_over_a_trained_encoder_other_things_train(data, trained, some, tmp_path, method):
+@pytest.mark.parametrize(
+    "method, given",
+    [
+        ("dense", {"hidden": 16}),
+        ("nnn", {**NNN, "query_side": "adapter"}),
+        ("colt", {"batch": 64}),
+        ("multi_vector", {"dimension": 8}),
+    ],
+)
+def test_over_a_trained_encoder_other_things_train(data, trained, some, tmp_path, method, given):
     """The encoder stands then, and comes back from the file together with what was trained over it."""
     space, queries, qrels = data
-    given = {
-        "nnn": {**NNN, "query_side": "adapter"},
-        "dense": {"hidden": 16},
-        "colt": {"batch": 64},
-        "multi_vector": {"dimension": 8},
-    }[method]
     path = tmp_path / "on.safetensors"
     on = engine.train(method, trained.space, queries, qrels, checkpoint=path, **{**given, "epochs": 1})
     assert on.facts["parent"] == trained.digest
     below, above = (own.unique_weights(t.space.adapt.adapters.encoder) for t in (trained, on))
     assert all(below[name].equal(above[name]) for name in below)
-    dev = queries.take(range(TRAIN, TRAIN + DEV))
     if method in ("dense", "nnn"):
-        at_start = engine.decode(on.recipe.dev_decoder(), trained.space, dev, 5)
-        comp = engine.measure(at_start, trained.space, dev, qrels["dev"], 5, ("comp",)).mean["comp"]
+        comp = quality(on.recipe.dev_decoder(), trained.space, data)["comp"]
         assert on.history[0].dev.comp5 == pytest.approx(comp, abs=0.03)
     read = engine.load_trained(path, space)
     assert read.digest == on.digest and read.queries(some).vectors.equal(on.queries(some).vectors)
@@ -275,14 +253,15 @@ def test_an_encoder_trains_on_and_over_adapters(data, trained, some, tmp_path):
 
 def test_what_has_no_texts_is_refused(data, trained, some):
     space, queries, qrels = data
-    bare = Embeddings(queries.vectors, queries.ids, queries.encoder)
-    for call in (engine.train, engine.preflight):
+    bare = replace(queries, texts=None)
+    for call in (
+        lambda: engine.train("nnn", space, bare, qrels, **NNN),
+        lambda: engine.preflight("nnn", space, bare, qrels, **NNN),
+        lambda: engine.train("dense", trained.space, bare, qrels),
+        lambda: engine.decode(engine.Decoder(engine.make("top_k")), trained.space, bare.take([0]), 3),
+    ):
         with pytest.raises(DataError, match=r"vectors without their texts.*pass engine\.Queries"):
-            call("nnn", space, bare, qrels, **NNN)
-    with pytest.raises(DataError, match="vectors without their texts"):
-        engine.train("dense", trained.space, bare, qrels)
-    with pytest.raises(DataError, match="vectors without their texts"):
-        engine.decode(engine.Decoder(engine.make("top_k")), trained.space, bare.take([0]), 3)
+            call()
     brought = engine.Space(space.corpus, Embeddings(space.vectors, space.corpus.ids))
     with pytest.raises(DataError, match="this corpus came with its own vectors"):
         engine.train("dense", brought, replace(queries, encoder=None), qrels, **QUICK)
@@ -303,17 +282,11 @@ def test_a_preflight_counts_the_time_of_the_encoder(data, monkeypatch):
 
 
 def test_the_command_line_has_the_flag(data, folder, tmp_path):
-    from click.testing import CliRunner
-
-    from dashboard.serve import main
-
     space, queries, qrels = data
     texts = Queries(queries.ids, queries.texts)
     source, out = write_beir(Dataset(space.corpus, texts, qrels), tmp_path / "set"), tmp_path / "out"
     args = ["train", "dense", "--data", source, "--encoder", folder, "--dtype", "float32", "--query-side", "encoder"]
-    args += ["--epochs", "1", "--hidden", "8", "--out", out]
-    done = CliRunner().invoke(main, list(map(str, args)))
-    assert done.exit_code == 0, done.output
+    run(*map(str, [*args, "--epochs", "1", "--hidden", "8", "--out", out]))
     result = engine.load_trained(out / "dense.safetensors", space)
     assert result.recipe.query_side == "encoder" and isinstance(result.space.adapt, own.AdaptedTexts)
-    assert "wants a GPU" in CliRunner().invoke(main, ["train", "nnn", "--help"]).output.replace("\n", " ")
+    assert "wants a GPU" in run("train", "nnn", "--help").replace("\n", " ")

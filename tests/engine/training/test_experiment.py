@@ -19,17 +19,16 @@ from engine.training.recipes import RECIPES, declared
 from engine.values import Qrels
 from support.cli import run
 from support.datafiles import beir_of_things
-from support.training import NNN, QUICK, StopAfter, comparable, planted
+from support.training import QUICK, StopAfter, comparable, only, planted, quality
 
-PARAMS = {k: v for k, v in NNN.items() if k not in ("l1", "l2", "regrid")} | {"epochs": 2}
+PARAMS = {**QUICK, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
 def data():
     space, queries, qrels = planted(n=40, d=8, train=160, dev=100)
-    grades = qrels["dev"].grades
-    halves = [dict(list(grades.items())[at::2]) for at in (0, 1)]
-    return space, queries, {**qrels, "dev": Qrels(halves[0]), "test": Qrels(halves[1])}
+    ids = list(qrels["dev"].grades)
+    return space, queries, {**qrels, "dev": only(qrels["dev"], ids[::2]), "test": only(qrels["dev"], ids[1::2])}
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +56,11 @@ def test_a_course_always_has_its_control(data, taken, folder):
 
 
 def test_its_table_is_what_measure_says(data, taken):
-    _, queries, qrels = data
-    result, _ = taken
-    table = result.table
+    table, last = taken[0].table, taken[0].last
     assert list(table.values) == ["encoder", "dense", "dense, nnn", "dense-cont", "dense-cont, nnn", "nnn"]
     assert table.split == "test" and table.queries == 50
-    asked = queries.take([i for i, q in enumerate(queries.ids) if q in qrels["test"].grades])
-    last = result.last
-    ranking = engine.decode(last.decoder, last.space, asked, 5)
     for k in (3, 5):
-        means = engine.measure(ranking, last.space, asked, qrels["test"], k, ("comp", "recall")).mean
-        for metric, mean in means.items():
+        for metric, mean in quality(last.decoder, last.space, data, "test", ("comp", "recall"), k).items():
             value, error = table.mean("nnn", metric, k)
             assert value == pytest.approx(mean)
             assert error == pytest.approx(table.values["nnn"][metric, k].std(ddof=1) / np.sqrt(50))
@@ -82,12 +75,11 @@ def test_its_table_is_what_measure_says(data, taken):
 def test_where_the_control_is_as_good_the_table_says_so(data):
     space, queries, qrels = data
     plain = engine.Decoder(engine.make("top_k"))
-    asked = queries.take(range(160, 260))
     both = Qrels({**qrels["dev"].grades, **qrels["test"].grades})
-    table = compare_systems([System("control", space, plain), System("method", space, plain)], asked, both)
+    table = compare_systems([System("control", space, plain), System("method", space, plain)], queries, both)
     assert table.sentences == ("method and control have the same Comp@5 on all 100 queries.",)
     with pytest.raises(DataError, match="no query of 'none'"):
-        compare_systems([System("one", space, plain)], asked, Qrels({}), "none")
+        compare_systems([System("one", space, plain)], queries, Qrels({}), "none")
 
 
 def test_a_course_goes_on_where_it_was(data, taken, folder, monkeypatch):
@@ -112,42 +104,40 @@ def test_a_course_may_start_elsewhere_and_end_early(data, taken):
 
     half = course("nnn", *data, stop=StopAfter(3), **PARAMS)
     assert half.table is None and list(half.stages) == ["dense"] and "by hand" in half.last.stopped
-    shared = {**data[2], "test": data[2]["train"]}
-    with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
-        course("nnn", *data[:2], shared, **PARAMS)
-    named = replace(data[1], texts=data[1].ids)
-    for same in ("dev", "test"):
-        with pytest.raises(DataError, match="dev and test must not be the split that is learnt from"):
-            course("nnn", data[0], named, data[2], **{same: "train"}, **PARAMS)
-    texts = [f"text {q}" for q in data[1].ids]
-    texts[0] = texts[data[1].ids.index(next(iter(data[2]["test"].grades)))]
-    less = course("dense", data[0], replace(data[1], texts=texts), data[2], **{**QUICK, "epochs": 1})
-    without = Qrels({q: g for q, g in data[2]["train"].grades.items() if q != "q0"})
-    assert less.last.facts["train"] == without.digest
-    assert less.last.facts["dev"] == data[2]["dev"].digest
-    chosen = next(iter(data[2]["dev"].grades))
-    texts[data[1].ids.index(chosen)] = texts[0].upper()
-    asked = replace(data[1], texts=texts)
-    less = course("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1})
-    without = Qrels({q: g for q, g in data[2]["dev"].grades.items() if q != chosen})
-    assert less.last.facts["dev"] == without.digest and less.table.queries == 50
-    assert foreseen("dense", data[0], asked, data[2], **{**QUICK, "epochs": 1}).repeated == 2
     with pytest.raises(ParamError, match="space must be the encoder's own"):
         course("nnn", start.space, *data[1:], **PARAMS)
+
+
+def test_queries_of_two_splits_are_refused_and_repeated_texts_left_out(data):
+    space, queries, qrels = data
+    with pytest.raises(DataError, match="'train' and 'test' share 160 queries"):
+        course("nnn", space, queries, {**qrels, "test": qrels["train"]}, **PARAMS)
+    for same in ("dev", "test"):
+        with pytest.raises(DataError, match="dev and test must not be the split that is learnt from"):
+            course("nnn", space, replace(queries, texts=queries.ids), qrels, **{same: "train"}, **PARAMS)
+    texts, once, dev = [f"text {q}" for q in queries.ids], {**QUICK, "epochs": 1}, list(qrels["dev"].grades)
+    texts[0] = texts[queries.ids.index(next(iter(qrels["test"].grades)))]
+    less = course("dense", space, replace(queries, texts=texts), qrels, **once)
+    assert less.last.facts["train"] == only(qrels["train"], queries.ids[1:160]).digest
+    assert less.last.facts["dev"] == qrels["dev"].digest
+    texts[queries.ids.index(dev[0])] = texts[0].upper()
+    repeated = replace(queries, texts=texts)
+    less = course("dense", space, repeated, qrels, **once)
+    assert less.last.facts["dev"] == only(qrels["dev"], dev[1:]).digest and less.table.queries == 50
+    assert foreseen("dense", space, repeated, qrels, **once).repeated == 2
 
 
 def test_a_start_that_learnt_from_dev_or_test_is_refused(data, taken):
     """What it learnt by heart would count as understood, in the choice of the epoch or in the table."""
     space, queries, qrels = data
     start = taken[0].stages["dense"]
-    learnt = dict(list(qrels["train"].grades.items())[:7])
-    less = Qrels({q: own for q, own in qrels["train"].grades.items() if q not in learnt})
+    ids = list(qrels["train"].grades)
+    learnt, less = only(qrels["train"], ids[:7]).grades, only(qrels["train"], ids[7:])
     for split in ("dev", "test"):
         given = {**qrels, "train": less, split: Qrels({**qrels[split].grades, **learnt})}
-        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
-            course("colt", space, queries, given, start=start, epochs=1)
-        with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'"):
-            foreseen("colt", space, queries, given, start=start, epochs=1)
+        for begun in (course, foreseen):
+            with pytest.raises(DataError, match=f"start has learnt from 7 of the 57 queries of '{split}'.*begin with"):
+                begun("colt", space, queries, given, start=start, epochs=1)
     given = {"train": less, "dev": Qrels({**qrels["dev"].grades, **learnt})}
     with pytest.raises(DataError, match="space has learnt from 7 of the 57 queries of 'dev'"):
         engine.train("dense", start.space, queries, given, **{**QUICK, "epochs": 1})

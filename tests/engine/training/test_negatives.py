@@ -1,6 +1,5 @@
 """What projections are trained with: the loss, its gradient and its negatives, against plain loops."""
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,18 +8,19 @@ import torch
 
 import engine
 from engine.errors import Cancelled, DataError
+from engine.progress import report_to
 from engine.training.adapters import Adapters
 from engine.training.dataset import gather_samples
 from engine.training.loop import generator_of
 from engine.training.negatives import Negatives, hardest
-from engine.training.projected import Projected
 from engine.training.projections import Heads, Projection
 from engine.training.recipes import make_recipe
-from engine.training.recipes.projection import SampledSoftmax
-from engine.values import Corpus, Embeddings, Qrels
+from engine.training.recipes.projection import Projected, SampledSoftmax
+from engine.values import Embeddings, Qrels
 from support.bm25_oracle import bm25
 from support.instances import random_rows, unit
-from support.training import PROJECTED, samples_of
+from support.random_texts import corpus_of, space_of
+from support.training import PROJECTED, StopAfter, only, samples_of
 
 RELEVANT = ((0, 1), (1, 2), (3,), (0, 4, 5))
 
@@ -28,10 +28,9 @@ RELEVANT = ((0, 1), (1, 2), (3,), (0, 4, 5))
 def random_model(vectors, n=9, d=5, k=3):
     rng = np.random.default_rng(0)
     rows, asked = (torch.from_numpy(random_rows(rng, count, d)) for count in (n, len(RELEVANT)))
-    shape = (k, d) if vectors is None else (vectors, k, d)
-    sides = [(torch.from_numpy(rng.standard_normal(s)), torch.from_numpy(rng.standard_normal(s[:-1])))
-             for s in ((k, d), shape)]  # fmt: skip
-    heads = Heads(*(Projection(*side) for side in sides))
+    shapes = (k, d), (k, d) if vectors is None else (vectors, k, d)
+    sides = [Projection(*(torch.from_numpy(rng.standard_normal(s)) for s in (shape, shape[:-1]))) for shape in shapes]
+    heads = Heads(*sides)
     samples = samples_of(asked, RELEVANT)
     return samples, Projected(Adapters(heads=heads), heads, asked, rows)
 
@@ -71,24 +70,11 @@ def test_the_loss_differentiates(vectors):
     samples, model = random_model(vectors)
     objective = SampledSoftmax(model, make_recipe("dual_encoder", in_batch=False), Negatives(RELEVANT, 9, None, 3, 0))
     objective.begin(generator_of(0, 0))
-    batch, names = samples.batch(torch.arange(4)), [name for name, _ in model.named_parameters()]
-
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self):
-            return objective(batch).values
-
-    def of(*values):
-        given = {f"model.{name}": value for name, value in zip(names, values, strict=True)}
-        return torch.func.functional_call(Loss(), given, ())
-
-    given = [p.detach().clone().requires_grad_(True) for p in model.parameters()]
-    assert len(given) == 4 and torch.autograd.gradcheck(of, given)
-    of(*given).sum().backward()
-    assert all(float(p.grad.norm()) > 1e-6 for p in given)
+    batch, parameters = samples.batch(torch.arange(4)), tuple(model.parameters())
+    # It moves the parameters themselves.
+    assert len(parameters) == 4 and torch.autograd.gradcheck(lambda *_: objective(batch).values, parameters)
+    objective(batch).values.sum().backward()
+    assert all(float(p.grad.norm()) > 1e-6 for p in parameters)
 
 
 # Negatives
@@ -100,12 +86,11 @@ def words():
     rng = np.random.default_rng(3)
     texts = [" ".join(f"w{int(w * w / 12)}" for w in rng.integers(12, size=rng.integers(1, 9))) for _ in range(30)]
     asked = [" ".join(f"w{w}" for w in rng.integers(11, size=3)) for _ in range(12)] + ["nothing known"]
-    corpus = Corpus(tuple(f"d{i}" for i in range(30)), tuple(texts))
-    space = engine.Space(corpus, Embeddings(torch.from_numpy(random_rows(rng, 30, 4)).float(), corpus.ids))
+    space = space_of(corpus_of(texts), torch.from_numpy(random_rows(rng, 30, 4)).float())
     ids = tuple(f"q{i}" for i in range(13))
     queries = Embeddings(torch.from_numpy(random_rows(rng, 13, 4)).float(), ids, None, tuple(asked))
     grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
-    splits = {"train": Qrels({q: grades[q] for q in ids if q != "q0"}), "dev": Qrels({"q0": grades["q0"]})}
+    splits = {"train": only(Qrels(grades), ids[1:]), "dev": only(Qrels(grades), ids[:1])}
     return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")
 
 
@@ -123,13 +108,12 @@ def test_hard_negatives_are_the_best_that_are_irrelevant(words, monkeypatch):
     assert result[-1].tolist() == [-1] * 7 and (result[0] >= 0).all()
     calls = []
     monkeypatch.setattr("engine.training.negatives.BLOCK_NUMBERS", 100)
-    assert hardest(samples, 7, lambda *args: calls.append(args)).equal(result)
+    with report_to(lambda *args: calls.append(args)):
+        assert hardest(samples, 7).equal(result)
     assert [done for done, *_ in calls] == [0, 3, 6, 9, 12]
     assert hardest(samples, 99).shape == (12, 30)
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(Cancelled):
-        hardest(samples, 7, stop=stop)
+    with report_to(stop=StopAfter(0)), pytest.raises(Cancelled):
+        hardest(samples, 7)
 
 
 def test_negatives_are_irrelevant_and_drawn_anew(words):

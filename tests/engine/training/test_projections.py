@@ -1,6 +1,5 @@
 """DE-k and ME-k: the loss and its negatives against plain loops, where training starts, what comes of it."""
 
-import json
 import pickle
 from dataclasses import replace
 
@@ -15,11 +14,9 @@ from engine.training.experiment import course
 from engine.training.loop import generator_of
 from engine.training.projections import initial_heads, mean_direction
 from engine.training.recipes import make_recipe
-from engine.values import Corpus, EncoderRef, Qrels
-from support.cli import run
-from support.datafiles import beir_of_things
+from engine.values import Corpus, EncoderRef
 from support.instances import random_rows
-from support.training import PROJECTED, StopAfter, comparable, planted
+from support.training import PROJECTED, StopAfter, asked, comparable, demo_splits, only, planted, quality
 
 BOTH = ("dual_encoder", "multi_vector")
 
@@ -29,8 +26,8 @@ def trained(data):
     return {method: engine.train(method, *data, **PROJECTED) for method in BOTH}
 
 
-def dev_of(data):
-    return data[1].take(range(320, 420))
+def documents(corpus, rows):
+    return Corpus(tuple(corpus.ids[row] for row in rows), tuple(corpus.texts[row] for row in rows))
 
 
 # Where it starts
@@ -38,14 +35,11 @@ def dev_of(data):
 
 @pytest.mark.parametrize("method", BOTH)
 def test_it_starts_with_the_principal_axes(data, method):
-    space, _, qrels = data
     still = {**PROJECTED, "epochs": 1, "rate": 0.0} | ({"spread": 0.0} if method == "multi_vector" else {})
-    result = engine.train(method, *data, **still)
-    asked = dev_of(data)
+    result, dev = engine.train(method, *data, **still), asked(data)
     pca = engine.Decoder(engine.make("top_k"), engine.make("truncated", dimension=6, method="pca"))
-    expected = engine.decode(pca, space, asked, 5)
-    assert engine.decode(result.decoder, result.space, asked, 5).index.equal(expected.index)
-    comp = engine.measure(expected, space, asked, qrels["dev"], 5, ("comp",)).mean["comp"]
+    assert engine.decode(result.decoder, result.space, dev, 5).index.equal(engine.decode(pca, data[0], dev, 5).index)
+    comp = quality(pca, data[0], data)["comp"]
     assert result.history[0].dev.comp5 == pytest.approx(comp) == result.history[1].dev.comp5
 
 
@@ -103,22 +97,19 @@ def test_with_one_vector_me_is_de(data, trained):
     assert comparable(one.history) == comparable(two.history)
     assert one.space.embeddings.vectors.equal(two.space.embeddings.vectors)
     assert one.space.parts.vectors.equal(two.space.vectors) and two.space.parts is None
-    asked = dev_of(data)
-    result = [engine.decode(t.decoder, t.space, asked, 5).index for t in (one, two)]
-    assert result[0].equal(result[1])
+    rows, same = (engine.decode(t.decoder, t.space, asked(data), 5).index for t in (one, two))
+    assert rows.equal(same)
 
 
 def test_dev_is_decoded_as_max_sim_does(data, trained):
-    qrels = data[2]
     result = trained["multi_vector"]
     assert result.decoder.retrieve.spec.name == "max_sim" and result.space.parts.per_document == 4
-    asked = dev_of(data)
-    ranking = engine.decode(result.decoder, result.space, asked, 5)
+    ranking = engine.decode(result.decoder, result.space, asked(data), 5)
     parts = result.space.parts.vectors.view(80, 4, 6).double()
-    points = result.queries(asked).vectors.double()
+    points = result.queries(asked(data)).vectors.double()
     by_hand = torch.einsum("bk,nmk->bnm", points, parts).amax(2).topk(5, dim=1).indices
     assert ranking.index.equal(by_hand)
-    measured = engine.measure(ranking, result.space, asked, qrels["dev"], 5, ("comp", "recall")).mean
+    measured = quality(result.decoder, result.space, data, metrics=("comp", "recall"))
     assert measured["comp"] == pytest.approx(result.best.dev.comp5)
     assert measured["recall"] == pytest.approx(result.best.dev.recall5)
     spread = parts.unsqueeze(1) @ parts.unsqueeze(1).mT
@@ -127,10 +118,7 @@ def test_dev_is_decoded_as_max_sim_does(data, trained):
 
 @pytest.mark.parametrize("method", BOTH)
 def test_a_checkpoint_decodes_the_same_and_goes_on(data, trained, method, tmp_path):
-    space = data[0]
-    path = tmp_path / "run.safetensors"
-    asked = dev_of(data)
-
+    space, path = data[0], tmp_path / "run.safetensors"
     in_the_third_epoch = StopAfter(25)  # of ten steps
     half = engine.train(method, *data, checkpoint=path, stop=in_the_third_epoch, **PROJECTED)
     assert half.stopped == "stopped by hand in epoch 2" and engine.load_trained(path, space).digest == half.digest
@@ -141,8 +129,8 @@ def test_a_checkpoint_decodes_the_same_and_goes_on(data, trained, method, tmp_pa
     assert read.space.embeddings == whole.space.embeddings and read.space.given_parts == whole.space.given_parts
     there = pickle.loads(pickle.dumps(read.space))
     for other in (read.space, there):
-        result = engine.decode(read.decoder, other, asked, 5)
-        assert result.index.equal(engine.decode(whole.decoder, whole.space, asked, 5).index)
+        result = engine.decode(read.decoder, other, asked(data), 5)
+        assert result.index.equal(engine.decode(whole.decoder, whole.space, asked(data), 5).index)
     with pytest.raises(DataError, match="dimension is 6 there and 5 here"):
         engine.train(method, *data, checkpoint=path, **{**PROJECTED, "dimension": 5})
 
@@ -167,9 +155,8 @@ def test_every_selector_searches_the_space(data, trained, method):
 @pytest.mark.parametrize("method", BOTH)
 def test_other_documents_are_projected_alike(data, trained, method):
     space, result = data[0], trained[method].space
-    rows = list(range(10, 30))
-    corpus = Corpus(tuple(space.corpus.ids[i] for i in rows), tuple(space.corpus.texts[i] for i in rows))
-    fewer = result.with_documents(corpus, space.embeddings.take(rows))
+    rows = range(10, 30)
+    fewer = result.with_documents(documents(space.corpus, rows), space.embeddings.take(rows))
     assert fewer.embeddings.vectors.allclose(result.embeddings.vectors[10:30], atol=1e-6)
     assert fewer.embeddings.encoder == result.embeddings.encoder
     if method == "multi_vector":
@@ -185,8 +172,8 @@ def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
     mine, below = result.space.adapt.adapters, dense.space.adapt.adapters
     assert mine.query.outer.weight.equal(below.query.outer.weight) and len(mine.corpus) == 1
     assert mine.corpus[0].outer.weight.equal(below.corpus[0].outer.weight)
-    asked, head = dev_of(data), mine.heads
-    assert result.queries(asked).vectors.allclose(head.query(dense.queries(asked).vectors), atol=1e-6)
+    dev, head = asked(data), mine.heads
+    assert result.queries(dev).vectors.allclose(head.query(dense.queries(dev).vectors), atol=1e-6)
     assert result.space.parts.vectors.allclose(head.corpus(dense.space.vectors).flatten(0, 1), atol=1e-6)
     read = engine.load_trained(path, data[0])
     assert read.space.embeddings == result.space.embeddings and read.space.given_parts == result.space.given_parts
@@ -194,15 +181,14 @@ def test_dense_adapters_below_stay_as_they_are(data, tmp_path):
 
 def test_a_course_compares_them_as_any_other(data):
     space, queries, qrels = data
-    grades = list(qrels["dev"].grades.items())
-    splits = {"train": qrels["train"], "dev": Qrels(dict(grades[:50])), "test": Qrels(dict(grades[50:]))}
+    ids = list(qrels["dev"].grades)
+    splits = {"train": qrels["train"], "dev": only(qrels["dev"], ids[:50]), "test": only(qrels["dev"], ids[50:])}
     start = engine.train("dense", space, queries, splits, hidden=16, epochs=1)
     result = course("multi_vector", space, queries, splits, start=start, **{**PROJECTED, "epochs": 1})
     assert list(result.stages) == ["dense-cont", "multi_vector"]
     assert list(result.table.values) == ["encoder", "dense", "dense-cont", "multi_vector"]
-    last, asked = result.last, queries.take(range(370, 420))
-    ranking = engine.decode(last.decoder, last.space, asked, 5)
-    mean = engine.measure(ranking, last.space, asked, splits["test"], 5, ("recall",)).mean["recall"]
+    last = result.last
+    mean = quality(last.decoder, last.space, (space, queries, splits), "test", ("recall",))["recall"]
     assert last.decoder.retrieve.spec.name == "max_sim"
     assert result.table.mean("multi_vector", "recall", 5)[0] == pytest.approx(mean)
     assert [row.name for row in result.table.told] == ["multi_vector"] * 3
@@ -210,14 +196,11 @@ def test_a_course_compares_them_as_any_other(data):
 
 def test_passages_of_a_text_are_projected_as_documents(demo):
     dataset, space = demo
-    ids = list(dataset.qrels["test"].grades)
-    splits = {s: Qrels({q: dataset.qrels["test"].grades[q] for q in own})
-              for s, own in (("train", ids[:60]), ("dev", ids[60:90]))}  # fmt: skip
+    splits = demo_splits(dataset)
     some = [i for i, text in enumerate(space.corpus.texts) if len(text) < 400][:40]
     wanted = {doc for own in splits.values() for grades in own.grades.values() for doc in grades}
     rows = sorted({*some, *(space.corpus.position[doc] for doc in wanted if doc in space.corpus.position)})
-    corpus = Corpus(tuple(space.corpus.ids[i] for i in rows), tuple(space.corpus.texts[i] for i in rows))
-    few = engine.Space(corpus, space.embeddings.take(rows))
+    few = engine.Space(documents(space.corpus, rows), space.embeddings.take(rows))
     result = engine.train("dual_encoder", few, dataset.queries, splits, dimension=32, epochs=1)
     scorer = engine.make("max_sim", length=30)
     parts = scorer.index(result.space)
@@ -227,16 +210,6 @@ def test_passages_of_a_text_are_projected_as_documents(demo):
     assert parts.vectors.allclose(result.space.adapt.adapters.heads.corpus(raw.vectors), atol=1e-5)
     ranking = engine.decode(engine.Decoder(engine.make("top_k"), scorer), result.space, "sort an array", 5)
     assert (ranking.index >= 0).all()
-
-
-def test_train_from_a_shell(tmp_path):
-    folder = beir_of_things(tmp_path / "set")
-    asked = ["train", "multi_vector", "--data", str(folder), "--out", str(tmp_path / "out"), "--epochs", "1"]
-    output = run(*asked, "--dimension", "8", "--vectors", "2", "--in-batch", "false", "--json")
-    stage = json.loads(output)["stages"]["multi_vector"]
-    assert stage["params"]["dimension"] == 8 and stage["params"]["vectors"] == 2 and not stage["params"]["in_batch"]
-    assert "max_sim" in stage["decoder"]
-    assert "at most that of the embeddings, 384; got 999" in run(*asked, "--dimension", "999", fails=True)
 
 
 def test_no_negatives_at_all_are_refused():

@@ -14,20 +14,18 @@ from support.training import QUICK, planted
 TOY = '''"""toy: queries drawn to the mean of their relevant documents; a made-up method."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from engine.params import Real, declare
 from engine.training.metrics import Losses
 from engine.training.recipe import AdapterRecipe
+from engine.training.recipes.dense import InnerProducts
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToyRecipe(AdapterRecipe):
     """Draws a query to its relevant documents."""
 
-    name: ClassVar[str] = "toy"
-    title: ClassVar[str] = "Toy"
-    source: ClassVar[str] = "nobody 2026"
+    name, title, source = "toy", "Toy", "nobody 2026"
 
     pull: float = declare(Real(default=1.0, low=0.0, high=9.0, symbol="p", help="How hard it pulls."))
 
@@ -35,14 +33,7 @@ class ToyRecipe(AdapterRecipe):
         return Pull(model, self)
 
 
-@dataclass(frozen=True, eq=False)
-class Pull:
-    model: object
-    recipe: ToyRecipe
-
-    def begin(self, generator):
-        """Draw nothing."""
-
+class Pull(InnerProducts):
     def __call__(self, batch):
         relevant = batch.relevance(batch.document, len(rows := self.model.encode_corpus()))
         means = relevant.to(rows.dtype) @ rows / batch.counts.unsqueeze(1)

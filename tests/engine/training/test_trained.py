@@ -15,20 +15,23 @@ from engine.training.dataset import gather_samples
 from engine.training.recipes import RECIPES, declared, make_recipe
 from engine.training.train import prepare_run
 from engine.values import Corpus, Embeddings, EncoderRef, Qrels, Queries
-from support.training import ENCODER, NNN, PROJECTED, QUICK, comparable, planted
+from support.training import ENCODER, NNN, PROJECTED, QUICK, comparable, demo_splits, planted, quality
 
 
-def test_every_selector_searches_a_trained_space(data, trained):
+def test_every_selector_searches_a_trained_space_in_other_processes_too(data, trained):
     space, queries, _ = data
     some = queries.take(range(5))
     adapted = trained.queries(some)
     assert adapted.encoder == trained.space.embeddings.encoder != space.embeddings.encoder
-    assert trained.queries(adapted) is not None and trained.queries(adapted) == adapted
+    assert (adapted.encoder.digest, adapted.encoder.name) == (trained.digest, ENCODER.name)
+    assert trained.queries(adapted) == adapted
     assert not torch.allclose(adapted.vectors, some.vectors, atol=1e-3)
     assert np.allclose(adapted.vectors.norm(dim=1), 1, atol=1e-6)
+    elsewhere = pickle.loads(pickle.dumps(trained.space))
     for name in engine.methods("selector"):
         decoder = engine.Decoder(engine.make(name))
         result = engine.decode(decoder, trained.space, some, 4)
+        assert engine.decode(decoder, elsewhere, some, 4).index.equal(result.index), name
         by_hand = engine.select(name, trained.space.embeddings.vectors, adapted.vectors, 4)
         assert result.index.equal(by_hand.index), name
         assert engine.decode(decoder, trained.space, adapted, 4).index.equal(result.index), name
@@ -38,21 +41,12 @@ def test_sweeps_and_metrics_adapt_the_queries(data, trained):
     _, queries, qrels = data
     dev = queries.take(range(320, 360))
     decoder = engine.Decoder(engine.make("top_k"))
-    rows = []
-    for asked in (dev, trained.queries(dev)):
-        (cell,) = engine.sweep([decoder], trained.space, asked, qrels["dev"], 5, ("comp", "cos_sum"))
-        rows.append(cell)
-    assert rows[0].key == rows[1].key and rows[0].mean == rows[1].mean
-    plain = next(iter(engine.sweep([decoder], data[0], dev, qrels["dev"], 5, ("comp", "cos_sum"))))
-    assert rows[0].key != plain.key and rows[0].mean["cos_sum"] != plain.mean["cos_sum"]
-
-
-def test_a_trained_space_goes_to_other_processes(data, trained):
-    _, queries, _ = data
-    there = pickle.loads(pickle.dumps(trained.space))
-    decoder = engine.Decoder(engine.make("mmr"))
-    some = queries.take(range(5))
-    assert engine.decode(decoder, there, some, 4).index.equal(engine.decode(decoder, trained.space, some, 4).index)
+    one, adapted, plain = (
+        next(iter(engine.sweep([decoder], *searched, qrels["dev"], 5, ("comp", "cos_sum"))))
+        for searched in ((trained.space, dev), (trained.space, trained.queries(dev)), (data[0], dev))
+    )
+    assert one.key == adapted.key and one.mean == adapted.mean
+    assert one.key != plain.key and one.mean["cos_sum"] != plain.mean["cos_sum"]
 
 
 def test_queries_of_another_encoder_are_refused(data, trained, dense):
@@ -81,12 +75,7 @@ def test_vectors_that_were_brought_along_train_too(data):
 
 def test_text_is_embedded_and_adapted(demo):
     dataset, space = demo
-    ids = list(dataset.qrels["test"].grades)
-    splits = {
-        "train": Qrels({q: dataset.qrels["test"].grades[q] for q in ids[:60]}),
-        "dev": Qrels({q: dataset.qrels["test"].grades[q] for q in ids[60:90]}),
-    }
-    result = engine.train("dense", space, dataset.queries, splits, hidden=16, epochs=1)
+    result = engine.train("dense", space, dataset.queries, demo_splits(dataset), hidden=16, epochs=1)
     decoder, text = engine.Decoder(engine.make("top_k")), "sort an array"
     assert engine.decode(decoder, result.space, text, 5).index.equal(
         engine.select("top_k", result.space.vectors, result.queries(text).vectors, 5).index
@@ -106,8 +95,7 @@ def test_what_was_trained_is_trained_on(data, dense, tmp_path):
     assert not mine.query.outer.weight.equal(theirs.query.outer.weight)
     assert mine.corpus[0].outer.weight.equal(theirs.corpus[0].outer.weight)
     assert dense.space.adapt.digest == before[0] and dense.space.embeddings.vectors.equal(before[1])
-    at_start = engine.decode(result.recipe.decoder(), dense.space, queries.take(range(320, 420)), 5)
-    comp = engine.measure(at_start, dense.space, queries.ids[320:], qrels["dev"], 5, ("comp",)).mean["comp"]
+    comp = quality(result.recipe.decoder(), dense.space, data)["comp"]
     assert result.history[0].dev.comp5 == pytest.approx(comp, abs=0.05)
     read = engine.load_trained(path, space)
     assert read.digest == result.digest and read.space.embeddings == result.space.embeddings
@@ -117,13 +105,6 @@ def test_what_was_trained_is_trained_on(data, dense, tmp_path):
     assert engine.load_trained(tmp_path / "colt", space).space.embeddings == colt.space.embeddings
     on = engine.train("nnn", colt.space, queries, qrels, checkpoint=tmp_path / "on", **{**NNN, "epochs": 1})
     assert engine.load_trained(tmp_path / "on", space).space.embeddings == on.space.embeddings
-
-
-def test_splits_that_share_queries_are_refused(data):
-    space, queries, qrels = data
-    both = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0": 1}})}
-    with pytest.raises(DataError, match=r"'train' and 'dev' share 1 queries.*first: 'q0'"):
-        engine.train("dense", space, queries, both, **QUICK)
 
 
 def test_queries_with_the_text_of_one_of_dev_are_left_out_and_counted(data):
@@ -138,33 +119,35 @@ def test_queries_with_the_text_of_one_of_dev_are_left_out_and_counted(data):
 
 def test_data_that_do_not_fit_are_refused(data, demo):
     space, queries, qrels = data
+    elsewhere = {split: Qrels({q: {"elsewhere": 1} for q in own.grades}) for split, own in qrels.items()}
+    shared = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0": 1}})}
     calls = [
-        (("dense", space, queries, qrels), {"train": "nosuch"}, "no split 'nosuch'"),
-        (("dense", space, queries, qrels), {"dev": "train"}, "splits must differ; got 'train', 'train'"),
-        (("dense", space, queries, qrels["train"]), {}, "judgements by split"),
-        (("dense", space, queries.take([0, 1]), qrels), {}, "none of the queries is judged by 'dev'"),
-        (("dense", space, list(queries.ids), qrels), {}, "queries must be engine.Queries"),
-        (("dense", None, queries, qrels), {}, "space must be an engine.Space"),
-        (("dense", space, replace(queries, vectors=queries.vectors[:, :8]), qrels), {}, "corpus's dimension"),
+        (data, {"train": "nosuch"}, "no split 'nosuch'"),
+        (data, {"dev": "train"}, "splits must differ; got 'train', 'train'"),
+        ((space, queries, qrels["train"]), {}, "judgements by split"),
+        ((space, queries, shared), {}, r"'train' and 'dev' share 1 queries.*first: 'q0'"),
+        ((space, queries.take([0, 1]), qrels), {}, "none of the queries is judged by 'dev'"),
+        ((space, list(queries.ids), qrels), {}, "queries must be engine.Queries"),
+        ((None, queries, qrels), {}, "space must be an engine.Space"),
+        ((space, replace(queries, vectors=queries.vectors[:, :8]), qrels), {}, "corpus's dimension"),
+        ((space, queries, {**qrels, "train": elsewhere["train"]}), {}, "nothing to learn from"),
+        (
+            (space, queries, {**qrels, "dev": elsewhere["dev"]}),
+            {},
+            "'dev' has a relevant document in this corpus: there is nothing to choose by",
+        ),
+        ((planted(encoder=None)[0], Queries(queries.ids, queries.ids), qrels), {}, "no encoder"),
     ]
     for args, given, message in calls:
         with pytest.raises(DataError, match=message):
-            engine.train(*args, **given, **QUICK)
-    nothing = {**qrels, "train": Qrels({q: {"elsewhere": 1} for q in qrels["train"].grades})}
-    with pytest.raises(DataError, match="nothing to learn from"):
-        engine.train("dense", space, queries, nothing, **QUICK)
-    nothing = {**qrels, "dev": Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
-    with pytest.raises(DataError, match="'dev' has a relevant document in this corpus: there is nothing to choose by"):
-        engine.train("dense", space, queries, nothing, **QUICK)
-    text = Queries(queries.ids, queries.ids)
-    with pytest.raises(DataError, match="no encoder"):
-        engine.train("dense", planted(encoder=None)[0], text, qrels, **QUICK)
-    with pytest.raises(ParamError, match=r"method must be one of 'dense', 'nnn', 'colt', .*; got 'sparse'"):
-        engine.train("sparse", space, queries, qrels)
-    with pytest.raises(ParamError, match="has no parameter temperature"):
-        engine.train("dense", space, queries, qrels, temperature=1)
-    with pytest.raises(ParamError, match="seed must be"):
-        engine.train("dense", space, queries, qrels, seed=-1)
+            engine.train("dense", *args, **given, **QUICK)
+    for method, given, message in (
+        ("sparse", {}, r"method must be one of 'dense', 'nnn', 'colt', .*; got 'sparse'"),
+        ("dense", {"temperature": 1}, "has no parameter temperature"),
+        ("dense", {"seed": -1}, "seed must be"),
+    ):
+        with pytest.raises(ParamError, match=message):
+            engine.train(method, *data, **given)
 
 
 def test_queries_without_a_relevant_document_are_left_out_and_counted(data):
@@ -202,31 +185,21 @@ AMONG = {
 }
 
 
-@cache
-def tiny_set():
-    return planted(n=24, d=8, train=48, dev=20)
-
-
 @pytest.fixture(scope="module")
-def tiny():
-    return tiny_set()
-
-
-@cache
-def tiny_history(method, params):
-    """The history that a parameter's other value must differ from: shared by the parameters that leave it as it is."""
-    return comparable(engine.train(method, *tiny_set(), **dict(params)).history)
+def tiny_history():
+    """Histories on a tiny set; parameters that leave a history as it is share it."""
+    tiny = planted(n=24, d=8, train=48, dev=20)
+    return cache(lambda method, **params: comparable(engine.train(method, *tiny, **params).history))
 
 
 @pytest.mark.parametrize("method, param", PARAMS, ids=[f"{m}-{p.name}" for m, p in PARAMS])
-def test_every_parameter_has_an_effect(method, param, tiny):
+def test_every_parameter_has_an_effect(method, param, tiny_history):
     if param.name in ("regrid", "query_side"):
         return  # test_penalties_are_chosen_on_dev_before_and_after; test_training_encoder.py
     base = {"dense": QUICK, "nnn": NNN, "colt": {"batch": 24, "rate": 1e-3}}.get(method, PROJECTED) | {"epochs": 2}
     known = {p.name for p in declared(method)}
     base |= {k: v for k, v in AMONG.get(param.name, {}).items() if k in known}
-    other = engine.train(method, *tiny, **{**base, param.name: OTHER.get(param.name, 0.5)})
-    assert tiny_history(method, tuple(base.items())) != comparable(other.history)
+    assert tiny_history(method, **base) != tiny_history(method, **{**base, param.name: OTHER.get(param.name, 0.5)})
 
 
 def test_no_parameter_is_called_as_an_argument_of_what_trains():
@@ -298,9 +271,3 @@ def test_prepared_starts_from_the_identity_or_nearly(data):
     with torch.no_grad():
         assert model.encode_query(torch.arange(320)).allclose(samples.train.vectors, atol=1e-6)
         assert float((model.encode_corpus() * space.vectors).sum(1).min()) > 0.9999
-
-
-def test_the_embeddings_of_a_result_are_those_of_its_best_epoch(trained):
-    assert isinstance(trained.space.embeddings, Embeddings)
-    assert trained.space.embeddings.encoder.digest == trained.digest and trained == trained
-    assert trained.space.embeddings.encoder.name == ENCODER.name

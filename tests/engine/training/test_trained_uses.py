@@ -16,9 +16,9 @@ from engine.data.encoders import embed
 from engine.errors import DataError
 from engine.evaluation.export import ExportContext, export
 from engine.training.leakage import learnt_from
-from engine.values import Qrels, Queries
+from engine.values import Queries
 from support.datafiles import beir_of_things
-from support.training import QUICK
+from support.training import QUICK, only
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,9 @@ def folder(tmp_path_factory):
 def checkpoint(folder, tmp_path_factory):
     """A checkpoint whose answers differ from those of the encoder's own embeddings."""
     dataset = engine.load_dataset(folder)
-    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
     path = tmp_path_factory.mktemp("trained") / "it's a file.safetensors"
     fast = {"hidden": 16, "epochs": 8, "batch": 4, "query_rate": 0.03, "corpus_rate": 0.03, "patience": None}
-    result = engine.train("dense", space, dataset.queries, dataset.qrels, checkpoint=path, **fast)
+    result = engine.train("dense", spaced(folder), dataset.queries, dataset.qrels, checkpoint=path, **fast)
     assert result.run.best >= 0
     return str(path)
 
@@ -49,10 +48,14 @@ def nnn_checkpoint(folder, tmp_path_factory):
     return str(path)
 
 
-def run(*args):
+def invoke(*args):
     done = CliRunner().invoke(main, list(args), catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.stdout
+    return done
+
+
+def run(*args):
+    return invoke(*args).stdout
 
 
 def test_commands_search_what_was_trained(folder, checkpoint, tmp_path):
@@ -81,16 +84,13 @@ def test_commands_say_which_queries_were_learnt_from(folder, checkpoint, tmp_pat
     for command, *more in (("decode",), ("sweep", *kept), ("ann",)):
         asked = (command, "--corpus", folder, "-k", "2", "--json", *more)
         for split, message in (("train", warning), ("test", "")):
-            done = CliRunner().invoke(main, [*asked, "--split", split, "--trained", again], catch_exceptions=False)
-            assert done.exit_code == 0, done.output
+            done = invoke(*asked, "--split", split, "--trained", again)
             assert ("learnt from" in done.stderr) == bool(message) and message in done.stderr
             assert all(json.loads(line) for line in done.stdout.splitlines())
-        plain = CliRunner().invoke(main, [*asked, "--split", "train"], catch_exceptions=False)
-        assert plain.exit_code == 0 and "learnt from" not in plain.stderr
+        assert "learnt from" not in invoke(*asked, "--split", "train").stderr
     tune = ["tune", "--corpus", folder, "-k", "2", "--select", "mmr", "--dev", "dev", "--test", "train"]
     tune += ["--points", "2", "--json", "--store", str(tmp_path / "tune.db"), "--trained", again]
-    tuned = CliRunner().invoke(main, tune, catch_exceptions=False)
-    assert tuned.exit_code == 0 and "16 of these 23 queries were learnt from" in tuned.stderr
+    assert "16 of these 23 queries were learnt from" in invoke(*tune).stderr
 
 
 def test_what_was_learnt_from_is_known_by_text_and_by_id(folder, checkpoint, tmp_path):
@@ -112,9 +112,8 @@ def test_what_was_learnt_from_is_known_by_text_and_by_id(folder, checkpoint, tmp
 def test_training_on_remembers_what_the_start_learnt_from(data, trained):
     space, queries, qrels = data
     ids = list(qrels["train"].grades)
-    less = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in ids[:100]})}
+    less, rest = ({**qrels, "train": only(qrels["train"], some)} for some in (ids[:100], ids[100:150]))
     first = engine.train("dense", space, queries, less, **{**QUICK, "epochs": 1})
-    rest = {**qrels, "train": Qrels({q: qrels["train"].grades[q] for q in ids[100:150]})}
     second = engine.train("dense", first.space, queries, rest, **{**QUICK, "epochs": 1})
     assert learnt_from(first.space, queries) == ids[:100] and learnt_from(second.space, queries) == ids[:150]
     assert learnt_from(trained.space, queries) == ids
@@ -125,13 +124,6 @@ def spaced(folder):
     return engine.Space(dataset.corpus, engine.embed(dataset.corpus))
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
-    path = tmp_path / "nothing.safetensors"
-    path.write_bytes(b"nothing")
-    done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(path)])
-    assert done.exit_code != 0 and "is not a checkpoint" in done.output
-
-
 def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     """A flag that is given wins; what none says is the checkpoint's."""
     own = engine.load_trained(nnn_checkpoint, spaced(folder)).decoder
@@ -139,9 +131,8 @@ def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     assert (own.select.l1, own.select.l2) == (0.03, 0.07) and own.select.solver != default.solver
     asked = ("decode", "--corpus", folder, "--query", "a violin on a volcano", "-k", "3", "--json")
 
-    def decoded(*flags, trained=nnn_checkpoint):
-        done = CliRunner().invoke(main, [*asked, *flags, "--trained", trained], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
+    def decoded(*flags):
+        done = invoke(*asked, *flags, "--trained", nnn_checkpoint)
         return json.loads(done.stdout)["decoder"], done.stderr
 
     label, output = decoded()
@@ -162,12 +153,18 @@ def test_decode_takes_what_training_chose(folder, nnn_checkpoint):
     assert done.exit_code == 2 and "--relevance-weight is of mmr" in done.output
 
 
-def test_a_folder_in_place_of_a_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
-    for there, message in ((Path(checkpoint).parent, "name one of those in it: it's a file.safetensors"),
-                        (tmp_path, "no .safetensors file is in it")):  # fmt: skip
+def test_what_is_no_checkpoint_is_told_apart(folder, checkpoint, tmp_path):
+    empty, nothing = tmp_path / "empty", tmp_path / "nothing.safetensors"
+    empty.mkdir()
+    nothing.write_bytes(b"nothing")
+    a_folder = "{} is a folder, and a checkpoint is a file; "
+    for there, message in (
+        (Path(checkpoint).parent, a_folder + "name one of those in it: it's a file.safetensors"),
+        (empty, a_folder + "and no .safetensors file is in it"),
+        (nothing, "{} is not a checkpoint"),
+    ):
         done = CliRunner().invoke(main, ["decode", "--corpus", folder, "--query", "x", "--trained", str(there)])
-        assert done.exit_code == 1 and f"{there} is a folder, and a checkpoint is a file; " in done.output
-        assert message in done.output and "os error" not in done.output
+        assert done.exit_code == 1 and message.format(there) in done.output and "os error" not in done.output
 
 
 def test_exports_name_the_checkpoint(folder, checkpoint, capsys):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import engine
+from engine.training.adapters import Adapters
 from engine.training.loop import generator_of
 from engine.training.recipes.colt import ColtRecipe, Graphs, ListAndContrast
 from support.instances import random_rows, unit
@@ -18,7 +19,8 @@ def graphs(depth=2):
     rng = np.random.default_rng(0)
     q, t = random_rows(rng, len(RELEVANT), D), random_rows(rng, DOCUMENTS, D)
     samples = samples_of(torch.from_numpy(q), RELEVANT)
-    return samples, Graphs(samples, torch.from_numpy(q), torch.from_numpy(q[:2]), torch.from_numpy(t), depth), q, t
+    vectors = (torch.from_numpy(part) for part in (q, q[:2], t))
+    return samples, Graphs(samples, *vectors, depth, Adapters()), q, t
 
 
 def propagated(edges, q, other, depth):
