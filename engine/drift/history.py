@@ -35,7 +35,7 @@ def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels |
 
 def standing(session: Session, start: DriftBaseline) -> Drift:
     """Drift of a session now; its step is the position in the log."""
-    success = smoothed([event.good for event in session.events if session.status(event.id) == "counts"])
+    success = smoothed([event.good for event in session.counting])
     return drift(start, session.vectors, session.position, success=success, ball=session.preset.ball)
 
 

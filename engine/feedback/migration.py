@@ -9,7 +9,6 @@ import numpy as np
 from engine.errors import DataError
 from engine.feedback.dynamic_corpus import drift_near
 from engine.feedback.embedding_state import StartVectors
-from engine.feedback.operations import recorded
 from engine.feedback.presets import Preset
 from engine.feedback.records import CorpusChange, Record
 from engine.feedback.serialization import (
@@ -20,7 +19,7 @@ from engine.feedback.serialization import (
     refuse_odd_beginning,
     unpacked,
 )
-from engine.feedback.session import Session, begun
+from engine.feedback.session import Session, begun, recorded
 from engine.space import Space
 from engine.values import EncoderRef, Notice, digest_of
 

@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.errors import ParamError
-from engine.feedback.events import Event, Query
-from engine.feedback.operations import feed
-from engine.feedback.policy import ask
-from engine.feedback.rerankers import Reranker
-from engine.feedback.session import Session
+from engine.feedback.policy import Reranker, ask
+from engine.feedback.records import Event, Query
+from engine.feedback.session import Session, feed
 from engine.feedback.votes import outcome
 
 Planner = Callable[[Any], Sequence[Any]]

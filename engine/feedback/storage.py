@@ -24,14 +24,21 @@ from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.database import TORN, Database, transaction
 from engine.feedback.dynamic_corpus import change
-from engine.feedback.events import Event
-from engine.feedback.jsonl import locked, read_jsonl
 from engine.feedback.migration import begin, body_of_beginning, carried, everyone, refuse_other_corpus
-from engine.feedback.operations import feed, recorded, redo, reset, restore, snapshot, undo
 from engine.feedback.presets import Preset, preset_of
-from engine.feedback.records import Record
-from engine.feedback.serialization import BEGINNING, NONSENSE, START, End, body_of, record_of, sealed
-from engine.feedback.session import Session, session
+from engine.feedback.records import Event, Record
+from engine.feedback.serialization import (
+    BEGINNING,
+    NONSENSE,
+    START,
+    End,
+    body_of,
+    locked,
+    read_jsonl,
+    record_of,
+    sealed,
+)
+from engine.feedback.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
 from engine.space import Space
 from engine.values import Notice, digest_of
 

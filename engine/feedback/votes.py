@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from engine.errors import ParamError
-from engine.feedback.events import Event, is_whole
 from engine.feedback.policy import Draw, probabilities
+from engine.feedback.records import Event, is_whole
 from engine.feedback.session import Session
 from engine.feedback.temperature import softmax
 

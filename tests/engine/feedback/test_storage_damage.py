@@ -9,7 +9,7 @@ import engine
 from dashboard.drift import import_export
 from engine import orag
 from engine.errors import DataError
-from engine.feedback.events import SAYS
+from engine.feedback.records import SAYS
 from engine.feedback.serialization import START, _seal
 from engine.views.drift import SAID
 from support.feedback import lived, queries_near, vote

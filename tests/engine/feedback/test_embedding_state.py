@@ -6,7 +6,7 @@ import torch
 
 from engine import orag
 from engine.feedback import embedding_state
-from engine.feedback.events import Event
+from engine.feedback.records import Event
 from support.feedback import gradient, outcomes, queries_near, random_space
 
 ROUNDS, N, D = 24, 40, 6

@@ -11,8 +11,7 @@ import pytest
 from engine import orag
 from engine.errors import DataError
 from engine.feedback import storage
-from engine.feedback.jsonl import locked
-from engine.feedback.serialization import START, body_of, sealed
+from engine.feedback.serialization import START, body_of, locked, sealed
 from support.feedback import lived, queries_near, random_space, same, vote
 from support.feedback_writer import write_to
 from support.processes import environment

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import engine
 from engine import orag
 from engine.errors import DataError, ParamError
-from engine.feedback.operations import recorded
 from engine.feedback.records import Undone
+from engine.feedback.session import recorded
 from support.feedback import lived, made, queries_near, random_space, space_of, vote
 
 HOWS = {
