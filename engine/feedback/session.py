@@ -337,7 +337,10 @@ def recorded(session: Session, *records: Record) -> Session:
         state = state.fed(start, preset, event)
     else:
         state = state.refolded(start, preset, journal, end, _touched(journal, end, records))
-    return replace(session, journal=journal, position=end, round=rounds, available=available, state=state, kept=kept)
+    # `replace` takes 3 µs.
+    return Session(
+        start, preset, session.temperature, journal, end, rounds, state, available, session.writer, kept
+    )  # fmt: skip
 
 
 def _first_change(journal: Journal, end: int, record: Record) -> int:
