@@ -231,6 +231,10 @@ class MatrixState:
             fold.take(record)
         return fold.frozen()
 
+    def fed(self, start: StartVectors, preset: Preset, record: Move) -> MatrixState:
+        """The state after one record more."""
+        return self.folded(start, preset, (record,))
+
     def refolded(
         self, start: StartVectors, preset: Preset, journal: Journal, position: int, first: int, end: int, kept: Kept
     ) -> tuple[MatrixState, Kept]:

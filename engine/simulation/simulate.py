@@ -223,7 +223,7 @@ def simulate(
         right=setup.right,
         checkpoints=history.checkpoints,
         trail=history.trail,
-        final=run.moving.vectors(),
+        final=run.vectors(),
         snapshots=history.snapshots,
         left_out=setup.left_out,
         hindsight=best,
@@ -244,7 +244,7 @@ def _played(
             store.save(t, history, run.arrays())
             raise Cancelled(f"the simulation was stopped after {t:,} of {length:,} rounds{store.advice}")
         if t in steps and t not in history.steps:
-            now = run.moving.vectors().astype(first.dtype)
+            now = run.vectors().astype(first.dtype)
             checkpoint = setup.measured(t, now, history.trail)
             history = history.after(checkpoint, Snapshot.of(t, first, now))
             store.save(t, history, run.arrays())
