@@ -149,18 +149,17 @@ def carried(
     known: set[str] = set()
     for number, body in enumerate(bodies, 2):
         try:
-            if body["op"] == "feed" and body["id"] in known:
-                raise DataError(f"feedback that is there already ({body['id']!r})")
             if body["op"] == "feed":
+                if body["id"] in known:
+                    raise DataError(f"feedback that is there already ({body['id']!r})")
                 known.add(body["id"])
-            if body["op"] == "feed" and body["item"] in gone:
-                lost.append(body["id"])
-            else:
-                records.append(record_of(_thinned(body, order, gone, lost), space.corpus, space.vectors.shape[1], ()))
+                if body["item"] in gone:
+                    lost.append(body["id"])
+                    continue
+            records.append(record_of(_thinned(body, order, gone, lost), space.corpus, space.vectors.shape[1], ()))
         except NONSENSE as error:
             raise DataError(f"line {number}: {error}") from None
-    session = recorded(start, *records)
-    session = _greeted(session, (*changed.other, *changed.new))
+    session = _greeted(recorded(start, *records), (*changed.other, *changed.new))
     counted = (
         ("documents with another text, about which feedback no longer counts", changed.other),
         ("documents that are gone, and feedback about them with them", changed.gone),

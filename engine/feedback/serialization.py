@@ -41,11 +41,6 @@ def sealed(body: Mapping[str, Any], before: str) -> tuple[str, str]:
     return f'{_HEAD}{seal}",{text}', seal
 
 
-def head(seal: str) -> bytes:
-    """The bytes that a line of a seal begins with."""
-    return f'{_HEAD}{seal}",'.encode()
-
-
 def seal_of(line: str) -> str:
     """The seal that a line says it has."""
     return line[len(_HEAD) : _CUT]
@@ -296,7 +291,8 @@ def has_line(path: Path, seal: str, last: bool = False) -> bool:
     raw = _bytes(path)
     start = raw.rfind(b"\n", 0, -1) + 1 if last else 0
     # Within a line the quotes are escaped.
-    return head(seal) in raw[start:] and (not last or raw.endswith(b"\n"))
+    head = f'{_HEAD}{seal}",'.encode()
+    return head in raw[start:] and (not last or raw.endswith(b"\n"))
 
 
 def _bytes(path: Path) -> bytes:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -51,10 +51,10 @@ P = ParamSpec("P")
 def _written(operation: Callable[Concatenate[Session, P], Session]) -> Callable[Concatenate[Log, P], Session]:
     """An operation on sessions as a method of logs."""
 
+    @wraps(operation)
     def method(log: Log, /, *args: P.args, **kwargs: P.kwargs) -> Session:
         return log.write(lambda now: operation(now, *args, **kwargs))
 
-    method.__name__, method.__doc__ = operation.__name__, f"As `{operation.__name__}` of sessions, written to the log."
     return method
 
 
@@ -131,7 +131,7 @@ class Log:
             stat = _stat(self._older)
             changed = stat is not None and (stat != self._older_stat or not self.path.exists())
             if not exists(self.path):
-                raise _missing(self.path)
+                raise self._missing()
             with transaction(self.path, write=write or changed, create=changed) as database:
                 notices = database.take_over(self._older) if changed else ()
                 yield database
@@ -159,10 +159,13 @@ class Log:
             session = _with(self.path, session, bodies[1:], self._everyone, 1)
             self.notices = (*self.notices, *notices)
         else:
-            raise _missing(self.path)
+            raise self._missing()
         if lines:
             self._end = number + len(lines), lines[-1][2]
         self._session = session
+
+    def _missing(self) -> DataError:
+        return DataError(f"{self.path} does not exist; begin a log with engine.orag.log(path, space)")
 
 
 def log(
@@ -340,10 +343,6 @@ def _stat(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-def _missing(path: Path) -> DataError:
-    return DataError(f"{path} does not exist; begin a log with engine.orag.log(path, space)")
 
 
 def _lines(session: Session) -> list[str]:

@@ -44,11 +44,6 @@ class Hindsight:
     steps: int  # of the search
 
 
-def losses(vectors: np.ndarray, rounds: Rounds) -> np.ndarray:
-    """(m,) the loss of every query."""
-    return _evaluate(vectors, rounds, gradient=False)[0]
-
-
 def hindsight(
     start: np.ndarray,
     rounds: Rounds,
@@ -104,7 +99,7 @@ def hindsight(
 
 @dataclass(frozen=True, eq=False)
 class RegretBounds:
-    """RegretBounds on the expected regret against the best in hindsight."""
+    """Bounds on the expected regret against the best in hindsight."""
 
     theorem: np.ndarray  # (T,) Theorem 5.1 after each round, with the second moment of the rule that ran
     distance: float  # |Θ₁ − Θ*|²
@@ -163,8 +158,8 @@ def doubts(
     return tuple(text for holds, text in reasons if holds)
 
 
-def _evaluate(vectors: np.ndarray, rounds: Rounds, gradient: bool = True) -> tuple[np.ndarray, float, np.ndarray]:
-    """(m,) losses, their weighted sum, and its gradient, (n, d), 0 where it is not asked for."""
+def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
+    """(m,) losses, their weighted sum, and its gradient, (n, d)."""
     each = np.empty(len(rounds.points))
     slope = np.zeros_like(vectors)
     step = max(1, NUMBERS // len(vectors))
@@ -181,11 +176,10 @@ def _evaluate(vectors: np.ndarray, rounds: Rounds, gradient: bool = True) -> tup
         np.exp(z, out=z)
         total = z.sum(1)
         each[block] = np.log(total) - np.bincount(who, share * good, minlength=len(right))
-        if gradient:
-            z /= total[:, None]
-            z[who, rows] -= share
-            z *= rounds.weights[block, None] / rounds.temperature
-            slope += z.T @ points
+        z /= total[:, None]
+        z[who, rows] -= share
+        z *= rounds.weights[block, None] / rounds.temperature
+        slope += z.T @ points
     return each, float(rounds.weights @ each), slope
 
 

@@ -1,7 +1,7 @@
 """Simulated deployment: queries come, documents are drawn, judgements answer, embeddings move.
 
 Online-Optimized RAG, §4 and App. C. Everything is drawn by the preset's seed and the number of the round, so that a
-simulation that was stopped goes on as if it had not been.
+simulation that was stopped goes on as if it had not been. Its size can be told beforehand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.feedback import session as begin
 from engine.feedback.presets import preset_of
 from engine.params import Choice, Declared, Flag, Real, Whole, declare, values_of
 from engine.progress import Progress, Stop
-from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided
+from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided, rounds_of
 from engine.simulation.file import History, SimulationFile
 from engine.simulation.regret import Hindsight, RegretBounds, Rounds, bounds, doubts, hindsight
 from engine.simulation.rounds import RoundLog, Run, Snapshot, events
@@ -366,3 +366,50 @@ def _query(queries: Embeddings, row: int) -> Query:
     vector = queries.vectors[row].numpy().copy()
     vector.flags.writeable = False
     return Query(vector, queries.texts[row] if queries.texts else None)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Size of a simulation.
+
+    rounds: pieces of feedback.
+    learned, held_out: queries.
+    left_out: queries without a right document in the corpus.
+    checkpoints: number of measurements.
+    passes: how often a query meets all documents.
+    """
+
+    rounds: int
+    learned: int
+    held_out: int
+    left_out: int
+    checkpoints: int
+    passes: int
+
+    def seconds(self, taken: float, passes: int) -> float:
+        """How long it takes at the pace of another run, which took so many seconds for so many passes."""
+        return taken / max(1, passes) * self.passes
+
+
+def forecast(
+    ids: Sequence[str],
+    position: Mapping[str, int],
+    qrels: Qrels,
+    *,
+    preset: Preset,
+    stream: Stream,
+    plan: Plan,
+    held_out: Qrels | None = None,
+    decoders: int = 1,
+) -> Forecast:
+    """Size of what `simulate` will do with the same arguments. Raises DataError.
+
+    ids: of the queries; position: the row of a document; decoders: how many are measured.
+    """
+    learned, apart, left_out = divided(ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed)
+    rounds = rounds_of(stream, len(learned), preset.exposure)
+    measured = sum(min(len(part), plan.measured or len(part)) for part in (learned, apart))
+    looks = min(plan.checkpoints, rounds) + 1
+    shadow = plan.regret != "none" and plan.learner != "oracle"
+    passes = rounds * (2 if shadow else 1) + looks * measured * decoders
+    return Forecast(rounds, len(learned), len(apart), left_out, looks, passes)

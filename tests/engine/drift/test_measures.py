@@ -1,6 +1,5 @@
 """Drift: nothing at the start, blind to a common shift, and equal to slow float64 definitions everywhere else."""
 
-import json
 from itertools import combinations
 
 import numpy as np
@@ -182,12 +181,6 @@ def test_what_can_be_measured_is_declared_as_data():
     assert set(MEASURES) <= set(Drift.__dataclass_fields__)
     for measure in MEASURES.values():
         assert measure.title and measure.meaning.endswith(".") and measure.better in ("", "up", "down")
-
-
-def test_json_brings_back_the_same_value():
-    start, now, points, right = moved()
-    found = drift(origin(start, points, right=right), now, step=3)
-    assert Drift.from_json(json.loads(json.dumps(found.as_json()))) == found
 
 
 def test_a_large_corpus_is_followed_by_a_seeded_sample():
