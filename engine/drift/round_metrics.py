@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from engine.decoder import Decoder, decode
-from engine.drift.measures import Drift
+from engine.drift.measures import Drift, sampled_rows
 from engine.evaluation.metrics import measure
 from engine.evaluation.paired import names
 from engine.evaluation.sweep.cell import as_json
@@ -90,10 +90,7 @@ class Part:
 
 def sampled(queries: Sequence[str], most: int | None, seed: int) -> list[str]:
     """All of the queries, or a seeded sample of the most that are asked for, in their order."""
-    if most is None or len(queries) <= most:
-        return list(queries)
-    rows = np.sort(np.random.default_rng([seed, len(queries)]).choice(len(queries), most, replace=False))
-    return [queries[row] for row in rows]
+    return [queries[row] for row in sampled_rows(len(queries), most, (seed, len(queries)))]
 
 
 def cells(

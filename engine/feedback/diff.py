@@ -31,10 +31,7 @@ def diff(a: Session, b: Session) -> Diff:
     """The changes between two sessions over the same vectors. Raises ParamError for others."""
     if a.space.embeddings != b.space.embeddings:
         raise ParamError("both sessions must have begun with the same embeddings")
-    of_a, of_b = a.state.moved(), b.state.moved()
-    rows = np.arange(len(a))
-    if of_a is not None and of_b is not None:
-        rows = np.unique(np.array([*of_a, *of_b], dtype=np.int64))
+    rows = np.unique(np.array([*a.state.moved(), *b.state.moved()], dtype=np.int64))
     moved = np.array([float(np.linalg.norm(b.row(row) - a.row(row))) for row in rows.tolist()], dtype=np.float64)
     order = np.lexsort((rows, -moved))[: np.count_nonzero(moved)]
     rows, moved = rows[order], moved[order]

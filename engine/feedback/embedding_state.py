@@ -265,9 +265,9 @@ class MatrixState:
         vector: np.ndarray = self.now[row]
         return vector
 
-    def moved(self) -> None:
+    def moved(self) -> range:
         """Any row may differ from Θ₁."""
-        return None
+        return range(len(self.now))
 
 
 Kept = tuple[tuple[int, MatrixState], ...]

@@ -8,7 +8,6 @@ say). The weights are unbiased where that chance is right; of a reranker that er
 so on average.
 """
 
-import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -134,22 +133,11 @@ def gumbel(seed: int, round: int, count: int) -> np.ndarray:
     return _generator(seed, round).gumbel(size=count)
 
 
-_local = threading.local()
-
-
 def _generator(seed: int, round: int) -> np.random.Generator:
     """Philox: a function of key and counter, so a round needs no state of the rounds before it."""
     if not is_whole(round) or not 0 <= round < 2**63:
         raise ParamError(f"round must be a whole number in [0, 2⁶³); got {round!r}")
-    if not hasattr(_local, "generator"):
-        _local.bits = np.random.Philox(key=0)
-        _local.generator, _local.state = np.random.Generator(_local.bits), _local.bits.state
-    state = _local.state
-    state["state"]["counter"][:] = (0, round, 0, 0)
-    state["state"]["key"][:] = (seed, 0)
-    _local.bits.state = state
-    generator: np.random.Generator = _local.generator
-    return generator
+    return np.random.Generator(np.random.Philox(key=seed, counter=round << 64))
 
 
 def cosine(session: Session, query: Query, items: tuple[int, ...]) -> int:

@@ -42,7 +42,6 @@ from engine.feedback.session import Session, feed, recorded, redo, reset, restor
 from engine.space import Space
 from engine.values import Notice, digest_of
 
-Step = Callable[[Session], Session]
 SETTLED = 50_000_000
 """Nanoseconds after which a further change gives a file another time; clocks of file systems tick every few million."""
 P = ParamSpec("P")
@@ -97,7 +96,7 @@ class Log:
                 self._read_stamp = stamp
             return self._session
 
-    def write(self, step: Step) -> Session:
+    def write(self, step: Callable[[Session], Session]) -> Session:
         """The session after a step, whose records are on the disk when this returns.
 
         step: from a session to one that goes on from it; it is called on what is in the file by then, which may be more
@@ -232,10 +231,8 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
     """
     path, bodies, notices = _contents(Path(path))
     if carry:
-        try:
+        with _naming(path):
             session, more = carried(bodies[0], bodies[1:], space)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
         return session, (*notices, *more)
     begun, more, rows = _begun(path, bodies[0], space, "")
     return _with(path, begun, bodies[1:], rows, 1), (*notices, *more)
@@ -378,12 +375,19 @@ def _refuse_unusable(path: str | Path, space: Space, carry: bool = False) -> Non
         load(older, space, carry=carry)
 
 
+@contextmanager
+def _naming(place: str | Path) -> Iterator[None]:
+    """Say where it is that something cannot be used."""
+    try:
+        yield
+    except FrontierError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
 def _begun(path: Path, body: dict[str, Any], space: Space, writer: str) -> tuple[Session, tuple[Notice, ...], Any]:
     """The session of a log's first line, what is to be said about it, and the rows that "all" means."""
-    try:
+    with _naming(path):
         return begin(body, space, writer), refuse_other_corpus(body, space), everyone(body, space)
-    except FrontierError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _with(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: Any, before: int) -> Session:
@@ -392,19 +396,15 @@ def _with(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: 
     known: set[str] = set()
     space = session.space
     for number, body in enumerate(bodies, before + 1):
-        try:
+        with _naming(f"{path} line {number}"):
             record = record_of(body, space.corpus, space.vectors.shape[1], rows)
             if isinstance(record, Event):
                 if record.id in known or session.journal.find(record.id, session.position):
                     raise DataError(f"feedback that is there already ({record.id!r})")
                 known.add(record.id)
-        except DataError as error:
-            raise DataError(f"{path} line {number}: {error}") from None
         records.append(record)
-    try:
+    with _naming(path):
         return recorded(session, *records)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _carried_in_place(database: Database, space: Space) -> tuple[Notice, ...]:
@@ -413,10 +413,8 @@ def _carried_in_place(database: Database, space: Space) -> tuple[Notice, ...]:
     with suppress(*NONSENSE):
         refuse_other_corpus(first, space)
         return ()
-    try:
+    with _naming(database.path):
         session, notices = carried(first, bodies, space)
-    except DataError as error:
-        raise DataError(f"{database.path}: {error}") from None
     copy = _back_up(database, OLDER)
     database.replace(_lines(session))
     return (*notices, Notice(f"log was kept as {copy.name}", 1))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import Cancelled
+from engine.feedback import Preset
 from engine.progress import Progress, Stop
 
 NUMBERS = 1 << 22
@@ -130,30 +131,21 @@ def bounds(
     )
 
 
-def doubts(
-    right: Sequence[np.ndarray],
-    *,
-    optimizer: str,
-    schedule: str,
-    batch: int,
-    cap: float | None,
-    honest: bool,
-    left: bool,
-) -> tuple[str, ...]:
+def doubts(right: Sequence[np.ndarray], preset: Preset, *, capped: bool, honest: bool, left: bool) -> tuple[str, ...]:
     """Why the theorem's curve does not bind a run, in words; none where it does.
 
-    left: whether the best in hindsight lies outside the trust region. The ball always holds it: a step back into either
-    never leads away from it.
+    capped: steps; honest: feedback; left: whether the best in hindsight lies outside the trust region. The ball always
+    holds it: a step back into either never leads away from it.
     """
     several = any(len(rows) != 1 for rows in right)
     reasons = (
         (several, "some queries have several right documents, and the theorem is for one"),
         (not honest, "some feedback is wrong"),
         (left, "the best in hindsight lies outside the trust region"),
-        (cap is not None, "steps are capped, which the theorem's rule does not do"),
-        (schedule != "constant", "the rate falls, and the theorem is for a constant one"),
-        (optimizer != "sgd", "steps are scaled by AdamW, and the theorem is for plain ones"),
-        (batch != 1, "several rounds make one step"),
+        (capped, "steps are capped, which the theorem's rule does not do"),
+        (preset.schedule != "constant", "the rate falls, and the theorem is for a constant one"),
+        (preset.optimizer != "sgd", "steps are scaled by AdamW, and the theorem is for plain ones"),
+        (preset.batch != 1, "several rounds make one step"),
     )
     return tuple(text for holds, text in reasons if holds)
 

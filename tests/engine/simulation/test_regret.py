@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from engine.errors import Cancelled
+from engine.feedback import Preset
 from engine.simulation.feedback_model import Stream
 from engine.simulation.regret import Rounds, bounds, doubts, hindsight
 from engine.simulation.simulate import Plan, simulate
@@ -122,12 +123,13 @@ def test_regret_against_the_oracle_is_what_its_losses_say():
 
 def test_what_the_theorem_is_not_about_is_said():
     one, two = [np.array([0])], [np.array([0, 1])]
-    plain = {"optimizer": "sgd", "schedule": "constant", "batch": 1, "cap": None, "honest": True, "left": False}
-    assert doubts(one, **plain) == ()
-    changed = {"cap": 0.1, "honest": False, "schedule": "sqrt", "optimizer": "adamw", "batch": 5, "left": True}
-    for name, value in changed.items():
-        assert len(doubts(one, **{**plain, name: value})) == 1, name
-    assert "several right documents" in doubts(two, **plain)[0]
+    plain = {"capped": False, "honest": True, "left": False}
+    assert doubts(one, Preset(), **plain) == ()
+    for name, value in plain.items():
+        assert len(doubts(one, Preset(), **{**plain, name: not value})) == 1, name
+    for change in ({"schedule": "sqrt"}, {"optimizer": "adamw", "cap": None}, {"batch": 5}):
+        assert len(doubts(one, Preset(**change), **plain)) == 1, change
+    assert "several right documents" in doubts(two, Preset(), **plain)[0]
     found = simulate(*planted(n=8, each=4, right=2), plan=Plan(checkpoints=1, regret="hindsight")).regret
     assert found.bounds is None and found.best is not None
     assert found.doubts[0].startswith("some queries have several right") and any("capped" in d for d in found.doubts)
