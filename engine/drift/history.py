@@ -7,8 +7,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.drift.measures import Drift, DriftBaseline, drift, origin, smoothed
-from engine.drift.rare_documents import rare_rows, right_counts, right_rows
-from engine.drift.round_metrics import Part, RoundMetrics, adapted, cells
+from engine.drift.round_metrics import Part, RoundMetrics, adapted, cells, rare_rows, right_counts, right_rows
 from engine.errors import Cancelled
 from engine.feedback import Session, at
 from engine.params import Whole

@@ -17,8 +17,17 @@ import numpy as np
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
 from engine.drift.measures import DriftBaseline, drift, origin, smoothed
-from engine.drift.rare_documents import rare_rows, right_counts
-from engine.drift.round_metrics import HELD_OUT, STREAM, Part, RoundMetrics, adapted, cells, sampled
+from engine.drift.round_metrics import (
+    HELD_OUT,
+    STREAM,
+    Part,
+    RoundMetrics,
+    adapted,
+    cells,
+    rare_rows,
+    right_counts,
+    sampled,
+)
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Event, Preset, Query, Session, replay
 from engine.feedback import session as begin
