@@ -107,7 +107,7 @@ def drawn_set(p: np.ndarray, noise: np.ndarray, k: int) -> tuple[tuple[int, ...]
 
     noise: (n,) Gumbel. With κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)): given the others' keys, the
     chance that i's exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et al. 2019). 1 where everyone is
-    drawn; p itself for k = 1.
+    drawn.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(p)
@@ -117,8 +117,6 @@ def drawn_set(p: np.ndarray, noise: np.ndarray, k: int) -> tuple[tuple[int, ...]
     items = tuple(order.tolist())
     if k >= possible:
         return items, (1.0,) * len(items)
-    if k == 1:
-        return items, (float(p[items[0]]),)
     threshold = np.partition(keys, len(keys) - k - 1)[len(keys) - k - 1]
     return items, tuple((-np.expm1(-np.exp(logs[order] - threshold))).tolist())
 

@@ -16,7 +16,7 @@ def own_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embedding
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ParamError(f"seed must be a whole number in [0, ∞); got {seed!r}")
-    embeddings, rows = space.embeddings, sampled_rows(len(space), MOST.check(most), seed)
-    ids = tuple(embeddings.ids[row] for row in rows.tolist())
-    texts = tuple(space.corpus.passages[row] for row in rows.tolist())
-    return Embeddings(embeddings.vectors[rows].cpu(), ids, embeddings.encoder, texts), Qrels({i: {i: 1} for i in ids})
+    rows = sampled_rows(len(space), MOST.check(most), seed).tolist()
+    chosen, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
+    queries = Embeddings(chosen.vectors.cpu(), chosen.ids, chosen.encoder, texts)
+    return queries, Qrels({query: {query: 1} for query in queries.ids})

@@ -202,6 +202,15 @@ def test_the_same_button_takes_a_vote_back_and_the_other_replaces_it(folder):
     assert digest(loaded) == down
 
 
+def test_a_thumb_opens_the_log_once_and_each_run_of_the_page_once_more(folder, monkeypatch):
+    app, _ = explore(folder)
+    press(app, "vote.down")
+    opened, connect = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: opened.append(args) or connect(*args, **kwargs))
+    press(app, "vote.up")
+    assert 1 <= len(opened) <= 3, "the page is drawn twice"
+
+
 def test_the_right_one_counts_against_the_list_that_was_shown(folder):
     app, loaded = explore(folder)
     row = answered(app, loaded)
