@@ -17,8 +17,7 @@ from dashboard.widgets.job_panel import JobPanel
 from engine import feedback as orag
 from engine.decoder import Decoder
 from engine.drift.measures import Drift, DriftBaseline, origin
-from engine.drift.rare_documents import right_rows
-from engine.drift.round_metrics import RoundMetrics, adapted
+from engine.drift.round_metrics import RoundMetrics, adapted, right_rows
 from engine.simulation.simulate import Simulated
 from engine.space import Space
 from engine.values import Embeddings, Qrels

@@ -14,10 +14,9 @@ from engine.data.degrade import shortened
 from engine.decoder import Decoder
 from engine.feedback.presets import Preset
 from engine.params import values_of
-from engine.simulation.estimate import Forecast, forecast
 from engine.simulation.feedback_model import Stream
 from engine.simulation.self_queries import own_queries
-from engine.simulation.simulate import Plan, Simulated, simulate
+from engine.simulation.simulate import Forecast, Plan, Simulated, forecast, simulate
 from engine.values import Embeddings, Qrels, digest_of
 
 SECTION = "simulations"

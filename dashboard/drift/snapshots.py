@@ -10,7 +10,7 @@ from dashboard.services.memo import remembered
 from dashboard.widgets import confirm
 from dashboard.widgets.tables import pair
 from engine import feedback as orag
-from engine.feedback.operations import state_at
+from engine.feedback.session import state_at
 from engine.values import replace_surrogates
 from engine.views.drift import Between, between, conclusions
 

@@ -24,7 +24,7 @@ from engine.drift.history import beginning, moments
 from engine.drift.history import history as measure_history
 from engine.drift.measures import Drift, DriftBaseline
 from engine.errors import FrontierError
-from engine.feedback.operations import state_at
+from engine.feedback.session import state_at
 from engine.values import Embeddings, Qrels, digest_of, replace_surrogates
 
 PURPOSE = "drift.history"

@@ -5,9 +5,7 @@ each other's feedback, and none of it is lost.
 """
 
 import threading
-import time
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,8 +27,6 @@ SAMPLED = 64
 """Labelled queries that set the temperature, where not all are embedded."""
 MOST_ADAPTED = 4
 """Adapted corpora that stay in memory: undo and the toggle are then instant."""
-
-NewEvent = orag.Event | Callable[[orag.Session], orag.Event]
 
 _LOCK = threading.RLock()
 """Held for look-ups, never while something is computed."""
@@ -63,14 +59,19 @@ def person() -> str:
 
 def path(loaded: Loaded) -> Path:
     """The file of the corpus's log, there or not."""
-    space = loaded.origin.space
-    first = orag.place(space)
-    of_state = first.with_name(f"{first.stem}-{space.corpus.digest[:8]}{first.suffix}")
+    first, of_state = _paths(loaded)
     return of_state if storage.exists(of_state) else first
 
 
+def _paths(loaded: Loaded) -> tuple[Path, Path]:
+    """The log's usual file, and the one that was begun anew for this state of the corpus."""
+    space = loaded.origin.space
+    first = orag.place(space)
+    return first, first.with_name(f"{first.stem}-{space.corpus.digest[:8]}{first.suffix}")
+
+
 def session(loaded: Loaded) -> orag.Session:
-    """The session with all feedback given so far on the corpus; writes nothing.
+    """The session with all feedback given so far on the corpus; looks at the file anew, and writes nothing.
 
     Raises FrontierError where the log cannot be read, is damaged, or is of another state of the corpus.
     """
@@ -78,13 +79,18 @@ def session(loaded: Loaded) -> orag.Session:
     return _blank(loaded) if log is None else log.refresh()
 
 
+def counting(loaded: Loaded) -> tuple[orag.Event, ...]:
+    """The events that count, as the file was last looked at: for what is drawn after `adapted` or a vote.
+
+    Raises FrontierError as `session`.
+    """
+    log = _opened(loaded)
+    return () if log is None else log.session.counting
+
+
 def count(loaded: Loaded) -> int:
     """The number of events that count. Raises FrontierError as `session`."""
-    log = _opened(loaded)
-    if log is None:
-        return 0
-    now = log.refresh()
-    return sum(now.status(event.id) == "counts" for event in now.events)
+    return len(counting(loaded))
 
 
 def prepare(loaded: Loaded) -> None:
@@ -117,8 +123,7 @@ def adapted(loaded: Loaded) -> Loaded:
     key = (first.space.embeddings.digest, now.embeddings().digest)
     if key[0] == key[1]:
         return first
-    with _LOCK:
-        cached = _ADAPTED.get(key)
+    cached = _ADAPTED.get(key)
     if cached is not None and cached.embedded is first:  # else the corpus was loaded anew
         return cached
     space = first.space.with_embeddings(now.embeddings())
@@ -129,70 +134,54 @@ def adapted(loaded: Loaded) -> Loaded:
         return cached
 
 
-def add(loaded: Loaded, event: NewEvent) -> orag.Session:
-    """The session after one more event, which is on the disk when this returns.
-
-    event: an event, or what makes one of the session as it is now. Raises FrontierError.
-    """
-    log = log_of(loaded)
-    if not callable(event):
-        return log.feed(event)
-    return log.write(lambda now: orag.feed(now, replace(event(now), time=time.time())))
-
-
 def carry(loaded: Loaded) -> tuple[Notice, ...]:
     """Carry a log over to a corpus that has changed since; the notices say what is lost.
 
     The old log stays beside the new one. Raises DataError where the encoder is another.
     """
-    key = _key(loaded)
+    file = path(loaded)
+    key = _key(loaded, file)
     with _opening(key):
         _LOGS.forget(key)
-        log = _LOGS[key] = orag.log(path(loaded), loaded.origin.space, carry=True)
+        log = _LOGS[key] = orag.log(file, loaded.origin.space, carry=True)
         return log.notices
 
 
 def begin_anew(loaded: Loaded) -> Path:
     """Begin a new log for this state of the corpus; returns where the unusable one is left."""
-    blank, key = _blank(loaded), _key(loaded)
+    blank, old = _blank(loaded), path(loaded)
+    key = _key(loaded, old)
     with _opening(key):
-        old = path(loaded)
         _LOGS.forget(key)
-        first = orag.place(loaded.origin.space)
+        first, of_state = _paths(loaded)
         if old != first:
             old = storage.move_aside(old)
-        digest = loaded.origin.space.corpus.digest
-        orag.save(blank, first.with_name(f"{first.stem}-{digest[:8]}{first.suffix}"))
+        orag.save(blank, of_state)
         return old if old.exists() else old.with_suffix(".jsonl")
 
 
-def _key(loaded: Loaded) -> str:
-    return f"{loaded.origin.space.embeddings.digest} {path(loaded)}"
+def _key(loaded: Loaded, file: Path) -> str:
+    return f"{loaded.origin.space.embeddings.digest} {file}"
 
 
 def _opened(loaded: Loaded) -> orag.Log | None:
     """The log of a corpus, None where none was begun."""
-    space, key = loaded.origin.space, _key(loaded)
-    if not storage.exists(path(loaded)):
+    space, file = loaded.origin.space, path(loaded)
+    key = _key(loaded, file)
+    if not storage.exists(file):
         # Somebody deleted it: what it held is no longer said of this corpus.
         _LOGS.forget(key)
         return None
-    if (log := _cached_log(key, space)) is not None:
-        return log
     with _opening(key):
-        if (log := _cached_log(key, space)) is None:
-            log = _LOGS[key] = orag.log(path(loaded), space)
+        log = _LOGS.get(key)
+        if log is None or log.session.space is not space:
+            log = _LOGS[key] = orag.log(file, space)
         return log
 
 
 def _opening(key: str) -> threading.Lock:
     with _LOCK:
         return _OPENING.setdefault(key, threading.Lock())
-
-
-def _cached_log(key: str, space: engine.Space) -> orag.Log | None:
-    log = _LOGS.get(key)
-    return log if log is not None and log.session.space is space else None
 
 
 def log_of(loaded: Loaded) -> orag.Log:
@@ -219,7 +208,4 @@ def _temperature_queries(loaded: Loaded) -> Embeddings | None:
     queries = first.dataset.queries
     if not len(queries) or first.space.encoder is None:
         return None
-    if first.queries is not None:
-        return first.vectors_of(queries)
-    vectors: Embeddings = engine.embed_queries(first.space, queries.sample(SAMPLED))
-    return vectors
+    return first.vectors_of(queries) or engine.embed_queries(first.space, queries.sample(SAMPLED))

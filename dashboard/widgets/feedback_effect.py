@@ -1,7 +1,6 @@
 """The effect of feedback on the question: scores and ranks before and after, and Undo."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import streamlit as st
 
@@ -14,13 +13,11 @@ from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
+from engine.values import replace_surrogates
 from engine.views import BeforeAfter, before_after
-from engine.views.drift import Entry
-from engine.views.drift import feedback as entries_of
+from engine.views.drift import SAID
 
 MOST_ROWS = 3
-LATEST = 200
-"""Newest events among which this person's last one is looked for."""
 WORDS = 60
 
 
@@ -33,43 +30,33 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     if not feedback.is_on():
         return
     try:
-        last, count = _last(loaded), feedback.count(loaded)
+        counting = feedback.counting(loaded)
     except FrontierError:
         return  # the sidebar says why
-    if not count:
+    if not counting:
         return
-    names = list(answers)
+    last = next((event for event in reversed(counting) if event.person == feedback.person()), None)
     changes = _changes(loaded, question, answers, baseline)
     with st.container(border=True, key="feedback.effect"):
         left, right = st.columns([2, 5], gap="small", vertical_alignment="center")
         with left, st.container(gap="xsmall"):
-            st.text(f"{counted(count, 'piece')} of feedback")
+            st.text(f"{counted(len(counting), 'piece')} of feedback")
             if last is not None:
-                st.text(f"Your last: {last.said}, {shorten(last.document, WORDS)}")
+                document = replace_surrogates(loaded.space.corpus.ids[last.item])
+                st.text(f"Your last: {SAID[last.kind, last.good]}, {shorten(document, WORDS)}")
                 st.button(
                     "Undo",
                     key="feedback.undo",
                     icon=":material/undo:",
                     help="As if it had never been said, to the last bit.",
                     on_click=confirm.act,
-                    args=(partial(_undo, loaded, last.id),),
+                    args=(lambda event_id=last.id: feedback.log_of(loaded).undo(event_id),),
                 )
         with right:
             if changes:
-                _table(changes, {name: answers[name].title for name in names})
+                _table(changes, {name: shown.title for name, shown in answers.items()})
             else:
                 st.caption("Nothing that this query gets has moved: scores and order are as embedded.")
-
-
-def _undo(loaded: Loaded, event_id: str) -> None:
-    feedback.log_of(loaded).undo(event_id)
-
-
-def _last(loaded: Loaded) -> Entry | None:
-    """The last piece of feedback of this person that counts."""
-    me = feedback.person()
-    entries = entries_of(feedback.session(loaded), LATEST)
-    return next((entry for entry in entries if entry.person == me and entry.status == "counts"), None)
 
 
 def _changes(

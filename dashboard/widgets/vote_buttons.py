@@ -1,6 +1,8 @@
 """Vote buttons: thumbs and "the right one", for the open document and for the rows of a set."""
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,21 +33,11 @@ COLUMN_WIDTH, VOTES_WIDTH = 34, 330
 """In pixels, of a column of thumbs and of the three buttons."""
 
 
-def votes_given(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
-    """This person's votes on a question that count: (row, kind) → the event's id. Raises FrontierError."""
-    if not feedback.count(loaded):
-        return {}
-    now, me = feedback.session(loaded), feedback.person()
-    events = [event for event in now.events if event.person == me]
-    if not events:
-        return {}
-    resolved = now.resolve_query(query_of(loaded, question))
-    mine = [e for e in events if e.query.key == resolved.key and now.status(e.id) == "counts"]
-    return {(e.item, _kind(e)): e.id for e in mine}
-
-
-def _kind(event: orag.Event) -> str:
-    return RIGHT if event.kind == "right_one" else UP if event.good else DOWN
+def votes_given(counting: Sequence[orag.Event], question: Question) -> dict[tuple[int, str], str]:
+    """This person's votes on a question: (row, kind) → the event's id; counting: the events that count."""
+    me, key = feedback.person(), orag.Query(question.vector.numpy(), question.text).key
+    mine = [event for event in counting if event.person == me and event.query.key == key]
+    return {(e.item, RIGHT if e.kind == "right_one" else UP if e.good else DOWN): e.id for e in mine}
 
 
 def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], source: str) -> None:
@@ -113,37 +105,34 @@ def vote(loaded: Loaded, question: Question, row: int, kind: str, shown: Sequenc
     """
     query, me = query_of(loaded, question), feedback.person()
 
-    def event(now: orag.Session) -> orag.Event:
+    def step(now: orag.Session) -> orag.Session:
+        if (row, kind) in votes_given(now.counting, question):
+            return _without_votes(now, question, row, kind)
         if kind == RIGHT:
-            return orag.right_one(now, query, shown, row, person=me)
-        return orag.thumb(now, query, row, up=kind == UP, person=me, shown=shown)
-
-    def step() -> None:
-        if (row, kind) in votes_given(loaded, question):
-            _take_back_all(loaded, question, row, kind)
+            event = orag.right_one(now, query, shown, row, person=me)
         else:
-            feedback.add(loaded, event)
+            event = orag.thumb(now, query, row, up=kind == UP, person=me, shown=shown)
+        return orag.feed(now, replace(event, time=time.time()))
 
-    confirm.act(step)
+    confirm.act(lambda: feedback.log_of(loaded).write(step))
     feedback.turn_on()
 
 
-def _take_back_all(loaded: Loaded, question: Question, row: int, kind: str) -> None:
-    """Undo this person's thumbs on a document for a question, or the choices of it as the right one.
+def _without_votes(now: orag.Session, question: Question, row: int, kind: str) -> orag.Session:
+    """The session without this person's thumbs on a document for a question, or the choices of it as the right one.
 
     Undoing the newest thumb brings back the one that it had replaced, which is taken back too: none of them counts.
     """
-    same = (RIGHT,) if kind == RIGHT else (UP, DOWN)
-    while left := [
-        id_ for (item, vote_kind), id_ in votes_given(loaded, question).items() if item == row and vote_kind in same
-    ]:
+    same = {(row, RIGHT)} if kind == RIGHT else {(row, UP), (row, DOWN)}
+    while left := [event_id for given, event_id in votes_given(now.counting, question).items() if given in same]:
         for event_id in left:
-            feedback.log_of(loaded).undo(event_id)
+            now = orag.undo(now, event_id)
+    return now
 
 
 def _mine(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
     try:
-        return votes_given(loaded, question)
+        return votes_given(feedback.counting(loaded), question)
     except FrontierError:
         return {}  # the sidebar says why, and a vote would
 

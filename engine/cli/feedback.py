@@ -436,7 +436,7 @@ def _session_json(session: Session) -> dict[str, Any]:
         "temperature": session.temperature,
         "records": session.position,
         "feedback": len(session.history),
-        "counting": sum(session.status(event.id) == "counts" for event in session.history),
+        "counting": len(session.counting),
         "snapshots": session.snapshots,
         "digest": session.embeddings().digest,
     }

@@ -7,8 +7,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.drift.measures import Drift, DriftBaseline, drift, origin, smoothed
-from engine.drift.rare_documents import rare_rows, right_counts, right_rows
-from engine.drift.round_metrics import Part, RoundMetrics, adapted, cells
+from engine.drift.round_metrics import Part, RoundMetrics, adapted, cells, rare_rows, right_counts, right_rows
 from engine.errors import Cancelled
 from engine.feedback import Session, at
 from engine.params import Whole
@@ -35,7 +34,7 @@ def beginning(session: Session, probes: Embeddings | None = None, qrels: Qrels |
 
 def standing(session: Session, start: DriftBaseline) -> Drift:
     """Drift of a session now; its step is the position in the log."""
-    success = smoothed([event.good for event in session.events if session.status(event.id) == "counts"])
+    success = smoothed([event.good for event in session.counting])
     return drift(start, session.vectors, session.position, success=success, ball=session.preset.ball)
 
 

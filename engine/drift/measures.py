@@ -17,6 +17,7 @@ import torch
 
 from engine.decoder import select
 from engine.errors import DataError, ParamError
+from engine.feedback.temperature import softmax
 from engine.params import Real
 from engine.values import Embeddings, real_tensor
 
@@ -220,10 +221,15 @@ def origin(
         of_probes = tuple(np.unique(np.asarray(given, dtype=np.int64)) for given in right)
         if any(len(given) and (given[0] < 0 or given[-1] >= len(rows)) for given in of_probes):
             raise DataError(f"right must hold rows in [0, {len(rows) - 1}]")
-    watched = np.arange(len(rows))
-    if len(rows) > WATCHED:
-        watched = np.sort(np.random.default_rng(seed).choice(len(rows), WATCHED, replace=False))
+    watched = sampled_rows(len(rows), WATCHED, seed)
     return DriftBaseline(rows, points, of_probes, TEMPERATURE.check(temperature), watched)
+
+
+def sampled_rows(count: int, most: int | None, seed: int | Sequence[int]) -> np.ndarray:
+    """All rows below `count`, or a seeded sample of at most so many; rising."""
+    if most is None or count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
 
 
 def drift(
@@ -339,9 +345,7 @@ def confidence(
     sums: list[float] = []
     for begin in range(0, len(known), step):
         block = known[begin : begin + step]
-        z = points[block] @ vectors.T / temperature
-        p = np.exp(z - z.max(1, keepdims=True))
-        p /= p.sum(1, keepdims=True)
+        p = softmax(points[block] @ vectors.T / temperature)
         sums += [float(p[i, right[probe]].sum()) for i, probe in enumerate(block)]
     return float(np.mean(sums))
 

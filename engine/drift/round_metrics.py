@@ -1,4 +1,4 @@
-"""Metrics between rounds of feedback: decoders on held-out queries and on the stream's, and drift.
+"""Metrics between rounds of feedback: decoders on held-out queries and on the stream's, rare documents, and drift.
 
 ILAD is measured in the space of the start, which is the honest one, and in the space as it is now: drift inflates it.
 """
@@ -13,13 +13,15 @@ import numpy as np
 import torch
 
 from engine.decoder import Decoder, decode
-from engine.drift.measures import Drift
+from engine.drift.measures import Drift, sampled_rows
 from engine.evaluation.metrics import measure
 from engine.evaluation.paired import names
 from engine.evaluation.sweep.cell import as_json
 from engine.space import Space
 from engine.values import Embeddings, Qrels
 
+POPULAR = 0.5
+"""Popular documents: those most often right, until they hold this share of all right answers."""
 HELD_OUT, STREAM = "held-out", "stream"
 ALL, HEAD, TAIL = "all", "head", "tail"
 MEASURED: dict[str, str] = {
@@ -88,12 +90,38 @@ class Part:
     tail: np.ndarray
 
 
+def right_counts(right: Sequence[np.ndarray], n: int) -> np.ndarray:
+    """(n,) for how many queries each row is right."""
+    return np.bincount(np.concatenate([*right, np.empty(0, np.int64)]).astype(np.int64), minlength=n)
+
+
+def popular_rows(times: np.ndarray) -> np.ndarray:
+    """(n,) bool: the fewest rows that hold half of all right answers; ties go to the lower row."""
+    order = np.argsort(-times, kind="stable")
+    before = np.cumsum(times[order]) - times[order]
+    popular = np.zeros(len(times), dtype=bool)
+    popular[order[(before < POPULAR * times.sum()) & (times[order] > 0)]] = True
+    return popular
+
+
+def rare_rows(times: np.ndarray) -> np.ndarray:
+    """(n,) bool: the half of the rows that are right least often, with ties; none where all are equal."""
+    middle = np.median(times)
+    rare: np.ndarray = times <= middle if middle < times.max() else times < middle
+    return rare
+
+
+def right_rows(qrels: Qrels, ids: Sequence[str], position: Mapping[str, int]) -> list[np.ndarray]:
+    """Per query the rows judged right, ascending; judged documents that the corpus lacks are left out.
+
+    ids: of the queries; position: the row of a document.
+    """
+    return [np.array(sorted(position[d] for d in qrels.relevant(q) if d in position), dtype=np.int64) for q in ids]
+
+
 def sampled(queries: Sequence[str], most: int | None, seed: int) -> list[str]:
     """All of the queries, or a seeded sample of the most that are asked for, in their order."""
-    if most is None or len(queries) <= most:
-        return list(queries)
-    rows = np.sort(np.random.default_rng([seed, len(queries)]).choice(len(queries), most, replace=False))
-    return [queries[row] for row in rows]
+    return [queries[row] for row in sampled_rows(len(queries), most, (seed, len(queries)))]
 
 
 def cells(

@@ -9,18 +9,15 @@ before = orag.undo(after, event.id)                      # bit by bit
 
 from engine.feedback.diff import Diff, diff
 from engine.feedback.dynamic_corpus import change
-from engine.feedback.events import Event, Query
 from engine.feedback.export import export, upsert
 from engine.feedback.migration import carry
-from engine.feedback.multi_hop import Planner, multi_hop
-from engine.feedback.operations import feed, redo, replay, reset, restore, snapshot, state_at, undo
-from engine.feedback.policy import Draw, ask, probabilities
+from engine.feedback.policy import Draw, Reranker, ask, by_scorer, cosine, oracle, probabilities
 from engine.feedback.presets import NOTES, PRESETS, Preset
-from engine.feedback.rerankers import Reranker, by_scorer, cosine, oracle
-from engine.feedback.session import Session, session
+from engine.feedback.records import Event, Query
+from engine.feedback.session import Session, feed, redo, replay, reset, restore, session, snapshot, state_at, undo
 from engine.feedback.storage import Log, load, log, place, save
 from engine.feedback.temperature import by_perplexity, perplexity
-from engine.feedback.votes import full_information, outcome, right_one, thumb
+from engine.feedback.votes import Planner, full_information, multi_hop, outcome, right_one, thumb
 
 at = state_at
 """Public name of `state_at`."""

@@ -10,8 +10,17 @@ from pathlib import Path
 from engine.data.cache import explained
 from engine.data.sqlite import WAIT, code_of, make_tables, write_ahead
 from engine.errors import DataError
-from engine.feedback.jsonl import has_line, read_jsonl
-from engine.feedback.serialization import BEGINNING, START, End, Verified, damaged, seal_of, verified
+from engine.feedback.serialization import (
+    BEGINNING,
+    START,
+    End,
+    Verified,
+    damaged,
+    has_line,
+    read_jsonl,
+    seal_of,
+    verified,
+)
 from engine.values import Notice
 
 APPLICATION, VERSION = 0x4F524147, 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import ParamError
-from engine.feedback.events import Event
+from engine.feedback.records import Event
 from engine.feedback.session import Session
 
 
@@ -31,14 +31,11 @@ def diff(a: Session, b: Session) -> Diff:
     """The changes between two sessions over the same vectors. Raises ParamError for others."""
     if a.space.embeddings != b.space.embeddings:
         raise ParamError("both sessions must have begun with the same embeddings")
-    of_a, of_b = a.state.moved(), b.state.moved()
-    rows = np.arange(len(a))
-    if of_a is not None and of_b is not None:
-        rows = np.unique(np.array([*of_a, *of_b], dtype=np.int64))
+    rows = np.unique(np.array([*a.state.moved(), *b.state.moved()], dtype=np.int64))
     moved = np.array([float(np.linalg.norm(b.row(row) - a.row(row))) for row in rows.tolist()], dtype=np.float64)
     order = np.lexsort((rows, -moved))[: np.count_nonzero(moved)]
     rows, moved = rows[order], moved[order]
-    in_a, in_b = ({e.id: e for e in s.events if s.status(e.id) == "counts"} for s in (a, b))
+    in_a, in_b = ({e.id: e for e in s.counting} for s in (a, b))
     had, has = (np.ones(len(s), bool) if s.available is None else s.available for s in (a, b))
     return Diff(
         tuple(rows.tolist()),

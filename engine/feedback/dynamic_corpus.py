@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from engine.errors import ParamError
-from engine.feedback.operations import recorded
 from engine.feedback.records import CorpusChange
-from engine.feedback.session import Session
+from engine.feedback.session import Session, recorded
 
 NEIGHBOURS = 5
 """A newcomer starts where so many of its nearest have drifted to, on average."""

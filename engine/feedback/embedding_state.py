@@ -1,8 +1,12 @@
-"""Θ_t as the fold of a log over Θ₁, in float64 and in order.
+"""Θ_t as the fold of a log over Θ₁, in float64 and in order (Algorithm 1, lines 5 and 6; appendix B.2).
 
 Two forms. `SparseState`: every event moves its own few documents, and the others are never looked at. `MatrixState`: a
 matrix, for steps that move all documents, gather several rounds or remember earlier steps (AdamW: Loshchilov & Hutter
 2019, with the paper's defaults).
+
+Every step ends within trust region and ball. The trust region comes first: a step back onto the ball cannot leave it,
+as the region's centre lies in the ball. The ball's radius is 1, or the length of the document's first vector where that
+is longer: so a document that has not moved is always inside, and a step of 0 changes nothing.
 """
 
 from __future__ import annotations
@@ -12,20 +16,83 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
+from typing import Any
 
 import numpy as np
 
-from engine.feedback.events import FEW, Event
 from engine.feedback.presets import Preset
-from engine.feedback.records import CorpusChange, Journal, Move
-from engine.feedback.tree import Tree
-from engine.feedback.trust_region import bound, factor, moved
+from engine.feedback.records import FEW, CorpusChange, Event, Journal, Move
 from engine.space import Space
 
 DECAY, BETAS, TINY = 0.01, (0.9, 0.999), 1e-8
 """AdamW's defaults in PyTorch."""
 BLOCK = 1 << 15
 """Numbers that are worked on at a time (256 KiB)."""
+STRIDE = 64
+"""Every so many records a matrix state is cached in the session, to fold on from."""
+MOST_KEPT, KEPT_BYTES = 16, 1 << 28
+"""Cached states a session: at most 16, at most 256 MiB."""
+BITS = 5
+WIDTH = 1 << BITS
+_EMPTY: tuple[Any, ...] = (None,) * WIDTH
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tree:
+    """Persistent radix tree, row → value, None where nothing is set: a new version shares all but log₃₂(rows) nodes.
+
+    Setting a row and listing the changes takes 5 to 8 µs; with copied dicts 15 µs at 500 rows, 1 ms at 20,000.
+    """
+
+    shift: int
+    root: tuple[Any, ...] | None = None
+
+    @staticmethod
+    def of(rows: int) -> Tree:
+        """An empty map for so many rows."""
+        shift = 0
+        while rows > WIDTH << shift:
+            shift += BITS
+        return Tree(shift)
+
+    def get(self, row: int) -> Any:
+        """The value of a row, or None."""
+        node, shift = self.root, self.shift
+        while node is not None and shift >= 0:
+            node, shift = node[(row >> shift) & (WIDTH - 1)], shift - BITS
+        return node
+
+    def set(self, row: int, value: Any) -> Tree:
+        """The map with another value of one row."""
+        return Tree(self.shift, _with(self.root, self.shift, row, value))
+
+    def changes(self, other: Tree) -> Iterator[tuple[int, Any]]:
+        """The rows at which this map holds another object than `other`, with this one's values; rising."""
+        yield from _changes(self.root, other.root, self.shift, 0)
+
+    def items(self) -> Iterator[tuple[int, Any]]:
+        """The rows that are set, with their values; rising."""
+        return self.changes(Tree(self.shift))
+
+
+def _with(node: tuple[Any, ...] | None, shift: int, row: int, value: Any) -> tuple[Any, ...]:
+    new = list(node or _EMPTY)
+    slot = (row >> shift) & (WIDTH - 1)
+    new[slot] = value if shift == 0 else _with(new[slot], shift - BITS, row, value)
+    return tuple(new)
+
+
+def _changes(mine: Any, theirs: Any, shift: int, start: int) -> Iterator[tuple[int, Any]]:
+    if mine is theirs:
+        return
+    if shift < 0:
+        yield start, mine
+        return
+    pairs = zip(mine or _EMPTY, theirs or _EMPTY, strict=True)
+    for slot, (a, b) in enumerate(pairs):
+        if a is not b:
+            yield from _changes(a, b, shift - BITS, start + (slot << shift))
 
 
 class StartVectors:
@@ -164,6 +231,30 @@ class MatrixState:
             fold.take(record)
         return fold.frozen()
 
+    def fed(self, start: StartVectors, preset: Preset, record: Move) -> MatrixState:
+        """The state after one record more."""
+        return self.folded(start, preset, (record,))
+
+    def refolded(
+        self, start: StartVectors, preset: Preset, journal: Journal, position: int, first: int, end: int, kept: Kept
+    ) -> tuple[MatrixState, Kept]:
+        """The state after the journal's first `end` records, and the cached states.
+
+        position: the number of records that this state has folded; first: the record from which on the past has
+        changed; kept: earlier states. Folds on from the last of them that is valid.
+        """
+        valid = [known for known in kept if known[0] <= first]
+        begin = (position, self) if position <= first else (0, MatrixState.of(start))
+        position, state = max([begin, *valid], key=lambda known: known[0])
+        while position < end:
+            stop = min(end, position - position % STRIDE + STRIDE)
+            state = state.folded(start, preset, journal.moving(stop, position, end))
+            position = stop
+            if stop % STRIDE == 0 and (not valid or valid[-1][0] < stop):
+                valid.append((stop, state))
+        most = min(MOST_KEPT, KEPT_BYTES // (3 * state.now.nbytes))
+        return state, tuple(valid if len(valid) <= most else valid[1::2] if most > 1 else ())
+
     @contextmanager
     def matrix(self, start: StartVectors) -> Iterator[np.ndarray]:
         """(n, d) float64 Θ_t, not to be written to."""
@@ -174,9 +265,13 @@ class MatrixState:
         vector: np.ndarray = self.now[row]
         return vector
 
-    def moved(self) -> None:
+    def moved(self) -> range:
         """Any row may differ from Θ₁."""
-        return None
+        return range(len(self.now))
+
+
+Kept = tuple[tuple[int, MatrixState], ...]
+"""Earlier states by the number of records folded."""
 
 
 class _MatrixFold:
@@ -296,3 +391,50 @@ class _MatrixFold:
 def _factors(event: Event, rate: float, cap: float | None) -> np.ndarray:
     k: np.ndarray = -rate * np.asarray(event.coefficients, dtype=np.float64)
     return k if cap is None else np.clip(k, -cap, cap)
+
+
+def factor(coefficient: float, rate: float, cap: float | None) -> float:
+    """How much of the query is added to a document: −rate · coefficient, within ± cap."""
+    k = -rate * coefficient
+    return k if cap is None else max(-cap, min(cap, k))
+
+
+def moved(
+    row: np.ndarray, origin: np.ndarray, query: np.ndarray, k: float, trust: float | None, ball: bool
+) -> np.ndarray:
+    """(d,) a document after a step of k · query; origin: its first vector. Nothing given is written to."""
+    if k == 0.0:
+        return row
+    new = k * query
+    new += row
+    if trust is not None:
+        gone = new - origin
+        far = sqrt(gone.dot(gone))
+        if far > trust:
+            gone *= trust / far
+            new = origin + gone
+    if ball:
+        length = sqrt(new.dot(new))
+        if length > 1.0:
+            radius = max(1.0, sqrt(origin.dot(origin)))
+            if length > radius:
+                new *= radius / length
+    return new
+
+
+def bound(rows: np.ndarray, origin: np.ndarray, trust: float | None, ball: bool) -> None:
+    """Bring (m, d) documents back within their bounds, in place; origin: (m, d)."""
+    if trust is not None:
+        gone = rows - origin
+        far = _lengths(gone)
+        beyond = np.flatnonzero(far > trust)
+        rows[beyond] = origin[beyond] + gone[beyond] * (trust / far[beyond])[:, None]
+    if ball:
+        length, radius = _lengths(rows), np.maximum(1.0, _lengths(origin))
+        beyond = np.flatnonzero(length > radius)
+        rows[beyond] *= (radius[beyond] / length[beyond])[:, None]
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    lengths: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return lengths

@@ -1,7 +1,7 @@
 """Log header: corpus, encoder and preset, checks, and carrying over to a changed corpus."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,38 +9,14 @@ import numpy as np
 from engine.errors import DataError
 from engine.feedback.dynamic_corpus import drift_near
 from engine.feedback.embedding_state import StartVectors
-from engine.feedback.operations import recorded
 from engine.feedback.presets import Preset
 from engine.feedback.records import CorpusChange, Record
-from engine.feedback.serialization import (
-    NONSENSE,
-    body_of,
-    list_of_texts,
-    record_of,
-    refuse_odd_beginning,
-    unpacked,
-)
-from engine.feedback.session import Session, begun
+from engine.feedback.serialization import NONSENSE, body_of, list_of_texts, record_of, refuse_odd_beginning, unpacked
+from engine.feedback.session import Session, begun, recorded
 from engine.space import Space
 from engine.values import EncoderRef, Notice, digest_of
 
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How a corpus differs from an earlier state of it: ids."""
-
-    other: tuple[str, ...]
-    gone: tuple[str, ...]
-    new: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.other or self.gone or self.new)
-
-    def __str__(self) -> str:
-        parts = [(self.other, "with another text"), (self.gone, "gone"), (self.new, "new")]
-        return ", ".join(f"{len(ids)} {what} (first: {ids[0]!r})" for ids, what in parts if ids)
 
 
 def body_of_beginning(session: Session) -> dict[str, Any]:
@@ -56,22 +32,24 @@ def body_of_beginning(session: Session) -> dict[str, Any]:
         "dimension": session.start.dimension,
         "preset": session.preset.as_json(),
         "temperature": session.temperature,
-        "documents": text_digests(space),
+        "documents": _text_digests(space),
     }
 
 
-def text_digests(space: Space) -> dict[str, str]:
+def _text_digests(space: Space) -> dict[str, str]:
     """Short digests of the documents' texts, by id, in order."""
     corpus = space.corpus
     return {doc: digest_of([text])[:16] for doc, text in zip(corpus.ids, corpus.passages, strict=True)}
 
 
-def changes(documents: Mapping[str, str], space: Space) -> Changes:
-    """How a space's corpus differs from documents known by their texts' digests."""
-    now = text_digests(space)
-    other = tuple(doc for doc, text in documents.items() if now.get(doc, text) != text)
-    gone = tuple(doc for doc in documents if doc not in now)
-    return Changes(other, gone, tuple(doc for doc in now if doc not in documents))
+def _changes(documents: Mapping[str, str], space: Space) -> dict[str, tuple[str, ...]]:
+    """How a space's corpus differs from documents known by their texts' digests: in what → ids."""
+    now = _text_digests(space)
+    return {
+        "with another text": tuple(doc for doc, text in documents.items() if now.get(doc, text) != text),
+        "gone": tuple(doc for doc in documents if doc not in now),
+        "new": tuple(doc for doc in now if doc not in documents),
+    }
 
 
 def begin(body: Mapping[str, Any], space: Space, writer: str = "") -> Session:
@@ -107,7 +85,8 @@ def refuse_other_vectors(body: Mapping[str, Any], space: Space) -> None:
 def refuse_other_corpus(body: Mapping[str, Any], space: Space) -> tuple[Notice, ...]:
     """Raise a DataError unless the corpus is the log's; returns notices of small differences."""
     refuse_other_vectors(body, space)
-    if changed := changes(body["documents"], space):
+    changes = _changes(body["documents"], space).items()
+    if changed := ", ".join(f"{len(ids)} {what} (first: {ids[0]!r})" for what, ids in changes if ids):
         raise DataError(
             f"it was begun on another state of this corpus: {changed}; feedback about those no longer counts. To keep "
             "the rest, open it with carry=True"
@@ -142,30 +121,29 @@ def carried(
     """The same from the lines of a log: its first, and the others."""
     start = begin(beginning, space)
     refuse_other_vectors(beginning, space)
-    changed = changes(beginning["documents"], space)
-    gone = {*changed.other, *changed.gone}
+    other, gone, new = _changes(beginning["documents"], space).values()
+    without = {*other, *gone}
     records: list[Record] = []
     lost: list[str] = []
     order = tuple(beginning["documents"])
     known: set[str] = set()
     for number, body in enumerate(bodies, 2):
         try:
-            if body["op"] == "feed" and body["id"] in known:
-                raise DataError(f"feedback that is there already ({body['id']!r})")
             if body["op"] == "feed":
+                if body["id"] in known:
+                    raise DataError(f"feedback that is there already ({body['id']!r})")
                 known.add(body["id"])
-            if body["op"] == "feed" and body["item"] in gone:
-                lost.append(body["id"])
-            else:
-                records.append(record_of(_thinned(body, order, gone, lost), space.corpus, space.vectors.shape[1], ()))
+                if body["item"] in without:
+                    lost.append(body["id"])
+                    continue
+            records.append(record_of(_thinned(body, order, without, lost), space.corpus, space.vectors.shape[1], ()))
         except NONSENSE as error:
             raise DataError(f"line {number}: {error}") from None
-    session = recorded(start, *records)
-    session = _greeted(session, (*changed.other, *changed.new))
+    session = _greeted(recorded(start, *records), (*other, *new))
     counted = (
-        ("documents with another text, about which feedback no longer counts", changed.other),
-        ("documents that are gone, and feedback about them with them", changed.gone),
-        ("documents that are new", changed.new),
+        ("documents with another text, about which feedback no longer counts", other),
+        ("documents that are gone, and feedback about them with them", gone),
+        ("documents that are new", new),
         ("pieces of feedback that no longer count", lost),
     )
     return session, tuple(notice for what, ids in counted for notice in Notice.of(what, ids))

@@ -1,24 +1,37 @@
-"""Sampling policy: documents drawn by the softmax of scores, with propensities (Algorithms 1, 2).
+"""Sampling policy: documents drawn by the softmax of scores, with propensities; rerankers (Algorithms 1, 2).
 
 Random numbers are counter-based: the same seed and round give the same numbers on every machine.
+
+A reranker picks one of several documents that were drawn. It is called as reranker(session, query, items) with the rows
+drawn, and returns the row it picks, or that and the chance with which it picks it among these (1 where it does not
+say). The weights are unbiased where that chance is right; of a reranker that errs always alike, its accuracy makes them
+so on average.
 """
 
-import threading
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 
-from engine.errors import ParamError
-from engine.feedback.events import Query, is_whole
-from engine.feedback.rerankers import Reranker, picked
+from engine.errors import DataError, ParamError
+from engine.feedback.records import Query, is_whole
 from engine.feedback.session import Session
 from engine.feedback.temperature import softmax
 from engine.params import Whole
+from engine.space import QueryBatch
+from engine.stages import Scorer
 
 FLOOR = 1e-12
 """Least propensity."""
 DRAWN = Whole(1, "K", 1, comfortable=(1, 20), name="k", help="So many documents are drawn.")
+
+
+class Reranker(Protocol):
+    """Picks a row, or a row and how sure that is."""
+
+    def __call__(self, session: Session, query: Query, items: tuple[int, ...]) -> int | tuple[int, float]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +91,7 @@ def ask(session: Session, query: Any, k: int = 1, reranker: Reranker | None = No
         weights = tuple(float(p[row]) for row in items)
     item, sure = max(items, key=lambda row: p[row]), 1.0
     if reranker is not None:
-        item, sure = picked(reranker, session, query, items)
+        item, sure = _picked(reranker, session, query, items)
     return Draw(query, round, items, p, weights, item, sure)
 
 
@@ -94,7 +107,7 @@ def drawn_set(p: np.ndarray, noise: np.ndarray, k: int) -> tuple[tuple[int, ...]
 
     noise: (n,) Gumbel. With κ the next largest key, π_i = 1 − exp(−exp(log p_i − κ)): given the others' keys, the
     chance that i's exceeds κ. So E[1{i drawn}/π_i] = 1 for every i (Vieira 2017; Kool et al. 2019). 1 where everyone is
-    drawn; p itself for k = 1.
+    drawn.
     """
     with np.errstate(divide="ignore"):
         logs = np.log(p)
@@ -104,8 +117,6 @@ def drawn_set(p: np.ndarray, noise: np.ndarray, k: int) -> tuple[tuple[int, ...]
     items = tuple(order.tolist())
     if k >= possible:
         return items, (1.0,) * len(items)
-    if k == 1:
-        return items, (float(p[items[0]]),)
     threshold = np.partition(keys, len(keys) - k - 1)[len(keys) - k - 1]
     return items, tuple((-np.expm1(-np.exp(logs[order] - threshold))).tolist())
 
@@ -120,19 +131,62 @@ def gumbel(seed: int, round: int, count: int) -> np.ndarray:
     return _generator(seed, round).gumbel(size=count)
 
 
-_local = threading.local()
-
-
 def _generator(seed: int, round: int) -> np.random.Generator:
     """Philox: a function of key and counter, so a round needs no state of the rounds before it."""
     if not is_whole(round) or not 0 <= round < 2**63:
         raise ParamError(f"round must be a whole number in [0, 2⁶³); got {round!r}")
-    if not hasattr(_local, "generator"):
-        _local.bits = np.random.Philox(key=0)
-        _local.generator, _local.state = np.random.Generator(_local.bits), _local.bits.state
-    state = _local.state
-    state["state"]["counter"][:] = (0, round, 0, 0)
-    state["state"]["key"][:] = (seed, 0)
-    _local.bits.state = state
-    generator: np.random.Generator = _local.generator
-    return generator
+    return np.random.Generator(np.random.Philox(key=seed, counter=round << 64))
+
+
+def cosine(session: Session, query: Query, items: tuple[int, ...]) -> int:
+    """The document nearest to the query in the space that the session began with."""
+    rows = session.origin[list(items)].astype(np.float64)
+    length = np.linalg.norm(rows, axis=1)
+    return items[int(np.argmax(rows @ query.exact / np.where(length > 0, length, 1.0)))]
+
+
+def by_scorer(scorer: Scorer) -> Reranker:
+    """A reranker from any scorer, a cross-encoder for example: the document that it gives the best score."""
+    if not isinstance(scorer, Scorer):
+        raise ParamError(f'scorer must be one made by engine.make("…"); got {scorer!r}')
+
+    def best(session: Session, query: Query, items: tuple[int, ...]) -> int:
+        space = session.space
+        if scorer.words and query.text is None:
+            raise DataError(f"{scorer.label} reads the query's words, and this query is a vector alone; ask in words")
+        vectors = torch.from_numpy(query.vector.copy()).to(space.device, space.vectors.dtype).unsqueeze(0)
+        batch = QueryBatch(("0",), vectors, None if query.text is None else (query.text,))
+        rows = torch.tensor(sorted(items), device=space.device).unsqueeze(0)
+        return int(rows[0, int(scorer.score(space, batch, rows)[0].argmax())])
+
+    return best
+
+
+def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: int = 0) -> Reranker:
+    """Picks a right document where one was drawn; with probability `noise` any of those drawn instead.
+
+    right: the right rows of a query; for simulation.
+    """
+    if not 0 <= noise <= 1:
+        raise ParamError(f"noise must be a number in [0, 1]; got {noise!r}")
+
+    def pick(session: Session, query: Query, items: tuple[int, ...]) -> tuple[int, float]:
+        good = [item for item in items if item in right(query)]
+        # A stream of its own: the rounds' numbers have been spent on the draw.
+        rng = np.random.default_rng([seed, session.round, 1])
+        any_ = noise / len(items) if good else 1 / len(items)
+        item = items[int(rng.integers(len(items)))] if not good or rng.random() < noise else good[0]
+        return item, any_ + (1 - noise if good and item == good[0] else 0.0)
+
+    return pick
+
+
+def _picked(reranker: Reranker, session: Session, query: Query, items: tuple[int, ...]) -> tuple[int, float]:
+    """A reranker's pick and its probability. Raises ParamError for a pick that is not among the items."""
+    pick = reranker(session, query, items)
+    item, sure = pick if isinstance(pick, tuple) else (pick, 1.0)
+    if item not in items:
+        raise ParamError(f"reranker must pick one of the {len(items)} rows drawn, {items}; got {item!r}")
+    if not 0 < sure <= 1:
+        raise ParamError(f"reranker must be sure with a chance in (0, 1]; got {sure!r}")
+    return int(item), float(sure)

@@ -1,23 +1,26 @@
-"""Records as lines of JSON, and back: sealed, numbers exact to the last bit.
+"""Records as lines of JSON, and back: sealed, numbers exact to the last bit; JSONL files, read and locked.
 
 A line's first entry is a seal over the seal before it and the rest of the line, so a line that was changed, lost or
-moved is detected.
+moved is detected. JSONL logs are what older versions wrote, and exports.
 """
 
 import base64
 import json
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from engine.data.cache import explained
 from engine.errors import DataError, ParamError
-from engine.feedback.events import SAYS, Event, Query, is_whole
 from engine.feedback.presets import LEAST_TEMPERATURE, MODES
-from engine.feedback.records import CorpusChange, Marked, Record, Undone
+from engine.feedback.records import SAYS, CorpusChange, Event, Marked, Query, Record, Undone, is_whole
 from engine.values import Corpus
 
 START = "0" * 16
@@ -36,11 +39,6 @@ def sealed(body: Mapping[str, Any], before: str) -> tuple[str, str]:
     text = json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":"))[1:]
     seal = _seal(text, before)
     return f'{_HEAD}{seal}",{text}', seal
-
-
-def head(seal: str) -> bytes:
-    """The bytes that a line of a seal begins with."""
-    return f'{_HEAD}{seal}",'.encode()
 
 
 def seal_of(line: str) -> str:
@@ -274,3 +272,68 @@ def damaged(path: Path, number: int, command: str) -> DataError:
         f"{path} line {number} is not as it was written; the {number - 1} before it are whole. Copy the file back from "
         f"a backup, or keep those lines only: {command}"
     )
+
+
+def read_jsonl(path: Path) -> tuple[list[Verified], bool]:
+    """The lines of a file, and whether a torn line follows.
+
+    Raises DataError for a file that is no log, and for a line that is not as it was written.
+    """
+    *lines, rest = _bytes(path).split(b"\n")
+    if not lines:
+        raise damaged(path, 1, "")
+    numbered = enumerate((line.decode("ascii", "replace") for line in lines), 1)
+    return list(verified(numbered, BEGINNING, path)), bool(rest)
+
+
+def has_line(path: Path, seal: str, last: bool = False) -> bool:
+    """Whether a file holds the line of a seal; last: as its last, with nothing after it."""
+    raw = _bytes(path)
+    start = raw.rfind(b"\n", 0, -1) + 1 if last else 0
+    # Within a line the quotes are escaped.
+    head = f'{_HEAD}{seal}",'.encode()
+    return head in raw[start:] and (not last or raw.endswith(b"\n"))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that writers of a JSONL log take, if there is one; a killed process lets go of it.
+
+    Raises FrontierError.
+    """
+    if not path.is_file():
+        yield
+        return
+    with explained(path):
+        handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with explained(path):
+            _lock(handle)
+        yield
+    finally:
+        # Closing it lets go.
+        os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+                return
+            except OSError:
+                continue  # it gives up after ten tries, a second apart
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)

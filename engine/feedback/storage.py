@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -24,18 +24,24 @@ from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.database import TORN, Database, transaction
 from engine.feedback.dynamic_corpus import change
-from engine.feedback.events import Event
-from engine.feedback.jsonl import locked, read_jsonl
 from engine.feedback.migration import begin, body_of_beginning, carried, everyone, refuse_other_corpus
-from engine.feedback.operations import feed, recorded, redo, reset, restore, snapshot, undo
 from engine.feedback.presets import Preset, preset_of
-from engine.feedback.records import Record
-from engine.feedback.serialization import BEGINNING, NONSENSE, START, End, body_of, record_of, sealed
-from engine.feedback.session import Session, session
+from engine.feedback.records import Event, Record
+from engine.feedback.serialization import (
+    BEGINNING,
+    NONSENSE,
+    START,
+    End,
+    body_of,
+    locked,
+    read_jsonl,
+    record_of,
+    sealed,
+)
+from engine.feedback.session import Session, feed, recorded, redo, reset, restore, session, snapshot, undo
 from engine.space import Space
 from engine.values import Notice, digest_of
 
-Step = Callable[[Session], Session]
 SETTLED = 50_000_000
 """Nanoseconds after which a further change gives a file another time; clocks of file systems tick every few million."""
 P = ParamSpec("P")
@@ -44,10 +50,10 @@ P = ParamSpec("P")
 def _written(operation: Callable[Concatenate[Session, P], Session]) -> Callable[Concatenate[Log, P], Session]:
     """An operation on sessions as a method of logs."""
 
+    @wraps(operation)
     def method(log: Log, /, *args: P.args, **kwargs: P.kwargs) -> Session:
         return log.write(lambda now: operation(now, *args, **kwargs))
 
-    method.__name__, method.__doc__ = operation.__name__, f"As `{operation.__name__}` of sessions, written to the log."
     return method
 
 
@@ -90,7 +96,7 @@ class Log:
                 self._read_stamp = stamp
             return self._session
 
-    def write(self, step: Step) -> Session:
+    def write(self, step: Callable[[Session], Session]) -> Session:
         """The session after a step, whose records are on the disk when this returns.
 
         step: from a session to one that goes on from it; it is called on what is in the file by then, which may be more
@@ -124,7 +130,7 @@ class Log:
             stat = _stat(self._older)
             changed = stat is not None and (stat != self._older_stat or not self.path.exists())
             if not exists(self.path):
-                raise _missing(self.path)
+                raise self._missing()
             with transaction(self.path, write=write or changed, create=changed) as database:
                 notices = database.take_over(self._older) if changed else ()
                 yield database
@@ -152,10 +158,13 @@ class Log:
             session = _with(self.path, session, bodies[1:], self._everyone, 1)
             self.notices = (*self.notices, *notices)
         else:
-            raise _missing(self.path)
+            raise self._missing()
         if lines:
             self._end = number + len(lines), lines[-1][2]
         self._session = session
+
+    def _missing(self) -> DataError:
+        return DataError(f"{self.path} does not exist; begin a log with engine.orag.log(path, space)")
 
 
 def log(
@@ -222,10 +231,8 @@ def load(path: str | Path, space: Space, *, carry: bool = False) -> tuple[Sessio
     """
     path, bodies, notices = _contents(Path(path))
     if carry:
-        try:
+        with _naming(path):
             session, more = carried(bodies[0], bodies[1:], space)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
         return session, (*notices, *more)
     begun, more, rows = _begun(path, bodies[0], space, "")
     return _with(path, begun, bodies[1:], rows, 1), (*notices, *more)
@@ -335,10 +342,6 @@ def _stat(path: Path) -> tuple[int, ...] | None:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def _missing(path: Path) -> DataError:
-    return DataError(f"{path} does not exist; begin a log with engine.orag.log(path, space)")
-
-
 def _lines(session: Session) -> list[str]:
     """All lines of a session's log."""
     line, seal = sealed(body_of_beginning(session), START)
@@ -372,12 +375,19 @@ def _refuse_unusable(path: str | Path, space: Space, carry: bool = False) -> Non
         load(older, space, carry=carry)
 
 
+@contextmanager
+def _naming(place: str | Path) -> Iterator[None]:
+    """Say where it is that something cannot be used."""
+    try:
+        yield
+    except FrontierError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
 def _begun(path: Path, body: dict[str, Any], space: Space, writer: str) -> tuple[Session, tuple[Notice, ...], Any]:
     """The session of a log's first line, what is to be said about it, and the rows that "all" means."""
-    try:
+    with _naming(path):
         return begin(body, space, writer), refuse_other_corpus(body, space), everyone(body, space)
-    except FrontierError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _with(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: Any, before: int) -> Session:
@@ -386,19 +396,15 @@ def _with(path: Path, session: Session, bodies: Sequence[dict[str, Any]], rows: 
     known: set[str] = set()
     space = session.space
     for number, body in enumerate(bodies, before + 1):
-        try:
+        with _naming(f"{path} line {number}"):
             record = record_of(body, space.corpus, space.vectors.shape[1], rows)
             if isinstance(record, Event):
                 if record.id in known or session.journal.find(record.id, session.position):
                     raise DataError(f"feedback that is there already ({record.id!r})")
                 known.add(record.id)
-        except DataError as error:
-            raise DataError(f"{path} line {number}: {error}") from None
         records.append(record)
-    try:
+    with _naming(path):
         return recorded(session, *records)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 def _carried_in_place(database: Database, space: Space) -> tuple[Notice, ...]:
@@ -407,10 +413,8 @@ def _carried_in_place(database: Database, space: Space) -> tuple[Notice, ...]:
     with suppress(*NONSENSE):
         refuse_other_corpus(first, space)
         return ()
-    try:
+    with _naming(database.path):
         session, notices = carried(first, bodies, space)
-    except DataError as error:
-        raise DataError(f"{database.path}: {error}") from None
     copy = _back_up(database, OLDER)
     database.replace(_lines(session))
     return (*notices, Notice(f"log was kept as {copy.name}", 1))

@@ -5,8 +5,14 @@ An extension of ours. With τ = 1, as printed, the softmax of unit vectors is ne
 
 import numpy as np
 
+from engine.decoder import QueryLike, query_batch
+from engine.feedback.embedding_state import StartVectors
+from engine.feedback.presets import LEAST_TEMPERATURE
+
 SAMPLE = 64
 """Queries that the temperature is set by."""
+BLOCK = 4096
+"""Documents scored at a time."""
 
 
 def softmax(z: np.ndarray) -> np.ndarray:
@@ -44,6 +50,21 @@ def by_perplexity(scores: np.ndarray, target: float) -> float:
     if excess(low) >= 0:
         return float(np.exp(low))
     return float(np.exp(brentq(excess, low, high, xtol=1e-10, rtol=1e-12)))
+
+
+def by_sample(start: StartVectors, queries: QueryLike | None, target: float) -> float:
+    """The τ of a perplexity for a sample of queries; without any, documents stand in for them."""
+    if queries is None and len(start) == 1:
+        return 1.0
+    asked = start.vectors if queries is None else query_batch(start.space, queries).vectors.cpu().numpy()
+    rows = np.unique(np.linspace(0, len(asked) - 1, SAMPLE).astype(int))
+    points = asked[rows].astype(np.float64)
+    blocks = (start.vectors[begin : begin + BLOCK].astype(np.float64) for begin in range(0, len(start), BLOCK))
+    scores = np.concatenate([points @ block.T for block in blocks], axis=1)
+    if queries is None:
+        # A document is its own best answer; a query is no document.
+        scores[np.arange(len(rows)), rows] = -np.inf
+    return max(LEAST_TEMPERATURE, by_perplexity(scores, target))
 
 
 def _entropy(below: np.ndarray, temperature: float) -> float:

@@ -1,15 +1,18 @@
-"""Events from feedback: outcomes of draws, thumbs, "this is the right one", full information."""
+"""Events from feedback: outcomes of draws, thumbs, "this is the right one", full information; multi-hop queries."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from engine.errors import ParamError
-from engine.feedback.events import Event, is_whole
-from engine.feedback.policy import Draw, probabilities
-from engine.feedback.session import Session
+from engine.feedback.policy import Draw, Reranker, ask, probabilities
+from engine.feedback.records import Event, Query, is_whole
+from engine.feedback.session import Session, feed
 from engine.feedback.temperature import softmax
+
+Planner = Callable[[Any], Sequence[Any]]
+"""From a question to its sub-questions, in order; each as `Session.resolve_query` takes it."""
 
 
 def outcome(session: Session, draw: Draw, y: bool | int, *, relevant: int = 1, person: str | None = None) -> Event:
@@ -117,6 +120,33 @@ def full_information(session: Session, query: Any, right: Iterable[int | str]) -
         session.round + 1, "full", query, items, p, rows[0], True, None, session.preset.mode, tuple(rows), None,
         session.writer,
     )  # fmt: skip
+
+
+def multi_hop(
+    session: Session,
+    query: Any,
+    planner: Planner | Sequence[Any],
+    judge: Callable[[Query, int], bool | int],
+    *,
+    k: int = 1,
+    reranker: Reranker | None = None,
+    person: str | None = None,
+) -> tuple[Session, tuple[Event, ...]]:
+    """The session after all hops of a query, and their outcomes; each hop goes on from the one before (Algorithm 4).
+
+    planner: makes the sub-questions, or these themselves; judge: whether a document helps with a sub-question.
+    Raises ParamError or DataError.
+    """
+    hops = planner(query) if callable(planner) else planner
+    if isinstance(hops, str) or not len(hops):
+        raise ParamError(f"planner must give a list of at least one sub-question; got {hops!r}")
+    events = []
+    for hop in hops:
+        draw = ask(session, hop, k, reranker)
+        event = outcome(session, draw, judge(draw.query, draw.item), person=person)
+        session = feed(session, event)
+        events.append(event)
+    return session, tuple(events)
 
 
 def _available(session: Session) -> Sequence[int]:

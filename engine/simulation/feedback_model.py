@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.drift.rare_documents import popular_rows, right_counts, right_rows
+from engine.drift.round_metrics import popular_rows, right_counts, right_rows
 from engine.errors import DataError
 from engine.params import Choice, Declared, Real, Whole, declare
 from engine.values import Qrels

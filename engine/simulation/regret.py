@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import Cancelled
+from engine.feedback import Preset
 from engine.progress import Progress, Stop
 
 NUMBERS = 1 << 22
@@ -42,11 +43,6 @@ class Hindsight:
     losses: np.ndarray  # (m,) of each query
     gap: float  # how far their weighted sum is above the least possible, at most
     steps: int  # of the search
-
-
-def losses(vectors: np.ndarray, rounds: Rounds) -> np.ndarray:
-    """(m,) the loss of every query."""
-    return _evaluate(vectors, rounds, gradient=False)[0]
 
 
 def hindsight(
@@ -104,7 +100,7 @@ def hindsight(
 
 @dataclass(frozen=True, eq=False)
 class RegretBounds:
-    """RegretBounds on the expected regret against the best in hindsight."""
+    """Bounds on the expected regret against the best in hindsight."""
 
     theorem: np.ndarray  # (T,) Theorem 5.1 after each round, with the second moment of the rule that ran
     distance: float  # |Θ₁ − Θ*|²
@@ -135,36 +131,27 @@ def bounds(
     )
 
 
-def doubts(
-    right: Sequence[np.ndarray],
-    *,
-    optimizer: str,
-    schedule: str,
-    batch: int,
-    cap: float | None,
-    honest: bool,
-    left: bool,
-) -> tuple[str, ...]:
+def doubts(right: Sequence[np.ndarray], preset: Preset, *, capped: bool, honest: bool, left: bool) -> tuple[str, ...]:
     """Why the theorem's curve does not bind a run, in words; none where it does.
 
-    left: whether the best in hindsight lies outside the trust region. The ball always holds it: a step back into either
-    never leads away from it.
+    capped: steps; honest: feedback; left: whether the best in hindsight lies outside the trust region. The ball always
+    holds it: a step back into either never leads away from it.
     """
     several = any(len(rows) != 1 for rows in right)
     reasons = (
         (several, "some queries have several right documents, and the theorem is for one"),
         (not honest, "some feedback is wrong"),
         (left, "the best in hindsight lies outside the trust region"),
-        (cap is not None, "steps are capped, which the theorem's rule does not do"),
-        (schedule != "constant", "the rate falls, and the theorem is for a constant one"),
-        (optimizer != "sgd", "steps are scaled by AdamW, and the theorem is for plain ones"),
-        (batch != 1, "several rounds make one step"),
+        (capped, "steps are capped, which the theorem's rule does not do"),
+        (preset.schedule != "constant", "the rate falls, and the theorem is for a constant one"),
+        (preset.optimizer != "sgd", "steps are scaled by AdamW, and the theorem is for plain ones"),
+        (preset.batch != 1, "several rounds make one step"),
     )
     return tuple(text for holds, text in reasons if holds)
 
 
-def _evaluate(vectors: np.ndarray, rounds: Rounds, gradient: bool = True) -> tuple[np.ndarray, float, np.ndarray]:
-    """(m,) losses, their weighted sum, and its gradient, (n, d), 0 where it is not asked for."""
+def _evaluate(vectors: np.ndarray, rounds: Rounds) -> tuple[np.ndarray, float, np.ndarray]:
+    """(m,) losses, their weighted sum, and its gradient, (n, d)."""
     each = np.empty(len(rounds.points))
     slope = np.zeros_like(vectors)
     step = max(1, NUMBERS // len(vectors))
@@ -181,11 +168,10 @@ def _evaluate(vectors: np.ndarray, rounds: Rounds, gradient: bool = True) -> tup
         np.exp(z, out=z)
         total = z.sum(1)
         each[block] = np.log(total) - np.bincount(who, share * good, minlength=len(right))
-        if gradient:
-            z /= total[:, None]
-            z[who, rows] -= share
-            z *= rounds.weights[block, None] / rounds.temperature
-            slope += z.T @ points
+        z /= total[:, None]
+        z[who, rows] -= share
+        z *= rounds.weights[block, None] / rounds.temperature
+        slope += z.T @ points
     return each, float(rounds.weights @ each), slope
 
 

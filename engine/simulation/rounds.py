@@ -10,9 +10,10 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from engine.feedback import Event, Preset, Query, Session, ask, full_information, outcome
-from engine.feedback.embedding_state import MatrixState, SparseState, StartVectors
+from engine.feedback import Event, Query, Session, ask, full_information, outcome
+from engine.feedback.embedding_state import MatrixState, SparseState
 from engine.feedback.policy import FLOOR
+from engine.feedback.session import begun as empty
 from engine.simulation.feedback_model import Arrivals
 
 NOBODY = -1
@@ -41,63 +42,29 @@ class RoundLog:
         return len(self.query)
 
 
-class EmbeddingState:
-    """Θ_t by a session's rule, one event after the other, without a log. state: as a session has it."""
-
-    def __init__(
-        self,
-        start: StartVectors,
-        preset: Preset,
-        query_of: Callable[[int], Query],
-        arrays: Mapping[str, np.ndarray] | None = None,
-    ) -> None:
-        """query_of: the query of a round; arrays: what `arrays` gave."""
-        self._start, self._preset = start, preset
-        self.state: SparseState | MatrixState
-        if preset.by_rows:
-            self.state = SparseState.of(start) if arrays is None else _sparse_state(start, arrays)
-        else:
-            self.state = MatrixState.of(start) if arrays is None else _matrix_state(arrays, query_of)
-
-    def take(self, event: Event) -> None:
-        """Fold one event more."""
-        if isinstance(self.state, SparseState):
-            self.state = self.state.fed(self._start, self._preset, event)
-        else:
-            self.state = self.state.folded(self._start, self._preset, (event,))
-
-    def vectors(self) -> np.ndarray:
-        """(n, d) float64 Θ_t."""
-        with self.state.matrix(self._start) as matrix:
-            return matrix.copy()
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays from which the state can be made again."""
-        state = self.state
-        if isinstance(state, SparseState):
-            rows = state.moved()
-            moved = [state.row(self._start, row) for row in rows]
-            return {
-                "rows": np.array(rows, np.int64),
-                "moved": np.array(moved).reshape(len(rows), self._start.dimension),
-            }
-        arrays = {"now": state.now, "steps": np.array(state.steps)}
-        arrays |= {name: array for name in ("first", "second") if (array := getattr(state, name)) is not None}
-        if state.gathered:
-            arrays["rounds"] = np.array([event.round for event in state.gathered])
-            arrays["items"] = np.array([event.items for event in state.gathered])
-            arrays["coefficients"] = np.array([event.coefficients for event in state.gathered])
-        return arrays
+def arrays_of(session: Session) -> dict[str, np.ndarray]:
+    """The arrays from which a session's state can be made again."""
+    state = session.state
+    if isinstance(state, SparseState):
+        rows = state.moved()
+        moved = np.array([session.row(row) for row in rows]).reshape(len(rows), session.start.dimension)
+        return {"rows": np.array(rows, np.int64), "moved": moved}
+    arrays = {"now": state.now, "steps": np.array(state.steps)}
+    arrays |= {name: array for name in ("first", "second") if (array := getattr(state, name)) is not None}
+    if state.gathered:
+        arrays["rounds"] = np.array([event.round for event in state.gathered])
+        arrays["items"] = np.array([event.items for event in state.gathered])
+        arrays["coefficients"] = np.array([event.coefficients for event in state.gathered])
+    return arrays
 
 
-def _sparse_state(start: StartVectors, arrays: Mapping[str, np.ndarray]) -> SparseState:
-    changed = SparseState.of(start).changed
-    for row, vector in zip(arrays["rows"].tolist(), arrays["moved"], strict=True):
-        changed = changed.set(row, vector)
-    return SparseState(changed)
-
-
-def _matrix_state(arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> MatrixState:
+def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Query]) -> Session:
+    """The session in the state of which `arrays_of` gave arrays; query_of: the query of a round."""
+    if session.preset.by_rows:
+        changed = SparseState.of(session.start).changed
+        for row, vector in zip(arrays["rows"].tolist(), arrays["moved"], strict=True):
+            changed = changed.set(row, vector)
+        return replace(session, state=SparseState(changed))
     gathered = tuple(
         # Of feedback that waits for its step, only what it moves and by how much matters any more.
         Event(number, "sampled", query_of(number), tuple(items.tolist()), coefficients, int(items[0]), True)
@@ -109,7 +76,7 @@ def _matrix_state(arrays: Mapping[str, np.ndarray], query_of: Callable[[int], Qu
     for array in (state.now, state.first, state.second):
         if array is not None:
             array.flags.writeable = False
-    return state
+    return replace(session, state=state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +109,8 @@ class Run:
     shadow: run the oracle too.
     sizes: feedback says how many documents are right.
     arrays: what `arrays` gave, to go on from there.
+
+    Θ_t moves as the sessions' state; their journals stay empty.
     """
 
     def __init__(
@@ -159,17 +128,20 @@ class Run:
         self._queries, self._right, self._arrivals = queries, right, arrivals
         self._whole_truth, self._sizes = whole_truth, sizes
         # Full information moves all documents.
-        full = replace(begun.preset, mode="full")
-        self._begun, self._begun_full = begun, replace(begun, preset=full)
+        full = empty(begun.start, replace(begun.preset, mode="full"), begun.temperature)
+        self._live = {"run": full if whole_truth else begun}
+        if shadow and not whole_truth:
+            self._live["oracle"] = full
+        if arrays is not None:
 
-        def query_of(number: int) -> Query:
-            return queries[int(arrivals.queries[number - 1])]
+            def query_of(number: int) -> Query:
+                return queries[int(arrivals.queries[number - 1])]
 
-        def state(preset: Preset, name: str) -> EmbeddingState:
-            return EmbeddingState(begun.start, preset, query_of, None if arrays is None else arrays[name])
+            self._live = {name: with_arrays(live, arrays[name], query_of) for name, live in self._live.items()}
 
-        self.moving = state(full if whole_truth else begun.preset, "run")
-        self.shadow = state(full, "oracle") if shadow and not whole_truth else None
+    def vectors(self) -> np.ndarray:
+        """(n, d) float64 Θ_t, read-only."""
+        return self._live["run"].exact
 
     def round(self, t: int, trail: RoundLog) -> None:
         """Play round number t, from 1 on, and write it into the trail."""
@@ -177,30 +149,36 @@ class Run:
         position = int(self._arrivals.queries[index])
         query, right = self._queries[position], self._right[position]
         trail.query[index] = position
-        live = replace(self._begun_full if self._whole_truth else self._begun, round=index, state=self.moving.state)
         if self._whole_truth:
-            event = full_information(live, query, right)
-            p = _probabilities(event, right)
-        else:
-            draw = ask(live, query, round=t)
-            truth = bool((right == draw.item).any())
-            good = self._arrivals.feedback(index, draw.item, truth)
-            event = outcome(live, draw, good, relevant=len(right) if self._sizes else 1)
-            p = draw.probabilities[right]
-            trail.item[index], trail.propensity[index] = draw.item, draw.propensity
-            trail.good[index], trail.right[index] = good, truth
-        trail.chance[index], trail.loss[index] = p.sum(), _loss(p)
-        self.moving.take(event)
-        if self.shadow is not None:
-            event = full_information(replace(self._begun_full, round=index, state=self.shadow.state), query, right)
-            trail.oracle[index] = _loss(_probabilities(event, right))
-            self.shadow.take(event)
-        elif self._whole_truth:
+            trail.chance[index], trail.loss[index] = self._learn_all("run", index, query, right)
             trail.oracle[index] = trail.loss[index]
+            return
+        live = replace(self._live["run"], round=index)
+        draw = ask(live, query, round=t)
+        truth = bool((right == draw.item).any())
+        good = self._arrivals.feedback(index, draw.item, truth)
+        p = draw.probabilities[right]
+        trail.item[index], trail.propensity[index] = draw.item, draw.propensity
+        trail.good[index], trail.right[index] = good, truth
+        trail.chance[index], trail.loss[index] = p.sum(), _loss(p)
+        self._take("run", live, outcome(live, draw, good, relevant=len(right) if self._sizes else 1))
+        if "oracle" in self._live:
+            _, trail.oracle[index] = self._learn_all("oracle", index, query, right)
+
+    def _learn_all(self, name: str, index: int, query: Query, right: np.ndarray) -> tuple[float, float]:
+        """Learn a round from full information; returns the probability of all right rows before it, and the loss."""
+        live = replace(self._live[name], round=index)
+        event = full_information(live, query, right)
+        p = np.asarray(event.coefficients)[right] + 1.0 / len(right)  # the coefficients are p − 1/|S|
+        self._take(name, live, event)
+        return float(p.sum()), _loss(p)
+
+    def _take(self, name: str, live: Session, event: Event) -> None:
+        self._live[name] = replace(live, state=live.state.fed(live.start, live.preset, event))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """The arrays from which the run can go on."""
-        return {"run": self.moving.arrays()} | ({"oracle": self.shadow.arrays()} if self.shadow else {})
+        return {name: arrays_of(live) for name, live in self._live.items()}
 
 
 def events(
@@ -214,13 +192,6 @@ def events(
         yield Event(
             t, "sampled", queries[query], (item,), (1.0 - pull,), item, good, propensity, mode, (item,), writer=writer
         )
-
-
-def _probabilities(event: Event, right: np.ndarray) -> np.ndarray:
-    """The probabilities of the right rows, from the coefficients p − 1/|S| of all rows."""
-    coefficients = np.asarray(event.coefficients)
-    p: np.ndarray = coefficients[right] + 1.0 / len(right)
-    return p
 
 
 def _loss(p: np.ndarray) -> float:

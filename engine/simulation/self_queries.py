@@ -1,7 +1,6 @@
 """Queries for a corpus that has none: documents that ask for themselves."""
 
-import numpy as np
-
+from engine.drift.measures import sampled_rows
 from engine.errors import ParamError
 from engine.params import Whole
 from engine.space import Space
@@ -17,11 +16,7 @@ def own_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embedding
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ParamError(f"seed must be a whole number in [0, ∞); got {seed!r}")
-    count, embeddings = len(space), space.embeddings
-    most = MOST.check(most)
-    rows = np.arange(count)
-    if count > most:
-        rows = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
-    ids = tuple(embeddings.ids[row] for row in rows.tolist())
-    texts = tuple(space.corpus.passages[row] for row in rows.tolist())
-    return Embeddings(embeddings.vectors[rows].cpu(), ids, embeddings.encoder, texts), Qrels({i: {i: 1} for i in ids})
+    rows = sampled_rows(len(space), MOST.check(most), seed).tolist()
+    chosen, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
+    queries = Embeddings(chosen.vectors.cpu(), chosen.ids, chosen.encoder, texts)
+    return queries, Qrels({query: {query: 1} for query in queries.ids})

@@ -1,13 +1,13 @@
 """Simulated deployment: queries come, documents are drawn, judgements answer, embeddings move.
 
 Online-Optimized RAG, §4 and App. C. Everything is drawn by the preset's seed and the number of the round, so that a
-simulation that was stopped goes on as if it had not been.
+simulation that was stopped goes on as if it had not been. Its size can be told beforehand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,24 @@ import numpy as np
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
 from engine.drift.measures import DriftBaseline, drift, origin, smoothed
-from engine.drift.rare_documents import rare_rows, right_counts
-from engine.drift.round_metrics import HELD_OUT, STREAM, Part, RoundMetrics, adapted, cells, sampled
+from engine.drift.round_metrics import (
+    HELD_OUT,
+    STREAM,
+    Part,
+    RoundMetrics,
+    adapted,
+    cells,
+    rare_rows,
+    right_counts,
+    sampled,
+)
 from engine.errors import Cancelled, ParamError
 from engine.feedback import Event, Preset, Query, Session, replay
 from engine.feedback import session as begin
 from engine.feedback.presets import preset_of
 from engine.params import Choice, Declared, Flag, Real, Whole, declare, values_of
 from engine.progress import Progress, Stop
-from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided
+from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided, rounds_of
 from engine.simulation.file import History, SimulationFile
 from engine.simulation.regret import Hindsight, RegretBounds, Rounds, bounds, doubts, hindsight
 from engine.simulation.rounds import RoundLog, Run, Snapshot, events
@@ -74,30 +83,82 @@ class Regret:
     doubts: tuple[str, ...]  # why that does not bind this run, none where it does
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Simulated:
-    """Results of a simulation.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class _Setup:
+    """A simulation, checked: all that decides what it finds.
 
     begun: the session before the first round.
     queries, right: the stream's queries and the right rows of each.
-    checkpoints: from round 0 to the last.
-    trail: round by round.
-    final: (n, d) float64 Θ_T.
-    snapshots: Θ_t at the checkpoints, of every second one where they are too large to keep.
+    parts: the queries that are measured, the probes first.
+    right_of_probes: the right rows of each probe.
     left_out: queries without a right document in the corpus, which take no part.
+    digests: of queries and judgements, by name.
     """
 
     begun: Session
     stream: Stream
     plan: Plan
-    queries: tuple[Query, ...] = field(repr=False)
-    right: tuple[np.ndarray, ...] = field(repr=False)
-    checkpoints: tuple[RoundMetrics, ...] = field(repr=False)
-    trail: RoundLog = field(repr=False)
-    final: np.ndarray = field(repr=False)
-    snapshots: tuple[Snapshot, ...] = field(repr=False)
-    left_out: int = 0
-    hindsight: Hindsight | None = field(default=None, repr=False)
+    decoders: tuple[Decoder, ...]
+    k: int
+    queries: tuple[Query, ...]
+    right: tuple[np.ndarray, ...]
+    arrivals: Arrivals
+    parts: tuple[Part, ...]
+    right_of_probes: tuple[np.ndarray, ...]
+    left_out: int
+    digests: Mapping[str, str]
+
+    @cached_property
+    def baseline(self) -> DriftBaseline:
+        begun, probes = self.begun, self.parts[0].queries
+        return origin(
+            begun.origin, probes, right=self.right_of_probes, temperature=begun.temperature, seed=begun.preset.seed
+        )
+
+    def measured(self, t: int, now: np.ndarray, trail: RoundLog) -> RoundMetrics:
+        """Decoders and drift after t rounds; now: (n, d) Θ_t."""
+        space = self.begun.space
+        success = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
+        reached = cells(self.parts, self.decoders, space, adapted(space, now), self.k)
+        return RoundMetrics(t, reached, drift(self.baseline, now, t, success=success, ball=self.begun.preset.ball))
+
+    def rounds(self, trail: RoundLog) -> Rounds:
+        """The different queries of the rounds, for the search of the best embeddings in hindsight."""
+        queries, times = np.unique(trail.query, return_counts=True)
+        points = np.stack([self.queries[q].exact for q in queries])
+        right = tuple(self.right[q] for q in queries)
+        return Rounds(points, right, times.astype(float), self.begun.temperature)
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides what a simulation finds, as plain JSON values."""
+        space = self.begun.space
+        return {
+            "corpus": space.corpus.digest,
+            "embeddings": space.embeddings.digest,
+            **self.digests,
+            "preset": self.begun.preset.as_json(),
+            "stream": values_of(self.stream),
+            "plan": {**values_of(self.plan), "regret": self.plan.regret != "none"},
+            "decoders": [decoder.label for decoder in self.decoders],
+            "k": self.k,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Simulated(_Setup):
+    """Results of a simulation.
+
+    checkpoints: from round 0 to the last.
+    trail: round by round.
+    final: (n, d) float64 Θ_T.
+    snapshots: Θ_t at the checkpoints, of every second one where they are too large to keep.
+    """
+
+    checkpoints: tuple[RoundMetrics, ...]
+    trail: RoundLog
+    final: np.ndarray
+    snapshots: tuple[Snapshot, ...]
+    hindsight: Hindsight | None
 
     def embeddings(self) -> Embeddings:
         """The adapted documents as embeddings like any other."""
@@ -129,10 +190,8 @@ class Simulated:
         moved = ((self.hindsight.vectors - self.begun.start.exact) ** 2).sum(1)
         reasons = doubts(
             right,
-            optimizer=preset.optimizer,
-            schedule=preset.schedule,
-            batch=preset.batch,
-            cap=preset.cap if self.plan.learner == "feedback" else None,
+            preset,
+            capped=preset.cap is not None and self.plan.learner == "feedback",
             honest=self.stream.flips == self.stream.adversary == self.stream.popularity == 0,
             left=preset.trust is not None and bool(np.sqrt(moved.max()) > preset.trust),
         )
@@ -188,19 +247,8 @@ def simulate(
     best = None
     if plan.regret == "hindsight":
         best = hindsight(begun.start.exact, setup.rounds(history.trail), progress=progress, stop=stop)
-    return Simulated(
-        begun=begun,
-        stream=stream,
-        plan=plan,
-        queries=setup.queries,
-        right=setup.right,
-        checkpoints=history.checkpoints,
-        trail=history.trail,
-        final=run.moving.vectors(),
-        snapshots=history.snapshots,
-        left_out=setup.left_out,
-        hindsight=best,
-    )
+    given = {each.name: getattr(setup, each.name) for each in fields(setup)}
+    return Simulated(**given, **vars(history), final=run.vectors(), hindsight=best)
 
 
 def _played(
@@ -217,7 +265,7 @@ def _played(
             store.save(t, history, run.arrays())
             raise Cancelled(f"the simulation was stopped after {t:,} of {length:,} rounds{store.advice}")
         if t in steps and t not in history.steps:
-            now = run.moving.vectors().astype(first.dtype)
+            now = run.vectors().astype(first.dtype)
             checkpoint = setup.measured(t, now, history.trail)
             history = history.after(checkpoint, Snapshot.of(t, first, now))
             store.save(t, history, run.arrays())
@@ -225,70 +273,6 @@ def _played(
         if t < length:
             run.round(t + 1, history.trail)
     return history
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Setup:
-    """A simulation, checked: all that decides what it finds.
-
-    begun: the session before the first round.
-    queries, right: the stream's queries and the right rows of each.
-    parts: the queries that are measured, the probes first.
-    right_of_probes: the right rows of each probe.
-    digests: of queries and judgements, by name.
-    """
-
-    begun: Session
-    stream: Stream
-    plan: Plan
-    decoders: tuple[Decoder, ...]
-    k: int
-    queries: tuple[Query, ...]
-    right: tuple[np.ndarray, ...]
-    arrivals: Arrivals
-    parts: tuple[Part, ...]
-    right_of_probes: tuple[np.ndarray, ...]
-    left_out: int
-    digests: Mapping[str, str]
-
-    @cached_property
-    def baseline(self) -> DriftBaseline:
-        begun, probes = self.begun, self.parts[0].queries
-        return origin(
-            begun.origin,
-            probes,
-            right=self.right_of_probes,
-            temperature=begun.temperature,
-            seed=begun.preset.seed,
-        )
-
-    def measured(self, t: int, now: np.ndarray, trail: RoundLog) -> RoundMetrics:
-        """Decoders and drift after t rounds; now: (n, d) Θ_t."""
-        space = self.begun.space
-        success = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
-        reached = cells(self.parts, self.decoders, space, adapted(space, now), self.k)
-        return RoundMetrics(t, reached, drift(self.baseline, now, t, success=success, ball=self.begun.preset.ball))
-
-    def rounds(self, trail: RoundLog) -> Rounds:
-        """The different queries of the rounds, for the search of the best embeddings in hindsight."""
-        queries, times = np.unique(trail.query, return_counts=True)
-        points = np.stack([self.queries[q].exact for q in queries])
-        right = tuple(self.right[q] for q in queries)
-        return Rounds(points, right, times.astype(float), self.begun.temperature)
-
-    def settings(self) -> dict[str, Any]:
-        """All that decides what a simulation finds, as plain JSON values."""
-        space = self.begun.space
-        return {
-            "corpus": space.corpus.digest,
-            "embeddings": space.embeddings.digest,
-            **self.digests,
-            "preset": self.begun.preset.as_json(),
-            "stream": values_of(self.stream),
-            "plan": {**values_of(self.plan), "regret": self.plan.regret != "none"},
-            "decoders": [decoder.label for decoder in self.decoders],
-            "k": self.k,
-        }
 
 
 def _setup(
@@ -339,3 +323,50 @@ def _query(queries: Embeddings, row: int) -> Query:
     vector = queries.vectors[row].numpy().copy()
     vector.flags.writeable = False
     return Query(vector, queries.texts[row] if queries.texts else None)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Size of a simulation.
+
+    rounds: pieces of feedback.
+    learned, held_out: queries.
+    left_out: queries without a right document in the corpus.
+    checkpoints: number of measurements.
+    passes: how often a query meets all documents.
+    """
+
+    rounds: int
+    learned: int
+    held_out: int
+    left_out: int
+    checkpoints: int
+    passes: int
+
+    def seconds(self, taken: float, passes: int) -> float:
+        """How long it takes at the pace of another run, which took so many seconds for so many passes."""
+        return taken / max(1, passes) * self.passes
+
+
+def forecast(
+    ids: Sequence[str],
+    position: Mapping[str, int],
+    qrels: Qrels,
+    *,
+    preset: Preset,
+    stream: Stream,
+    plan: Plan,
+    held_out: Qrels | None = None,
+    decoders: int = 1,
+) -> Forecast:
+    """Size of what `simulate` will do with the same arguments. Raises DataError.
+
+    ids: of the queries; position: the row of a document; decoders: how many are measured.
+    """
+    learned, apart, left_out = divided(ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed)
+    rounds = rounds_of(stream, len(learned), preset.exposure)
+    measured = sum(min(len(part), plan.measured or len(part)) for part in (learned, apart))
+    looks = min(plan.checkpoints, rounds) + 1
+    shadow = plan.regret != "none" and plan.learner != "oracle"
+    passes = rounds * (2 if shadow else 1) + looks * measured * decoders
+    return Forecast(rounds, len(learned), len(apart), left_out, looks, passes)

@@ -8,8 +8,7 @@ import numpy as np
 
 from engine.decoder import Decoder, decode, query_batch
 from engine.drift.measures import DEPTH, MEASURES, Drift, DriftBaseline, Measure, answers, drift, origin, shared
-from engine.drift.rare_documents import right_rows
-from engine.drift.round_metrics import ALL, HELD_OUT, MEASURED, RoundCell, RoundMetrics, called
+from engine.drift.round_metrics import ALL, HELD_OUT, MEASURED, RoundCell, RoundMetrics, called, right_rows
 from engine.feedback import Session
 from engine.simulation.simulate import Simulated
 from engine.space import Space

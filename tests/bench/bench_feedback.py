@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 from bench_dashboard import WAIT, Server, corpus
@@ -80,12 +79,12 @@ def alone(path: str, home: Path, votes: int) -> tuple[list[float], list[float]]:
     job = corpora.loading(Source(path))
     job.join()
     loaded = job.result
-    query = loaded.space.vectors[0].numpy()
-    feedback.add(loaded, lambda now: orag.thumb(now, query, 1, person="first"))
+    query, log = loaded.space.vectors[0].numpy(), feedback.log_of(loaded)
+    log.feed(orag.thumb(log.session, query, 1, person="first"))
     feedback_ms, corpus_ms = [], []
     for turn in range(votes):
-        vote = partial(orag.thumb, query=query, item=2, up=bool(turn % 2), person="me")
-        feedback_ms.append(1000 * timed(feedback.add, loaded, vote)[0])
+        vote = orag.thumb(log.session, query, 2, bool(turn % 2), person="me")
+        feedback_ms.append(1000 * timed(log.feed, vote)[0])
         corpus_ms.append(1000 * timed(feedback.adapted, loaded)[0])
     return feedback_ms, corpus_ms
 

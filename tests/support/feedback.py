@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 import engine
 from engine import orag
+from engine.errors import DataError
 from engine.values import EncoderRef
 from support.instances import unit
 
@@ -33,9 +35,21 @@ def queries_near(space: engine.Space, count: int = 15, seed: int = 1) -> tuple[n
     return unit(rows + 0.4 * unit(rng.standard_normal(rows.shape))).astype(np.float32), right
 
 
+def alike(a: orag.Session, b: orag.Session) -> bool:
+    """Whether the documents of two sessions are equal bit by bit."""
+    return a.exact.tobytes() == b.exact.tobytes() and a.vectors.tobytes() == b.vectors.tobytes()
+
+
 def same(a: orag.Session, b: orag.Session) -> bool:
     """Whether two sessions are equal bit by bit, with all that happened."""
-    return a.exact.tobytes() == b.exact.tobytes() and a.digest == b.digest
+    return alike(a, b) and a.digest == b.digest
+
+
+def assert_refused(path, space: engine.Space, said: str) -> None:
+    """Neither is the log opened nor loaded, and the error says why."""
+    for call in (orag.log, orag.load):
+        with pytest.raises(DataError, match=said):
+            call(path, space)
 
 
 def vote(session: orag.Session, row: int = 1, up: bool = True, query: int = 0, **how) -> orag.Event:

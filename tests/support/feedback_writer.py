@@ -3,10 +3,12 @@
 python -m support.feedback_writer LOG NAME COUNT
 """
 
+import subprocess
 import sys
 
 from engine import orag
 from support.feedback import queries_near, random_space
+from support.processes import environment
 
 
 def write_to(log: orag.Log, name: str, count: int, say=lambda person: None) -> None:
@@ -17,6 +19,16 @@ def write_to(log: orag.Log, name: str, count: int, say=lambda person: None) -> N
         event = orag.thumb(log.session, query, at % len(log.session), at % 3 > 0, person=f"{name} {at}")
         log.feed(event)
         say(event.person)
+
+
+def started(path, name: str, count: int) -> subprocess.Popen[str]:
+    """Another process, which has opened the log and begins to write."""
+    command, pipe = [sys.executable, "-m", "support.feedback_writer", str(path), name, str(count)], subprocess.PIPE
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment())
+    assert child.stdout.readline() == "ready\n"
+    child.stdin.write("\n")
+    child.stdin.flush()
+    return child
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """A corpus whose texts try to be markup, on which people vote, and Explore with one of its documents open."""
 
+import time
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 import engine
 from dashboard.explore.document_panel import OpenDocument
+from dashboard.services import feedback
 from dashboard.services.source import Loaded, Source
 from engine import orag
 from engine.values import Dataset
@@ -33,6 +37,11 @@ def corpus(n=N, changed=()):
 
 def thumb(row=3, up=False, person="ana", query=7):
     return lambda now: orag.thumb(now, vectors()[query], row, up=up, person=person)
+
+
+def add(loaded, make):
+    """The session after one more event on the corpus; make: the event, of the session as it is by then."""
+    return feedback.log_of(loaded).write(lambda now: orag.feed(now, replace(make(now), time=time.time())))
 
 
 def read(app, loaded, row):

@@ -16,6 +16,7 @@ from dashboard.widgets.map import _MAPS
 from engine import orag
 from engine.drift.history import moments
 from engine.simulation.simulate import simulate
+from support.live_feedback import add
 from support.pages import (
     PATIENCE,
     assert_plain,
@@ -81,7 +82,7 @@ def vote(loaded, place=0, up=False, person="ana", query=0):
     """A thumb on the document at a place of what is most relevant to the first judged query."""
     asked = loaded.vectors_of(loaded.dataset.judged("dev")).take([query])
     rows = engine.decode(engine.Decoder(engine.make("top_k")), loaded.space, asked, k=5).index[0].tolist()
-    live.add(loaded, lambda now: orag.thumb(now, asked, rows[place], up=up, person=person, shown=tuple(rows)))
+    add(loaded, lambda now: orag.thumb(now, asked, rows[place], up=up, person=person, shown=tuple(rows)))
     return rows[place]
 
 
@@ -227,7 +228,7 @@ def test_hostile_documents_stay_text(table):
     loaded = load(source)
     text = loaded.space.corpus.texts[0]
     for row in range(3):
-        live.add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
+        add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
     app = simulated(source, **{"drift.source.True": SIMULATED})
     pages = [app, ended(drift(source, looking=YOURS, feedback=True), "drift.history")]
     for app in pages:

@@ -14,7 +14,7 @@ from dashboard.services.source import Source
 from engine import orag
 from engine.errors import DataError
 from engine.views import before_after
-from support.live_feedback import HOSTILE, N, corpus, explore, read, thumb, vectors
+from support.live_feedback import HOSTILE, N, add, corpus, explore, read, thumb, vectors
 from support.pages import assert_plain, press, screen, texts
 from support.patience import patient
 
@@ -33,7 +33,7 @@ def test_looking_writes_nothing(home):
 
 def test_feedback_makes_a_corpus_of_its_own_and_undo_gives_the_first_one_back():
     loaded = corpus()
-    now = feedback.add(loaded, thumb())
+    now = add(loaded, thumb())
     adapted = feedback.adapted(loaded)
     moved = (adapted.space.vectors != loaded.space.vectors).any(1).nonzero().flatten().tolist()
     assert moved == [3] and adapted.origin is loaded is adapted.origin
@@ -51,12 +51,12 @@ def test_feedback_makes_a_corpus_of_its_own_and_undo_gives_the_first_one_back():
 
 def test_a_vote_replaces_the_earlier_one_and_undo_brings_that_back():
     loaded = corpus()
-    feedback.add(loaded, thumb(up=False))
+    add(loaded, thumb(up=False))
     down = digest(loaded)
-    now = feedback.add(loaded, thumb(up=True))
+    now = add(loaded, thumb(up=True))
     assert feedback.count(loaded) == 1 and len(now.events) == 2
     up = digest(loaded)
-    feedback.add(loaded, thumb(up=True, person="bob"))
+    add(loaded, thumb(up=True, person="bob"))
     assert feedback.count(loaded) == 2 and digest(loaded) not in (up, down)
     feedback.log_of(loaded).undo(feedback.session(loaded).events[-1].id)
     assert digest(loaded) == up
@@ -66,13 +66,13 @@ def test_a_vote_replaces_the_earlier_one_and_undo_brings_that_back():
 
 def test_what_another_process_adds_is_seen_and_nothing_is_lost():
     loaded = corpus()
-    feedback.add(loaded, thumb(person="here"))
+    add(loaded, thumb(person="here"))
     other = orag.log(feedback.path(loaded), corpus().space)
     assert other.session.round == 1
 
     def mine(person):
         for i in range(20):
-            feedback.add(loaded, thumb(row=i, person=person))
+            add(loaded, thumb(row=i, person=person))
 
     def theirs():
         for i in range(20):
@@ -89,8 +89,8 @@ def test_what_another_process_adds_is_seen_and_nothing_is_lost():
 
 
 def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
-    feedback.add(corpus(), thumb(row=3))
-    feedback.add(corpus(), thumb(row=5))
+    add(corpus(), thumb(row=3))
+    add(corpus(), thumb(row=5))
     changed = corpus(changed=(5,))
     with pytest.raises(DataError, match=r"another state of this corpus: 1 with another text"):
         feedback.session(changed)
@@ -101,19 +101,19 @@ def test_a_corpus_that_has_changed_is_said_and_what_holds_is_kept():
 
 def test_two_corpora_of_one_name_have_their_own_logs():
     one, other = corpus(), corpus(n=N - 10)
-    feedback.add(one, thumb(row=3))
+    add(one, thumb(row=3))
     other_path = feedback.path(other)
     # Without an encoder vectors say which corpus it is.
     assert other_path != feedback.path(one) and feedback.count(other) == 0
-    feedback.add(other, thumb(row=4))
-    feedback.add(one, thumb(row=9))
+    add(other, thumb(row=4))
+    add(one, thumb(row=9))
     assert (feedback.count(one), feedback.count(other)) == (2, 1)
 
 
 def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
     loaded = corpus()
     for row in range(4):
-        feedback.add(loaded, thumb(row=row))
+        add(loaded, thumb(row=row))
     file = feedback.path(loaded)
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         db.execute("UPDATE records SET line = replace(line, 'thumb', 'thomb') WHERE number = 3")
@@ -122,7 +122,7 @@ def test_a_damaged_log_is_named_and_another_one_begins_beside_it(monkeypatch):
         feedback.session(loaded)
     assert feedback.begin_anew(loaded) == file and file.is_file()
     assert feedback.count(loaded) == 0 and feedback.path(loaded) != file
-    feedback.add(loaded, thumb())
+    add(loaded, thumb())
     assert feedback.count(loaded) == 1
 
 
@@ -132,7 +132,7 @@ def test_votes_of_before_sqlite_are_there_and_their_file_stays():
     orag.save(orag.feed(*(lambda s: (s, thumb()(s)))(feedback.session(loaded))), file)
     raw = file.read_bytes()
     assert feedback.count(loaded) == 1
-    feedback.add(loaded, thumb(row=4))
+    add(loaded, thumb(row=4))
     assert feedback.count(loaded) == 2 and file.read_bytes() == raw and feedback.path(loaded).suffix == ".sqlite"
     assert feedback.begin_anew(loaded) == feedback.path(loaded).with_name(file.with_suffix(".sqlite").name)
     assert feedback.count(loaded) == 0 and feedback.notices(loaded) == ()
@@ -142,7 +142,7 @@ def test_votes_of_before_sqlite_are_there_and_their_file_stays():
 
 def test_a_log_that_is_deleted_is_forgotten():
     loaded = corpus()
-    feedback.add(loaded, thumb())
+    add(loaded, thumb())
     feedback.path(loaded).unlink()
     assert feedback.count(loaded) == 0 and feedback.adapted(loaded) is loaded
 
@@ -202,6 +202,15 @@ def test_the_same_button_takes_a_vote_back_and_the_other_replaces_it(folder):
     assert digest(loaded) == down
 
 
+def test_a_thumb_opens_the_log_once_and_each_run_of_the_page_once_more(folder, monkeypatch):
+    app, _ = explore(folder)
+    press(app, "vote.down")
+    opened, connect = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: opened.append(args) or connect(*args, **kwargs))
+    press(app, "vote.up")
+    assert 1 <= len(opened) <= 3, "the page is drawn twice"
+
+
 def test_the_right_one_counts_against_the_list_that_was_shown(folder):
     app, loaded = explore(folder)
     row = answered(app, loaded)
@@ -236,7 +245,7 @@ def test_a_link_names_the_corpus_as_it_was_embedded(folder):
 
 def test_other_screens_work_on_the_corpus_that_feedback_made(folder):
     _, loaded = explore(folder)
-    feedback.add(loaded, thumb(row=5))
+    add(loaded, thumb(row=5))
     for name in ("tradeoff", "tune", "theory"):
         app = screen(name, Source(str(folder)), **{feedback.ON: True})
         assert "learned from 1 piece of feedback" in texts(app)
@@ -278,7 +287,7 @@ def test_before_and_after_name_what_changed_and_nothing_else():
     lead = float(first.gain[0, 1] - first.gain[0, 2])
     steps = int(lead / orag.PRESETS[feedback.PRESET].rate) + 1
     for i in range(steps):
-        feedback.add(loaded, thumb(row=second, person=f"p{i}"))
+        add(loaded, thumb(row=second, person=f"p{i}"))
     now = feedback.adapted(loaded)
     ranking = engine.decode(top, now.space, asked, k=10)
     result = before_after(loaded.space, now.space, query, {"top_k": (first, ranking)})

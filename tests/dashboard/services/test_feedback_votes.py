@@ -10,7 +10,7 @@ from dashboard.drift import feedback_log
 from dashboard.services import feedback as live
 from engine import orag, space
 from engine.views.drift import feedback
-from support.live_feedback import corpus, explore, thumb
+from support.live_feedback import add, corpus, explore, thumb
 from support.pages import press
 from support.patience import patient
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 def test_a_thumb_is_taken_back_with_those_it_had_replaced(folder):
     app, loaded = explore(folder)
-    other = live.add(loaded, thumb(row=5, person="somebody else")).events[0]
+    other = add(loaded, thumb(row=5, person="somebody else")).events[0]
     for key in ("vote.up", "vote.down", "vote.up", "vote.down"):
         press(app, key)
     assert live.count(loaded) == 2 and len(live.session(loaded).events) == 5
@@ -30,9 +30,9 @@ def test_a_thumb_is_taken_back_with_those_it_had_replaced(folder):
 
 def test_ones_own_last_comes_before_anothers():
     loaded = corpus()
-    live.add(loaded, thumb(row=1, person="ana"))
-    live.add(loaded, thumb(row=2, person="ana"))
-    now = live.add(loaded, thumb(row=3, person="bob"))
+    add(loaded, thumb(row=1, person="ana"))
+    add(loaded, thumb(row=2, person="ana"))
+    now = add(loaded, thumb(row=3, person="bob"))
     entries = feedback(now)
     assert feedback_log.last_of(entries, "ana").row == 2 and feedback_log.last_of(entries, "eve").row == 3
     now = live.log_of(loaded).undo(feedback_log.last_of(entries, "ana").id)
@@ -69,8 +69,8 @@ def beside(work):
 
 def test_a_long_log_that_is_replayed_holds_no_other_up(monkeypatch):
     loaded, other = corpus(), corpus(n=30)
-    live.add(loaded, thumb(row=1))
-    live.add(other, thumb(row=2))
+    add(loaded, thumb(row=1))
+    add(other, thumb(row=2))
     again = replace(loaded, space=corpus().space)
     with held(monkeypatch, orag, "log") as arrived:
         workers = [threading.Thread(target=lambda: live.session(again)) for _ in range(2)]
@@ -84,8 +84,8 @@ def test_a_long_log_that_is_replayed_holds_no_other_up(monkeypatch):
 
 def test_making_the_adapted_corpus_holds_nobody_up(monkeypatch):
     loaded, other = corpus(), corpus(n=30)
-    live.add(loaded, thumb(row=1))
-    live.add(other, thumb(row=2))
+    add(loaded, thumb(row=1))
+    add(other, thumb(row=2))
     result = []
     with held(monkeypatch, space, "Space") as arrived:
         workers = [threading.Thread(target=lambda: result.append(live.adapted(loaded))) for _ in range(2)]

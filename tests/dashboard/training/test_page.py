@@ -23,6 +23,7 @@ from engine.evaluation.export import ExportContext, exports
 from engine.evaluation.splits import three_way
 from engine.training.leakage import learnt_from
 from engine.training.recipes import RECIPES, declared
+from support.live_feedback import add
 from support.pages import drawn, ended, first_table, load, press, screen, tables, texts, widgets
 from support.patience import patient
 from support.train_page import METHOD, QUICK, SMALL, page
@@ -238,7 +239,7 @@ def test_pages_that_measure_say_what_was_learnt_from(used, source, name):
 def test_thumbs_move_trained_embeddings_and_are_logged_apart(used, source):
     there = load(used)
     asked = there.queries[0].numpy()
-    feedback.add(there, lambda now: engine.orag.thumb(now, asked, 3, up=False, person="ana"))
+    add(there, lambda now: engine.orag.thumb(now, asked, 3, up=False, person="ana"))
     moved = feedback.adapted(there)
     assert feedback.count(there) == 1 and feedback.count(load(source)) == 0
     assert moved.training and moved.origin is there and moved.space.adapt is there.space.adapt

@@ -9,18 +9,10 @@ import engine
 from dashboard.drift import import_export
 from engine import orag
 from engine.errors import DataError
-from engine.feedback.events import SAYS
+from engine.feedback.records import SAYS
 from engine.feedback.serialization import START, _seal
 from engine.views.drift import SAID
-from support.feedback import lived, queries_near, vote
-
-
-def thumbs(session, *people):
-    """The session after a thumb of each."""
-    query = queries_near(session.space)[0][0]
-    for person in people:
-        session = orag.feed(session, orag.thumb(session, query, 1, person=person))
-    return session
+from support.feedback import lived, vote
 
 
 def test_every_log_that_is_replaced_is_kept(tmp_path, space):
@@ -28,7 +20,8 @@ def test_every_log_that_is_replaced_is_kept(tmp_path, space):
     path, corpus = tmp_path / "log.sqlite", space.corpus
     texts = [f"another {text}" if row == 3 else text for row, text in enumerate(corpus.texts)]
     other = engine.Space(engine.Corpus(corpus.ids, tuple(texts)), space.embeddings, "cpu")
-    orag.save(thumbs(orag.session(space, temperature=0.2), "ana"), path)
+    session = orag.session(space, temperature=0.2)
+    orag.save(orag.feed(session, vote(session, person="ana")), path)
     before, was = [], space
     for now in (other, space, other):
         before.append(orag.save(orag.load(path, was)[0], tmp_path / "was").read_bytes())
@@ -54,16 +47,12 @@ def made_of(path, *bodies):
     return path
 
 
-def said_by(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.fixture
 def lines(tmp_path, space):
     """What a log of a thumb, "this is the right one", an outcome and an undo holds, line by line."""
     session = lived(orag.session(space, temperature=0.2), 3, kinds="tro")
     session = orag.undo(session, session.history[0].id)
-    found = said_by(orag.save(session, tmp_path / "good.jsonl"))
+    found = [json.loads(line) for line in orag.save(session, tmp_path / "good.jsonl").read_text().splitlines()]
     for body in found:
         del body["seal"]
     assert orag.load(made_of(tmp_path / "again.jsonl", *found), space)[0].digest == session.digest

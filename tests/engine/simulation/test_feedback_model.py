@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.drift.rare_documents import popular_rows, rare_rows, right_counts, right_rows
+from engine.drift.round_metrics import popular_rows, rare_rows, right_counts, right_rows
 from engine.simulation.feedback_model import Stream, arrivals
 from engine.values import Qrels
 

@@ -17,6 +17,7 @@ from engine.values import Qrels
 from support.planted import planted
 
 FAST = Plan(checkpoints=2, regret="none")
+FULL = {"mode": "full"}
 
 
 def held_out(found, metric="ndcg", at=-1):
@@ -56,33 +57,23 @@ def test_a_simulation_is_a_session_fed_the_same_events_bit_by_bit(preset, sizes)
     assert session.embeddings() == found.embeddings()
 
 
-def test_draws_are_those_a_session_would_make():
-    space, queries, qrels = planted()
-    found = simulate(space, queries, qrels, plan=FAST, stream=Stream(rounds=60), seed=4)
-    session, trail = found.begun, found.trail
-    for at, event in enumerate(found.events):
-        draw = orag.ask(session, found.queries[trail.query[at]])
-        assert (draw.item, draw.propensity) == (trail.item[at], trail.propensity[at])
-        good = bool((found.right[trail.query[at]] == draw.item).any())
-        assert orag.outcome(session, draw, good) == event
-        assert trail.loss[at] == pytest.approx(-np.log(draw.probabilities[found.right[trail.query[at]]]).mean())
-        session = orag.feed(session, event)
-
-
-@pytest.mark.parametrize("mode", ["full", "paper", "oracle"])
-def test_rules_that_move_every_document_are_those_of_a_session_too(mode):
+@pytest.mark.parametrize("rule", ["chosen", "full", "paper", "oracle"])
+def test_draws_and_steps_are_those_a_session_would_make(rule):
     space, queries, qrels = planted(n=12, each=5)
-    preset, more = ("paper", {"rate": 0.01}) if mode == "paper" else ("default", {"mode": "full"})
-    plan = Plan(checkpoints=1, regret="none", learner="oracle" if mode == "oracle" else "feedback")
-    found = simulate(space, queries, qrels, preset=preset, plan=plan, stream=Stream(rounds=25), seed=2, **more)
-    session = found.begun
-    for at in range(25):
-        which = found.trail.query[at]
-        if mode == "oracle":
-            event = orag.full_information(session, found.queries[which], found.right[which].tolist())
+    preset, more = ("paper", {"rate": 0.01}) if rule == "paper" else ("default", {} if rule == "chosen" else FULL)
+    plan = Plan(checkpoints=1, regret="none", learner="oracle" if rule == "oracle" else "feedback")
+    found = simulate(space, queries, qrels, preset=preset, plan=plan, stream=Stream(rounds=40), seed=4, **more)
+    session, trail = found.begun, found.trail
+    for at, which in enumerate(trail.query):
+        query, right = found.queries[which], found.right[which]
+        if rule == "oracle":
+            event = orag.full_information(session, query, right.tolist())
         else:
-            draw = orag.ask(session, found.queries[which])
-            event = orag.outcome(session, draw, bool((found.right[which] == draw.item).any()))
+            draw = orag.ask(session, query)
+            assert (draw.item, draw.propensity) == (trail.item[at], trail.propensity[at])
+            assert trail.loss[at] == pytest.approx(-np.log(draw.probabilities[right]).mean())
+            event = orag.outcome(session, draw, bool((right == draw.item).any()))
+            assert rule != "chosen" or event == found.events[at]
         session = orag.feed(session, event)
     assert np.array_equal(session.exact, found.final)
     assert not np.array_equal(found.final, space.vectors.double().numpy())

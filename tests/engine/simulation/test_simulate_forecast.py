@@ -11,34 +11,21 @@ from engine.drift.history import beginning, history, measured, standing
 from engine.drift.round_metrics import adapted
 from engine.errors import Cancelled
 from engine.feedback.presets import Preset
-from engine.simulation.estimate import forecast
 from engine.simulation.feedback_model import Stream
 from engine.simulation.self_queries import own_queries
-from engine.simulation.simulate import Plan, simulate
+from engine.simulation.simulate import Plan, forecast, simulate
 from engine.views.drift import conclusions, movers
 from engine.views.drift_map import trajectories
+from support.planted import planted
 
 DECODERS = [engine.Decoder(engine.make(name)) for name in ("top_k", "mmr")]
 
 
 @pytest.fixture(scope="module")
 def small():
-    """A space of 60 documents, and 20 queries near the first ones."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((60, 12)).astype(np.float32)
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    q = x[:20] + 0.3 * rng.standard_normal((20, 12)).astype(np.float32)
-    q /= np.linalg.norm(q, axis=1, keepdims=True)
-    ids = tuple(f"d{at}" for at in range(60))
-    space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(engine_tensor(x), ids))
-    asked = engine.Embeddings(engine_tensor(q), tuple(f"q{at}" for at in range(20)))
-    return space, asked, engine.Qrels({f"q{at}": {f"d{at}": 1} for at in range(20)} | {"q19": {"gone": 1}})
-
-
-def engine_tensor(array):
-    import torch
-
-    return torch.from_numpy(array.copy())
+    """60 documents, and a question about each; what the last one asks for is not there."""
+    space, asked, qrels = planted(n=60, d=12, each=1)
+    return space, asked, engine.Qrels({**qrels.grades, "q59": {"gone": 1}})
 
 
 @pytest.mark.parametrize("stream", [Stream(), Stream(rounds=7), Stream(order="repeated", rounds=1000)])
@@ -94,7 +81,7 @@ def test_judged_queries_along_a_log_are_what_decoders_reach_then(small):
         mean = engine.measure(ranking, space, asked, qrels, 5, ("ndcg",)).mean["ndcg"]
         assert checkpoint.cell(DECODERS[1].label, "judged").mean["ndcg"] == pytest.approx(mean, abs=1e-12)
         groups = [checkpoint.cell(part="judged", group=group).queries for group in ("all", "head", "tail")]
-        assert groups[0] == sum(groups[1:]) == 20
+        assert groups[0] == sum(groups[1:]) == 60
     drifts = []
     assert history(now, start, (0, 6), seen=drifts.append) == (found[0].drift, found[2].drift) == tuple(drifts)
     stop = threading.Event()

@@ -1,9 +1,8 @@
 """JSONL logs: read as they were written, and taken over into SQLite once, whole, and never changed."""
 
 import json
-import subprocess
-import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,11 +10,9 @@ import pytest
 from engine import orag
 from engine.errors import DataError
 from engine.feedback import storage
-from engine.feedback.jsonl import locked
-from engine.feedback.serialization import START, body_of, sealed
-from support.feedback import lived, queries_near, random_space, same, vote
-from support.feedback_writer import write_to
-from support.processes import environment
+from engine.feedback.serialization import START, body_of, locked, sealed
+from support.feedback import assert_refused, lived, queries_near, random_space, same, vote
+from support.feedback_writer import started, write_to
 
 
 @pytest.fixture
@@ -180,16 +177,10 @@ def test_damage_within_is_an_error_that_names_the_line(tmp_path, space, old):
         ([*lines, b'{"seal":"'], 16),
     ):
         path.write_bytes(b"\n".join(bad) + b"\n")
-        for call in (orag.log, orag.load):
-            with pytest.raises(
-                DataError, match=rf"bad\.jsonl line {line} is not as it was written.*head -n {line - 1} bad"
-            ):
-                call(path, space)
+        assert_refused(path, space, rf"bad\.jsonl line {line} is not as it was written.*head -n {line - 1} bad")
     for bad in (b"hello\n", lines[0][:99] + b"\n", b"\n".join([b"x", *lines]), b"hello"):
         path.write_bytes(bad)
-        for call in (orag.log, orag.load):
-            with pytest.raises(DataError, match="no log of feedback, or its first line is damaged"):
-                call(path, space)
+        assert_refused(path, space, "no log of feedback, or its first line is damaged")
     with pytest.raises(DataError, match=r"cannot read .*nowhere\.jsonl"):
         orag.load(tmp_path / "nowhere.jsonl", space)
 
@@ -226,19 +217,12 @@ def test_a_flip_of_any_byte_is_found(tmp_path, space, old):
 
 def test_processes_that_open_one_jsonl_log_take_it_over_once(tmp_path, space, old):
     raw, before = old.read_bytes(), orag.load(old, space)[0]
-    command = [sys.executable, "-m", "support.feedback_writer", str(old)]
-    pipe = subprocess.PIPE
-    children = [
-        subprocess.Popen([*command, name, "20"], stdin=pipe, stdout=pipe, text=True, env=environment()) for name in "ab"
-    ]
-    threads = [threading.Thread(target=write_to, args=(orag.log(old, space), name, 20)) for name in "cd"]
-    for thread in threads:
-        thread.start()
+    with ThreadPoolExecutor(4) as threads:
+        children = list(threads.map(lambda name: started(old, name, 20), "ab"))
+        list(threads.map(lambda name: write_to(orag.log(old, space), name, 20), "cd"))
     for child in children:
-        child.communicate("\n")
+        child.communicate()
         assert child.returncode == 0
-    for thread in threads:
-        thread.join()
     session, said = orag.load(old, space)
     assert said == () and session.position == 14 + 80 and old.read_bytes() == raw
     assert [record.id for record in session.records[:14]] == [record.id for record in before.records]
