@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.charts.frontier import frontier_figure
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import is_dark, plot
-from dashboard.services import jobs, passage_queries, sweeps, trained
+from dashboard.services import passage_queries, sweeps, trained
 from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import known_vectors
 from dashboard.services.source import Loaded
@@ -19,7 +19,7 @@ from dashboard.tradeoff import differences, point_sets, selection
 from dashboard.widgets import passages
 from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import POLL, blocked_by, show_end, show_running
+from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
@@ -267,28 +267,47 @@ def _teach(loaded: Loaded) -> None:
 
 
 def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
-    """Chart, sets and tables; looked at again and again while a job is at work."""
+    """Chart, sets and tables; while a job is at work, of what is finished."""
+    draw = partial(st.fragment(_draw), loaded, question, sweep, x, y)
     try:
         cells = sweeps.find(sweep)
     except FrontierError as error:
         show_failure("This cannot be measured.", error)
         return
-    idle = not cells.running and jobs.busy(sweeps.PURPOSE) is None
-    failed = cells.job is not None and cells.job.error is not None
-    if cells.missing and idle and not failed and sweeps.begins_by_itself(sweep):
-        sweeps.begin(sweep)
-        cells = sweeps.find(sweep)
-    drawn = st.fragment(_draw, run_every=POLL if cells.running else None)
-    drawn(loaded, question, sweep, x, y, cells.running)
+    if cells.missing:
+        panel = JobPanel(
+            purpose=sweeps.PURPOSE,
+            key=sweep.key,
+            title="Measuring the trade-off",
+            work=partial(sweeps.work, sweep),
+            start="Continue" if cells.points else "Start",
+            offer=_lacking(sweep, cells),
+            by_itself=sweeps.is_small(sweep),
+            on_partial=lambda _: draw(),
+            failed="Measuring ended early; what is finished is kept.",
+        )
+        if panel.result() is None and (job := panel.job) is not None and (job.going or job.partial):
+            return  # the panel draws it
+    draw()
 
 
-def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, was_running: bool) -> None:
-    cells = sweeps.find(sweep)
+def _lacking(sweep: Sweep, cells: Cells) -> str:
+    """What is still to be measured."""
+    done = f"{len(cells.points):,} of {len(sweep.decoders):,} settings are measured. " if cells.points else ""
+    size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
+    embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
+    if sweep.pairs:
+        embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
+    return (
+        f"{done}Not yet: {cells.missing:,} settings on {size}.{embedding} Finished settings are kept; the time is "
+        "known once it runs."
+    )
+
+
+def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
     if st.session_state.pop(selection.ANEW, False):
         st.rerun()
-    if was_running and not cells.running:
-        st.rerun()
-    _progress(sweep, cells)
+    cells = sweeps.find(sweep)
     if not cells.points:
         return
     # Bands of what is still growing need not be fine.
@@ -330,32 +349,6 @@ def _current(sweep: Sweep) -> list[Decoder]:
     """The decoders of the sweep that are set in Explore."""
     now = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
     return [decoder for decoder in sweep.decoders if decoder in now]
-
-
-def _progress(sweep: Sweep, cells: Cells) -> None:
-    """Draw the progress of the job, or the button to start it; nothing where all cells are there."""
-    job = cells.job
-    if job is not None and cells.running:
-        show_running(job, "tradeoff.cancel", partial(sweeps.stop, sweep, job))
-        return
-    if not cells.missing:
-        return
-    if job is not None and job.error:
-        show_end(job, "Measuring ended early; what is finished is kept.")
-    total, n = len(sweep.decoders), len(sweep.queries)
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    done = f"{len(cells.points):,} of {total:,} settings are measured. " if cells.points else ""
-    lacking = f"{done}Not yet: {cells.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents."
-    embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
-    if sweep.pairs:
-        embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
-    left.text(f"{lacking}{embedding} Finished settings are kept; the time is known once it runs.")
-    if waits := blocked_by(sweeps.PURPOSE):
-        left.text(waits)
-    label = "Continue" if cells.points else "Start"
-    if right.button(label, type="primary", disabled=waits is not None, key="tradeoff.start"):
-        sweeps.begin(sweep)
-        st.rerun()
 
 
 def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | None:

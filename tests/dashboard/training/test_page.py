@@ -294,7 +294,7 @@ def test_a_link_that_waited_for_its_corpus_brings_what_was_trained(source, used)
 def test_trained_and_plain_are_compared(source, used):
     app = screen("data", used, **{"data.view": "Encoders"})
     app.button(key="data.encoders.start").click().run()
-    ended(app, "encoders")
+    ended(app, "data.encoders")
     shown = first_table(app, "Overlap")
     assert set(shown["Encoder"]) == set(corpora.variant_names(corpora.variants(load(used))))
 
