@@ -15,7 +15,7 @@ from dashboard.session import decoders, restore, view_names
 from dashboard.session.answers import REPEATS, Answer, answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm, scorers
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import stage_controls
@@ -58,24 +58,21 @@ def _compare(loaded: Loaded, question: Question) -> None:
     confirm.rerun_if_stale()
     specs = methods("selector")
     names = list(specs)
-    chosen = st.pills(
+    shown = choose_several(
         "Decoders",
         names,
-        selection_mode="multi",
+        decoders.DECODERS,
         default=decoders.chosen(),
-        key=decoders.DECODERS,
-        persist_state="session",
-        label_visibility="collapsed",
+        named=False,
         format_func=lambda n: f"{style_of(n).sign} {specs[n].title}",
         help="\n\n".join(
             [f"Changes are marked against {specs[names[0]].title}."]
             + [f"**{spec.title}** {spec.summary}" for spec in specs.values()]
         ),
     )
-    if not chosen:
+    if not shown:
         st.info("Choose a decoder to see what it retrieves.")
         return
-    shown = [name for name in names if name in chosen]
     first = Decoder(specs[names[0]].cls(), decoders.first_scorer(), None, question.depth)
     baseline = answer(loaded, question, names[0], first)
     # Views compare with the baseline even where it has no card.
@@ -121,8 +118,7 @@ def _cards(loaded: Loaded, question: Question, row: list[str], columns: int, bas
             # The first selector behind other scorers is not the baseline, and stands beside it.
             is_baseline = result.decoder == baseline.decoder
             answers[name if is_baseline or name != baseline.name else f"{name}.own"] = result
-            device = loaded.space.device.type
-            _card(result, question.k, device, baseline, METRIC_WIDTHS[columns])
+            _card(result, question.k, loaded.space.device.type, baseline, METRIC_WIDTHS[columns])
     return answers
 
 

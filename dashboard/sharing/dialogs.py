@@ -1,5 +1,9 @@
 """The dialogs Share, Export and Snapshots, and their buttons in the sidebar."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import streamlit as st
 
 from dashboard.services import trained
@@ -103,9 +107,8 @@ def export(loaded: Loaded, question: Question) -> None:
     with st.container(horizontal=True):
         _download("Sets, CSV", sets_csv(results), "sets.csv", "text/csv")
         _download("Figures, CSV", figures_csv(results), "figures.csv", "text/csv")
-        _download(
-            "All, JSON", sets_json(results, link_params(loaded), question.text), "frontier.json", "application/json"
-        )
+        everything = sets_json(results, link_params(loaded), question.text)
+        _download("All, JSON", everything, "frontier.json", "application/json")
 
 
 def _download(label: str, data: bytes, file: str, mime: str) -> None:
@@ -144,16 +147,9 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     labels = {ident: f"{s.name} · {s.corpus} · {s.when}" for ident, s in by_id.items()}
     snapshot = by_id[st.selectbox("Snapshot", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
-    others = [ident for ident in by_id if ident != snapshot.id]
-    if others:
-        other = st.selectbox(
-            "Compare with",
-            others,
-            index=None,
-            format_func=labels.__getitem__,
-            key=OTHER,
-            placeholder="Another snapshot",
-        )
+    if others := [ident for ident in by_id if ident != snapshot.id]:
+        how: dict[str, Any] = {"index": None, "format_func": labels.__getitem__, "placeholder": "Another snapshot"}
+        other = st.selectbox("Compare with", others, key=OTHER, **how)
         if other is not None and other != snapshot.id:
             compare_snapshots.show(snapshot, by_id[other])
 
@@ -178,46 +174,50 @@ def _show(snapshot: PageSnapshot) -> None:
             st.button("Delete for good", key="snapshot.deleted", type="primary", on_click=_delete, args=(snapshot,))
 
 
-def _save(loaded: Loaded, question: Question) -> None:
+@contextmanager
+def _told() -> Iterator[None]:
+    """Keep the error of a step as its outcome."""
     try:
-        snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME, ""), loaded, question))
+        yield
     except FrontierError as error:
         st.session_state[MESSAGE] = (False, str(error))
-        return
-    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is saved")
-    st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
-
-
-def _rename(ident: str) -> None:
-    try:
-        snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
-        st.session_state[MESSAGE] = (True, f"✓ It is called {snapshot.name} now")
-        st.session_state[RENAMED] = ""
-    except FrontierError as error:
-        st.session_state[MESSAGE] = (False, str(error))
-
-
-def _delete(snapshot: PageSnapshot) -> None:
-    try:
-        snapshots.delete(snapshot.id)
-        st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is deleted")
     except OSError as error:
         st.session_state[MESSAGE] = (False, f"{snapshots.folder()}: {error.strerror or error}")
 
 
+@_told()
+def _save(loaded: Loaded, question: Question) -> None:
+    snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME, ""), loaded, question))
+    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is saved")
+    st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
+
+
+@_told()
+def _rename(ident: str) -> None:
+    snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
+    st.session_state[MESSAGE] = (True, f"✓ It is called {snapshot.name} now")
+    st.session_state[RENAMED] = ""
+
+
+@_told()
+def _delete(snapshot: PageSnapshot) -> None:
+    snapshots.delete(snapshot.id)
+    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is deleted")
+
+
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
     """The page as it is now."""
-    space = loaded.space
-    encoder = space.encoder
+    space, origin = loaded.space, loaded.origin
+    made_by = "own vectors" if space.encoder is None else f"{space.encoder.name} {space.encoder.dtype}"
+    made_by += f", trained: {origin.training}" if origin.training else ""
+    made_by += "" if loaded is origin else ", moved by feedback"
     return snapshots.new(
         name,
         state=link_params(loaded),
         corpus=replace_surrogates(space.corpus.name),
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
-        encoder=("own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}")
-        + (f", trained: {loaded.origin.training}" if loaded.origin.training else "")
-        + (", moved by feedback" if loaded is not loaded.origin else ""),
+        encoder=made_by,
         query=question.text,
         answers={
             result.name: SavedAnswer(

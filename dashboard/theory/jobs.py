@@ -36,7 +36,7 @@ def measure(
         with report_to(job.report, job.stop):
             return work(job)
 
-    panel = JobPanel(
+    return JobPanel(
         purpose=PURPOSE,
         key=key,
         title=title,
@@ -45,5 +45,4 @@ def measure(
         by_itself=by_itself,
         on_partial=on_partial,
         memo=session_memo(MEMORY, ENTRIES),
-    )
-    return panel.result()
+    ).result()

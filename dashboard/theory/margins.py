@@ -40,13 +40,9 @@ def show(loaded: Loaded, question: Question | None) -> None:
 def _work(choice: query_source.QueryChoice, job: Job) -> MarginsByKind:
     queries, qrels = choice.task()
     vectors = choice.vectors(queries, job)
-    kinds = [kind for kind in VECTORS.options if kind != "dense" or vectors is not None]
+    asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
     measure_kind = partial(relevant_margins, choice.loaded.space, progress=job.report, stop=job.stop)
-    margins = {
-        kind: measure_kind(vectors if kind == "dense" and vectors is not None else queries, qrels, kind)
-        for kind in kinds
-    }
-    return len(queries), margins
+    return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
 
 
 def _shown(

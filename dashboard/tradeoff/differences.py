@@ -13,7 +13,7 @@ from dashboard.services.sweeps import Cells, Sweep
 from dashboard.tradeoff import stratified
 from dashboard.tradeoff.selection import MEMORY, open_point
 from dashboard.widgets.choices import choose
-from dashboard.widgets.tables import draw_table, number_column, text_column
+from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation import tables
 from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import METRICS
@@ -65,20 +65,19 @@ def _differences(
 
     with st.spinner("Testing the differences"):
         rows = remembered(MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
-    most = max(best[1:], key=lambda p: p.x) if len(best) > 1 else None
+    # What the most diverse of the best gains, and what it pays for that.
+    most = max(best[1:], key=lambda p: p.x, default=base)
     with st.container(gap="xxsmall"):
-        if most is not None:
-            # What the most diverse of the best gains, and what it pays for that.
-            for metric in dict.fromkeys([curves.x, curves.y]):
-                if most.point.label in rows[metric]:
-                    st.text(statement(rows[metric][most.point.label]))
+        for metric in dict.fromkeys([curves.x, curves.y]):
+            if (row := rows[metric].get(most.point.label)) is not None:
+                st.text(statement(row))
         for metric in rows:
             st.text(summary(list(rows[metric].values())))
     with st.container(horizontal=True, vertical_alignment="center"):
         every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
-        _downloads(sweep, cells, curves, base, curves.points if every else best)
-    shown = sorted(curves.points if every else best, key=lambda p: (p is not base, -p.x, -p.y))
-    _table(shown, rows, curves, base)
+        shown = curves.points if every else best
+        _downloads(sweep, cells, curves, base, shown)
+    _table(sorted(shown, key=lambda p: (p is not base, -p.x, -p.y)), rows, curves, base)
     if not any(rows.values()):
         return
     compared = max(row.comparisons for comparisons in rows.values() for row in comparisons.values())
@@ -91,29 +90,30 @@ def _differences(
 
 def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: FrontierPoint) -> None:
     """A row a setting; a click opens its sets above."""
-    columns: dict[str, list[Any]] = {"Decoder": [f"{style_of(p.point.method).sign} {p.name}" for p in shown]}
-    config = {"Decoder": text_column(270)}
-    more: dict[str, list[Any]] = {}
+    names = [f"{style_of(p.point.method).sign} {p.name}" for p in shown]
+    columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
+    more: dict[str, tuple[list[Any], Any]] = {}
+    number = number_column("%.4f", 90)
     for metric in rows:
         title = METRICS[metric].title
         comparisons = [rows[metric].get(p.point.label) for p in shown]
         base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
-        columns[f"{title}@{curves.k}"] = [
-            base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)
-        ]
-        columns[f"Δ {title}"] = [_difference(r) for r in comparisons]
-        more[f"Δ {title}, 95 %"] = ["" if r is None or r.low is None else _interval(r) for r in comparisons]
-        more[f"p, {title}"] = [None if r is None else r.p_holm for r in comparisons]
-        more[f"{title}: won · tied · lost"] = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
-        config[f"{title}@{curves.k}"] = number_column("%.4f", 90)
-        config[f"p, {title}"] = number_column("%.4f", 80, "After Holm's correction")
-    columns |= more
+        means = [base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)]
+        intervals = ["" if r is None or r.low is None else _interval(r) for r in comparisons]
+        wins = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
+        columns[f"{title}@{curves.k}"] = means, number
+        columns[f"Δ {title}"] = [_difference(r) for r in comparisons], None
+        more[f"Δ {title}, 95 %"] = intervals, None
+        more[f"p, {title}"] = (
+            [r and r.p_holm for r in comparisons],
+            number_column("%.4f", 80, "After Holm's correction"),
+        )
+        more[f"{title}: won · tied · lost"] = wins, None
     labels = [p.point.label for p in shown]
     # Another list is another widget: a selection is a place, and must not outlive its list.
     key = f"tradeoff.table.{digest_of(labels)[:12]}"
-    draw_table(
-        columns,
-        config,
+    draw_columns(
+        columns | more,
         key=key,
         most=MOST_ROWS,
         on_select=partial(_open, key, labels),

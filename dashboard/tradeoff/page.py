@@ -17,14 +17,14 @@ from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
 from dashboard.tradeoff import differences, point_sets, selection
 from dashboard.widgets import passages
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.frontier import BAND_RESAMPLES, Frontier, frontier
-from engine.evaluation.metrics import METRICS, available
+from engine.evaluation.metrics import METRICS, available, title_of
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep.sweep import grid
 from engine.params import Whole
@@ -79,13 +79,10 @@ def show(loaded: Loaded, question: Question | None) -> None:
             values = control(VALUES, "tradeoff.values")
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
-    names = st.pills(
+    names = choose_several(
         "Decoders",
-        list(known),
-        selection_mode="multi",
-        default=list(known),
-        key="tradeoff.decoders",
-        persist_state="session",
+        known,
+        "tradeoff.decoders",
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is always "
         "there: what the others are compared with.",
@@ -93,7 +90,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
     scorers = _scorers()
     if with_passages:
         passages.explain(loaded)
-    sweep = _sweep(loaded, question, every, [n for n in known if n in names], scorers, values, (split, qrels, queries))
+    sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
     if qrels is None:
         _teach(loaded)
     if sweep is None:
@@ -123,14 +120,11 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 
 
 def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Whether all labelled queries are meant, or the passages that stand in for them."""
-    if qrels is None:
-        ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
-        key = f"tradeoff.one.{len(ways)}"
-        way = choose("Queries", ways, key, named=True)
-        return way == passage_queries.NAME
-    chosen = choose("Queries", [ALL, ONE], "tradeoff.scope", named=True)
-    return chosen != ONE
+    """Draw the choice of queries: whether all labelled ones are meant, or the passages that stand in for them."""
+    if qrels is not None:
+        return choose("Queries", [ALL, ONE], "tradeoff.scope", named=True) != ONE
+    ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
+    return choose("Queries", ways, f"tradeoff.one.{len(ways)}", named=True) != ONE
 
 
 def _sampled(queries: Queries) -> Queries:
@@ -152,21 +146,14 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
     """The metrics of the axes: those that were measured and of which more is better."""
     measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
     first = {"x": X, "y": Y if Y in measured else INSTEAD}
-    picked = []
-    for axis in ("x", "y"):
-        key = f"tradeoff.{axis}.{'judged' if Y in measured else 'unjudged'}"
-        picked.append(
-            st.selectbox(
-                f"{axis} axis",
-                measured,
-                measured.index(first[axis]),
-                key=key,
-                persist_state="session",
-                format_func=lambda m: METRICS[m].title,
-                help="; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured),
-            )
-        )
-    return picked[0], picked[1]
+    kind = "judged" if Y in measured else "unjudged"
+    why = "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured)
+
+    def axis(name: str) -> str:
+        key = f"tradeoff.{name}.{kind}"
+        return select(f"{name} axis", measured, key, default=first[name], format_func=title_of, help=why)
+
+    return axis("x"), axis("y")
 
 
 def _sweep(
@@ -201,24 +188,19 @@ def _sweep(
 def _scorers() -> list[Scorer]:
     """The scorers that every decoder is measured behind, at their usual parameters."""
     known = decoders.offered(decoders.RETRIEVE)
-    first = next(iter(known))
-    picked = st.pills(
-        "Scorers",
-        list(known),
-        selection_mode="multi",
-        default=[first],
-        key="tradeoff.scorers",
-        persist_state="session",
-        format_func=lambda n: known[n].title,
-        help="\n\n".join(
-            [
-                "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
-                "measured behind each, and behind the scorers that it has in Explore."
-            ]
-            + [f"**{spec.title}** {spec.summary}" for spec in known.values()]
-        ),
+    why = (
+        "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
+        "measured behind each, and behind the scorers that it has in Explore."
     )
-    return [known[n].cls() for n in known if n in picked]
+    picked = choose_several(
+        "Scorers",
+        known,
+        "tradeoff.scorers",
+        default=[next(iter(known))],
+        format_func=lambda n: known[n].title,
+        help="\n\n".join([why, *(f"**{spec.title}** {spec.summary}" for spec in known.values())]),
+    )
+    return [known[n].cls() for n in picked]
 
 
 def _decoders(
@@ -323,15 +305,15 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         st.text(str(error))
         return
     labels = [p.point.label for p in curves.points]
-    current = [decoder.label for decoder in _current(sweep)]
+    explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
+    current = [decoder.label for decoder in sweep.decoders if decoder in explored]
     opened = selection.opened(labels, current)
     with st.container(key=BOARD):
         left, right = st.columns([2, 1], gap="medium")
     with left:
-        titles = METRICS[x].title, METRICS[y].title
         banded = _banded(curves, current, opened)
         figure = frontier_figure(
-            curves, titles, is_dark(), current=current, opened=opened, banded=banded, one_entry=True
+            curves, (title_of(x), title_of(y)), is_dark(), current=current, opened=opened, banded=banded, one_entry=True
         )
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
         st.caption(_caption(curves, sweep, len(_labelled(loaded)[2]), banded is not None))
@@ -343,12 +325,6 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         point_sets.show(loaded, question, sweep, curves, opened, opened == st.session_state.get(selection.OPEN))
     if sweep.stored and len(sweep.queries) > 1 and not cells.running:
         differences.show(loaded, sweep, cells, curves, opened)
-
-
-def _current(sweep: Sweep) -> list[Decoder]:
-    """The decoders of the sweep that are set in Explore."""
-    now = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
-    return [decoder for decoder in sweep.decoders if decoder in now]
 
 
 def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | None:

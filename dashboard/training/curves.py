@@ -27,12 +27,8 @@ def show(progress: TrainingProgress, key: str) -> None:
     history = progress.histories[stage]
     lines = compared_with(stage, progress.histories, progress.lines)
     points = curves(history, lines)
-    plot(
-        training_figure(stage, points, is_dark()),
-        f"{key}.{stage}",
-        file=f"training-{stage}",
-        label=f"Training of {stage}",
-    )
+    figure = training_figure(stage, points, is_dark())
+    plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
     best = best_of(history)
     when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
     st.caption(

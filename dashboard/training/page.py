@@ -76,15 +76,14 @@ def _teach(loaded: Loaded, why: str, fix: str) -> None:
 
 def _introduce(request: TrainingRequest) -> None:
     learns = make_recipe(request.method, **dict(request.params)).learns
+    reported = "queries that nothing was learnt from or chosen by"
+    if request.test is None:
+        reported = "the queries to choose by, as none are left to report on"
     st.text(
         f"What is trained: {learns}. After every epoch other queries, those to choose by, say whether it got better, "
         "and the best weights are kept. The same start is trained on for as long without the method: that is the "
-        "control, and a method that does not beat it is not worth its training. "
-        + (
-            "The table at the end is of queries that nothing was learnt from or chosen by."
-            if request.test is not None
-            else "The table at the end is of the queries to choose by, as none are left to report on."
-        )
+        "control, and a method that does not beat it is not worth its training. The table at the end is of "
+        f"{reported}."
     )
     job = jobs.mine().get(LOOK)
     if job is None or not job.running:
@@ -116,7 +115,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return watch(
             job,
             "train.cancel",
-            _draw_curves,
+            lambda progress: progress and curves.show(progress, "train.now"),
             title=replace_surrogates(run_list.describe(request)),
             to_end=True,
             cancel_help="After the step under way; the best so far is kept.",
@@ -133,17 +132,12 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
     result.warn_of_unlearnt(outcome.stages)
-    result.table(outcome, digest)
+    result.table(outcome, outcome.table, digest)
     result.use_buttons(loaded, digest, outcome.stages)
     st.subheader("How it went", anchor=False)
     curves.show(outcome.progress, "train.after")
     result.ends(outcome)
     return None
-
-
-def _draw_curves(progress: TrainingProgress | None) -> None:
-    if progress is not None:
-        curves.show(progress, "train.now")
 
 
 def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
@@ -196,11 +190,10 @@ def _stopped(
 ) -> None:
     """Draw what is known of a training that is not over, and how to go on."""
     try:
-        progress = (
-            outcome.progress
-            if outcome is not None
-            else TrainingProgress(histories(training_runs.folder(digest), request.method), {})
-        )
+        if outcome is None:
+            progress = TrainingProgress(histories(training_runs.folder(digest), request.method), {})
+        else:
+            progress = outcome.progress
         stages = training_runs.stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
@@ -217,23 +210,25 @@ def _stopped(
         reason = f"Stopped in {stages_begun[-1]}" if stages_begun else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
-        st.info(
-            f"{reason}. The best so far is kept: going on starts from the last whole epoch.",
-            icon=":material/pause:",
-        )
+        kept = f"{reason}. The best so far is kept: going on starts from the last whole epoch."
+        st.info(kept, icon=":material/pause:")
     with st.container(horizontal=True):
-        if st.button(
+        st.button(
             "Show the table" if finished else "Go on",
             type="primary",
             key="train.on",
             disabled=changed or jobs.busy() is not None,
             help="It was of other judgements than these." if changed else None,
-        ):
-            estimate.begin(plain, request)
-            st.rerun()
-        if st.button("Close", key="train.close", help="It stays below, among the trainings of this corpus."):
-            run_list.look_at(plain, None)
-            st.rerun()
+            on_click=estimate.begin,
+            args=(plain, request),
+        )
+        st.button(
+            "Close",
+            key="train.close",
+            help="It stays below, among the trainings of this corpus.",
+            on_click=run_list.look_at,
+            args=(plain, None),
+        )
     if stages_begun:
         curves.show(progress, "train.stopped")
         result.use_buttons(loaded, digest, stages)

@@ -1,6 +1,6 @@
 """The result of a course: the table with its control, the verdict, and how to use the embeddings."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -26,11 +26,8 @@ NEVER = "never got better on dev than where it started, so it has the start's we
 TABLE, GROUPS = "All queries", "By relevant documents"
 
 
-def table(outcome: TrainingOutcome, digest: str) -> None:
-    """Draw the comparison; nothing where the course was stopped before it."""
-    comparison = outcome.table
-    if comparison is None:
-        return
+def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
+    """Draw the comparison of a course."""
     st.html(f"<h3>On {comparison.queries:,} queries of {escape(replace_surrogates(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
@@ -55,16 +52,19 @@ def table(outcome: TrainingOutcome, digest: str) -> None:
     if way == GROUPS:
         _groups(comparison)
     else:
-        draw_table(
-            pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]]),
-            height=35 * (len(comparison.rows) + 1) + 3,
-        )
+        frame = pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]])
+        draw_table(frame, height=_height(frame))
         st.caption(
             "Percent ± standard error. “encoder” is the corpus before any training; a name after a comma is a decoder "
             "that was not trained for, with its parameters chosen on dev."
         )
     with st.expander("What can be told, and what cannot", expanded=True):
         st.text("\n".join(map(replace_surrogates, comparison.sentences)) or "There is nothing to compare it with.")
+
+
+def _height(rows: Sized) -> int:
+    """Pixels in which all rows are seen."""
+    return 35 * (len(rows) + 1) + 3
 
 
 def _groups(comparison: Table) -> None:
@@ -74,7 +74,7 @@ def _groups(comparison: Table) -> None:
         | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
         for name in comparison.values
     ]
-    draw_table(rows, height=35 * (len(rows) + 1) + 3)
+    draw_table(rows, height=_height(rows))
     st.caption(
         "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
     )
@@ -82,16 +82,14 @@ def _groups(comparison: Table) -> None:
 
 def ends(outcome: TrainingOutcome) -> None:
     """Draw why each stage ended, and with which decoder it is measured."""
-    rows = [
-        {
-            "Stage": stage.name,
-            "Best epoch": stage.best,
-            "Ended": replace_surrogates(stage.stopped or "in the middle"),
-            "Decoder": replace_surrogates(stage.decoder),
-        }
-        for stage in outcome.stages
-    ]
-    draw_table(rows, height=35 * (len(rows) + 1) + 3)
+    stages = outcome.stages
+    table = {
+        "Stage": [stage.name for stage in stages],
+        "Best epoch": [stage.best for stage in stages],
+        "Ended": [replace_surrogates(stage.stopped or "in the middle") for stage in stages],
+        "Decoder": [replace_surrogates(stage.decoder) for stage in stages],
+    }
+    draw_table(table, height=_height(stages))
 
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
@@ -114,15 +112,14 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
     with st.container(horizontal=True):
         for stage in stages:
             learnt = stage.best >= 0
+            why = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
             st.button(
                 f"Use {stage.name}",
                 key=f"train.use.{stage.name}",
                 type="primary" if learnt and stage is stages[-1] else "secondary",
                 on_click=confirm.act,
                 args=(partial(_use, loaded, digest, stage.name),),
-                help=f"Search with what {stage.name} learnt, at its best epoch."
-                if learnt
-                else f"{stage.name} {NEVER}.",
+                help=why,
             )
     st.text("\n".join(replace_surrogates(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")

@@ -31,13 +31,14 @@ def request_of(plain: Loaded, digest: str) -> TrainingRequest | None:
 def describe(request: TrainingRequest) -> str:
     """A training in words: its method, what is not at its default, its splits and its seed."""
     params = dict(request.params)
+    recipe = RECIPES[request.method]
     changed = [
         f"{p.symbol} = {p.text(params[p.name])}"
         for p in declared(request.method)
-        if p.name in params and (params[p.name] != p.default or p.name in RECIPES[request.method].late)
+        if p.name in params and (params[p.name] != p.default or p.name in recipe.late)
     ]
     where = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"
-    return ", ".join([RECIPES[request.method].title, *changed, f"learnt from {where}", f"seed {request.seed}"])
+    return ", ".join([recipe.title, *changed, f"learnt from {where}", f"seed {request.seed}"])
 
 
 def show(plain: Loaded) -> None:
@@ -48,10 +49,8 @@ def show(plain: Loaded) -> None:
     with st.expander(f"Trainings of this corpus ({len(trainings):,})"):
         for training in trainings[:MOST]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.text(
-                    replace_surrogates(f"{describe(training.request)} · {training_runs.status(training)}"),
-                    width="stretch",
-                )
+                described = f"{describe(training.request)} · {training_runs.status(training)}"
+                st.text(replace_surrogates(described), width="stretch")
                 current = training.digest == shown_digest(plain)
                 st.button(
                     "Shown" if current else "Open",

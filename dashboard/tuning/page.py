@@ -111,42 +111,25 @@ def _introduce() -> None:
 def _plan(loaded: Loaded, request: TuningRequest) -> None:
     """Draw the work of a start or its obstacle, and the button."""
     summary, start = st.columns([5, 1], vertical_alignment="center")
-    problem, count = None, 0
-    try:
-        count = request.settings.count(request.trials)
-        decoders.checked(request.like, loaded.space)
-        splits = _splits(loaded, request)
-    except FrontierError as error:
-        problem = replace_surrogates(str(error))
+    problem, count = True, 0
     with summary:
         st.title("Tune")
-        if problem:
-            show_failure("This cannot be tuned as it is asked.", problem)
+        try:
+            count = request.settings.count(request.trials)
+            decoders.checked(request.like, loaded.space)
+            splits = _splits(loaded, request)
+            problem = False
+        except FrontierError as error:
+            show_failure("This cannot be tuned as it is asked.", error)
         else:
-            named = request.settings.spec.title
-            then = (
-                ""
-                if splits.test is None
-                else f", then the best one on {len(splits.queries[splits.test]):,} of {splits.test}"
-            )
-            st.text(
-                replace_surrogates(
-                    f"{named}, {count:,} settings and the baseline on {len(splits.queries[splits.dev]):,} queries of "
-                    f"{splits.dev}{then}, for {request.objective.text}."
-                )
-            )
+            named, test = request.settings.spec.title, splits.test
+            then = "" if test is None else f", then the best one on {len(splits.queries[test]):,} of {test}"
+            plan = f"{named}, {count:,} settings and the baseline on {len(splits.queries[splits.dev]):,} queries"
+            st.text(replace_surrogates(f"{plan} of {splits.dev}{then}, for {request.objective.text}."))
             trained.warn(loaded, splits.all_queries)
-    job = jobs.mine().get(PURPOSE)
-    going = job is not None and job.going
-    waits = blocked_by(PURPOSE)
-    if start.button(
-        "Start",
-        type="primary",
-        key="tune.start",
-        disabled=bool(problem or going or waits),
-        help=waits,
-        width="stretch",
-    ):
+    job, waits = jobs.mine().get(PURPOSE), blocked_by(PURPOSE)
+    locked = bool(problem or waits or (job is not None and job.going))
+    if start.button("Start", type="primary", key="tune.start", disabled=locked, help=waits, width="stretch"):
         started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
         _panel(loaded, started).begin()
         st.rerun()

@@ -97,14 +97,10 @@ class TuningRequest:
             ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
             every = {name: Qrels({q: qrels[name].grades[q] for q in judged}) for name, judged in ids.items()}
             qrels = {name: subsample(judgements, self.most) for name, judgements in every.items()}
-            if short := [
-                f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}"
-                for n in queries
-                if len(qrels[n]) < len(every[n])
-            ]:
-                remarks.append(
-                    f"A quick look: {' and '.join(short)}, drawn by their ids. Tune on all before you rely on it."
-                )
+            short = [name for name in queries if len(qrels[name]) < len(every[name])]
+            if short:
+                sizes = " and ".join(f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}" for n in short)
+                remarks.append(f"A quick look: {sizes}, drawn by their ids. Tune on all before you rely on it.")
             queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
         return Splits(qrels, dev, test, queries, " ".join(remarks))
 

@@ -2,6 +2,7 @@
 
 import json
 from html import escape
+from typing import Any
 
 import streamlit as st
 
@@ -67,9 +68,7 @@ def _report(tuned: Tuned) -> None:
                 "from": row.low,
                 "to": row.high,
                 "p": f"{row.p_holm:.3f}" if row.p_holm >= LEAST_P else f"< {LEAST_P:g}",
-                "Wins": row.wins.win,
-                "Ties": row.wins.tie,
-                "Losses": row.wins.loss,
+                **dict(zip(("Wins", "Ties", "Losses"), row.wins, strict=True)),
             }
         table.append(line)
     signed = number_column("%+.4f")
@@ -108,12 +107,8 @@ def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     with right.popover("Download", icon=":material/download:", width="stretch"):
         name = f"tuned-{tuned.chosen.method}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-        files = (
-            ("Result, JSON", "json", "application/json", content),
-            ("All settings, CSV", "csv", "text/csv", as_csv(frame([tuned.base, *tuned.points]))),
-        )
-        for label, suffix, mime, data in files:
-            st.download_button(
-                label, data, f"{name}.{suffix}", mime, key=f"tune.{suffix}", on_click="ignore", width="stretch"
-            )
+        cells = as_csv(frame([tuned.base, *tuned.points]))
+        how: dict[str, Any] = {"on_click": "ignore", "width": "stretch"}
+        st.download_button("Result, JSON", content, f"{name}.json", "application/json", key="tune.json", **how)
+        st.download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", key="tune.csv", **how)
     st.code(snippet.text, language=snippet.language, wrap_lines=True)
