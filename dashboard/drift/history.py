@@ -9,7 +9,6 @@ import numpy as np
 import streamlit as st
 
 from dashboard.drift.request import SimulationOutcome
-from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -161,19 +160,33 @@ def of_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
     )
 
 
-def panel(
-    key: Hashable, purpose: str, title: str, work: Callable[[Job], T], table: str = MEMORY, entries: int = REMEMBERED
-) -> JobPanel[T]:
-    """A JobPanel whose results are kept as `remembered` keeps them; arguments are those of a JobPanel."""
+def worked_out(
+    key: Hashable,
+    purpose: str,
+    title: str,
+    work: Callable[..., T],
+    effort: int,
+    table: str = MEMORY,
+    entries: int = REMEMBERED,
+) -> T | None:
+    """What `work` makes, kept in a table of the session; None while a job makes it, which draws how far it is.
+
+    purpose, title: of that job
+    work: takes `progress` and `stop`
+    effort: about how many numbers it goes over; up to DIRECT of them no job is needed
+    """
+    memo = session_memo(table, entries)
+    if key in memo or effort <= DIRECT:
+        return remembered(table, key, work, entries)
     return JobPanel(
         purpose=purpose,
         key=key,
         title=title,
-        work=work,
+        work=lambda job: work(progress=job.report, stop=job.stop),
         patience=QUICK,
-        memo=session_memo(table, entries),
+        memo=memo,
         failed="This could not be worked out.",
-    )
+    ).result()
 
 
 def step_of(history: DriftHistory) -> int:

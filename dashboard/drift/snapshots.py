@@ -3,10 +3,9 @@
 import streamlit as st
 
 from dashboard.drift import movers
-from dashboard.drift.history import DIRECT, MEMORY, DriftHistory, panel
+from dashboard.drift.history import DriftHistory, worked_out
 from dashboard.drift.user_feedback import split_of
 from dashboard.services import feedback
-from dashboard.services.memo import remembered
 from dashboard.widgets import confirm
 from dashboard.widgets.tables import pair
 from engine import feedback as orag
@@ -34,11 +33,8 @@ def show(history: DriftHistory) -> None:
             args=(history,),
         )
     confirm.show_error()
-    places = {
-        START: 0,
-        **{replace_surrogates(n): position for n, position in session.snapshots.items()},
-        NOW: session.position,
-    }
+    named = {replace_surrogates(name): position for name, position in session.snapshots.items()}
+    places = {START: 0, **named, NOW: session.position}
     names = list(places)
     if len(names) == 2:
         st.caption(
@@ -67,12 +63,9 @@ def _take(history: DriftHistory) -> None:
 def _compared(history: DriftHistory, one: int, other: int) -> None:
     session = history.feedback
     key = ("between", session.digest, one, other, history.queries is not None)
-    ready: tuple[Between, orag.Diff] | None
-    if history.space.vectors.numel() <= DIRECT // EFFORT:
-        ready = remembered(MEMORY, key, lambda: _between(history, one, other))
-    else:
-        title = "comparing two moments"
-        ready = panel(key, "drift.between", title, lambda job: _between(history, one, other)).result()
+    effort = EFFORT * history.space.vectors.numel()
+    title = "comparing two moments"
+    ready = worked_out(key, "drift.between", title, lambda **_: _between(history, one, other), effort)
     if ready is None:
         return
     difference, votes = ready
@@ -84,15 +77,10 @@ def _compared(history: DriftHistory, one: int, other: int) -> None:
     st.text(f"Feedback that counts in the second only: {came:,}; in the first only: {went:,}.")
     left, right = pair("drift-between")
     with left:
-        st.markdown("**Documents that moved most**")
         movers.documents_table(f"drift.between.{one}.{other}", difference.movers)
     with right:
-        st.markdown("**Queries whose answers changed most**")
-        if history.queries is None:
-            st.caption("No queries are followed yet.")
-        else:
-            caption = f"Of {len(history.queries):,} queries that are followed, from the first to the second."
-            movers.queries_table(history.loaded, f"drift.between.queries.{one}.{other}", difference.queries, caption)
+        table = f"drift.between.queries.{one}.{other}"
+        movers.queries_table(history, table, lambda: difference.queries, ", from the first to the second")
 
 
 def _between(history: DriftHistory, one: int, other: int) -> tuple[Between, orag.Diff]:

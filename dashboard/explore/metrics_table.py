@@ -15,8 +15,8 @@ def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baselin
     rows = []
     for answer in answers.values():
         values = answer.figures
-        metrics = {} if values.recall is None else {title_of("recall"): values.recall}
-        metrics |= {title_of("ilad"): values.ilad, **values.others}
+        recall = {} if values.recall is None else {title_of("recall"): values.recall}
+        metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
         at_k = {f"{title}@{question.k}": value for title, value in metrics.items()}
         times = {"Returned": values.returned, "ms": 1000 * answer.seconds}
         rows.append({"Decoder": answer.title, **at_k, "Overlap": values.overlap, **times})

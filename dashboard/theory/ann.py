@@ -53,15 +53,14 @@ def show(loaded: Loaded, question: Question | None) -> None:
         st.info("Choose at least one scorer and one kind of index.")
         return
     key = tuple((kind, *sorted(values.items(), key=str)) for kind, values in fixed.items())
-    searches: Searches | None = measure(
+    measure(
         ("approximate", choice.key, tuple(scorers), key),
         "Searching approximately",
         partial(_work, choice, scorers, fixed),
+        _shown,
         by_itself=choice.small and all(scorer.inner_product for scorer in scorers),
         on_partial=_shown,
     )
-    if searches is not None:
-        _shown(searches)
 
 
 def _scorers() -> list[Scorer]:

@@ -1,7 +1,6 @@
 """The dimension that keeps the order of a word-based score: the bound, and measured projections."""
 
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -58,24 +57,23 @@ def show(loaded: Loaded, question: Question | None) -> None:
     if measurement != PAIRS:
         recall_dimension.show(choice, weighting, projection, error)
         return
-    result = measure(
+    measure(
         ("dimension", choice.key, weighting, projection),
         "Measuring random projections",
         partial(_work, choice, weighting, projection),
+        lambda result: _shown(*result, weighting, error),
         by_itself=choice.small,
     )
-    if result is not None:
-        _shown(*result, weighting, error)
 
 
 def _work(
     choice: query_source.QueryChoice, weighting: str, projection: str, job: Job
 ) -> tuple[int, Margins, PairErrors]:
     queries, _ = choice.task()
-    given: dict[str, Any] = {"weighting": weighting, "progress": job.report, "stop": job.stop}
-    every = engine.margins(choice.loaded.space, queries, ranks=(1,), bins=1, **given)
-    grid = {"dimensions": DIMENSIONS, "bins": BINS, "draws": DRAWS}
-    errors = engine.pair_errors(choice.loaded.space, queries, projection=projection, **grid, **given)
+    space, given = choice.loaded.space, {"progress": job.report, "stop": job.stop}
+    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, **given)
+    grid = {"projection": projection, "dimensions": DIMENSIONS, "bins": BINS, "draws": DRAWS}
+    errors = engine.pair_errors(space, queries, weighting, **grid, **given)
     return len(queries), every, errors
 
 

@@ -21,14 +21,13 @@ Measured = tuple[int, tuple[LengthDimension, ...]]
 
 def show(choice: query_source.QueryChoice, weighting: str, projection: str, target: float) -> None:
     """Chart and table of the dimensions that reach the target; another target is read off what was measured."""
-    measured: Measured | None = measure(
+    measure(
         ("recall", choice.key, weighting, projection),
         "Projecting documents of every length",
         partial(_work, choice, weighting, projection),
+        lambda measured: _shown(*measured, weighting, target),
         by_itself=choice.small,
     )
-    if measured is not None:
-        _shown(*measured, weighting, target)
 
 
 def _work(choice: query_source.QueryChoice, weighting: str, projection: str, job: Job) -> Measured:

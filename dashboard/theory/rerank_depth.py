@@ -54,15 +54,10 @@ def show(loaded: Loaded, question: Question | None) -> None:
             f"A model reads up to {most * query_source.COUNT:,} pairs of query and document for this, which takes "
             "long. Every depth that is finished is kept."
         )
-    cells: Cells | None = measure(
-        ("depth", choice.key, decoder),
-        f"Reranking up to {most:,} documents",
-        partial(_work, choice, decoder),
-        by_itself=choice.small and not slow,
-        on_partial=partial(_shown, decoder),
-    )
-    if cells is not None:
-        _shown(decoder, cells)
+    draw = partial(_shown, decoder)
+    title = f"Reranking up to {most:,} documents"
+    work, by_itself = partial(_work, choice, decoder), choice.small and not slow
+    measure(("depth", choice.key, decoder), title, work, draw, by_itself=by_itself, on_partial=draw)
 
 
 def _decoder() -> Decoder:

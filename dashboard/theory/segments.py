@@ -66,15 +66,10 @@ def _many(loaded: Loaded, words: int) -> None:
     st.divider()
     st.markdown("**On many queries of this corpus**")
     choice = query_source.choose_queries(loaded)
-    margins = measure(
-        ("segments", "many", choice.key, words),
-        "Margins of segments",
-        partial(_work, choice, words),
-        by_itself=choice.small,
-    )
-    if margins is not None:
-        for sentence in segments_said(*margins):
-            st.text(sentence)
+    key, title = ("segments", "many", choice.key, words), "Margins of segments"
+    margins = measure(key, title, partial(_work, choice, words), by_itself=choice.small)
+    for sentence in segments_said(*margins) if margins else ():
+        st.text(sentence)
 
 
 def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, int, int]:

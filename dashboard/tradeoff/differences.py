@@ -1,7 +1,9 @@
 """Below the frontier: what can be told of the differences to the baseline."""
 
 import io
+from dataclasses import replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import streamlit as st
@@ -16,7 +18,7 @@ from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation import tables
 from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison, compare, statement, summary
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
@@ -37,8 +39,9 @@ def show(loaded: Loaded, sweep: Sweep, cells: Cells, curves: Frontier, opened: s
     st.divider()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = choose("View", [DIFFERENCES, QUERIES, KINDS], "tradeoff.view")
+        whose = methods()[base.point.method].title
         share = st.slider(
-            f"Best: most {METRICS[curves.x].title} that keeps this share of {_title(base)}'s {METRICS[curves.y].title}",
+            f"Best: most {title_of(curves.x)} that keeps this share of {whose}'s {title_of(curves.y)}",
             *SHARE.comfortable_range,
             SHARE.default,
             step=0.01,
@@ -95,7 +98,7 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
     more: dict[str, tuple[list[Any], Any]] = {}
     number = number_column("%.4f", 90)
     for metric in rows:
-        title = METRICS[metric].title
+        title = title_of(metric)
         comparisons = [rows[metric].get(p.point.label) for p in shown]
         base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
         means = [base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)]
@@ -127,10 +130,6 @@ def _open(key: str, labels: list[str]) -> None:
     open_point(labels[rows[0]] if rows else None)
 
 
-def _title(point: FrontierPoint) -> str:
-    return methods()[point.point.method].title
-
-
 def _difference(row: Comparison | None) -> str:
     if row is None:
         return ""
@@ -151,10 +150,8 @@ def _downloads(
 
     def results() -> tables.Results:
         whole = tables.results(points, metrics, base.point, k)
-        positions = [position for position, row in enumerate(whole.rows) if row[0] in names]
-        return tables.Results(
-            whole.head, tuple(whole.rows[i] for i in positions), tuple(whole.marks[i] for i in positions), whole.caption
-        )
+        kept = [row[0] in names for row in whole.rows]
+        return replace(whole, rows=tuple(compress(whole.rows, kept)), marks=tuple(compress(whole.marks, kept)))
 
     def parquet(selection: list[Cell]) -> bytes:
         stream = io.BytesIO()

@@ -115,7 +115,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return watch(
             job,
             "train.cancel",
-            lambda progress: progress and curves.show(progress, "train.now"),
+            _draw_curves,
             title=replace_surrogates(run_list.describe(request)),
             to_end=True,
             cancel_help="After the step under way; the best so far is kept.",
@@ -138,6 +138,11 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     curves.show(outcome.progress, "train.after")
     result.ends(outcome)
     return None
+
+
+def _draw_curves(progress: TrainingProgress | None) -> None:
+    if progress is not None:
+        curves.show(progress, "train.now")
 
 
 def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
