@@ -9,6 +9,7 @@ from dashboard.data import uploads
 from dashboard.services import corpora, jobs, training_runs
 from dashboard.services.trained import SECTION as TRAINED
 from dashboard.services.wording import counted
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import select
 from dashboard.widgets.common import size
 from dashboard.widgets.tables import draw_table
@@ -121,14 +122,8 @@ def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
         st.text(f"{entries} of a corpus that is loaded: it goes on working, and is embedded anew when reloaded.")
     if locked:
         st.text("Kept, because in use: " + ", ".join(f"{_title(i.section)}, {_describe(i)}" for i in locked[:4]))
-    st.button(
-        "Delete for good",
-        type="primary",
-        key=f"data.cache.delete.{key}",
-        disabled=not going,
-        on_click=_remove,
-        args=(going,),
-    )
+    key = f"data.cache.delete.{key}"
+    step_button("Delete for good", key, _remove, going, type="primary", disabled=not going)
 
 
 def _remove(items: Sequence[Item]) -> None:

@@ -14,6 +14,7 @@ from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
+from dashboard.session.query import judged_splits
 from dashboard.widgets.choices import select
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import control
@@ -141,8 +142,7 @@ def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
     """The queries that all spaces can answer, with their labels: queries need an encoder in each."""
     dataset, options = chosen[0].dataset, {}
     if all(one.space.encoder is not None for one in chosen):
-        judged = {split: len(dataset.judged(split)) for split in dataset.qrels}
-        options = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
+        options = {split: f"{split}: {count:,} judged queries" for split, count in judged_splits(dataset).items()}
         if not options and len(dataset.queries):
             options = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
     return {**options, DOCUMENTS: "documents as queries, without judgements"}

@@ -6,6 +6,7 @@ from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.common import corpus_chip, notices
 from dashboard.widgets.job_panel import show_end, watch
 from dashboard.widgets.tables import draw_table
@@ -137,11 +138,6 @@ def encoders(loaded: Loaded) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.text(f"{name} · {variant.space.embeddings.dimension:,} dimensions", width="stretch")
             current = variant is loaded
-            st.button(
-                "In use" if current else "Use",
-                key=f"data.use.{corpora.encoder_key(variant)}",
-                disabled=current,
-                on_click=address.use,
-                args=(variant.source,),
-                help=None if current else "Explore and the other pages then search with this encoder.",
-            )
+            label, key = "In use" if current else "Use", f"data.use.{corpora.encoder_key(variant)}"
+            why = None if current else "Explore and the other pages then search with this encoder."
+            step_button(label, key, address.use, variant.source, disabled=current, help=why)

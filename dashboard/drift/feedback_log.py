@@ -12,6 +12,7 @@ from dashboard.drift.history import DriftHistory
 from dashboard.services import feedback
 from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.views.drift import Entry
 from engine.views.drift import feedback as entries_of
@@ -45,15 +46,8 @@ def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     last = last_of(entries, me)
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            "Undo the last",
-            icon=UNDO,
-            key="drift.undo",
-            disabled=last is None,
-            help="As if it had never been said, to the last bit.",
-            on_click=_undo,
-            args=(loaded, last),
-        )
+        how: dict[str, Any] = {"disabled": last is None, "help": "As if it had never been said, to the last bit."}
+        step_button("Undo the last", "drift.undo", _undo, loaded, last, icon=UNDO, **how)
         question = "Take all feedback back? Single pieces can be brought back below."
         confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
         if last is not None:

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard.drift.request import SimulationRequest
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
-from dashboard.session.query import corpus_key, first_split, largest_k
+from dashboard.session.query import corpus_key, first_split, judged_splits, largest_k
 from dashboard.widgets.choices import select
 from dashboard.widgets.parameters import control
 from engine.data.degrade import WORDS
@@ -29,14 +29,13 @@ A_ROW = 4
 
 def ask(loaded: Loaded) -> SimulationRequest:
     """Draw the form. The request may be impossible: `forecast` raises then."""
-    dataset, key = loaded.dataset, corpus_key(loaded)
-    splits = splits_of(loaded)
+    key, splits = corpus_key(loaded), splits_of(loaded)
     places = st.columns(A_ROW, vertical_alignment="bottom")
     learn: str = select(
         "Learn from",
         [*splits, OWN],
         f"{PREFIX}.learn.{key}",
-        default=first_split(dataset),
+        default=first_split(loaded.dataset),
         place=places[0],
         format_func=lambda split: split or "documents as their own queries",
         help="A split's judgements answer instead of people. Documents that ask for themselves are easier to please.",
@@ -72,10 +71,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
 
 def splits_of(loaded: Loaded) -> list[str]:
     """The splits with judged queries, where an encoder can embed these."""
-    dataset = loaded.dataset
-    if loaded.space.encoder is None:
-        return []
-    return [split for split in dataset.qrels if len(dataset.judged(split))]
+    return list(judged_splits(loaded.dataset)) if loaded.space.encoder is not None else []
 
 
 def chosen_decoders() -> tuple[Decoder, ...]:

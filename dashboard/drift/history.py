@@ -39,41 +39,25 @@ HELP = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriftHistory:
-    """Documents on their way from Θ₁ to Θ_t, by people's feedback or in a simulation.
+    """Documents on their way from Θ₁ to Θ_t, by people's feedback or in a simulation."""
 
-    key: names all of it
-    loaded: the corpus as it was embedded
-    steps: at which the documents can be looked at, rising, 0 first
-    unit: what a step counts, records or rounds
-    vectors: the documents at a step, (n, d)
-    temperature: of the softmax over documents
-    drifts, checkpoints: those that are measured by now
-    queries, qrels: whose answers are followed, and what is right for them
-    decoders, k: of the checkpoints
-    session: the feedback, where it can be replayed
-    simulated: the simulation, None for people's feedback
-    known_origin: what drift is measured against, where it is known
-    log_digests: step → what names the log up to there
-    note: what to know of it first
-    """
-
-    key: str
-    loaded: Loaded
-    steps: tuple[int, ...]
-    unit: str
-    vectors: Callable[[int], np.ndarray] = field(repr=False)
-    temperature: float
-    drifts: tuple[Drift, ...]
-    checkpoints: tuple[RoundMetrics, ...] = ()
-    queries: Embeddings | None = None
-    qrels: Qrels | None = None
-    decoders: tuple[Decoder, ...] = ()
-    k: int = 10
-    session: orag.Session | None = None
-    simulated: Simulated | None = None
-    known_origin: DriftBaseline | None = None
-    log_digests: Mapping[int, str] = field(default_factory=dict)
-    note: str = ""
+    key: str  # names all of it
+    loaded: Loaded  # the corpus as it was embedded
+    steps: tuple[int, ...]  # at which the documents can be looked at, rising, 0 first
+    unit: str  # what a step counts, records or rounds
+    vectors: Callable[[int], np.ndarray] = field(repr=False)  # the documents at a step, (n, d)
+    temperature: float  # of the softmax over documents
+    drifts: tuple[Drift, ...]  # measured by now
+    checkpoints: tuple[RoundMetrics, ...] = ()  # measured by now
+    queries: Embeddings | None = None  # whose answers are followed
+    qrels: Qrels | None = None  # what is right for them
+    decoders: tuple[Decoder, ...] = ()  # of the checkpoints
+    k: int = 10  # of the checkpoints
+    session: orag.Session | None = None  # the feedback, where it can be replayed
+    simulated: Simulated | None = None  # the simulation, None for people's feedback
+    known_origin: DriftBaseline | None = None  # what drift is measured against, where it is known
+    log_digests: Mapping[int, str] = field(default_factory=dict)  # step → what names the log up to there
+    note: str = ""  # what to know of it first
 
     @property
     def space(self) -> Space:

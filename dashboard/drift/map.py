@@ -11,6 +11,7 @@ from dashboard.drift.history import DriftHistory, States, step_key, step_of, wor
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.map import WAYS, backdrop, describe, document_name, layout_of, query_place
 from engine.maps import layout as maps
@@ -69,13 +70,8 @@ def _controls(history: DriftHistory) -> tuple[str, int]:
             help="Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen.",
         )
         if len(history.steps) > 1:
-            st.button(
-                "Stop" if playing else "Play",
-                icon=":material/stop:" if playing else ":material/play_arrow:",
-                key="drift.map.play",
-                on_click=_turn,
-                args=(history,),
-            )
+            label, icon = ("Stop", ":material/stop:") if playing else ("Play", ":material/play_arrow:")
+            step_button(label, "drift.map.play", _turn, history, icon=icon)
     with right:
         return WAYS[way], step_of(history)
 

@@ -69,25 +69,16 @@ class SimulationRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulationOutcome:
-    """The result of a simulation.
+    """The result of a simulation."""
 
-    request: what was asked for
-    key: names it
-    loaded: the corpus, with its documents cut where that was asked for
-    simulated: the simulation
-    queries, qrels: whose answers are followed, and what is right for them
-    seconds: how long it took, None where it went on from a stop
-    forecast: of the request
-    """
-
-    request: SimulationRequest
-    key: str
-    loaded: Loaded
+    request: SimulationRequest  # what was asked for
+    key: str  # names it
+    loaded: Loaded  # the corpus, with its documents cut where that was asked for
     simulated: Simulated
-    queries: Embeddings
-    qrels: Qrels
-    seconds: float | None
-    forecast: Forecast
+    queries: Embeddings  # whose answers are followed
+    qrels: Qrels  # what is right for them
+    seconds: float | None  # how long it took, None where it went on from a stop
+    forecast: Forecast  # of the request
 
 
 def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:

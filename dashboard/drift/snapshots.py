@@ -7,6 +7,7 @@ from dashboard.drift.history import DriftHistory, worked_out
 from dashboard.drift.user_feedback import split_of
 from dashboard.services import feedback
 from dashboard.widgets import confirm
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.tables import pair
 from engine import feedback as orag
 from engine.feedback.operations import state_at
@@ -24,14 +25,8 @@ def show(history: DriftHistory) -> None:
     session = history.feedback
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.text_input("Name", key=NAME, max_chars=80, placeholder="before the campaign", width=320)
-        st.button(
-            "Take a snapshot",
-            icon=":material/bookmark:",
-            key="drift.snapshot",
-            disabled=not name.strip(),
-            on_click=_take,
-            args=(history,),
-        )
+        icon, unnamed = ":material/bookmark:", not name.strip()
+        step_button("Take a snapshot", "drift.snapshot", _take, history, icon=icon, disabled=unnamed)
     confirm.show_error()
     named = {replace_surrogates(name): position for name, position in session.snapshots.items()}
     places = {START: 0, **named, NOW: session.position}

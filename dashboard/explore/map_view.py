@@ -150,8 +150,7 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     if len(rows) > MOST_LISTED:
         st.caption(f"The first {MOST_LISTED} are listed.")
     with st.container(horizontal=True):
-        st.download_button(
-            "Ids (.txt)", "".join(f"{ident}\n" for ident in ids), "documents.ids.txt", "text/plain", key="map.ids"
-        )
+        lines = "".join(f"{ident}\n" for ident in ids)
+        st.download_button("Ids (.txt)", lines, "documents.ids.txt", "text/plain", key="map.ids")
         texts = pd.DataFrame({"id": ids, "text": [replace_surrogates(corpus.passages[row]) for row in rows]})
         st.download_button("Ids and texts (.csv)", lambda: as_csv(texts), "documents.csv", "text/csv", key="map.csv")

@@ -16,6 +16,7 @@ from dashboard.session.restore import current, link_params, reopen
 from dashboard.sharing import compare_snapshots, snapshots
 from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import PageSnapshot, SavedAnswer
+from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 from engine.evaluation.export import ExportContext, exports
@@ -30,15 +31,10 @@ def buttons(loaded: Loaded, question: Question | None) -> None:
     """Draw the three buttons in a row, in the sidebar."""
     with st.container(horizontal=True, gap="xxsmall", key="sharing"):
         share_clicked = st.button("Share", key="share.open", help="One link to all that is shown")
-        export_clicked = st.button(
-            "Export",
-            key="export.open",
-            disabled=question is None,
-            help=_missing(question) or "As code; sets and figures as files",
-        )
-        snapshots_clicked = st.button(
-            "Snapshots", key="snapshots.open", help="Save what is shown; open or compare others"
-        )
+        why = _missing(question) or "As code; sets and figures as files"
+        export_clicked = st.button("Export", key="export.open", disabled=question is None, help=why)
+        saved = "Save what is shown; open or compare others"
+        snapshots_clicked = st.button("Snapshots", key="snapshots.open", help=saved)
     if share_clicked:
         st.dialog("Share", width="medium")(share)(loaded)
     elif export_clicked and question is not None:
@@ -105,30 +101,20 @@ def export(loaded: Loaded, question: Question) -> None:
         return
     st.text(f"What {counted(len(results), 'decoder')} retrieved for this query:")
     with st.container(horizontal=True):
-        _download("Sets, CSV", sets_csv(results), "sets.csv", "text/csv")
-        _download("Figures, CSV", figures_csv(results), "figures.csv", "text/csv")
-        everything = sets_json(results, link_params(loaded), question.text)
-        _download("All, JSON", everything, "frontier.json", "application/json")
-
-
-def _download(label: str, data: bytes, file: str, mime: str) -> None:
-    icon = ":material/download:"
-    st.download_button(label, data, file, mime, key=f"export.{file}", icon=icon, on_click="ignore")
+        everything, icon = sets_json(results, link_params(loaded), question.text), ":material/download:"
+        download_button("Sets, CSV", sets_csv(results), "sets.csv", "text/csv", "export.sets.csv", icon=icon)
+        figures = figures_csv(results)
+        download_button("Figures, CSV", figures, "figures.csv", "text/csv", "export.figures.csv", icon=icon)
+        json_type, key = "application/json", "export.frontier.json"
+        download_button("All, JSON", everything, "frontier.json", json_type, key, icon=icon)
 
 
 def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     """The dialog that saves the page, and opens, compares, renames and deletes snapshots."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME, placeholder="What is shown now, by a name", disabled=question is None)
-        st.button(
-            "Save what is shown",
-            key="snapshot.save",
-            type="primary",
-            disabled=question is None,
-            help=_missing(question),
-            on_click=_save,
-            args=(loaded, question),
-        )
+        how: dict[str, Any] = {"type": "primary", "disabled": question is None, "help": _missing(question)}
+        step_button("Save what is shown", "snapshot.save", _save, loaded, question, **how)
     saved, broken = snapshots.read_all()
     for file in broken:
         st.text(f"Cannot be read: {file}")
@@ -148,8 +134,8 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     snapshot = by_id[st.selectbox("Snapshot", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
     if others := [ident for ident in by_id if ident != snapshot.id]:
-        how: dict[str, Any] = {"index": None, "format_func": labels.__getitem__, "placeholder": "Another snapshot"}
-        other = st.selectbox("Compare with", others, key=OTHER, **how)
+        options: dict[str, Any] = {"index": None, "format_func": labels.__getitem__, "placeholder": "Another snapshot"}
+        other = st.selectbox("Compare with", others, key=OTHER, **options)
         if other is not None and other != snapshot.id:
             compare_snapshots.show(snapshot, by_id[other])
 
@@ -168,10 +154,10 @@ def _show(snapshot: PageSnapshot) -> None:
             st.rerun()
         with st.popover("Rename"):
             st.text_input("New name", key=RENAMED, placeholder=replace_surrogates(snapshot.name))
-            st.button("Rename", key="snapshot.renamed", on_click=_rename, args=(snapshot.id,))
+            step_button("Rename", "snapshot.renamed", _rename, snapshot.id)
         with st.popover("Delete"):
             st.text("For everybody who uses this server.")
-            st.button("Delete for good", key="snapshot.deleted", type="primary", on_click=_delete, args=(snapshot,))
+            step_button("Delete for good", "snapshot.deleted", _delete, snapshot, type="primary")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.tradeoff import stratified
 from dashboard.tradeoff.selection import MEMORY, open_point
+from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation import tables
@@ -167,6 +168,4 @@ def _downloads(
     )
     with st.popover("Download", icon=":material/download:"):
         for label, suffix, mime, make in files:
-            st.download_button(
-                label, make, f"tradeoff.{suffix}", mime, key=f"tradeoff.file.{suffix}", on_click="ignore"
-            )
+            download_button(label, make, f"tradeoff.{suffix}", mime, f"tradeoff.file.{suffix}")

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
-from dashboard.session.query import corpus_key
+from dashboard.session.query import corpus_key, judged_splits
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameters
 from engine.evaluation.splits import SHARES
@@ -47,7 +47,7 @@ def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
 
 def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
     """Which queries are for what, as a TrainingRequest has them."""
-    sizes = {name: count for name in dataset.qrels if (count := len(dataset.judged(name)))}
+    sizes = judged_splits(dataset)
     names = list(sizes)
 
     def sized(name: str) -> str:

@@ -1,13 +1,17 @@
 """The Train view of the Tune page: the form, the estimate, the training under way, its result."""
 
+from typing import Any
+
 import streamlit as st
 
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import LOOK, PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
+from dashboard.session.query import judged_splits
 from dashboard.training import curves, estimate, form, result, run_list
 from dashboard.training.estimate import MINE, OUTCOMES
 from dashboard.widgets import passages
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import watch
 from engine.errors import FrontierError
@@ -28,8 +32,7 @@ def show(loaded: Loaded) -> None:
             "Load the texts on the Data page and choose an encoder there, or train with engine.train, which takes the "
             "queries' vectors.",
         )
-    dataset = plain.dataset
-    if not any(len(dataset.judged(split)) for split in dataset.qrels) and not with_passages:
+    if not judged_splits(plain.dataset) and not with_passages:
         more = (
             f"\n\n“{passage_queries.NAME}” in the sidebar stand in for them: the embeddings then learn to find a text "
             "again by a part of it, which is less than to answer people's questions."
@@ -158,23 +161,11 @@ def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> N
     blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
     with st.container(horizontal=True):
         if _readable(request, digest):
-            st.button(
-                "Go on",
-                type="primary",
-                key="train.on",
-                on_click=estimate.begin,
-                args=(plain, request),
-                disabled=blocked,
-                help="From the last whole epoch, which is kept.",
-            )
-        st.button(
-            "Train anew",
-            key="train.anew",
-            on_click=_anew,
-            args=(plain, request, digest),
-            disabled=blocked,
-            help="Deletes this training's checkpoints and begins again. Embeddings in use stay.",
-        )
+            why = "From the last whole epoch, which is kept."
+            how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
+            step_button("Go on", "train.on", estimate.begin, plain, request, **how)
+        why = "Deletes this training's checkpoints and begins again. Embeddings in use stay."
+        step_button("Train anew", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
 
 
 def _readable(request: TrainingRequest, digest: str) -> bool:
@@ -218,22 +209,11 @@ def _stopped(
         kept = f"{reason}. The best so far is kept: going on starts from the last whole epoch."
         st.info(kept, icon=":material/pause:")
     with st.container(horizontal=True):
-        st.button(
-            "Show the table" if finished else "Go on",
-            type="primary",
-            key="train.on",
-            disabled=changed or jobs.busy() is not None,
-            help="It was of other judgements than these." if changed else None,
-            on_click=estimate.begin,
-            args=(plain, request),
-        )
-        st.button(
-            "Close",
-            key="train.close",
-            help="It stays below, among the trainings of this corpus.",
-            on_click=run_list.look_at,
-            args=(plain, None),
-        )
+        label, why = "Show the table" if finished else "Go on", "It was of other judgements than these."
+        how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
+        step_button(label, "train.on", estimate.begin, plain, request, type="primary", **how)
+        why = "It stays below, among the trainings of this corpus."
+        step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
     if stages_begun:
         curves.show(progress, "train.stopped")
         result.use_buttons(loaded, digest, stages)

@@ -14,6 +14,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingOutcome, TrainingStage
 from dashboard.session import address, decoders
 from dashboard.widgets import confirm
+from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder
@@ -39,16 +40,9 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     view, save = st.columns([5, 1], vertical_alignment="center")
     with view:
         way = choose("Table", [TABLE, GROUPS], "train.table")
-    save.download_button(
-        "CSV",
-        as_csv(pd.DataFrame(comparison.records)),
-        f"training-{digest[:8]}.csv",
-        "text/csv",
-        key="train.csv",
-        icon=":material/download:",
-        on_click="ignore",
-        width="stretch",
-    )
+    content, how = as_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
+    with save:
+        download_button("CSV", content, f"training-{digest[:8]}.csv", "text/csv", "train.csv", **how)
     if way == GROUPS:
         _groups(comparison)
     else:
@@ -113,14 +107,9 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
         for stage in stages:
             learnt = stage.best >= 0
             why = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
-            st.button(
-                f"Use {stage.name}",
-                key=f"train.use.{stage.name}",
-                type="primary" if learnt and stage is stages[-1] else "secondary",
-                on_click=confirm.act,
-                args=(partial(_use, loaded, digest, stage.name),),
-                help=why,
-            )
+            kind = "primary" if learnt and stage is stages[-1] else "secondary"
+            step, key = partial(_use, loaded, digest, stage.name), f"train.use.{stage.name}"
+            step_button(f"Use {stage.name}", key, confirm.act, step, type=kind, help=why)
     st.text("\n".join(replace_surrogates(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")
 
@@ -134,20 +123,9 @@ def in_use(loaded: Loaded) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
         st.text(replace_surrogates(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
-        st.button(
-            "Set Explore to its decoder",
-            key="train.decoder",
-            on_click=decoders.apply,
-            args=(decoder,),
-            icon=":material/compare_arrows:",
-        )
-        st.button(
-            "Use the encoder's own",
-            key="train.plain",
-            on_click=_leave,
-            args=(origin, decoder),
-            icon=":material/undo:",
-        )
+        compare, undo = ":material/compare_arrows:", ":material/undo:"
+        step_button("Set Explore to its decoder", "train.decoder", decoders.apply, decoder, icon=compare)
+        step_button("Use the encoder's own", "train.plain", _leave, origin, decoder, icon=undo)
 
 
 def _leave(origin: Loaded, decoder: Decoder) -> None:

@@ -5,6 +5,7 @@ import streamlit as st
 from dashboard.services import training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
+from dashboard.widgets.buttons import step_button
 from engine.errors import FrontierError
 from engine.training.recipes import RECIPES, declared
 from engine.values import replace_surrogates
@@ -52,21 +53,11 @@ def show(plain: Loaded) -> None:
                 described = f"{describe(training.request)} · {training_runs.status(training)}"
                 st.text(replace_surrogates(described), width="stretch")
                 current = training.digest == shown_digest(plain)
-                st.button(
-                    "Shown" if current else "Open",
-                    key=f"train.open.{training.digest}",
-                    disabled=current,
-                    on_click=look_at,
-                    args=(plain, training.digest),
-                )
-                st.button(
-                    "Delete",
-                    key=f"train.delete.{training.digest}",
-                    disabled=training_runs.under_way(training.digest) is not None,
-                    on_click=_delete,
-                    args=(plain, training.digest),
-                    help="Its checkpoints. Embeddings that are in use stay; the Data page, Cache, deletes those.",
-                )
+                label, digest = "Shown" if current else "Open", training.digest
+                step_button(label, f"train.open.{digest}", look_at, plain, digest, disabled=current)
+                why = "Its checkpoints. Embeddings that are in use stay; the Data page, Cache, deletes those."
+                going = training_runs.under_way(digest) is not None
+                step_button("Delete", f"train.delete.{digest}", _delete, plain, digest, disabled=going, help=why)
 
 
 def _delete(plain: Loaded, digest: str) -> None:

@@ -25,19 +25,13 @@ STORED = "sweeps"
 
 @dataclass(frozen=True)
 class Splits:
-    """The judgements of a tuning.
+    """The judgements of a tuning."""
 
-    qrels: by name
-    dev, test: the names of those to choose on and to report on
-    queries: name → the judged ones
-    remarks: how they came about, or ""
-    """
-
-    qrels: Mapping[str, Qrels]
-    dev: str
-    test: str | None
-    queries: Mapping[str, Queries]
-    remarks: str
+    qrels: Mapping[str, Qrels]  # by name
+    dev: str  # the name of those to choose on
+    test: str | None  # the name of those to report on
+    queries: Mapping[str, Queries]  # name → the judged ones
+    remarks: str  # how they came about, or ""
 
     @property
     def all_queries(self) -> Queries:
@@ -48,28 +42,21 @@ class Splits:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRequest:
-    """The settings of a tuning; fields without a line are parameters of `tune`.
-
-    choose: the split to choose on
-    report: the one to report on, None for none
-    halve: report on one half of `choose`, and choose on the other
-    most: at most this many queries of each, None for all
-    retrieve, rerank: the scorers, None for the default one and for none
-    """
+    """The settings of a tuning; fields without a remark are parameters of `tune`."""
 
     method: str
     objective: Objective
     k: int
     depth: int | None
-    choose: str
-    report: str | None
-    halve: bool
-    most: int | None
+    choose: str  # the split to choose on
+    report: str | None  # the one to report on, None for none
+    halve: bool  # report on one half of `choose`, and choose on the other
+    most: int | None  # at most this many queries of each, None for all
     free: tuple[str, ...]
     fixed: tuple[tuple[str, Any], ...]
     points: int
     trials: int
-    retrieve: Scorer | None = None
+    retrieve: Scorer | None = None  # None for the default one
     rerank: Scorer | None = None
 
     @property

@@ -2,7 +2,6 @@
 
 import json
 from html import escape
-from typing import Any
 
 import streamlit as st
 
@@ -11,6 +10,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import views
 from dashboard.tuning.request import TuningOutcome
+from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table, number_column, text_column
 from engine.evaluation.export import ExportContext, exports
@@ -108,7 +108,6 @@ def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
         name = f"tuned-{tuned.chosen.method}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
         cells = as_csv(frame([tuned.base, *tuned.points]))
-        how: dict[str, Any] = {"on_click": "ignore", "width": "stretch"}
-        st.download_button("Result, JSON", content, f"{name}.json", "application/json", key="tune.json", **how)
-        st.download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", key="tune.csv", **how)
+        download_button("Result, JSON", content, f"{name}.json", "application/json", "tune.json", width="stretch")
+        download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", "tune.csv", width="stretch")
     st.code(snippet.text, language=snippet.language, wrap_lines=True)

@@ -81,42 +81,25 @@ def blocked_by(purpose: str | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class JobPanel(Generic[T]):
-    """A result that takes long: the job that finds it, and in its place how far that is and the way to start it.
+    """A result that takes long: the job that finds it, and in its place how far that is and the way to start it."""
 
-    purpose: names the session's job and the widgets; a later job for the same purpose replaces it
-    key: names all that the result depends on
-    title: what the job does, also for what has to wait for it
-    work: what the job runs
-    start: label of the button; "" where the job begins by itself, and the button only goes on with it
-    offer: said above the button
-    again: label of the button that goes on after a stop, where there is no `start`
-    by_itself: whether the first time needs no click
-    patience: seconds that a page waits for a job that may end at once
-    on_partial: draws what the job has so far, running or stopped
-    memo: where results are kept by their key
-    heading, caption: above and below the progress
-    failed, stopped: what is said of a job without a result
-    locked: why it cannot go on from here, "" where it can
-    dismiss: what happens to an ended job's work when it is dismissed, "" where it cannot be
-    """
-
-    purpose: str
-    key: Hashable
-    title: str
-    work: Callable[[Job], T]
-    start: str = ""
-    offer: str = ""
-    again: str = "Go on"
-    by_itself: bool = True
-    patience: float = 0.0
-    on_partial: Callable[[Any], Any] | None = None
-    memo: Memo[Hashable, T] | None = None
-    heading: str = ""
-    caption: str = ""
-    failed: str = FAILED
-    stopped: str = STOPPED
-    locked: str = ""
-    dismiss: str = ""
+    purpose: str  # names the session's job and the widgets; a later job for the same purpose replaces it
+    key: Hashable  # names all that the result depends on
+    title: str  # what the job does, also for what has to wait for it
+    work: Callable[[Job], T]  # what the job runs
+    start: str = ""  # label of the button; "" where the job begins by itself, and the button only goes on with it
+    offer: str = ""  # said above the button
+    again: str = "Go on"  # label of the button that goes on after a stop, where there is no `start`
+    by_itself: bool = True  # whether the first time needs no click
+    patience: float = 0.0  # seconds that a page waits for a job that may end at once
+    on_partial: Callable[[Any], Any] | None = None  # draws what the job has so far, running or stopped
+    memo: Memo[Hashable, T] | None = None  # where results are kept by their key
+    heading: str = ""  # above the progress
+    caption: str = ""  # below the progress
+    failed: str = FAILED  # said of a job that failed
+    stopped: str = STOPPED  # said of a job that was stopped
+    locked: str = ""  # why it cannot go on from here, "" where it can
+    dismiss: str = ""  # what happens to an ended job's work when it is dismissed, "" where it cannot be
 
     @property
     def job(self) -> Job | None:
