@@ -68,8 +68,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         every = _scope(loaded, qrels)
     with_passages = every and qrels is None
     if with_passages:
-        judged = passages.judged(loaded)
-        if judged is None:
+        if (judged := passages.judged(loaded)) is None:
             return
         loaded = judged
         split, qrels, queries = _labelled(loaded)
@@ -170,16 +169,15 @@ def _sweep(
     several = _decoders(loaded.space, names, scorers, values, depth)
     split, qrels, queries = labelled
     make = partial(Sweep, loaded=loaded, decoders=several, k=k, plain=all(map(decoders.has_default_scorers, several)))
+    aspects = loaded.dataset.aspects
     if every:
         vectors = known_vectors(loaded, queries)
         sample = Embeddings(loaded.space.embeddings.vectors[:1], ("",)) if vectors is None else vectors
-        metrics = available(qrels, loaded.dataset.aspects, sample)
+        metrics = available(qrels, aspects, sample)
         return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
     if question is None:
         return None
-    vectors = query_of(loaded, question)
-    judged = question.qrels if question.judged else None
-    aspects = loaded.dataset.aspects
+    vectors, judged = query_of(loaded, question), question.qrels if question.judged else None
     metrics = available(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
     query = Queries((question.id,), (question.text,))
     return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, stored=False)

@@ -114,20 +114,15 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
+    title = replace_surrogates(run_list.describe(request))
     if job is not None and job.running:
-        return watch(
-            job,
-            "train.cancel",
-            _draw_curves,
-            title=replace_surrogates(run_list.describe(request)),
-            to_end=True,
-            cancel_help="After the step under way; the best so far is kept.",
-        )
+        why = "After the step under way; the best so far is kept."
+        return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)
     if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
     outcome = outcomes.get(digest)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(replace_surrogates(run_list.describe(request)))
+        st.text(title)
         if stale:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
     if job is not None and job.error:
@@ -186,16 +181,13 @@ def _stopped(
 ) -> None:
     """Draw what is known of a training that is not over, and how to go on."""
     try:
-        if outcome is None:
-            progress = TrainingProgress(histories(training_runs.folder(digest), request.method), {})
-        else:
-            progress = outcome.progress
+        known = outcome and outcome.progress
+        progress = known or TrainingProgress(histories(training_runs.folder(digest), request.method), {})
         stages = training_runs.stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
-    finished = training_runs.is_finished(digest, request)
-    stages_begun = [name for name, history in progress.histories.items() if history]
-    changed = not _still_means(plain, request, digest)
+    finished, changed = training_runs.is_finished(digest, request), not _still_means(plain, request, digest)
+    begun = [name for name, history in progress.histories.items() if history]
     # Not where a person has just cancelled that.
     if finished and outcome is None and not changed and jobs.busy() is None:
         estimate.begin(plain, request)
@@ -203,7 +195,7 @@ def _stopped(
     if finished:
         st.info("This training is finished; its table is to be made again.", icon=":material/check:")
     else:
-        reason = f"Stopped in {stages_begun[-1]}" if stages_begun else "Stopped before its first epoch"
+        reason = f"Stopped in {begun[-1]}" if begun else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
         kept = f"{reason}. The best so far is kept: going on starts from the last whole epoch."
@@ -214,7 +206,7 @@ def _stopped(
         step_button(label, "train.on", estimate.begin, plain, request, type="primary", **how)
         why = "It stays below, among the trainings of this corpus."
         step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
-    if stages_begun:
+    if begun:
         curves.show(progress, "train.stopped")
         result.use_buttons(loaded, digest, stages)
     return None

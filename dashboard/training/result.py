@@ -1,6 +1,6 @@
 """The result of a course: the table with its control, the verdict, and how to use the embeddings."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -47,18 +47,13 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
         _groups(comparison)
     else:
         frame = pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]])
-        draw_table(frame, height=_height(frame))
+        draw_table(frame, most=len(frame))
         st.caption(
             "Percent ± standard error. “encoder” is the corpus before any training; a name after a comma is a decoder "
             "that was not trained for, with its parameters chosen on dev."
         )
     with st.expander("What can be told, and what cannot", expanded=True):
         st.text("\n".join(map(replace_surrogates, comparison.sentences)) or "There is nothing to compare it with.")
-
-
-def _height(rows: Sized) -> int:
-    """Pixels in which all rows are seen."""
-    return 35 * (len(rows) + 1) + 3
 
 
 def _groups(comparison: Table) -> None:
@@ -68,7 +63,7 @@ def _groups(comparison: Table) -> None:
         | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
         for name in comparison.values
     ]
-    draw_table(rows, height=_height(rows))
+    draw_table(rows, most=len(rows))
     st.caption(
         "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
     )
@@ -83,7 +78,7 @@ def ends(outcome: TrainingOutcome) -> None:
         "Ended": [replace_surrogates(stage.stopped or "in the middle") for stage in stages],
         "Decoder": [replace_surrogates(stage.decoder) for stage in stages],
     }
-    draw_table(table, height=_height(stages))
+    draw_table(table, most=len(stages))
 
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:

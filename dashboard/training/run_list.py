@@ -44,8 +44,7 @@ def describe(request: TrainingRequest) -> str:
 
 def show(plain: Loaded) -> None:
     """Draw the list of trainings, each with buttons to open and delete it."""
-    trainings = training_runs.trainings_of(plain)
-    if not trainings:
+    if not (trainings := training_runs.trainings_of(plain)):
         return
     with st.expander(f"Trainings of this corpus ({len(trainings):,})"):
         for training in trainings[:MOST]:

@@ -72,13 +72,12 @@ class TuningRequest:
 
     def splits(self, dataset: engine.Dataset) -> Splits:
         """The judgements. Raises DataError, also where the two splits share a query."""
-        dev, test, remarks = self.choose, self.report, []
+        dev, test, remarks, qrels = self.choose, self.report, [], dict(dataset.qrels)
         if self.halve:
             dev, test = (f"half {n} of {self.choose}" for n in (1, 2))
             qrels = dict(zip((dev, test), split_in_half(dataset.qrels[self.choose]).values(), strict=True))
             remarks.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
-        else:
-            qrels = {name: dataset.qrels[name] for name in (dev, test) if name is not None and name in dataset.qrels}
+        qrels = {name: own for name, own in qrels.items() if name in (dev, test)}
         queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
         if self.most is not None:
             ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
