@@ -26,10 +26,8 @@ def encoder_name(key: str, bundled: str) -> str:
 def begin(source: Source, beside: bool = False) -> None:
     """Load a corpus; beside: without switching to it."""
     job = corpora.known(source)
-    if job is not None and not job.running and not beside:
+    if job is not None and not job.running and (job.error or not beside):
         corpora.forget(source, job)  # files change; what is embedded comes from the cache
-    elif job is not None and job.error:
-        corpora.forget(source, job)
     corpora.loading(source)
     st.session_state[LOADING], st.session_state[BESIDE] = source, beside
 

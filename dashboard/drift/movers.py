@@ -34,11 +34,8 @@ def show(history: DriftHistory) -> None:
         def rows_at() -> Sequence[ChangedQuery]:
             return changed(history.origin, history.vectors(step), history.queries)
 
-        queries_table(
-            history,
-            f"drift.changed.{history.key[:12]}.{step}",
-            lambda: remembered(MEMORY, ("changed", history.key, step), rows_at),
-        )
+        rows_of = partial(remembered, MEMORY, ("changed", history.key, step), rows_at)
+        queries_table(history, f"drift.changed.{history.key[:12]}.{step}", rows_of)
 
 
 def documents_table(key: str, rows: Sequence[Moved] | None) -> None:

@@ -18,7 +18,7 @@ from dashboard.drift import (
     timeline,
     user_feedback,
 )
-from dashboard.drift.history import DriftHistory
+from dashboard.drift.history import DriftHistory, names
 from dashboard.services import feedback
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
@@ -99,18 +99,21 @@ def _to_yours() -> None:
 
 
 def _views(history: DriftHistory, question: Question | None) -> dict[str, Callable[[], Any]]:
-    if history.live:
-        quality, more = decoder_quality.show, {"Named moments": lambda: snapshots.show(history)}
-    else:
-        quality, more = timeline.quality_view, {"Regret": lambda: timeline.regret(history)}
+    def quality() -> None:
+        if history.live:
+            decoder_quality.show(history)
+        else:
+            timeline.quality(history.checkpoints, names(history.decoders), history.k, history.unit)
+
+    more: dict[str, Callable[[], Any]] = {"Named moments": lambda: snapshots.show(history)}
     return {
-        "Timeline": lambda: timeline.show(history),
-        "Decoders": lambda: quality(history),
+        "Timeline": lambda: timeline.measures(history.drifts, history.unit),
+        "Decoders": quality,
         "Then and now": lambda: before_after.show(history, question),
         "Movers": lambda: movers.show(history),
         "Map": lambda: map.show(history, question),
         "Feedback": lambda: feedback_log.show(history),
-        **more,
+        **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
     }
 
 

@@ -31,11 +31,6 @@ MEANT = {
 GOOD = {"up": "up is good", "down": "down is good"}
 
 
-def show(history: DriftHistory) -> None:
-    """The measures over all steps that are known."""
-    measures(history.drifts, history.unit)
-
-
 def measures(drifts: Sequence[Drift], counted: str) -> None:
     """Small charts of the measures that were chosen, each with what it means."""
     if not drifts:
@@ -91,11 +86,6 @@ def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, 
         f"Head: {MEANT['head']}. Tail: {MEANT['tail']}; under most settings these pay. ILAD in the space of the start "
         "is the honest one: as documents move apart, ILAD in the space as it is now rises by itself."
     )
-
-
-def quality_view(history: DriftHistory) -> None:
-    """Quality of a simulation's checkpoints."""
-    quality(history.checkpoints, names(history.decoders), history.k, history.unit)
 
 
 def regret(history: DriftHistory) -> None:

@@ -72,14 +72,12 @@ def export(loaded: Loaded, question: Question) -> None:
         return
     names = list(decoders)
     # The last one first: the baseline is rarely what people take away.
-    name = st.selectbox(
-        "Decoder", names, len(names) - 1, format_func=lambda n: setting.title(decoders[n]), key="export.decoder"
-    )
-    source = loaded.source
+    titles = {name: setting.title(decoder) for name, decoder in decoders.items()}
+    name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
     context = ExportContext(
         k=question.k,
-        corpus=source.path,
-        encoder=None if loaded.space.encoder is None else source.encoder,
+        corpus=loaded.source.path,
+        encoder=None if loaded.space.encoder is None else loaded.source.encoder,
         query=question.text,
         documents=len(loaded.space),
         **trained.export_fields(loaded),
@@ -88,11 +86,10 @@ def export(loaded: Loaded, question: Question) -> None:
     if loaded is not loaded.origin:
         st.text("The code searches the documents as they were embedded; the files hold what feedback made of them.")
     for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):
-        with tab:
-            if snippet.possible:
-                st.code(snippet.text, language=snippet.language)
-            else:
-                st.text(snippet.text)
+        if snippet.possible:
+            tab.code(snippet.text, language=snippet.language)
+        else:
+            tab.text(snippet.text)
     try:
         with st.spinner("Retrieving"):
             results = retrieve(loaded, question, decoders)
@@ -101,12 +98,13 @@ def export(loaded: Loaded, question: Question) -> None:
         return
     st.text(f"What {counted(len(results), 'decoder')} retrieved for this query:")
     with st.container(horizontal=True):
-        everything, icon = sets_json(results, link_params(loaded), question.text), ":material/download:"
-        download_button("Sets, CSV", sets_csv(results), "sets.csv", "text/csv", "export.sets.csv", icon=icon)
-        figures = figures_csv(results)
-        download_button("Figures, CSV", figures, "figures.csv", "text/csv", "export.figures.csv", icon=icon)
-        json_type, key = "application/json", "export.frontier.json"
-        download_button("All, JSON", everything, "frontier.json", json_type, key, icon=icon)
+        everything = sets_json(results, link_params(loaded), question.text)
+        for label, file, mime, data in (
+            ("Sets, CSV", "sets.csv", "text/csv", sets_csv(results)),
+            ("Figures, CSV", "figures.csv", "text/csv", figures_csv(results)),
+            ("All, JSON", "frontier.json", "application/json", everything),
+        ):
+            download_button(label, data, file, mime, f"export.{file}", icon=":material/download:")
 
 
 def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
@@ -206,10 +204,8 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
         encoder=made_by,
         query=question.text,
         answers={
-            result.name: SavedAnswer(
-                result.title, result.setting, tuple((row.id, row.title) for row in result.rows), result.figures
-            )
-            for result in retrieve(loaded, question, setting.decoders())
+            r.name: SavedAnswer(r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures)
+            for r in retrieve(loaded, question, setting.decoders())
         },
     )
 

@@ -1,6 +1,5 @@
 """Below the frontier: what can be told of the differences to the baseline."""
 
-import io
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -21,7 +20,6 @@ from engine.evaluation import tables
 from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison, compare, statement, summary
-from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import digest_of
 
@@ -154,14 +152,12 @@ def _downloads(
         kept = [row[0] in names for row in whole.rows]
         return replace(whole, rows=tuple(compress(whole.rows, kept)), marks=tuple(compress(whole.marks, kept)))
 
-    def parquet(selection: list[Cell]) -> bytes:
-        stream = io.BytesIO()
-        tables.frame(selection).to_parquet(stream, index=False)
-        return stream.getvalue()
+    def parquet() -> Any:
+        return tables.frame(points).to_parquet(index=False)
 
     files = (
         ("All settings, CSV", "csv", "text/csv", lambda: tables.as_csv(tables.frame(points))),
-        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", lambda: parquet(points)),
+        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", parquet),
         ("Every query, CSV", "queries.csv", "text/csv", lambda: tables.as_csv(tables.per_query(points))),
         ("This table, Markdown", "md", "text/markdown", lambda: tables.markdown(results())),
         ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.latex(results())),

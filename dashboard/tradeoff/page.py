@@ -127,12 +127,11 @@ def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
 
 
 def _sampled(queries: Queries) -> Queries:
-    sizes = [size for size in SAMPLES if size < len(queries)]
-    first = ENOUGH if ENOUGH in sizes else len(queries)
+    sizes = [*(size for size in SAMPLES if size < len(queries)), len(queries)]
     count = st.select_slider(
         "Labelled queries",
-        [*sizes, len(queries)],
-        first,
+        sizes,
+        ENOUGH if ENOUGH in sizes else len(queries),
         key=f"tradeoff.sample.{queries.digest[:12]}",
         persist_state="session",
         format_func=lambda n: f"all {n:,}" if n == len(queries) else f"{n:,}",
