@@ -1,5 +1,6 @@
 """The Train view of the Tune page: the form, the estimate, the training under way, its result."""
 
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
@@ -145,10 +146,9 @@ def _draw_curves(progress: TrainingProgress | None) -> None:
 
 def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
     """Whether a request still means this training: judgements may have changed, and passages be off."""
-    try:
+    with suppress(FrontierError):
         return request.digest(plain) == digest
-    except FrontierError:
-        return False
+    return False
 
 
 def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
@@ -165,10 +165,9 @@ def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> N
 
 def _readable(request: TrainingRequest, digest: str) -> bool:
     """Whether there is something to go on from."""
-    try:
+    with suppress(FrontierError):
         return bool(histories(training_runs.folder(digest), request.method))
-    except FrontierError:
-        return False
+    return False
 
 
 def _anew(plain: Loaded, request: TrainingRequest, digest: str) -> None:

@@ -1,6 +1,7 @@
 """Measured settings: slices along each parameter, a heat map of two, a table; each opens a setting."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 import streamlit as st
@@ -12,7 +13,7 @@ from dashboard.session import decoders
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.heat_map import HeatMap, heat_map
+from engine.evaluation.heat_map import heat_map
 from engine.evaluation.metrics import METRICS, title_of
 from engine.evaluation.paired import declared_by, name_of
 from engine.evaluation.parameter_slices import slices
@@ -28,8 +29,10 @@ PICKED, REPORTED = "tune.picked", "tune.reported"
 def show(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
     """Points of one selector on the split to choose on, with the baseline's, by a view of the person's choice."""
     metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
-    mapped = _mapped(points, objective, k)
-    ways = [SLICES, *([HEAT_MAP] if mapped is not None else []), TABLE]
+    ways = [SLICES, TABLE]
+    with suppress(ParamError, DataError):  # where not just two parameters vary
+        heat_map(points, objective.metrics[-1], k)
+        ways = [SLICES, HEAT_MAP, TABLE]
     way = choose("View", ways, f"tune.view.{len(ways)}")
     if way == HEAT_MAP:
         _heat_map(points, objective, k, chosen)
@@ -38,14 +41,6 @@ def show(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chose
     else:
         _slices(points, base, metrics, k, chosen)
     _opened(points, base, k, chosen)
-
-
-def _mapped(points: Sequence[Cell], objective: Objective, k: int) -> HeatMap | None:
-    """Whether two parameters vary, and no more."""
-    try:
-        return heat_map(points, objective.metrics[-1], k)
-    except (ParamError, DataError):
-        return None
 
 
 def measured(point: Cell) -> list[str]:
