@@ -86,11 +86,10 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     """The form of the comparison, and what it asks; None where there is nothing to compare."""
     every = corpora.variants(loaded)
     if len(every) < 2:
-        st.info(
+        why = (
             "Embed this corpus with another encoder, or in another arithmetic: both then answer the same queries, and "
-            "what differs is measured here.",
-            icon=":material/compare:",
         )
+        st.info(f"{why}what differs is measured here.", icon=":material/compare:")
         return None
     names = corpora.variant_names(every)
     picked = st.multiselect(
@@ -104,16 +103,9 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     chosen = {names[i]: every[i] for i in (0, *picked)}
     st.text(f"compared with the one in use: {names[0]}")
     a, b = st.columns(2)
-    with a:
-        options = _questions(list(chosen.values()))
-        on = st.selectbox(
-            "Queries",
-            list(options),
-            format_func=lambda name: options.get(name, name),
-            key=f"data.encoders.on.{loaded.space.corpus.digest[:12]}",
-        )
-    with b:
-        k = control(SET_SIZE, "data.encoders.k")
+    options, key = _questions(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
+    on = a.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
+    k = control(SET_SIZE, "data.encoders.k", b)
     decoders = _decoders()
     st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
     settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)

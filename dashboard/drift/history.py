@@ -181,14 +181,9 @@ def step_of(history: DriftHistory) -> int:
     # Set here and not by its default: playing sets it too.
     if st.session_state.get(key) not in history.steps:
         st.session_state[key] = history.last
-    return st.select_slider(
-        f"After so many {history.unit}",
-        list(history.steps),
-        key=key,
-        help=HELP[history.unit],
-        format_func=lambda step: f"{step:,}",
-        persist_state="session",
-    )
+    how: dict[str, Any] = {"help": HELP[history.unit], "format_func": "{:,}".format, "persist_state": "session"}
+    step: int = st.select_slider(f"After so many {history.unit}", list(history.steps), key=key, **how)
+    return step
 
 
 def step_key(history: DriftHistory) -> str:

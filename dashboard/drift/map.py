@@ -62,13 +62,8 @@ def _controls(history: DriftHistory) -> tuple[str, int]:
     left, right = st.columns([5, 4], vertical_alignment="bottom", gap="medium")
     with left, st.container(horizontal=True, vertical_alignment="center"):
         way = choose("Projection", WAYS, WAY)
-        st.toggle(
-            "Lengthen the arrows",
-            True,
-            key=LONGER,
-            persist_state="session",
-            help="Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen.",
-        )
+        why = "Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen."
+        st.toggle("Lengthen the arrows", True, key=LONGER, persist_state="session", help=why)
         if len(history.steps) > 1:
             label, icon = ("Stop", ":material/stop:") if playing else ("Play", ":material/play_arrow:")
             step_button(label, "drift.map.play", _turn, history, icon=icon)

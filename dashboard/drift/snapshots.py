@@ -39,13 +39,12 @@ def show(history: DriftHistory) -> None:
     one = left.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
     other = right.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
     with back, st.container(horizontal=True, vertical_alignment="center"):
-        confirm.ask(
-            "restore",
-            "Go back to the first",
-            "Have only that feedback count that counted then? What is left out can be brought back.",
-            one == NOW,
-            lambda: feedback.log_of(history.loaded).restore(places[one]),
-        )
+        question = "Have only that feedback count that counted then? What is left out can be brought back."
+
+        def restore() -> None:
+            feedback.log_of(history.loaded).restore(places[one])
+
+        confirm.ask("restore", "Go back to the first", question, one == NOW, restore)
     _compared(history, places[one], places[other])
 
 

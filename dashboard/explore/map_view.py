@@ -26,12 +26,8 @@ MOST_LISTED = 200
 def options(answers: dict[str, Answer], baseline: str) -> None:
     """Draw the choice of projection, and whether the mouse opens documents."""
     choose("Projection", WAYS, WAY)
-    st.toggle(
-        "Read under the mouse",
-        key=HOVER,
-        persist_state="session",
-        help="Shows the document under the mouse; otherwise the one clicked.",
-    )
+    why = "Shows the document under the mouse; otherwise the one clicked."
+    st.toggle("Read under the mouse", key=HOVER, persist_state="session", help=why)
 
 
 def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:

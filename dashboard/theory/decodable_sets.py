@@ -68,18 +68,13 @@ def _shown(result: Proof, k: int) -> None:
         st.metric("λ₁", f"{w.l1:.4g}", width=110)
         st.metric("λ₂", f"{w.l2:,.4g}", width=110)
         st.metric("Documents with a weight", f"{result.support:,}", width=190)
+    here = f"{title} at this λ₁ and λ₂"
     if result.same and result.certified:
-        st.success(
-            f"{title} at this λ₁ and λ₂: the support is exactly the top {k}. Proven: every optimality condition holds "
-            f"to {max(result.residual, 1e-17):.0e}.",
-            icon=":material/verified:",
-        )
+        proven = f"Proven: every optimality condition holds to {max(result.residual, 1e-17):.0e}."
+        st.success(f"{here}: the support is exactly the top {k}. {proven}", icon=":material/verified:")
     else:
-        st.warning(
-            f"{title} at this λ₁ and λ₂ gave {result.support:,} documents a weight; conditions hold to "
-            f"{result.residual:.0e}. The gap at k is too narrow for the arithmetic.",
-            icon=":material/warning:",
-        )
+        narrow = f"conditions hold to {result.residual:.0e}. The gap at k is too narrow for the arithmetic."
+        st.warning(f"{here} gave {result.support:,} documents a weight; {narrow}", icon=":material/warning:")
     after = "there is no next one" if w.beta == float("-inf") else f"the next one {w.beta:.4f}"
     st.caption(
         f"Document {k} scores {w.alpha:.4f}, {after}; λ₁ lies halfway. The narrower the gap, the larger λ₂ and the "

@@ -15,15 +15,9 @@ def show(progress: TrainingProgress, key: str) -> None:
     if not stages:
         st.caption("The first look at dev appears here.")
         return
+    why = "A course has its start, its control (the start trained on for as long) and the method itself."
     # Where a stage has begun since, it is what people look for.
-    stage = choose(
-        "Stage",
-        stages,
-        f"{key}.stage.{len(stages)}",
-        default=stages[-1],
-        named=True,
-        help="A course has its start, its control (the start trained on for as long) and the method itself.",
-    )
+    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
     history = progress.histories[stage]
     lines = compared_with(stage, progress.histories, progress.lines)
     points = curves(history, lines)

@@ -53,15 +53,15 @@ def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
     def sized(name: str) -> str:
         return f"{replace_surrogates(name)}: {sizes[name]:,} queries" if name in sizes else name
 
+    shares = ", ".join(f"{share:.0%}" for share in SHARES)
     divide = st.toggle(
         "Divide one split in three",
         len(names) < SPLITS,
         key=f"{PREFIX}.divide.{key}",
         persist_state="session",
         disabled=len(names) < 2,
-        help="Training needs three splits without a common query. Of one split "
-        + ", ".join(f"{share:.0%}" for share in SHARES)
-        + " of the queries are drawn for learning, choosing and reporting.",
+        help=f"Training needs three splits without a common query. Of one split {shares} of the queries are drawn for "
+        "learning, choosing and reporting.",
     )
     if not divide:
         chosen: dict[str, Any] = {}

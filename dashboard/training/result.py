@@ -33,10 +33,8 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     if verdict := outcome.verdict:
         st.text(verdict)
     if comparison.split == outcome.request.dev:
-        st.warning(
-            "The best epochs were chosen by these queries, so they look better on them than on others.",
-            icon=":material/warning:",
-        )
+        flattered = "The best epochs were chosen by these queries, so they look better on them than on others."
+        st.warning(flattered, icon=":material/warning:")
     view, save = st.columns([5, 1], vertical_alignment="center")
     with view:
         way = choose("Table", [TABLE, GROUPS], "train.table")

@@ -37,9 +37,8 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
     with button:
         views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
     if tuned.constraint_holds_on_test is False:
-        st.warning(
-            "Not confirmed: on the queries to report on it misses what was asked for.", icon=":material/warning:"
-        )
+        missed = "Not confirmed: on the queries to report on it misses what was asked for."
+        st.warning(missed, icon=":material/warning:")
     if outcome.remarks:
         st.text(outcome.remarks)
     st.text("\n".join(map(replace_surrogates, tuned.chosen_because)))
