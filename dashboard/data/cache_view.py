@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.data import uploads
 from dashboard.services import corpora, jobs, training_runs
 from dashboard.services.trained import SECTION as TRAINED
 from dashboard.services.wording import counted
+from dashboard.widgets.buttons import step_button
+from dashboard.widgets.choices import select
 from dashboard.widgets.common import size
 from dashboard.widgets.tables import draw_table
 from engine.data import inventory
@@ -20,18 +21,13 @@ from engine.progress import format_duration
 
 ALL = "Everything"
 TITLES = {
-    "embeddings": "Embeddings",
-    "fingerprints": "Fingerprints",
     "probes": "Precision tests",
-    "uploads": "Uploads",
-    "maps": "Maps",
     TRAINED: "Trained embeddings",
     inventory.STORES: "Sweeps and stores",
     inventory.CODE: "Compiled code",
 }
+ANEW = "are made anew when they are needed"
 AGAIN = {
-    "embeddings": "are made anew when they are needed",
-    "maps": "are made anew when they are needed",
     "uploads": "have to be uploaded again",
     TRAINED: "have to be trained again; links that name them no longer work",
     inventory.STORES: "are lost: a sweep measures its cells again",
@@ -52,7 +48,8 @@ def show() -> None:
         st.subheader("Cache")
         st.text(f"{taken} kept by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
         st.code(str(home()), language=None)
-        chosen = _choose(items)
+        sections = [ALL, *dict.fromkeys(item.section for item in items)]
+        chosen: str = select("Section", sections, "data.cache.section", format_func=_title)
         if message := st.session_state.pop(SAID, None):
             st.text(message)
     if not items:
@@ -65,52 +62,33 @@ def show() -> None:
     _delete(picked, shown, items, chosen)
 
 
-def _choose(items: Sequence[Item]) -> str:
-    """The section to look at."""
-    options = [ALL, *dict.fromkeys(item.section for item in items)]
-    return st.selectbox(
-        "Section",
-        options,
-        format_func=lambda name: name if name == ALL else _title(name),
-        key="data.cache.section",
-        persist_state="session",
-    )
-
-
 def _sections(items: Sequence[Item]) -> None:
     """Draw every section with its files and bytes."""
     names = list(dict.fromkeys(item.section for item in items))
-    by_section = {name: [item for item in items if item.section == name] for name in names}
-    frame = pd.DataFrame(
-        {
-            "Section": [_title(name) for name in names],
-            "Files": [len({path for item in by_section[name] for path in item.files}) for name in names],
-            "Size": [size(inventory.weight(by_section[name])) for name in names],
-        }
-    )
-    draw_table(frame, most=len(frame))
+    by_section = [[item for item in items if item.section == name] for name in names]
+    table = {
+        "Section": [_title(name) for name in names],
+        "Files": [len({path for item in own for path in item.files}) for own in by_section],
+        "Size": [size(inventory.weight(own)) for own in by_section],
+    }
+    draw_table(table, most=len(names))
 
 
 def _table(items: Sequence[Item], chosen: str) -> list[Item]:
     """Draw the items of a section; returns those that are ticked."""
     now = datetime.now().timestamp()
-    frame = pd.DataFrame(
-        {
-            **({"Section": [_title(item.section) for item in items]} if chosen == ALL else {}),
-            "What": [_describe(item) for item in items],
-            "Encoder": [_encoder(item) for item in items],
-            "State": [
-                ", ".join(filter(None, ["in use" if _in_use(item) else "", "incomplete" if item.missing else ""]))
-                for item in items
-            ],
-            "Last used": [_ago(now - item.used) for item in items],
-            "Size": [size(item.bytes) for item in items],
-        }
-    )
-    if not any(frame["Encoder"]):
-        frame = frame.drop(columns="Encoder")
+    encoders = [_encoder(item) for item in items]
+    states = [("in use" if _in_use(item) else "", "incomplete" if item.missing else "") for item in items]
+    table = {
+        **({"Section": [_title(item.section) for item in items]} if chosen == ALL else {}),
+        "What": [_describe(item) for item in items],
+        **({"Encoder": encoders} if any(encoders) else {}),
+        "State": [", ".join(filter(None, state)) for state in states],
+        "Last used": [_ago(now - item.used) for item in items],
+        "Size": [size(item.bytes) for item in items],
+    }
     event = draw_table(
-        frame,
+        table,
         key=f"{PICKED}.{chosen}.{st.session_state.get('data.cache.turn', 0)}",
         most=MOST_ROWS,
         on_select="rerun",
@@ -138,20 +116,14 @@ def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
     used = sum(_in_use(item) for item in going)
     st.text(f"{counted(len(going), 'entry', 'entries')}, {size(inventory.frees(going, items))}")
     for section in dict.fromkeys(item.section for item in going):
-        st.text(f"{_title(section)} {AGAIN.get(section, 'are made anew when they are needed')}.")
+        st.text(f"{_title(section)} {AGAIN.get(section, ANEW)}.")
     if used:
         entries = counted(used, "entry", "entries")
         st.text(f"{entries} of a corpus that is loaded: it goes on working, and is embedded anew when reloaded.")
     if locked:
         st.text("Kept, because in use: " + ", ".join(f"{_title(i.section)}, {_describe(i)}" for i in locked[:4]))
-    st.button(
-        "Delete for good",
-        type="primary",
-        key=f"data.cache.delete.{key}",
-        disabled=not going,
-        on_click=_remove,
-        args=(going,),
-    )
+    key = f"data.cache.delete.{key}"
+    step_button("Delete for good", key, _remove, going, type="primary", disabled=not going)
 
 
 def _remove(items: Sequence[Item]) -> None:
@@ -180,12 +152,12 @@ def _in_use(item: Item) -> bool:
         return any(source.path.startswith(folder) for source in corpora.sources())
     if item.section == TRAINED:
         return item.name in {source.trained for source in corpora.sources()}
-    refs = [(one.space.encoder, one.dataset) for one in corpora.in_memory()]
+    made_by = item.facts.get("weights"), item.facts.get("arithmetic")
     return any(
-        (ref.digest, ref.dtype) == (item.facts.get("weights"), item.facts.get("arithmetic"))
-        and item.facts.get("content") in (dataset.corpus.digest, dataset.queries.digest)
-        for ref, dataset in refs
-        if ref is not None
+        (ref := one.space.encoder) is not None
+        and (ref.digest, ref.dtype) == made_by
+        and item.facts.get("content") in (one.dataset.corpus.digest, one.dataset.queries.digest)
+        for one in corpora.in_memory()
     )
 
 
@@ -196,10 +168,8 @@ def _describe(item: Item) -> str:
         return f"{facts['name']}, {facts['texts']:,} {role}"
     if "name" in facts:
         return str(facts["name"])
-    if item.section == TRAINED:
-        title = training_runs.describe(item.name)
-        if title:
-            return title
+    if item.section == TRAINED and (title := training_runs.describe(item.name)):
+        return title
     if "files" in facts:
         return str(facts["files"])
     return f"{len(item.files):,} files" + (" without a label" if item.section == "embeddings" else "")

@@ -5,18 +5,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.data import loading
-from dashboard.services import corpora, jobs
+from dashboard.data.loading import ARITHMETIC
+from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.widgets.job_panel import blocked_by, show_end, watch
+from dashboard.session.query import judged_splits
+from dashboard.widgets.choices import select
+from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import control
-from dashboard.widgets.tables import draw_table, number_column, text_column
+from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.data.models import hub
 from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import METRICS
@@ -25,7 +27,7 @@ from engine.evaluation.studies.compare_encoders import EncoderComparison, Varian
 from engine.stages import methods
 from engine.values import Qrels, replace_surrogates
 
-PURPOSE = "encoders"
+PURPOSE = "data.encoders"
 QUERIES, DOCUMENTS = "All queries", "Documents as queries"
 FOUND = "data.encoders.found"
 MOST_ROWS = 10
@@ -65,19 +67,11 @@ def _again(loaded: Loaded) -> None:
         st.info("This corpus has vectors and no texts: there is nothing to embed.", icon=":material/info:")
         return
     with st.form("data.again", border=False):
-        name = st.text_input(
-            "Name or path",
-            "bundled",
-            key="data.again.encoder",
-            persist_state="session",
-            help="bundled is all-MiniLM-L6-v2. Any sentence-transformers model by name or local path.",
-        ).strip()
-        dtype = st.selectbox(
-            "Arithmetic", ["auto", "float32", "bfloat16"], key="data.again.dtype", persist_state="session"
-        )
+        name = loading.encoder_name("data.again.encoder", "bundled is all-MiniLM-L6-v2.")
+        dtype: str = select("Arithmetic", ARITHMETIC, "data.again.dtype")
         if st.form_submit_button("Embed beside", type="primary"):
             keeps_own = loaded.source.own and loaded.dataset.vectors is None
-            source = replace(loaded.source.plain, encoder=name or "bundled", dtype=dtype, own=keeps_own)
+            source = replace(loaded.source.plain, encoder=name, dtype=dtype, own=keeps_own)
             loading.begin(source, beside=True)
             st.rerun()
     st.text("On this machine: " + ", ".join(_models_here()))
@@ -92,11 +86,10 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     """The form of the comparison, and what it asks; None where there is nothing to compare."""
     every = corpora.variants(loaded)
     if len(every) < 2:
-        st.info(
+        why = (
             "Embed this corpus with another encoder, or in another arithmetic: both then answer the same queries, and "
-            "what differs is measured here.",
-            icon=":material/compare:",
         )
+        st.info(f"{why}what differs is measured here.", icon=":material/compare:")
         return None
     names = corpora.variant_names(every)
     picked = st.multiselect(
@@ -110,20 +103,26 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     chosen = {names[i]: every[i] for i in (0, *picked)}
     st.text(f"compared with the one in use: {names[0]}")
     a, b = st.columns(2)
-    with a:
-        options = _questions(list(chosen.values()))
-        on = st.selectbox(
-            "Queries",
-            list(options),
-            format_func=lambda name: options.get(name, name),
-            key=f"data.encoders.on.{loaded.space.corpus.digest[:12]}",
-        )
-    with b:
-        k = control(SET_SIZE, "data.encoders.k")
+    options, key = _questions(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
+    on = a.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
+    k = control(SET_SIZE, "data.encoders.k", b)
     decoders = _decoders()
     st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
     settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
-    _run(chosen, on, decoders, k, settings)
+    panel = JobPanel(
+        purpose=PURPOSE,
+        key=None,
+        title="Comparing encoders",
+        work=partial(_work, chosen, on, decoders, k, settings),
+        start="Compare",
+        by_itself=False,
+        failed="The encoders cannot be compared.",
+        locked="" if len(chosen) > 1 else "Choose an encoder to compare with.",
+    )
+    if (found := panel.result()) is not None:
+        st.session_state[FOUND] = found
+        panel.forget()  # what is set by now can be compared as well
+        st.rerun()
     return settings
 
 
@@ -135,8 +134,7 @@ def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
     """The queries that all spaces can answer, with their labels: queries need an encoder in each."""
     dataset, options = chosen[0].dataset, {}
     if all(one.space.encoder is not None for one in chosen):
-        judged = {split: len(dataset.judged(split)) for split in dataset.qrels}
-        options = {split: f"{split}: {count:,} judged queries" for split, count in judged.items() if count}
+        options = {split: f"{split}: {count:,} judged queries" for split, count in judged_splits(dataset).items()}
         if not options and len(dataset.queries):
             options = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
     return {**options, DOCUMENTS: "documents as queries, without judgements"}
@@ -149,35 +147,15 @@ def _decoders() -> list[Decoder]:
     return list(dict.fromkeys([Decoder(select=first, depth=st.session_state.get(setting.POOL_KEY)), *others]))
 
 
-def _run(chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...]) -> None:
-    job = jobs.mine().get(PURPOSE)
-    if job is not None and job.going:
-        watch(job, "data.encoders.cancel")
-        return
-    waits = blocked_by(PURPOSE)
-    if st.button("Compare", type="primary", key="data.encoders.start", disabled=waits is not None or len(chosen) < 2):
-        work = partial(_work, chosen=chosen, on=on, decoders=decoders, k=k, settings=settings)
-        jobs.start(PURPOSE, "Comparing encoders", work)
-        st.rerun()
-    if waits:
-        st.text(waits)
-    if job is not None and job.result is not None:
-        st.session_state[FOUND] = job.result
-    elif job is not None:
-        show_end(job, "The encoders cannot be compared.")
-
-
 def _work(
-    job: Job, *, chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...]
+    chosen: Mapping[str, Loaded], on: str, decoders: Sequence[Decoder], k: int, settings: tuple[Any, ...], job: Job
 ) -> EncoderResult:
-    first = next(iter(chosen.values()))
-    dataset = first.dataset
+    dataset = next(iter(chosen.values())).dataset
     qrels: Qrels | None = None
     if on == DOCUMENTS:
         variants = dict(zip(chosen, of_documents([one.space for one in chosen.values()]), strict=True))
-        texts = dataset.corpus.passages
-        asked_rows = [dataset.corpus.position[i] for i in variants[next(iter(chosen))].queries.ids]
-        shown = tuple(texts[row] for row in asked_rows)
+        corpus = dataset.corpus
+        shown = tuple(corpus.passages[corpus.position[i]] for i in variants[next(iter(chosen))].queries.ids)
     else:
         qrels = dataset.qrels.get(on)
         queries = dataset.queries if qrels is None else dataset.judged(on)
@@ -196,35 +174,27 @@ def _show(result: EncoderResult, stale: bool) -> None:
         "Metric", both.metrics, format_func=lambda m: f"{METRICS[m].title}@{both.k}", key="data.encoders.metric"
     )
     rows = [(name, encoder, row) for name in both.decoders for encoder, row in _rows(both, metric, name)]
-    frame = pd.DataFrame(
+    compared = [row for _, _, row in rows]
+    means = [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows]
+    overlaps = [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows]
+    wins = [" / ".join(f"{n:,}" for n in row.wins) if row else "" for row in compared]
+    overlap_help = "Share of documents that both encoders retrieve, mean over queries"
+    draw_columns(
         {
-            "Decoder": [name for name, _, _ in rows],
-            "Encoder": [encoder for _, encoder, _ in rows],
-            "Mean": [both.mean(name, encoder, metric) if row is None else row.mean for name, encoder, row in rows],
-            "Difference": [row and row.difference for _, _, row in rows],
-            "95 % interval": [_interval(row) for _, _, row in rows],
-            "p (Holm)": [row and row.p_holm for _, _, row in rows],
-            "W / T / L": [" / ".join(f"{n:,}" for n in row.wins) if row else "" for _, _, row in rows],
-            "Overlap": [None if row is None else both.agreement(name, encoder) for name, encoder, row in rows],
-        }
-    )
-    draw_table(
-        frame,
-        {
-            "Mean": number_column("%.4f"),
-            "Difference": number_column("%+.4f"),
-            "p (Holm)": number_column("%.4f"),
-            "W / T / L": text_column(help="Queries on which it has more, the same, less"),
-            "Overlap": number_column(
-                "percent", help="Share of documents that both encoders retrieve, mean over queries"
-            ),
+            "Decoder": ([name for name, _, _ in rows], None),
+            "Encoder": ([encoder for _, encoder, _ in rows], None),
+            "Mean": (means, number_column("%.4f")),
+            "Difference": ([row and row.difference for row in compared], number_column("%+.4f")),
+            "95 % interval": ([_interval(row) for row in compared], None),
+            "p (Holm)": ([row and row.p_holm for row in compared], number_column("%.4f")),
+            "W / T / L": (wins, text_column(help="Queries on which it has more, the same, less")),
+            "Overlap": (overlaps, number_column("percent", help=overlap_help)),
         },
         most=MOST_ROWS,
         placeholder="",
     )
-    for _, _, row in rows:
-        if row is not None:
-            st.text(statement(row))
+    for row in filter(None, compared):
+        st.text(statement(row))
     judged = "" if result.on != DOCUMENTS else " Every document is its own nearest, so 1 of the k is always shared."
     st.caption(
         f"{len(both.queries):,} queries; paired bootstrap and randomisation test over those that have the metric "
@@ -257,21 +227,13 @@ def _parting(result: EncoderResult, metric: str) -> None:
         return
     title = f"{METRICS[metric].title}@{both.k}"
     st.caption(f"Overlap of the two sets, and {title} with each encoder.")
-    frame = pd.DataFrame(
-        {
-            "Query": [replace_surrogates(result.texts[row.query]) for row in rows],
-            "Overlap": [row.overlap for row in rows],
-            both.encoders[0]: [row.first for row in rows],
-            encoder: [row.other for row in rows],
-        }
-    )
     number = number_column("%.3f", help=title)
-    draw_table(
-        frame,
+    draw_columns(
         {
-            "Query": text_column(420),
-            "Overlap": number_column("percent", "small"),
-            **dict.fromkeys(frame.columns[2:], number),
+            "Query": ([replace_surrogates(result.texts[row.query]) for row in rows], text_column(420)),
+            "Overlap": ([row.overlap for row in rows], number_column("percent", "small")),
+            both.encoders[0]: ([row.first for row in rows], number),
+            encoder: ([row.other for row in rows], number),
         },
         most=MOST_ROWS,
         placeholder="",

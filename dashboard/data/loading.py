@@ -1,29 +1,33 @@
 """Corpora that load, the report of what was read, and the corpus in use with its other encoders."""
 
-from functools import partial
-
-import pandas as pd
 import streamlit as st
 
 from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.common import corpus_chip, notices
 from dashboard.widgets.job_panel import show_end, watch
 from dashboard.widgets.tables import draw_table
 from engine.values import Dataset
 
 LOADING, BESIDE = "data.loading", "data.beside"
+ARITHMETIC = ("auto", "float32", "bfloat16")
+
+
+def encoder_name(key: str, bundled: str) -> str:
+    """Draw the field of an encoder's name or path; bundled: what the default is."""
+    more = "Any sentence-transformers model by name or local path."
+    typed = st.text_input("Name or path", "bundled", key=key, persist_state="session", help=f"{bundled} {more}")
+    return typed.strip() or "bundled"
 
 
 def begin(source: Source, beside: bool = False) -> None:
     """Load a corpus; beside: without switching to it."""
     job = corpora.known(source)
-    if job is not None and not job.running and not beside:
+    if job is not None and not job.running and (job.error or not beside):
         corpora.forget(source, job)  # files change; what is embedded comes from the cache
-    elif job is not None and job.error:
-        corpora.forget(source, job)
     corpora.loading(source)
     st.session_state[LOADING], st.session_state[BESIDE] = source, beside
 
@@ -51,7 +55,11 @@ def _watch(source: Source) -> None:
         _arrived(source, job.result)
         st.rerun()
     title = f"Loading {source.path}" + (f" with {source.encoder}" if source.encoder != "bundled" else "")
-    draw = partial(_read_so_far, beside)
+
+    def draw(dataset: Dataset | None) -> None:
+        if dataset is not None and not beside:
+            report(dataset)
+
     if running:
         why = "Stops it for every window that waits for this corpus."
         watch(job, "data.cancel", draw, title=title, to_end=True, cancel_help=why)
@@ -62,11 +70,6 @@ def _watch(source: Source) -> None:
         show_end(job, f"This {'encoder' if beside else 'corpus'} cannot be loaded.", stopped)
         st.button("Close", key="data.close", on_click=_close, args=(source, job))
     draw(job.partial)
-
-
-def _read_so_far(beside: bool, dataset: Dataset | None) -> None:
-    if dataset is not None and not beside:
-        report(dataset)
 
 
 def _close(source: Source, job: Job) -> None:
@@ -87,12 +90,10 @@ def _arrived(source: Source, loaded: Loaded) -> None:
 
 def report(dataset: Dataset) -> None:
     """Draw counts and the reader's notices."""
-    rows = [("documents", f"{len(dataset.corpus):,}"), ("queries", f"{len(dataset.queries):,}")]
-    rows += [
-        (f"judgements, {split}", f"{qrels.count:,} for {len(qrels):,} queries")
-        for split, qrels in dataset.qrels.items()
-    ]
-    draw_table(pd.DataFrame(rows, columns=["what", "count"]))
+    counts = {"documents": f"{len(dataset.corpus):,}", "queries": f"{len(dataset.queries):,}"}
+    for split, qrels in dataset.qrels.items():
+        counts[f"judgements, {split}"] = f"{qrels.count:,} for {len(qrels):,} queries"
+    draw_table({"what": list(counts), "count": list(counts.values())})
     if dataset.notices:
         notices(dataset)
     else:
@@ -106,30 +107,26 @@ def in_use() -> Loaded | None:
     source = address.source()
     job = corpora.loading(source)
     running = job.running
-    if job.result is not None:
-        loaded: Loaded = job.result
+    loaded: Loaded | None = job.result
+    if loaded is not None:
         corpus_chip(loaded)
         encoders(loaded)
-        return loaded
-    if st.session_state.get(LOADING) != source:  # else it is shown already
-        _coming(source, job, running)
-    return None
-
-
-def _coming(source: Source, job: Job, running: bool) -> None:
-    if running:
+    elif st.session_state.get(LOADING) == source:
+        pass  # it is shown already
+    elif running:
         watch(job, None, title=f"Loading {source.path}", to_end=True)
-        return
-    st.text(f"Loading {source.path}")
-    st.caption("It did not come to its end: load it again, or choose another corpus.")
-    st.text(job.error or "Stopped.")
+    else:
+        st.text(f"Loading {source.path}")
+        st.caption("It did not come to its end: load it again, or choose another corpus.")
+        st.text(job.error or "Stopped.")
+    return loaded
 
 
 def encoders(loaded: Loaded) -> None:
     """Draw the encoders that the corpus is loaded with, and buttons to switch."""
     variants = corpora.variants(loaded)
     names = corpora.variant_names(variants)
-    if loaded.source.trained and not any(variant.source == loaded.source.plain for variant in variants):
+    if loaded.source.trained and all(variant.source != loaded.source.plain for variant in variants):
         st.button("Use the encoder's own", key="data.plain", on_click=address.use, args=(loaded.source.plain,))
     if len(variants) < 2:
         st.text(names[0])
@@ -139,11 +136,6 @@ def encoders(loaded: Loaded) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.text(f"{name} · {variant.space.embeddings.dimension:,} dimensions", width="stretch")
             current = variant is loaded
-            st.button(
-                "In use" if current else "Use",
-                key=f"data.use.{corpora.encoder_key(variant)}",
-                disabled=current,
-                on_click=address.use,
-                args=(variant.source,),
-                help=None if current else "Explore and the other pages then search with this encoder.",
-            )
+            label, key = "In use" if current else "Use", f"data.use.{corpora.encoder_key(variant)}"
+            why = None if current else "Explore and the other pages then search with this encoder."
+            step_button(label, key, address.use, variant.source, disabled=current, help=why)

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.data import loading, uploads
 from dashboard.services import corpora
 from dashboard.services.source import Source
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import draw_table
 from engine.data.tables import SUFFIXES, Preview, preview
@@ -31,8 +31,8 @@ def show() -> None:
         except (FrontierError, OSError, RuntimeError, ValueError) as error:
             show_failure("This cannot be read.", error)
             source = None
-        if source is not None:
-            _load(source)
+        if source is not None and st.button("Load and embed", type="primary", key="data.load"):
+            loading.begin(source)
     with right:
         loading.show_loading()
         loaded = loading.in_use()
@@ -89,7 +89,7 @@ def _mapped(path: Path) -> Source | None:
         folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
         qrels = folders[0] if folders else "qrels"
         if len(folders) > 1:
-            qrels = st.selectbox("Judgements", folders, key=f"data.qrels.{path}", persist_state="session")
+            qrels = select("Judgements", folders, f"data.qrels.{path}")
         table = path / "corpus.jsonl"
         if table.exists():
             _preview(preview(table, PREVIEW_ROWS))
@@ -107,14 +107,8 @@ def _mapped(path: Path) -> Source | None:
     }
     chosen = {}
     for place, (name, (label, options, guess)) in zip(st.columns(3), guesses.items(), strict=True):
-        column = place.selectbox(
-            label,
-            options,
-            options.index(guess) if guess in options else 0,
-            key=f"data.columns.{path}.{name}",
-            persist_state="session",
-            help="Without one, rows are numbered from 0." if name == "id" else None,
-        )
+        why = "Without one, rows are numbered from 0." if name == "id" else None
+        column = select(label, options, f"data.columns.{path}.{name}", default=guess, place=place, help=why)
         chosen[name] = None if column == NO_COLUMN else column
     return _embedding(Source(str(path), columns=(chosen["id"], chosen["text"] or "", chosen["title"])))
 
@@ -128,23 +122,7 @@ def _preview(head: Preview) -> None:
 def _embedding(source: Source) -> Source:
     """The source with the encoder to use."""
     with st.expander("Encoder", expanded=False):
-        encoder = st.text_input(
-            "Name or path",
-            "bundled",
-            key="data.encoder",
-            persist_state="session",
-            help="bundled is all-MiniLM-L6-v2, 384 dimensions. Any sentence-transformers model by name or local path.",
-        ).strip()
-        dtype = st.selectbox(
-            "Arithmetic",
-            ["auto", "float32", "bfloat16"],
-            key="data.dtype",
-            persist_state="session",
-            help="auto takes bfloat16 where the hardware is fast at it and 32 probe texts stay within cosine 0.999.",
-        )
-    return replace(source, encoder=encoder or "bundled", dtype=dtype)
-
-
-def _load(source: Source) -> None:
-    if st.button("Load and embed", type="primary", key="data.load"):
-        loading.begin(source)
+        encoder = loading.encoder_name("data.encoder", "bundled is all-MiniLM-L6-v2, 384 dimensions.")
+        why = "auto takes bfloat16 where the hardware is fast at it and 32 probe texts stay within cosine 0.999."
+        dtype: str = select("Arithmetic", loading.ARITHMETIC, "data.dtype", help=why)
+    return replace(source, encoder=encoder, dtype=dtype)

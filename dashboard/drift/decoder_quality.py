@@ -1,6 +1,7 @@
 """Decoder quality along the log: metrics of Explore's decoders at each position, by a job on request."""
 
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -15,6 +16,7 @@ from dashboard.session import decoders
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine.drift.history import beginning, measured
+from engine.drift.round_metrics import RoundMetrics
 from engine.errors import FrontierError
 from engine.values import replace_surrogates
 
@@ -32,30 +34,30 @@ def show(history: DriftHistory) -> None:
     keys = {step: (history.log_digests[step], *setting) for step in history.steps}
     key = (history.feedback.digest, *setting)
     job = jobs.current(PURPOSE, key, alone=True)
-    for checkpoint in (job.partial or ()) if job is not None else ():
-        known[keys[checkpoint.step]] = checkpoint
+
+    def reached() -> list[RoundMetrics]:
+        known.update({keys[checkpoint.step]: checkpoint for checkpoint in (job and job.partial) or ()})
+        return [known[keys[step]] for step in history.steps if keys[step] in known]
+
+    reached()
     missing = [step for step in history.steps if keys[step] not in known]
 
     def draw(_: object = None) -> None:
-        checkpoints = {step: known[keys[step]] for step in history.steps if keys[step] in known}
-        checkpoints |= {checkpoint.step: checkpoint for checkpoint in (job.partial or () if job is not None else ())}
-        if checkpoints:
-            done = f"{len(checkpoints)} of {len(history.steps)} moments"
+        if rows := reached():
+            done = f"{len(rows)} of {len(history.steps)} moments"
             st.text(f"{done}, on the judged queries of {replace_surrogates(split)}.")
-            rows = [checkpoints[step] for step in sorted(checkpoints)]
             timeline.quality(rows, names(history.decoders), history.k, history.unit)
 
     if missing and _measurable(history):
         going = job is not None and job.going
-        if not going:
-            titles = ", ".join(title for _, title in names(history.decoders).values())
-            st.text(f"{titles}, as Explore has them, at {len(missing)} moments of the log, on judged queries.")
+        titles = ", ".join(title for _, title in names(history.decoders).values())
         JobPanel(
             purpose=PURPOSE,
             key=key,
             title="measuring decoders",
             work=partial(_work, history, split, missing),
             start="Measure",
+            offer=f"{titles}, as Explore has them, at {len(missing)} moments of the log, on judged queries.",
             by_itself=False,
             on_partial=draw if going else None,
             failed="The decoders cannot be measured.",
@@ -79,16 +81,7 @@ def _measurable(history: DriftHistory) -> bool:
 def _work(history: DriftHistory, split: str, steps: list[int], job: Job) -> bool:
     queries, qrels = probes(history.loaded, split, job)
     session = history.feedback
-    measured(
-        session,
-        history.known_origin or beginning(session, queries, qrels),
-        queries,
-        qrels,
-        history.decoders,
-        steps,
-        history.k,
-        progress=job.report,
-        stop=job.stop,
-        seen=job.collect,
-    )
+    start = history.known_origin or beginning(session, queries, qrels)
+    report: dict[str, Any] = {"progress": job.report, "stop": job.stop, "seen": job.collect}
+    measured(session, start, queries, qrels, history.decoders, steps, history.k, **report)
     return True

@@ -12,7 +12,8 @@ from dashboard.drift.history import DriftHistory
 from dashboard.services import feedback
 from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
-from dashboard.widgets.tables import draw_table, number_column, text_column
+from dashboard.widgets.buttons import step_button
+from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.views.drift import Entry
 from engine.views.drift import feedback as entries_of
 
@@ -45,15 +46,8 @@ def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     last = last_of(entries, me)
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            "Undo the last",
-            icon=UNDO,
-            key="drift.undo",
-            disabled=last is None,
-            help="As if it had never been said, to the last bit.",
-            on_click=_undo,
-            args=(loaded, last),
-        )
+        how: dict[str, Any] = {"disabled": last is None, "help": "As if it had never been said, to the last bit."}
+        step_button("Undo the last", "drift.undo", _undo, loaded, last, icon=UNDO, **how)
         question = "Take all feedback back? Single pieces can be brought back below."
         confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
         if last is not None:
@@ -77,33 +71,24 @@ def _undo(loaded: Loaded, entry: Entry | None) -> None:
 
 def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
     key = "drift.log"
-    columns: dict[str, Any] = {
-        "Round": [entry.round for entry in entries],
-        "When": [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries],
-        "Said": [entry.said for entry in entries],
-        "Status": [DONE[entry.status] for entry in entries],
-        "Document": [entry.document for entry in entries],
-        "Query": [entry.query[:300] for entry in entries],
-        "Chance": [entry.propensity for entry in entries],
+    times = [None if entry.time is None else datetime.fromtimestamp(entry.time) for entry in entries]
+    columns: dict[str, tuple[list[Any], Any]] = {
+        "Round": ([entry.round for entry in entries], number_column(width=52)),
+        "When": (times, st.column_config.DatetimeColumn(width=130, format="YYYY-MM-DD HH:mm:ss")),
+        "Said": ([entry.said for entry in entries], text_column(140)),
+        "Status": ([DONE[entry.status] for entry in entries], text_column(160)),
+        "Document": ([entry.document for entry in entries], text_column(170)),
+        "Query": ([entry.query[:300] for entry in entries], text_column(270)),
+        "Chance": (
+            [entry.propensity for entry in entries],
+            number_column("%.3f", 62, "With which it was shown, where it was drawn"),
+        ),
     }
-    config: dict[str, Any] = {
-        "Round": number_column(width=52),
-        "When": st.column_config.DatetimeColumn(width=130, format="YYYY-MM-DD HH:mm:ss"),
-        "Said": text_column(140),
-        "Document": text_column(170),
-        "Query": text_column(270),
-        "Chance": number_column("%.3f", 62, "With which it was shown, where it was drawn"),
-        "Status": text_column(160),
-    }
-    if not any(columns["When"]):
-        del columns["When"]
-    if not any(columns["Status"]):
-        del columns["Status"]
-    if all(chance is None for chance in columns["Chance"]):
-        del columns["Chance"]
+    for name in ("When", "Status", "Chance"):
+        if all(value in (None, "") for value in columns[name][0]):
+            del columns[name]
     if history.live:
-        columns = {"Take back": [REDO if entry.status == "undone" else UNDO for entry in entries], **columns}
-        config["Take back"] = st.column_config.ButtonColumn(
+        button = st.column_config.ButtonColumn(
             "",
             width=40,
             help="Takes this piece back, or brings it back.",
@@ -111,7 +96,8 @@ def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
             key=f"{key}.turn",
             on_click=partial(_turn, f"{key}.turn", history.loaded, tuple(entries)),
         )
-    draw_table(columns, config, key=key, most=MOST_ROWS, placeholder="")
+        columns = {"Take back": ([REDO if entry.status == "undone" else UNDO for entry in entries], button), **columns}
+    draw_columns(columns, key=key, most=MOST_ROWS, placeholder="")
 
 
 def _turn(key: str, loaded: Loaded, entries: Sequence[Entry]) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import streamlit as st
 
 from dashboard.drift.request import SimulationOutcome
-from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
@@ -39,41 +38,25 @@ HELP = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DriftHistory:
-    """Documents on their way from Θ₁ to Θ_t, by people's feedback or in a simulation.
+    """Documents on their way from Θ₁ to Θ_t, by people's feedback or in a simulation."""
 
-    key: names all of it
-    loaded: the corpus as it was embedded
-    steps: at which the documents can be looked at, rising, 0 first
-    unit: what a step counts, records or rounds
-    vectors: the documents at a step, (n, d)
-    temperature: of the softmax over documents
-    drifts, checkpoints: those that are measured by now
-    queries, qrels: whose answers are followed, and what is right for them
-    decoders, k: of the checkpoints
-    session: the feedback, where it can be replayed
-    simulated: the simulation, None for people's feedback
-    known_origin: what drift is measured against, where it is known
-    log_digests: step → what names the log up to there
-    note: what to know of it first
-    """
-
-    key: str
-    loaded: Loaded
-    steps: tuple[int, ...]
-    unit: str
-    vectors: Callable[[int], np.ndarray] = field(repr=False)
-    temperature: float
-    drifts: tuple[Drift, ...]
-    checkpoints: tuple[RoundMetrics, ...] = ()
-    queries: Embeddings | None = None
-    qrels: Qrels | None = None
-    decoders: tuple[Decoder, ...] = ()
-    k: int = 10
-    session: orag.Session | None = None
-    simulated: Simulated | None = None
-    known_origin: DriftBaseline | None = None
-    log_digests: Mapping[int, str] = field(default_factory=dict)
-    note: str = ""
+    key: str  # names all of it
+    loaded: Loaded  # the corpus as it was embedded
+    steps: tuple[int, ...]  # at which the documents can be looked at, rising, 0 first
+    unit: str  # what a step counts, records or rounds
+    vectors: Callable[[int], np.ndarray] = field(repr=False)  # the documents at a step, (n, d)
+    temperature: float  # of the softmax over documents
+    drifts: tuple[Drift, ...]  # measured by now
+    checkpoints: tuple[RoundMetrics, ...] = ()  # measured by now
+    queries: Embeddings | None = None  # whose answers are followed
+    qrels: Qrels | None = None  # what is right for them
+    decoders: tuple[Decoder, ...] = ()  # of the checkpoints
+    k: int = 10  # of the checkpoints
+    session: orag.Session | None = None  # the feedback, where it can be replayed
+    simulated: Simulated | None = None  # the simulation, None for people's feedback
+    known_origin: DriftBaseline | None = None  # what drift is measured against, where it is known
+    log_digests: Mapping[int, str] = field(default_factory=dict)  # step → what names the log up to there
+    note: str = ""  # what to know of it first
 
     @property
     def space(self) -> Space:
@@ -160,19 +143,33 @@ def of_simulation(outcome: SimulationOutcome, note: str = "") -> DriftHistory:
     )
 
 
-def panel(
-    key: Hashable, purpose: str, title: str, work: Callable[[Job], T], table: str = MEMORY, entries: int = REMEMBERED
-) -> JobPanel[T]:
-    """A JobPanel whose results are kept as `remembered` keeps them; arguments are those of a JobPanel."""
+def worked_out(
+    key: Hashable,
+    purpose: str,
+    title: str,
+    work: Callable[..., T],
+    effort: int,
+    table: str = MEMORY,
+    entries: int = REMEMBERED,
+) -> T | None:
+    """What `work` makes, kept in a table of the session; None while a job makes it, which draws how far it is.
+
+    purpose, title: of that job
+    work: takes `progress` and `stop`
+    effort: about how many numbers it goes over; up to DIRECT of them no job is needed
+    """
+    memo = session_memo(table, entries)
+    if key in memo or effort <= DIRECT:
+        return remembered(table, key, work, entries)
     return JobPanel(
         purpose=purpose,
         key=key,
         title=title,
-        work=work,
+        work=lambda job: work(progress=job.report, stop=job.stop),
         patience=QUICK,
-        memo=session_memo(table, entries),
+        memo=memo,
         failed="This could not be worked out.",
-    )
+    ).result()
 
 
 def step_of(history: DriftHistory) -> int:
@@ -183,14 +180,9 @@ def step_of(history: DriftHistory) -> int:
     # Set here and not by its default: playing sets it too.
     if st.session_state.get(key) not in history.steps:
         st.session_state[key] = history.last
-    return st.select_slider(
-        f"After so many {history.unit}",
-        list(history.steps),
-        key=key,
-        help=HELP[history.unit],
-        format_func=lambda step: f"{step:,}",
-        persist_state="session",
-    )
+    how: dict[str, Any] = {"help": HELP[history.unit], "format_func": "{:,}".format, "persist_state": "session"}
+    step: int = st.select_slider(f"After so many {history.unit}", list(history.steps), key=key, **how)
+    return step
 
 
 def step_key(history: DriftHistory) -> str:

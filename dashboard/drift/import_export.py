@@ -13,6 +13,7 @@ from dashboard.services import feedback
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
+from dashboard.widgets.buttons import download_button
 from dashboard.widgets.failure import show_failure
 from engine import feedback as orag
 from engine.errors import DataError
@@ -31,15 +32,8 @@ def downloads(history: DriftHistory) -> None:
             ("Embeddings (.npy)", "adapted.npy", "application/octet-stream"),
             ("Embeddings (.parquet)", "adapted.parquet", "application/vnd.apache.parquet"),
         ):
-            st.download_button(
-                label,
-                partial(_written, session, file),
-                file,
-                mime,
-                key=f"drift.file.{file}",
-                icon=":material/download:",
-                on_click="ignore",
-            )
+            make, icon = partial(_written, session, file), ":material/download:"
+            download_button(label, make, file, mime, f"drift.file.{file}", icon=icon)
         st.caption("Rows of the .npy file are in the corpus's order; .parquet names each document.")
 
 

@@ -1,16 +1,17 @@
 """The map: where documents began, where they are at a step, and the way there, played."""
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
 from dashboard.charts.drift_map import arrows_figure
 from dashboard.components.live_plot import Picked, is_dark, plot
-from dashboard.drift.history import DIRECT, DriftHistory, States, panel, step_key, step_of
+from dashboard.drift.history import DriftHistory, States, step_key, step_of, worked_out
 from dashboard.services import jobs
-from dashboard.services.jobs import Job
-from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.map import WAYS, backdrop, describe, document_name, layout_of, query_place
 from engine.maps import layout as maps
@@ -44,7 +45,7 @@ def _drawn(history: DriftHistory, question: Question | None) -> None:
         result = layout_of(history.loaded, way)
         if result is None:
             return
-        layout = result[0]
+        layout, _ = result
         paths = _paths(history, layout, bool(st.session_state.get(LONGER, True)))
         if paths is None:
             return
@@ -61,21 +62,11 @@ def _controls(history: DriftHistory) -> tuple[str, int]:
     left, right = st.columns([5, 4], vertical_alignment="bottom", gap="medium")
     with left, st.container(horizontal=True, vertical_alignment="center"):
         way = choose("Projection", WAYS, WAY)
-        st.toggle(
-            "Lengthen the arrows",
-            True,
-            key=LONGER,
-            persist_state="session",
-            help="Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen.",
-        )
+        why = "Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen."
+        st.toggle("Lengthen the arrows", True, key=LONGER, persist_state="session", help=why)
         if len(history.steps) > 1:
-            st.button(
-                "Stop" if playing else "Play",
-                icon=":material/stop:" if playing else ":material/play_arrow:",
-                key="drift.map.play",
-                on_click=_turn,
-                args=(history,),
-            )
+            label, icon = ("Stop", ":material/stop:") if playing else ("Play", ":material/play_arrow:")
+            step_button(label, "drift.map.play", _turn, history, icon=icon)
     with right:
         return WAYS[way], step_of(history)
 
@@ -108,14 +99,8 @@ def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Tr
     """The arrows, and how many times as long they are; None while a job finds them."""
     key, states = ("arrows", history.key, layout.digest), States(history)
 
-    def work(job: Job) -> Trajectories:
-        return trajectories(layout, history.space, states, MOST, progress=job.report, stop=job.stop)
-
-    paths: Trajectories | None
-    if key in session_memo(PATHS, MOST_PATHS) or _effort(history) <= DIRECT:
-        paths = remembered(PATHS, key, lambda: trajectories(layout, history.space, states, MOST), MOST_PATHS)
-    else:
-        paths = panel(key, "drift.arrows", "following documents on the map", work, PATHS, MOST_PATHS).result()
+    title, work = "following documents on the map", partial(trajectories, layout, history.space, states, MOST)
+    paths = worked_out(key, "drift.arrows", title, work, _effort(history), PATHS, MOST_PATHS)
     if paths is None:
         return None
     return paths.lengthened(float(np.ptp(layout.points, axis=0).max())) if longer else (paths, 1.0)
@@ -138,15 +123,8 @@ def _chart(
     query = None if question is None else query_place(history.space, question, layout)
     figure = arrows_figure(arrows, names, layout.points, query, is_dark())
     figure["layout"]["uirevision"] = layout.digest
-    key = f"drift.map.{loaded.space.embeddings.digest[:12]}"
-    return plot(
-        figure,
-        key,
-        backdrop=backdrop(loaded, layout, is_dark()),
-        scroll=True,
-        file="drift-map",
-        label="Where documents went",
-    )
+    key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", backdrop(loaded, layout, is_dark())
+    return plot(figure, key, backdrop=behind, scroll=True, file="drift-map", label="Where documents went")
 
 
 def _caption(layout: maps.Layout, paths: Trajectories, times: float) -> str:
@@ -162,14 +140,13 @@ def _caption(layout: maps.Layout, paths: Trajectories, times: float) -> str:
 
 def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
     """The document that was clicked, and how far it moved."""
-    row = None if selection.clicked is None else int(selection.clicked)
-    if row is None or row >= len(loaded.space):
+    row = -1 if selection.clicked is None else int(selection.clicked)
+    if not 0 <= row < len(loaded.space):
         st.caption("Click an arrow or a document to read it. The wheel zooms, and the zoom stays while it plays.")
         return
     corpus = loaded.space.corpus
-    place = paths.rows.tolist().index(row) if row in paths.rows.tolist() else None
     with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
         st.text(replace_surrogates(corpus.ids[row]))
-        if place is not None:
-            st.text(f"moved by {paths.distance[place]:.3f} at the last step")
+        for distance in paths.distance[paths.rows == row]:
+            st.text(f"moved by {distance:.3f} at the last step")
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")

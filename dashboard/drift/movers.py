@@ -1,6 +1,6 @@
 """Documents that moved most, and queries whose answers changed most."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -9,7 +9,7 @@ from dashboard.drift.history import MEMORY, DriftHistory, step_of
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.session import query
-from dashboard.widgets.tables import CLICKABLE, clicked, draw_table, number_column, pair, text_column
+from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, pair, text_column
 from engine.views.drift import ChangedQuery, Moved, changed, movers
 
 READ, POSED = "drift.read", "drift.posed"
@@ -25,46 +25,34 @@ def show(history: DriftHistory) -> None:
     drift = history.drift_at(step)
     left, right = pair("drift-movers")
     with left:
-        st.markdown("**Documents that moved most**")
-        if drift is None:
-            st.caption("This moment is not measured yet.")
-        else:
-            documents_table(
-                f"drift.movers.{history.key[:12]}.{step}", movers(drift, history.space, history.vectors(step))
-            )
+        rows = None if drift is None else movers(drift, history.space, history.vectors(step))
+        documents_table(f"drift.movers.{history.key[:12]}.{step}", rows)
+        if rows is not None:
             st.caption("Distance: beyond what all documents moved together. Click a row to read the document.")
     with right:
-        st.markdown("**Queries whose answers changed most**")
-        if history.queries is None:
-            st.caption("No queries are followed yet.")
-        else:
-            now = history.vectors(step)
-            key = ("changed", history.key, step)
-            queries_table(
-                history.loaded,
-                f"drift.changed.{history.key[:12]}.{step}",
-                remembered(MEMORY, key, lambda: changed(history.origin, now, history.queries)),
-                f"Of {len(history.queries):,} queries that are followed.",
-            )
+
+        def rows_at() -> Sequence[ChangedQuery]:
+            return changed(history.origin, history.vectors(step), history.queries)
+
+        rows_of = partial(remembered, MEMORY, ("changed", history.key, step), rows_at)
+        queries_table(history, f"drift.changed.{history.key[:12]}.{step}", rows_of)
 
 
-def documents_table(key: str, rows: Sequence[Moved]) -> None:
-    """Documents with how far they moved; the one clicked is read below."""
+def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
+    """Documents with how far they moved, None where that is not known; the one clicked is read below."""
+    st.markdown("**Documents that moved most**")
+    if rows is None:
+        st.caption("This moment is not measured yet.")
+        return
     if not rows:
         st.caption("Nothing has moved.")
         return
-    event = draw_table(
+    event = draw_columns(
         {
-            "Document": [row.title or row.id for row in rows],
-            "Text": [row.text[:200] for row in rows],
-            "Distance": [row.distance for row in rows],
-            "Length": [row.length for row in rows],
-        },
-        {
-            "Document": text_column(150),
-            "Text": text_column(210),
-            "Distance": number_column("%.3f", 72),
-            "Length": number_column("%.3f", 64, "Of its vector now; 1 at the start"),
+            "Document": ([row.title or row.id for row in rows], text_column(150)),
+            "Text": ([row.text[:200] for row in rows], text_column(210)),
+            "Distance": ([row.distance for row in rows], number_column("%.3f", 72)),
+            "Length": ([r.length for r in rows], number_column("%.3f", 64, "Of its vector now; 1 at the start")),
         },
         key=key,
         most=len(rows),
@@ -81,20 +69,30 @@ def documents_table(key: str, rows: Sequence[Moved]) -> None:
             st.text(document.text[:MOST_READ] or "(no text)")
 
 
-def queries_table(loaded: Loaded, key: str, rows: Sequence[ChangedQuery], caption: str) -> None:
-    """Queries with how much of their answer is kept; the one clicked becomes the sidebar's."""
+def queries_table(
+    history: DriftHistory, key: str, rows_of: Callable[[], Sequence[ChangedQuery]], when: str = ""
+) -> None:
+    """Queries with how much of their answer is kept; the one clicked becomes the sidebar's.
+
+    rows_of: makes the rows, where queries are followed; when: between which moments
+    """
+    st.markdown("**Queries whose answers changed most**")
+    if history.queries is None:
+        st.caption("No queries are followed yet.")
+        return
+    rows, caption = rows_of(), f"Of {len(history.queries):,} queries that are followed{when}."
     if not rows:
         st.caption(f"{caption} No answer changed.")
         return
-    draw_table(
-        {"Query": [(row.text or row.id)[:200] for row in rows], "Kept": [row.overlap for row in rows]},
+    kept = number_column("percent", 64, "Of its first ten documents at the start")
+    draw_columns(
         {
-            "Query": text_column(380),
-            "Kept": number_column("percent", 64, "Of its first ten documents at the start"),
+            "Query": ([(row.text or row.id)[:200] for row in rows], text_column(380)),
+            "Kept": ([row.overlap for row in rows], kept),
         },
         key=key,
         most=10,
-        on_select=partial(_ask, loaded, key, tuple(rows)),
+        on_select=partial(_ask, history.loaded, key, tuple(rows)),
         selection_mode="single-cell",
     )
     st.caption(f"{caption} Click one to ask it in the sidebar.")

@@ -18,7 +18,7 @@ from dashboard.drift import (
     timeline,
     user_feedback,
 )
-from dashboard.drift.history import DriftHistory
+from dashboard.drift.history import DriftHistory, names
 from dashboard.services import feedback
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
@@ -49,15 +49,13 @@ def show(loaded: Loaded, question: Question | None) -> None:
     has_feedback = _has_feedback(loaded)
     head, right = st.columns([1, 3], vertical_alignment="center")
     head.title("Drift")
-    first = YOURS if has_feedback else EXAMPLE
     with right:
         # Where the first feedback has come since, it is what people look for.
+        first = YOURS if has_feedback else EXAMPLE
         source = choose("Whose feedback", SOURCES, f"{SOURCE}.{has_feedback}", default=first)
-    history = SOURCES[source](loaded)
-    if history is None:
-        return
-    _status(history, loaded)
-    _view(history, question)
+    if (history := SOURCES[source](loaded)) is not None:
+        _status(history, loaded)
+        _view(history, question)
 
 
 def _has_feedback(loaded: Loaded) -> bool:
@@ -87,18 +85,11 @@ def _status(history: DriftHistory, loaded: Loaded) -> None:
 
 def _lights(drift: Drift) -> None:
     colour, icon = LIGHTS[drift.light]
-    st.badge(
-        f"Health: {drift.light}",
-        icon=icon,
-        color=colour,
-        help="By the longest document vector: amber above 1 where no ball holds it, red above 2.",
-    )
-    st.badge(
-        "Hub alarm" if drift.alarm else "No hub alarm",
-        icon=":material/hub:",
-        color="red" if drift.alarm else "gray",
-        help="Whether some documents crowd the answers: the Gini of how often each is there is up by 0.03.",
-    )
+    why = "By the longest document vector: amber above 1 where no ball holds it, red above 2."
+    st.badge(f"Health: {drift.light}", icon=icon, color=colour, help=why)
+    why = "Whether some documents crowd the answers: the Gini of how often each is there is up by 0.03."
+    label = "Hub alarm" if drift.alarm else "No hub alarm"
+    st.badge(label, icon=":material/hub:", color="red" if drift.alarm else "gray", help=why)
 
 
 def _to_yours() -> None:
@@ -108,18 +99,21 @@ def _to_yours() -> None:
 
 
 def _views(history: DriftHistory, question: Question | None) -> dict[str, Callable[[], Any]]:
-    if history.live:
-        quality, more = decoder_quality.show, {"Named moments": lambda: snapshots.show(history)}
-    else:
-        quality, more = timeline.quality_view, {"Regret": lambda: timeline.regret(history)}
+    def quality() -> None:
+        if history.live:
+            decoder_quality.show(history)
+        else:
+            timeline.quality(history.checkpoints, names(history.decoders), history.k, history.unit)
+
+    more: dict[str, Callable[[], Any]] = {"Named moments": lambda: snapshots.show(history)}
     return {
-        "Timeline": lambda: timeline.show(history),
-        "Decoders": lambda: quality(history),
+        "Timeline": lambda: timeline.measures(history.drifts, history.unit),
+        "Decoders": quality,
         "Then and now": lambda: before_after.show(history, question),
         "Movers": lambda: movers.show(history),
         "Map": lambda: map.show(history, question),
         "Feedback": lambda: feedback_log.show(history),
-        **more,
+        **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
     }
 
 

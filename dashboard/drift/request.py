@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import engine
 from dashboard.services.jobs import Job
@@ -48,57 +49,43 @@ class SimulationRequest:
 
     def forecast(self, loaded: Loaded) -> Forecast:
         """The work that it will take. Raises DataError, also where the splits share a query."""
-        ids, qrels, held_out = self._judged(loaded)
-        return forecast(
-            ids,
-            loaded.space.corpus.position,
-            qrels,
-            preset=self.preset,
-            stream=self.stream,
-            plan=self.plan,
-            held_out=held_out,
-            decoders=len(self.decoders),
-        )
-
-    def _judged(self, loaded: Loaded) -> tuple[tuple[str, ...], Qrels, Qrels | None]:
+        ids, (qrels, held_out) = loaded.dataset.queries.ids, self.judged(loaded)
         if not self.learn:
             queries, qrels = own_queries(loaded.space, PROBES)
-            return queries.ids, qrels, None
+            ids = queries.ids
+        given: dict[str, Any] = {"preset": self.preset, "stream": self.stream, "plan": self.plan, "held_out": held_out}
+        return forecast(ids, loaded.space.corpus.position, qrels, decoders=len(self.decoders), **given)
+
+    def judged(self, loaded: Loaded) -> tuple[Qrels, Qrels | None]:
+        """The judgements that are learned from and those that are only measured; none for documents that ask."""
         splits = loaded.dataset.qrels
-        return loaded.dataset.queries.ids, splits[self.learn], splits[self.report] if self.report else None
+        return splits[self.learn] if self.learn else Qrels({}), splits[self.report] if self.report else None
+
+    def file(self, loaded: Loaded) -> Path:
+        """Where it is kept while it is stopped."""
+        return cache.section(SECTION) / f"{self.digest(loaded)[:32]}.npz"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SimulationOutcome:
-    """The result of a simulation.
+    """The result of a simulation."""
 
-    request: what was asked for
-    key: names it
-    loaded: the corpus, with its documents cut where that was asked for
-    simulated: the simulation
-    queries, qrels: whose answers are followed, and what is right for them
-    seconds: how long it took, None where it went on from a stop
-    forecast: of the request
-    """
-
-    request: SimulationRequest
-    key: str
-    loaded: Loaded
+    request: SimulationRequest  # what was asked for
+    key: str  # names it
+    loaded: Loaded  # the corpus, with its documents cut where that was asked for
     simulated: Simulated
-    queries: Embeddings
-    qrels: Qrels
-    seconds: float | None
-    forecast: Forecast
+    queries: Embeddings  # whose answers are followed
+    qrels: Qrels  # what is right for them
+    seconds: float | None  # how long it took, None where it went on from a stop
+    forecast: Forecast  # of the request
 
 
 def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutcome:
     """Simulate, from where a file has it; checkpoints go to job.partial."""
-    key = request.digest(loaded)
-    whole, loaded = loaded, _cut(loaded, request.words, job)
+    key, file, whole = request.digest(loaded), request.file(loaded), loaded
+    loaded = _cut(loaded, request.words, job)
     queries, qrels, held_out = _task(request, loaded, job)
-    file = cache.section(SECTION) / f"{key[:32]}.npz"
     fresh, started = not file.exists(), time.monotonic()
-
     simulated = simulate(
         loaded.space,
         queries,
@@ -129,12 +116,6 @@ def run(request: SimulationRequest, loaded: Loaded, job: Job) -> SimulationOutco
     )
 
 
-def saved_file(request: SimulationRequest, loaded: Loaded) -> Path | None:
-    """The file of this simulation, where it was stopped once; None where it would begin anew."""
-    file = cache.section(SECTION) / f"{request.digest(loaded)[:32]}.npz"
-    return file if file.exists() else None
-
-
 def _cut(loaded: Loaded, words: int | None, job: Job) -> Loaded:
     """The corpus with its documents cut to `words`, embedded anew."""
     ref = loaded.space.encoder
@@ -150,12 +131,9 @@ def _task(request: SimulationRequest, loaded: Loaded, job: Job) -> tuple[Embeddi
     """The queries' vectors and what is judged right."""
     if not request.learn:
         return *own_queries(loaded.space, PROBES), None
-    dataset = loaded.dataset
-    names = [split for split in (request.learn, request.report) if split]
-    judged = {query for split in names for query in dataset.qrels[split].grades}
-    queries = dataset.queries.only(judged)
-    vectors = query_vectors(loaded, queries, job)
-    return vectors, dataset.qrels[request.learn], dataset.qrels[request.report] if request.report else None
+    learned, held_out = request.judged(loaded)
+    asked = {*learned.grades, *(held_out.grades if held_out is not None else ())}
+    return query_vectors(loaded, loaded.dataset.queries.only(asked), job), learned, held_out
 
 
 def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None) -> tuple[Embeddings, Qrels]:
@@ -167,9 +145,9 @@ def probes(loaded: Loaded, split: str, job: Job, known: Embeddings | None = None
     if not split:
         return own_queries(loaded.space, PROBES)
     queries = loaded.dataset.judged(split).sample(PROBES)
-    if known is not None:
+    if known is None:
+        vectors = query_vectors(loaded, queries, job)
+    else:
         place = {query: row for row, query in enumerate(known.ids)}
         vectors = known.take([place[query] for query in queries.ids])
-    else:
-        vectors = query_vectors(loaded, queries, job)
     return vectors, loaded.dataset.qrels[split]

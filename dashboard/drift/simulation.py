@@ -1,10 +1,12 @@
 """A simulation on the page: its form, its job, its result."""
 
+from typing import Any
+
 import streamlit as st
 
 from dashboard.drift import example, form, timeline
 from dashboard.drift.history import DriftHistory, of_simulation
-from dashboard.drift.request import SimulationOutcome, SimulationRequest, saved_file
+from dashboard.drift.request import SimulationOutcome, SimulationRequest
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.wording import counted
@@ -61,22 +63,16 @@ def _form(loaded: Loaded, waiting: bool) -> None:
             for decoder in request.decoders:
                 decoders.checked(decoder, loaded.space)
             text = _forecast(loaded, request)
-            resumes = saved_file(request, loaded) is not None
+            resumes = request.file(loaded).exists()
             st.text(text + (" It was stopped once, and goes on from there." if resumes else ""))
         except FrontierError as error:
             problem = True
             show_failure("This cannot be simulated as it is asked.", error)
     panel = _started(loaded)
     going = panel is not None and panel.job is not None and panel.job.going
-    waits = blocked_by(PURPOSE)
-    if start.button(
-        "Go on" if resumes else "Start",
-        type="primary",
-        key="drift.simulate.start",
-        disabled=bool(problem or going or waits),
-        help=waits,
-        width="stretch",
-    ):
+    waits, label = blocked_by(PURPOSE), "Go on" if resumes else "Start"
+    how: dict[str, Any] = {"disabled": bool(problem or going or waits), "help": waits, "width": "stretch"}
+    if start.button(label, type="primary", key="drift.simulate.start", **how):
         _start(loaded, request)
         st.rerun()
 
@@ -85,12 +81,10 @@ def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
     """The work of a simulation in words, and its time where another simulation has shown the pace."""
     forecast = request.forecast(loaded)
     left = f" {forecast.left_out:,} without a right document take no part." if forecast.left_out else ""
+    about = " The time left is shown once it runs."
     pace = _pace(loaded)
-    about = (
-        " The time left is shown once it runs."
-        if pace is None or pace.seconds is None
-        else f" About {format_duration(max(1.0, forecast.seconds(pace.seconds, pace.forecast.passes)))}."
-    )
+    if pace is not None and pace.seconds is not None:
+        about = f" About {format_duration(max(1.0, forecast.seconds(pace.seconds, pace.forecast.passes)))}."
     return (
         f"{forecast.rounds:,} pieces of feedback on {forecast.learned:,} queries, {forecast.held_out:,} held out; "
         f"{counted(len(request.decoders), 'decoder')} measured {forecast.checkpoints:,} times.{left}{about}"

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from dashboard.drift import movers
-from dashboard.drift.history import DIRECT, MEMORY, DriftHistory, panel
+from dashboard.drift.history import DriftHistory, worked_out
 from dashboard.drift.user_feedback import split_of
 from dashboard.services import feedback
-from dashboard.services.memo import remembered
 from dashboard.widgets import confirm
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.tables import pair
 from engine import feedback as orag
 from engine.feedback.session import state_at
@@ -25,20 +25,11 @@ def show(history: DriftHistory) -> None:
     session = history.feedback
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.text_input("Name", key=NAME, max_chars=80, placeholder="before the campaign", width=320)
-        st.button(
-            "Take a snapshot",
-            icon=":material/bookmark:",
-            key="drift.snapshot",
-            disabled=not name.strip(),
-            on_click=_take,
-            args=(history,),
-        )
+        icon, unnamed = ":material/bookmark:", not name.strip()
+        step_button("Take a snapshot", "drift.snapshot", _take, history, icon=icon, disabled=unnamed)
     confirm.show_error()
-    places = {
-        START: 0,
-        **{replace_surrogates(n): position for n, position in session.snapshots.items()},
-        NOW: session.position,
-    }
+    named = {replace_surrogates(name): position for name, position in session.snapshots.items()}
+    places = {START: 0, **named, NOW: session.position}
     names = list(places)
     if len(names) == 2:
         st.caption(
@@ -48,13 +39,12 @@ def show(history: DriftHistory) -> None:
     one = left.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
     other = right.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
     with back, st.container(horizontal=True, vertical_alignment="center"):
-        confirm.ask(
-            "restore",
-            "Go back to the first",
-            "Have only that feedback count that counted then? What is left out can be brought back.",
-            one == NOW,
-            lambda: feedback.log_of(history.loaded).restore(places[one]),
-        )
+        question = "Have only that feedback count that counted then? What is left out can be brought back."
+
+        def restore() -> None:
+            feedback.log_of(history.loaded).restore(places[one])
+
+        confirm.ask("restore", "Go back to the first", question, one == NOW, restore)
     _compared(history, places[one], places[other])
 
 
@@ -67,12 +57,9 @@ def _take(history: DriftHistory) -> None:
 def _compared(history: DriftHistory, one: int, other: int) -> None:
     session = history.feedback
     key = ("between", session.digest, one, other, history.queries is not None)
-    ready: tuple[Between, orag.Diff] | None
-    if history.space.vectors.numel() <= DIRECT // EFFORT:
-        ready = remembered(MEMORY, key, lambda: _between(history, one, other))
-    else:
-        title = "comparing two moments"
-        ready = panel(key, "drift.between", title, lambda job: _between(history, one, other)).result()
+    effort = EFFORT * history.space.vectors.numel()
+    title = "comparing two moments"
+    ready = worked_out(key, "drift.between", title, lambda **_: _between(history, one, other), effort)
     if ready is None:
         return
     difference, votes = ready
@@ -84,15 +71,10 @@ def _compared(history: DriftHistory, one: int, other: int) -> None:
     st.text(f"Feedback that counts in the second only: {came:,}; in the first only: {went:,}.")
     left, right = pair("drift-between")
     with left:
-        st.markdown("**Documents that moved most**")
         movers.documents_table(f"drift.between.{one}.{other}", difference.movers)
     with right:
-        st.markdown("**Queries whose answers changed most**")
-        if history.queries is None:
-            st.caption("No queries are followed yet.")
-        else:
-            caption = f"Of {len(history.queries):,} queries that are followed, from the first to the second."
-            movers.queries_table(history.loaded, f"drift.between.queries.{one}.{other}", difference.queries, caption)
+        table = f"drift.between.queries.{one}.{other}"
+        movers.queries_table(history, table, lambda: difference.queries, ", from the first to the second")
 
 
 def _between(history: DriftHistory, one: int, other: int) -> tuple[Between, orag.Diff]:

@@ -12,7 +12,7 @@ from dashboard.drift.history import MEMORY, ROUNDS, DriftHistory, names
 from dashboard.drift.request import SimulationRequest, run
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, choose_several
 from engine.drift.measures import MEASURES, Drift
 from engine.drift.round_metrics import MEASURED, RoundMetrics
 from engine.views import drift as views
@@ -31,46 +31,33 @@ MEANT = {
 GOOD = {"up": "up is good", "down": "down is good"}
 
 
-def show(history: DriftHistory) -> None:
-    """The measures over all steps that are known."""
-    measures(history.drifts, history.unit)
-
-
 def measures(drifts: Sequence[Drift], counted: str) -> None:
     """Small charts of the measures that were chosen, each with what it means."""
     if not drifts:
         st.caption(CAPTION)
         return
     over_time = views.timeline(drifts)
-    chosen = st.pills(
-        "Measures",
-        list(MEASURES),
-        selection_mode="multi",
-        default=SHOWN,
-        key="drift.measures",
-        persist_state="session",
-        label_visibility="collapsed",
-        format_func=lambda name: MEASURES[name].title,
+    titles = {name: measure.title for name, measure in MEASURES.items()}
+    chosen = choose_several(
+        "Measures", titles, "drift.measures", default=SHOWN, named=False, format_func=titles.__getitem__
     )
-    shown = [measure for measure in over_time.measures if measure.name in (chosen or ())]
+    shown = [measure for measure in over_time.measures if measure.name in chosen]
     if not shown:
         lacking = chosen and "These cannot be measured here: they need labelled queries, or feedback."
         st.info(lacking or "Choose a measure.")
-    for start in range(0, len(shown), A_ROW):
-        for place, measure in zip(st.columns(A_ROW, gap="medium"), shown[start : start + A_ROW], strict=False):
-            values = over_time.columns[measure.name]
-            with place, st.container(gap="xxsmall"):
-                last = next((value for value in reversed(values) if value is not None), None)
-                st.markdown(f"**{measure.title}** {'–' if last is None else f'{last:.3f}'}")
-                alarms = over_time.alarms if measure.name == "hubs" else [False] * len(values)
-                plot(
-                    measure_figure(over_time.steps, values, alarms, counted, is_dark()),
-                    f"drift.measure.{measure.name}",
-                    file=measure.name,
-                    label=f"{measure.title} over time",
-                )
-                good = f" ({GOOD[measure.better]})" if measure.better in GOOD else ""
-                st.caption(measure.meaning + good)
+    for number, measure in enumerate(shown):
+        if number % A_ROW == 0:
+            places = st.columns(A_ROW, gap="medium")
+        values = over_time.columns[measure.name]
+        with places[number % A_ROW], st.container(gap="xxsmall"):
+            last = next((value for value in reversed(values) if value is not None), None)
+            st.markdown(f"**{measure.title}** {'–' if last is None else f'{last:.3f}'}")
+            alarms = over_time.alarms if measure.name == "hubs" else [False] * len(values)
+            figure = measure_figure(over_time.steps, values, alarms, counted, is_dark())
+            key = f"drift.measure.{measure.name}"
+            plot(figure, key, file=measure.name, label=f"{measure.title} over time")
+            good = f" ({GOOD[measure.better]})" if measure.better in GOOD else ""
+            st.caption(measure.meaning + good)
     st.caption(f"Along the bottom: {counted}. How large drift is says nothing about how good it is.")
 
 
@@ -93,21 +80,12 @@ def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, 
     for group, title in GROUPS.items():
         if lines := views.quality(checkpoints, [metric], part, group):
             groups[f"{title}, {lines[0].queries:,}"] = lines
-    plot(
-        quality_figure(groups, named, counted, is_dark()),
-        "drift.quality",
-        file="quality",
-        label=f"{MEASURED[metric]} over time",
-    )
+    figure = quality_figure(groups, named, counted, is_dark())
+    plot(figure, "drift.quality", file="quality", label=f"{MEASURED[metric]} over time")
     st.caption(
         f"Head: {MEANT['head']}. Tail: {MEANT['tail']}; under most settings these pay. ILAD in the space of the start "
         "is the honest one: as documents move apart, ILAD in the space as it is now rises by itself."
     )
-
-
-def quality_view(history: DriftHistory) -> None:
-    """Quality of a simulation's checkpoints."""
-    quality(history.checkpoints, names(history.decoders), history.k, history.unit)
 
 
 def regret(history: DriftHistory) -> None:

@@ -1,9 +1,8 @@
 """DriftHistory of people's feedback: drift at each log position, measured by a job and cached."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -34,8 +33,7 @@ QUICK = 0.4
 """Seconds that a page waits for what is missing: one moment more, as after a vote, is there by then."""
 
 
-@dataclass(frozen=True, eq=False)
-class Followed:
+class Followed(NamedTuple):
     """The queries that are followed, what is right for them, and what drift is measured against."""
 
     queries: Embeddings
@@ -46,8 +44,7 @@ class Followed:
 def history_of(loaded: Loaded) -> DriftHistory | None:
     """The feedback on this corpus; None where nobody has said anything, and the page says how to."""
     try:
-        session = feedback.session(loaded)
-        notices = feedback.notices(loaded)
+        session, notices = feedback.session(loaded), feedback.notices(loaded)
     except FrontierError as error:
         show_failure("The feedback on this corpus cannot be read.", error)
         return None
@@ -60,12 +57,10 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
     digests = log_digests(session, steps)
     known = session_memo(KNOWN, MOST_KNOWN)
     keys = {step: (digests[step], split) for step in steps}
-    # What stands now is what people look for first.
-    missing = [step for step in reversed(steps) if keys[step] not in known]
-    if missing:
-        _look_back(loaded, session, split, missing, keys, known)
+    _look_back(loaded, session, split, keys, known)
     drifts = tuple(known[keys[step]] for step in steps if keys[step] in known)
     followed = _followed(session, split)
+    queries, qrels, start = followed or (None, None, None)
     return DriftHistory(
         key=digest_of([session.digest, split, str(followed is not None)]),
         loaded=loaded,
@@ -74,9 +69,9 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         vectors=lambda step: session.vectors if step == session.position else state_at(session, step).vectors,
         temperature=session.temperature,
         drifts=drifts,
-        queries=None if followed is None else followed.queries,
-        qrels=None if followed is None else followed.qrels,
-        known_origin=None if followed is None else followed.start,
+        queries=queries,
+        qrels=qrels,
+        known_origin=start,
         decoders=form.chosen_decoders(),
         k=min(st.session_state.get(decoders.K_KEY, SET_SIZE.default), largest_k(loaded)),
         session=session,
@@ -119,19 +114,18 @@ def _start_of(session: orag.Session, split: str) -> Hashable:
 
 
 def _look_back(
-    loaded: Loaded,
-    session: orag.Session,
-    split: str,
-    missing: Sequence[int],
-    keys: Mapping[int, Hashable],
-    known: Memo[Any, Drift],
+    loaded: Loaded, session: orag.Session, split: str, keys: Mapping[int, Hashable], known: Memo[Any, Drift]
 ) -> None:
     """Have a job find how things stood at the moments that are missing."""
+    # What stands now is what people look for first.
+    missing = [step for step in sorted(keys, reverse=True) if keys[step] not in known]
+    if not missing:
+        return
     panel = JobPanel(
         purpose=PURPOSE,
         key=(session.digest, split),
         title="looking back",
-        work=partial(_work, loaded, session, split, list(missing), _followed(session, split)),
+        work=partial(_work, loaded, session, split, missing, _followed(session, split)),
         patience=QUICK,
         failed="What happened cannot be measured.",
         stopped="Stopped: not every moment was measured.",

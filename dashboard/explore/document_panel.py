@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,7 +14,7 @@ from dashboard.session import decoders
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets import vote_buttons
-from dashboard.widgets.tables import ROW_HEIGHT, draw_table, number_column, text_column
+from dashboard.widgets.tables import ROW_HEIGHT, draw_columns, number_column, text_column
 from engine.values import replace_surrogates
 from engine.views import Why, places, reasons, why
 
@@ -29,12 +30,10 @@ KEY = "reading"
 class OpenDocument:
     """The document in the panel."""
 
-    corpus: str
-    """Digest of its corpus."""
+    corpus: str  # the digest
     query: str
     row: int
-    source: str = ""
-    """Name of the decoder in whose set it was clicked, "" for no single one."""
+    source: str = ""  # name of the decoder in whose set it was clicked, "" for no single one
 
 
 def open_document(loaded: Loaded, question: Question, row: int, source: str = "") -> None:
@@ -56,15 +55,12 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> N
     if document is None:
         st.caption("Click a row to read the document, and why each decoder has it or not.")
         return
-    row = document.row
+    row, space, vector = document.row, loaded.space, question.vector
     with st.container(border=True, height=HEIGHT, gap="xsmall", key="reading.panel"):
-        space = loaded.space
         with turn():
-            place = places(space, question.vector, [row])[0]
+            place = places(space, vector, [row])[0]
             explanations = {
-                name: why(
-                    space, question.vector, answer.ranking, row, answer.stage, question.depth, place, answer.relevance
-                )
+                name: why(space, vector, answer.ranking, row, answer.stage, question.depth, place, answer.relevance)
                 for name, answer in answers.items()
             }
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -112,34 +108,27 @@ def body(loaded: Loaded, row: int) -> str:
 def _table(answers: Mapping[str, Answer], explanations: Mapping[str, Why]) -> None:
     rows = list(explanations.values())
     nearest = [None if w.nearest is None else f"{w.similarity:.3f} · #{w.nearest_rank} {w.nearest}" for w in rows]
-    columns = {
-        "Decoder": [answers[name].title for name in explanations],
-        "Rank": [w.rank for w in rows],
-        "Why": [reasons(w) for w in rows],
-        "Nearest chosen": nearest,
-        "Score": [w.score for w in rows],
+    near_help = "Similarity to the most similar document ranked above it; if it is out, in the set"
+    score_help = "What the decoder ranked it by: its score when picked, or its weight"
+    columns: dict[str, tuple[Any, Any]] = {
+        "Decoder": ([answers[name].title for name in explanations], text_column(84)),
+        "Rank": (
+            pd.array([w.rank for w in rows], dtype="Int64"),
+            number_column(width=48, help="In the decoder's set; – for a document that is out"),
+        ),
+        "Why": ([reasons(w) for w in rows], text_column(284)),
+        "Nearest chosen": (nearest, text_column(170, near_help)),
+        "Score": ([w.score for w in rows], number_column("%.4f", 72, score_help)),
     }
     if _has_scores(answers):
-        columns["Relevance"] = [w.relevance for w in rows]
-        columns["Place"] = [w.place for w in rows]
+        own = number_column("%.4f", 80, "By the decoder's own scorer; – for a document that it did not score")
+        columns["Relevance"] = [w.relevance for w in rows], own
+        columns["Place"] = [w.place for w in rows], number_column("%d", 56, "Its rank by that relevance")
     if any(w.dual is not None for w in rows):
-        columns["Would add"] = [None if w.dual is None else w.dual.score for w in rows]
-    draw_table(
-        pd.DataFrame(columns).astype({"Rank": "Int64"}),
-        {
-            "Decoder": text_column(84),
-            "Rank": number_column(width=48, help="In the decoder's set; – for a document that is out"),
-            "Why": text_column(284),
-            "Nearest chosen": text_column(
-                170, "Similarity to the most similar document ranked above it; if it is out, in the set"
-            ),
-            "Score": number_column("%.4f", 72, "What the decoder ranked it by: its score when picked, or its weight"),
-            "Relevance": number_column(
-                "%.4f", 80, "By the decoder's own scorer; – for a document that it did not score"
-            ),
-            "Place": number_column("%d", 56, "Its rank by that relevance"),
-            "Would add": number_column("%.4f", 84, "Dual score u·(v − Uᵀw): above λ₁ a document gets a weight"),
-        },
+        dual = number_column("%.4f", 84, "Dual score u·(v − Uᵀw): above λ₁ a document gets a weight")
+        columns["Would add"] = [w.dual and w.dual.score for w in rows], dual
+    draw_columns(
+        columns,
         key="reading.why",
         height=min(TABLE_HEIGHT, ROW_HEIGHT * len(rows) + HEAD_HEIGHT),
         row_height=ROW_HEIGHT,

@@ -13,7 +13,7 @@ from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
 from dashboard.widgets.map import NEAREST, WAYS, backdrop, describe, document_name, layout_of, query_place
-from dashboard.widgets.tables import draw_table, number_column
+from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import as_csv
 from engine.maps import layout as maps
 from engine.values import replace_surrogates
@@ -26,12 +26,8 @@ MOST_LISTED = 200
 def options(answers: dict[str, Answer], baseline: str) -> None:
     """Draw the choice of projection, and whether the mouse opens documents."""
     choose("Projection", WAYS, WAY)
-    st.toggle(
-        "Read under the mouse",
-        key=HOVER,
-        persist_state="session",
-        help="Shows the document under the mouse; otherwise the one clicked.",
-    )
+    why = "Shows the document under the mouse; otherwise the one clicked."
+    st.toggle("Read under the mouse", key=HOVER, persist_state="session", help=why)
 
 
 def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
@@ -48,11 +44,11 @@ def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baselin
 
 
 def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], layout: maps.Layout, hover: bool) -> Picked:
-    key = _chart(loaded)
+    key = f"map.{loaded.space.embeddings.digest[:12]}"  # what was clicked on one corpus means nothing on another
     corpus = loaded.space.corpus
     judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
     relevant = sorted(corpus.position[doc] for doc in judged if doc in corpus.position)
-    sets = [[row for row in answer.ranking.index[0].tolist() if row >= 0] for answer in answers.values()]
+    sets = [answer.ranking.rows() for answer in answers.values()]
     clicked = _row(loaded, picked(key).clicked)
     near = [] if clicked is None else [clicked, *(row for row, _ in _neighbours(loaded, clicked))]
     places = _places(loaded, layout, sorted({*relevant, *near, *(row for rows in sets for row in rows)}))
@@ -91,11 +87,6 @@ def _places(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, n
     return places
 
 
-def _chart(loaded: Loaded) -> str:
-    """The chart's key: what was clicked on one corpus means nothing on another."""
-    return f"map.{loaded.space.embeddings.digest[:12]}"
-
-
 def _row(loaded: Loaded, ident: str | None) -> int | None:
     """The document of a point; None for no point, or one of another corpus."""
     row = None if ident is None else int(ident)
@@ -110,12 +101,11 @@ def _neighbours(loaded: Loaded, row: int) -> list[tuple[int, float]]:
 
 def _description(layout: maps.Layout, fidelity: float) -> str:
     """The caption of the map: its projection, its size, and how far it can be trusted."""
-    size = (
-        f"{len(layout):,} of {layout.of:,} documents, drawn at random" if layout.sampled else f"{layout.of:,} documents"
-    )
-    more = "; retrieved ones are always shown" if layout.sampled else ""
+    size = f"{layout.of:,} documents"
+    if layout.sampled:
+        size = f"{len(layout):,} of {size}, drawn at random; retrieved ones are always shown"
     return (
-        f"{describe(layout)}: {size}{more}. Of a document's up to {NEAREST} nearest in the embedding space "
+        f"{describe(layout)}: {size}. Of a document's up to {NEAREST} nearest in the embedding space "
         f"{fidelity:.0%} are among as many here; distances between clusters mean little. Symbols of later "
         "decoders are larger."
     )
@@ -140,10 +130,9 @@ def _show_selection(loaded: Loaded, selection: Picked) -> None:
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")
     neighbours = _neighbours(loaded, row)
     st.caption(f"The {len(neighbours)} nearest in the embedding space")
-    names = [(document_name(loaded, other), similarity) for other, similarity in neighbours]
-    draw_table(
-        pd.DataFrame(names, columns=["Document", "Similarity"]), {"Similarity": number_column("%.3f", 80)}, height=330
-    )
+    names = [document_name(loaded, other) for other, _ in neighbours]
+    similarities = [similarity for _, similarity in neighbours], number_column("%.3f", 80)
+    draw_columns({"Document": (names, None), "Similarity": similarities}, height=330)
 
 
 def _list_documents(loaded: Loaded, rows: list[int]) -> None:
@@ -157,8 +146,7 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     if len(rows) > MOST_LISTED:
         st.caption(f"The first {MOST_LISTED} are listed.")
     with st.container(horizontal=True):
-        st.download_button(
-            "Ids (.txt)", "".join(f"{ident}\n" for ident in ids), "documents.ids.txt", "text/plain", key="map.ids"
-        )
+        lines = "".join(f"{ident}\n" for ident in ids)
+        st.download_button("Ids (.txt)", lines, "documents.ids.txt", "text/plain", key="map.ids")
         texts = pd.DataFrame({"id": ids, "text": [replace_surrogates(corpus.passages[row]) for row in rows]})
         st.download_button("Ids and texts (.csv)", lambda: as_csv(texts), "documents.csv", "text/csv", key="map.csv")

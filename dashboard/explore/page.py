@@ -15,7 +15,7 @@ from dashboard.session import decoders, restore, view_names
 from dashboard.session.answers import REPEATS, Answer, answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm, scorers
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import stage_controls
@@ -28,6 +28,8 @@ CARDS_PER_ROW = 4
 """At a width of 1440 pixels."""
 METRIC_WIDTHS = {1: 110, 2: 80, 3: 80, CARDS_PER_ROW: 68}
 """By the number of cards in a row: three metrics fit side by side."""
+STILL: dict[str, Any] = {"delta_color": "off", "delta_arrow": "off"}
+"""Of a metric without an arrow."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class View:
     """A view of the retrieved sets: what draws it, and its options beside the choice of views."""
 
     show: Callable[[Loaded, Question, dict[str, Answer], str], None]
-    options: Callable[[dict[str, Answer], str], None] | None = None
+    options: Callable[[dict[str, Answer], str], None] = lambda *_: None
 
 
 VIEWS = {
@@ -58,24 +60,21 @@ def _compare(loaded: Loaded, question: Question) -> None:
     confirm.rerun_if_stale()
     specs = methods("selector")
     names = list(specs)
-    chosen = st.pills(
+    shown = choose_several(
         "Decoders",
         names,
-        selection_mode="multi",
+        decoders.DECODERS,
         default=decoders.chosen(),
-        key=decoders.DECODERS,
-        persist_state="session",
-        label_visibility="collapsed",
+        named=False,
         format_func=lambda n: f"{style_of(n).sign} {specs[n].title}",
         help="\n\n".join(
             [f"Changes are marked against {specs[names[0]].title}."]
             + [f"**{spec.title}** {spec.summary}" for spec in specs.values()]
         ),
     )
-    if not chosen:
+    if not shown:
         st.info("Choose a decoder to see what it retrieves.")
         return
-    shown = [name for name in names if name in chosen]
     first = Decoder(specs[names[0]].cls(), decoders.first_scorer(), None, question.depth)
     baseline = answer(loaded, question, names[0], first)
     # Views compare with the baseline even where it has no card.
@@ -85,8 +84,7 @@ def _compare(loaded: Loaded, question: Question) -> None:
         answers |= _cards(loaded, question, shown[start : start + CARDS_PER_ROW], columns, baseline)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         view = VIEWS[choose("View", VIEWS, "view")]
-        if view.options:
-            view.options(answers, names[0])
+        view.options(answers, names[0])
     view.show(loaded, question, answers, names[0])
     hints = [] if question.judged else ["Without judgements there is no Recall."]
     if question.depth is not None and question.depth < question.k:
@@ -106,13 +104,8 @@ def _cards(loaded: Loaded, question: Question, row: list[str], columns: int, bas
     for name, control, card in zip(row, controls, cards, strict=True):
         spec = specs[name]
         with control:
-            stage = stage_controls(
-                spec,
-                decoders.PREFIX,
-                partial(method_heading, spec),
-                ("scorer", partial(scorers.picker, spec, loaded.space)),
-                scorers.changed(spec),
-            )
+            heading, picker = partial(method_heading, spec), partial(scorers.picker, spec, loaded.space)
+            stage = stage_controls(spec, decoders.PREFIX, heading, ("scorer", picker), scorers.changed(spec))
         with card:
             decoder = decoders.with_scorers(stage, name, question.depth)
             result = _answer_or_last(loaded, question, name, decoder, baseline)
@@ -121,8 +114,7 @@ def _cards(loaded: Loaded, question: Question, row: list[str], columns: int, bas
             # The first selector behind other scorers is not the baseline, and stands beside it.
             is_baseline = result.decoder == baseline.decoder
             answers[name if is_baseline or name != baseline.name else f"{name}.own"] = result
-            device = loaded.space.device.type
-            _card(result, question.k, device, baseline, METRIC_WIDTHS[columns])
+            _card(result, question.k, loaded.space.device.type, baseline, METRIC_WIDTHS[columns])
     return answers
 
 
@@ -155,14 +147,8 @@ def _card(result: Answer, k: int, device: str, baseline: Answer, width: int) -> 
             # Distances in sets of different sizes do not compare: no arrow then.
             same_size = figures.returned == baseline.figures.returned
             _metric(f"ILAD@{k}", figures.ilad, figures.ilad_delta, against, width, same_size)
-            st.metric(
-                "Overlap",
-                f"{figures.overlap:.0%}",
-                "baseline" if against is None else f"with {against}",
-                delta_color="off",
-                delta_arrow="off",
-                width=width,
-            )
+            beside = "baseline" if against is None else f"with {against}"
+            st.metric("Overlap", f"{figures.overlap:.0%}", beside, **STILL, width=width)
         if description := decoders.describe_scorers(result.decoder):
             st.caption(description)
         short = f"only {figures.returned} returned" if figures.returned < k else ""
@@ -175,12 +161,5 @@ def _metric(
 ) -> None:
     """Draw a metric and its difference to the baseline, without an arrow where they do not compare."""
     difference = "–" if delta is None or against is None else f"{delta:+.3f}" if abs(delta) >= 5e-4 else "±0"
-    still = difference in ("–", "±0") or not comparable
-    st.metric(
-        label,
-        "–" if value is None else f"{value:.3f}",
-        difference,
-        delta_color="off" if still else "normal",
-        delta_arrow="off" if still else "auto",
-        width=width,
-    )
+    how = STILL if difference in ("–", "±0") or not comparable else {}
+    st.metric(label, "–" if value is None else f"{value:.3f}", difference, **how, width=width)

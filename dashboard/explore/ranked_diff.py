@@ -18,7 +18,7 @@ from dashboard.widgets.choices import choose
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.decoder_picker import MOST_BESIDE, beside, pick_beside
 from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column, set_table
-from dashboard.widgets.tables import CLICKABLE, clicked, columns, draw_table, number_column, text_column
+from dashboard.widgets.tables import CLICKABLE, clicked, columns, draw_columns, number_column, text_column
 from engine.views import Merged, Row, diff, merged, missed
 
 SIDE, ONE = "Side by side", "One table"
@@ -90,24 +90,15 @@ def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answ
     titles = {name: f"{style_of(answer.name).sign} {answer.title}" for name, answer in answers.items()}
     # Scores of several scorers do not share a column: it holds the inner product then, and says so.
     relevance = "Relevance" if all(a.relevance is None for a in answers.values()) else "Inner product"
-    table = {
-        "Document": [document_name(r) for r in rows],
-        **judged_column(rows),
-        relevance: [r.relevance for r in rows],
-        **{title: [_padded(r, name, widest) for r in rows] for name, title in titles.items()},
-        "Sets": [r.sets for r in rows],
-    }
-    event = draw_table(
-        table,
+    pinned = st.column_config.TextColumn(width=280, pinned=len(answers) > MOST_BESIDE + 1)
+    ranks = text_column(112, "Rank, and places gained or lost; – for a document in neither set")
+    event = draw_columns(
         {
-            "Document": st.column_config.TextColumn(width=280, pinned=len(answers) > MOST_BESIDE + 1),
-            "✓": text_column(28, "Judged relevant"),
-            relevance: number_column("%.3f", 76, RELEVANCE),
-            **{
-                title: text_column(112, "Rank, and places gained or lost; – for a document in neither set")
-                for title in titles.values()
-            },
-            "Sets": number_column(width=48, help="How many of the decoders return it"),
+            "Document": ([document_name(r) for r in rows], pinned),
+            **{tick: (column, text_column(28, "Judged relevant")) for tick, column in judged_column(rows).items()},
+            relevance: ([r.relevance for r in rows], number_column("%.3f", 76, RELEVANCE)),
+            **{title: ([_padded(r, name, widest) for r in rows], ranks) for name, title in titles.items()},
+            "Sets": ([r.sets for r in rows], number_column(width=48, help="How many of the decoders return it")),
         },
         key="merged",
         most=MOST_ROWS,

@@ -14,7 +14,7 @@ from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.decoder_picker import beside, pick_beside
-from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_table, number_column, text_column
+from dashboard.widgets.tables import CLICKABLE, ROW_HEIGHT, clicked, columns, draw_columns, number_column, text_column
 from engine import views
 from engine.values import Ranking
 from engine.views import Redundancy
@@ -65,19 +65,14 @@ def _set_table(loaded: Loaded, question: Question, name: str, answer: Answer, re
     method_heading(answer.stage.spec, answer.title)
     nearest = redundancy.nearest
     names = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
-    table = {
-        "#": range(1, len(nearest) + 1),
-        "Document": names,
-        "Similarity": [None if n is None else redundancy.similarity[row, n] for row, n in enumerate(nearest)],
-        "Nearest already chosen": [None if n is None else f"#{n + 1} {names[n]}" for n in nearest],
-    }
-    event = draw_table(
-        table,
+    similarities = [None if n is None else redundancy.similarity[row, n] for row, n in enumerate(nearest)]
+    above = [None if n is None else f"#{n + 1} {names[n]}" for n in nearest]
+    event = draw_columns(
         {
-            "#": number_column(width=32),
-            "Document": text_column(130),
-            "Similarity": number_column("%.3f", 76),
-            "Nearest already chosen": text_column(140, "The most similar document ranked above it"),
+            "#": (range(1, len(nearest) + 1), number_column(width=32)),
+            "Document": (names, text_column(130)),
+            "Similarity": (similarities, number_column("%.3f", 76)),
+            "Nearest already chosen": (above, text_column(140, "The most similar document ranked above it")),
         },
         key=f"near.{name}",
         most=MOST_ROWS,
@@ -138,14 +133,13 @@ def _pair(loaded: Loaded, question: Question, answers: Mapping[str, Answer], set
                     st.text(document_panel.body(loaded, row))
         with ranks:
             st.caption(f"similarity of A and B: {similarity:.4f}")
-            a, b = ([redundancy.rank(row) for redundancy in sets.values()] for row in pair)
-            table = pd.DataFrame({"Decoder": [answers[name].title for name in sets], "A": a, "B": b})
-            draw_table(
-                table.astype({"A": "Int64", "B": "Int64"}),
+            rank = number_column(width=60, help="Its rank in the decoder's set")
+            ranked = [pd.array([own.rank(row) for own in sets.values()], dtype="Int64") for row in pair]
+            draw_columns(
                 {
-                    "Decoder": text_column(110),
-                    "A": number_column(width=60, help="Its rank in the decoder's set"),
-                    "B": number_column(width=60, help="Its rank in the decoder's set"),
+                    "Decoder": ([answers[name].title for name in sets], text_column(110)),
+                    "A": (ranked[0], rank),
+                    "B": (ranked[1], rank),
                 },
                 key="redundancy.made",
                 row_height=ROW_HEIGHT,

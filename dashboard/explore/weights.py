@@ -46,18 +46,12 @@ def _path_chart(loaded: Loaded, question: Question, answer: Answer, path: Weight
     l1 = max(info["l1"], lowest)
     lines = weight_lines(loaded.space, question.id, path, l1, question.qrels)
     corpus = loaded.space.corpus
-    computed = [
-        (weight, corpus.titles[row] or corpus.ids[row])
-        for row, weight in zip(ranking.index[0].tolist(), ranking.gain[0].tolist(), strict=True)
-        if row >= 0 and weight > 0 and not info["certified"]
-    ]
+    weighed = zip(ranking.rows(), ranking.gain[0].tolist(), strict=False)
+    named = [(weight, corpus.titles[row] or corpus.ids[row]) for row, weight in weighed if weight > 0]
+    computed = [] if info["certified"] else named
     span = (lowest, max(SHOWN[1], l1, path.levels[0]))
-    plot(
-        weights_figure(lines, l1, span, answer.stage.spec.name, computed, is_dark()),
-        "weights",
-        file="weights",
-        label="Weights of documents along λ₁",
-    )
+    figure = weights_figure(lines, l1, span, answer.stage.spec.name, computed, is_dark())
+    plot(figure, "weights", file="weights", label="Weights of documents along λ₁")
     sentences = [
         f"Exact weights at every λ₁, λ₂ = {path.l2:g}: {len(path):,} straight pieces, from λ₁ = {path.levels[0]:.3f} "
         f"down. All optimality conditions hold to {max(path.residual, 1e-17):.0e} everywhere.",

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import streamlit as st
-
 import engine
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
@@ -145,25 +143,13 @@ def _ordered(sweep: Sweep, points: Any) -> tuple[Cell, ...]:
     return tuple(by_label[d.label] for d in sweep.decoders if d.label in by_label)
 
 
-def begin(sweep: Sweep) -> Job:
-    """Start the job that computes the missing cells."""
-    st.session_state.pop("tradeoff.stopped", None)
-    return jobs.start(PURPOSE, "Measuring the trade-off", lambda job: _work(job, sweep), sweep.key)
+def is_small(sweep: Sweep) -> bool:
+    """Whether the sweep is small enough to begin unasked."""
+    return sweep.vectors is not None and sweep.scores <= BY_ITSELF and not sweep.pairs
 
 
-def begins_by_itself(sweep: Sweep) -> bool:
-    """Whether the sweep is small enough to begin unasked, and nobody has stopped it."""
-    small = sweep.scores <= BY_ITSELF and not sweep.pairs
-    return sweep.vectors is not None and small and st.session_state.get("tradeoff.stopped") != sweep.key
-
-
-def stop(sweep: Sweep, job: Job) -> None:
-    """Stop the job, and do not begin again unasked."""
-    st.session_state["tradeoff.stopped"] = sweep.key
-    job.cancel()
-
-
-def _work(job: Job, sweep: Sweep) -> tuple[Cell, ...]:
+def work(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
+    """Compute the missing cells; those that are there go to job.partial."""
     if sweep.vectors is None:
         sweep = replace(sweep, vectors=query_vectors(sweep.loaded, sweep.queries, job))
 

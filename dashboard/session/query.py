@@ -46,6 +46,11 @@ def first_split(dataset: Dataset) -> str | None:
     return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
 
 
+def judged_splits(dataset: Dataset) -> dict[str, int]:
+    """The number of judged queries of every split that has some."""
+    return {split: count for split in dataset.qrels if (count := len(dataset.judged(split)))}
+
+
 def largest_k(loaded: Loaded) -> int:
     """The largest k that makes sense on a corpus: an address may hold any."""
     return max(len(loaded.space), SET_SIZE.comfortable_range[1])

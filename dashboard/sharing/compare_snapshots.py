@@ -5,16 +5,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.sharing.snapshots import (
-    BOTH,
-    NEWER,
-    OLDER,
-    PageSnapshot,
-    corpus_difference,
-    metric_differences,
-    set_differences,
-    setting_differences,
-)
+from dashboard.sharing import snapshots
+from dashboard.sharing.snapshots import BOTH, NEWER, OLDER, PageSnapshot
 from dashboard.widgets.tables import draw_table, number_column
 
 MOST_ROWS = 10
@@ -25,7 +17,7 @@ COLUMNS = ("Setting", "Decoder", "Metric", "Difference", "Document", "Title", "W
 def show(*pair: PageSnapshot) -> None:
     """Draw the differences of two snapshots; the older's numbers come first."""
     older, newer = sorted(pair, key=lambda s: s.made)
-    if difference := corpus_difference(older, newer):
+    if difference := snapshots.corpus_difference(older, newer):
         st.warning("The two are not of the same corpus and vectors.", icon=":material/warning:")
         st.text(difference)
     a, b = older.name, newer.name
@@ -33,12 +25,12 @@ def show(*pair: PageSnapshot) -> None:
         a, b = f"{a} (older)", f"{b} (newer)"
     settings_tab, metrics_tab, sets_tab = st.tabs(["Settings", "Figures", "Sets"])
     with settings_tab:
-        if settings := setting_differences(older, newer):
+        if settings := snapshots.setting_differences(older, newer):
             _table(pd.DataFrame(settings, columns=["Setting", a, b]), "compare.settings")
         else:
             st.info("Both have the same settings.")
     with metrics_tab:
-        if metrics := metric_differences(older, newer):
+        if metrics := snapshots.metric_differences(older, newer):
             number = number_column("%.4f")
             signed = number_column("%+.4f", help="Newer minus older")
             frame = pd.DataFrame(metrics, columns=["Decoder", "Metric", a, b, "Difference"])
@@ -68,7 +60,7 @@ def _sets(older: PageSnapshot, newer: PageSnapshot, a: str, b: str) -> None:
             )
             chosen.append(snapshot.answers[name])
             st.text(f"{label}: {snapshot.answers[name].setting}")
-    rows = set_differences(*chosen)
+    rows = snapshots.set_differences(*chosen)
     where = [row[-1] for row in rows]
     st.text(f"{where.count(BOTH)} in both, {where.count(OLDER)} {OLDER}, {where.count(NEWER)} {NEWER}")
     ranks = [f"# {a}", f"# {b}"]

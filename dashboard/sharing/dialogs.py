@@ -1,5 +1,9 @@
 """The dialogs Share, Export and Snapshots, and their buttons in the sidebar."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import streamlit as st
 
 from dashboard.services import trained
@@ -12,6 +16,7 @@ from dashboard.session.restore import current, link_params, reopen
 from dashboard.sharing import compare_snapshots, snapshots
 from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import PageSnapshot, SavedAnswer
+from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 from engine.evaluation.export import ExportContext, exports
@@ -26,15 +31,10 @@ def buttons(loaded: Loaded, question: Question | None) -> None:
     """Draw the three buttons in a row, in the sidebar."""
     with st.container(horizontal=True, gap="xxsmall", key="sharing"):
         share_clicked = st.button("Share", key="share.open", help="One link to all that is shown")
-        export_clicked = st.button(
-            "Export",
-            key="export.open",
-            disabled=question is None,
-            help=_missing(question) or "As code; sets and figures as files",
-        )
-        snapshots_clicked = st.button(
-            "Snapshots", key="snapshots.open", help="Save what is shown; open or compare others"
-        )
+        why = _missing(question) or "As code; sets and figures as files"
+        export_clicked = st.button("Export", key="export.open", disabled=question is None, help=why)
+        saved = "Save what is shown; open or compare others"
+        snapshots_clicked = st.button("Snapshots", key="snapshots.open", help=saved)
     if share_clicked:
         st.dialog("Share", width="medium")(share)(loaded)
     elif export_clicked and question is not None:
@@ -72,14 +72,12 @@ def export(loaded: Loaded, question: Question) -> None:
         return
     names = list(decoders)
     # The last one first: the baseline is rarely what people take away.
-    name = st.selectbox(
-        "Decoder", names, len(names) - 1, format_func=lambda n: setting.title(decoders[n]), key="export.decoder"
-    )
-    source = loaded.source
+    titles = {name: setting.title(decoder) for name, decoder in decoders.items()}
+    name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
     context = ExportContext(
         k=question.k,
-        corpus=source.path,
-        encoder=None if loaded.space.encoder is None else source.encoder,
+        corpus=loaded.source.path,
+        encoder=None if loaded.space.encoder is None else loaded.source.encoder,
         query=question.text,
         documents=len(loaded.space),
         **trained.export_fields(loaded),
@@ -88,11 +86,10 @@ def export(loaded: Loaded, question: Question) -> None:
     if loaded is not loaded.origin:
         st.text("The code searches the documents as they were embedded; the files hold what feedback made of them.")
     for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):
-        with tab:
-            if snippet.possible:
-                st.code(snippet.text, language=snippet.language)
-            else:
-                st.text(snippet.text)
+        if snippet.possible:
+            tab.code(snippet.text, language=snippet.language)
+        else:
+            tab.text(snippet.text)
     try:
         with st.spinner("Retrieving"):
             results = retrieve(loaded, question, decoders)
@@ -101,31 +98,21 @@ def export(loaded: Loaded, question: Question) -> None:
         return
     st.text(f"What {counted(len(results), 'decoder')} retrieved for this query:")
     with st.container(horizontal=True):
-        _download("Sets, CSV", sets_csv(results), "sets.csv", "text/csv")
-        _download("Figures, CSV", figures_csv(results), "figures.csv", "text/csv")
-        _download(
-            "All, JSON", sets_json(results, link_params(loaded), question.text), "frontier.json", "application/json"
-        )
-
-
-def _download(label: str, data: bytes, file: str, mime: str) -> None:
-    icon = ":material/download:"
-    st.download_button(label, data, file, mime, key=f"export.{file}", icon=icon, on_click="ignore")
+        everything = sets_json(results, link_params(loaded), question.text)
+        for label, file, mime, data in (
+            ("Sets, CSV", "sets.csv", "text/csv", sets_csv(results)),
+            ("Figures, CSV", "figures.csv", "text/csv", figures_csv(results)),
+            ("All, JSON", "frontier.json", "application/json", everything),
+        ):
+            download_button(label, data, file, mime, f"export.{file}", icon=":material/download:")
 
 
 def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     """The dialog that saves the page, and opens, compares, renames and deletes snapshots."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Name", key=NAME, placeholder="What is shown now, by a name", disabled=question is None)
-        st.button(
-            "Save what is shown",
-            key="snapshot.save",
-            type="primary",
-            disabled=question is None,
-            help=_missing(question),
-            on_click=_save,
-            args=(loaded, question),
-        )
+        how: dict[str, Any] = {"type": "primary", "disabled": question is None, "help": _missing(question)}
+        step_button("Save what is shown", "snapshot.save", _save, loaded, question, **how)
     saved, broken = snapshots.read_all()
     for file in broken:
         st.text(f"Cannot be read: {file}")
@@ -144,16 +131,9 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
     labels = {ident: f"{s.name} · {s.corpus} · {s.when}" for ident, s in by_id.items()}
     snapshot = by_id[st.selectbox("Snapshot", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
-    others = [ident for ident in by_id if ident != snapshot.id]
-    if others:
-        other = st.selectbox(
-            "Compare with",
-            others,
-            index=None,
-            format_func=labels.__getitem__,
-            key=OTHER,
-            placeholder="Another snapshot",
-        )
+    if others := [ident for ident in by_id if ident != snapshot.id]:
+        options: dict[str, Any] = {"index": None, "format_func": labels.__getitem__, "placeholder": "Another snapshot"}
+        other = st.selectbox("Compare with", others, key=OTHER, **options)
         if other is not None and other != snapshot.id:
             compare_snapshots.show(snapshot, by_id[other])
 
@@ -172,58 +152,60 @@ def _show(snapshot: PageSnapshot) -> None:
             st.rerun()
         with st.popover("Rename"):
             st.text_input("New name", key=RENAMED, placeholder=replace_surrogates(snapshot.name))
-            st.button("Rename", key="snapshot.renamed", on_click=_rename, args=(snapshot.id,))
+            step_button("Rename", "snapshot.renamed", _rename, snapshot.id)
         with st.popover("Delete"):
             st.text("For everybody who uses this server.")
-            st.button("Delete for good", key="snapshot.deleted", type="primary", on_click=_delete, args=(snapshot,))
+            step_button("Delete for good", "snapshot.deleted", _delete, snapshot, type="primary")
 
 
-def _save(loaded: Loaded, question: Question) -> None:
+@contextmanager
+def _told() -> Iterator[None]:
+    """Keep the error of a step as its outcome."""
     try:
-        snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME, ""), loaded, question))
+        yield
     except FrontierError as error:
         st.session_state[MESSAGE] = (False, str(error))
-        return
-    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is saved")
-    st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
-
-
-def _rename(ident: str) -> None:
-    try:
-        snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
-        st.session_state[MESSAGE] = (True, f"✓ It is called {snapshot.name} now")
-        st.session_state[RENAMED] = ""
-    except FrontierError as error:
-        st.session_state[MESSAGE] = (False, str(error))
-
-
-def _delete(snapshot: PageSnapshot) -> None:
-    try:
-        snapshots.delete(snapshot.id)
-        st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is deleted")
     except OSError as error:
         st.session_state[MESSAGE] = (False, f"{snapshots.folder()}: {error.strerror or error}")
 
 
+@_told()
+def _save(loaded: Loaded, question: Question) -> None:
+    snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME, ""), loaded, question))
+    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is saved")
+    st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
+
+
+@_told()
+def _rename(ident: str) -> None:
+    snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
+    st.session_state[MESSAGE] = (True, f"✓ It is called {snapshot.name} now")
+    st.session_state[RENAMED] = ""
+
+
+@_told()
+def _delete(snapshot: PageSnapshot) -> None:
+    snapshots.delete(snapshot.id)
+    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is deleted")
+
+
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
     """The page as it is now."""
-    space = loaded.space
-    encoder = space.encoder
+    space, origin = loaded.space, loaded.origin
+    made_by = "own vectors" if space.encoder is None else f"{space.encoder.name} {space.encoder.dtype}"
+    made_by += f", trained: {origin.training}" if origin.training else ""
+    made_by += "" if loaded is origin else ", moved by feedback"
     return snapshots.new(
         name,
         state=link_params(loaded),
         corpus=replace_surrogates(space.corpus.name),
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
-        encoder=("own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}")
-        + (f", trained: {loaded.origin.training}" if loaded.origin.training else "")
-        + (", moved by feedback" if loaded is not loaded.origin else ""),
+        encoder=made_by,
         query=question.text,
         answers={
-            result.name: SavedAnswer(
-                result.title, result.setting, tuple((row.id, row.title) for row in result.rows), result.figures
-            )
-            for result in retrieve(loaded, question, setting.decoders())
+            r.name: SavedAnswer(r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures)
+            for r in retrieve(loaded, question, setting.decoders())
         },
     )
 

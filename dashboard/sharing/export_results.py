@@ -13,7 +13,7 @@ from dashboard.session import decoders as setting
 from dashboard.session.answers import query_of, scores_of
 from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
-from engine.evaluation.metrics import METRICS, available, measure
+from engine.evaluation.metrics import available, measure, title_of
 from engine.views import Row, diff, relevance
 
 SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "similarity", "nearest")
@@ -25,11 +25,9 @@ class DecoderResult:
 
     name: str
     title: str
-    setting: str
-    """The decoder as text."""
+    setting: str  # the decoder as text
     rows: tuple[Row, ...]
-    figures: Mapping[str, float | None]
-    """Metric's title → value, None where it does not exist."""
+    figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
 
 
 def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]) -> tuple[DecoderResult, ...]:
@@ -47,7 +45,7 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
             scores = relevance(decoder.select, candidates)
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
-        figures = {f"{METRICS[metric].title}@{question.k}": values[metric].get(question.id) for metric in metrics}
+        figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
         results.append(DecoderResult(name, setting.title(decoder), decoder.label, tuple(rows), figures))
     return tuple(results)
 

@@ -28,12 +28,9 @@ class SavedAnswer:
     """One decoder's set at the time of a snapshot."""
 
     title: str
-    setting: str
-    """The decoder as text."""
-    documents: tuple[tuple[str, str], ...]
-    """(id, title), best first."""
-    figures: Mapping[str, float | None]
-    """Metric's title → value, None where it does not exist."""
+    setting: str  # the decoder as text
+    documents: tuple[tuple[str, str], ...]  # (id, title), best first
+    figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,23 +38,16 @@ class PageSnapshot:
     """The state of the page and its results at one time."""
 
     name: str
-    state: Mapping[str, str]
-    """A link's parameters."""
+    state: Mapping[str, str]  # a link's parameters
     corpus: str
-    digest: str
-    """Of the corpus."""
-    vectors: str
-    """Digest of its embeddings."""
+    digest: str  # of the corpus
+    vectors: str  # digest of its embeddings
     encoder: str
     query: str
-    answers: Mapping[str, SavedAnswer]
-    """By the decoder's name."""
-    frontier: str
-    """The program's version."""
-    made: str
-    """Time of its making, UTC, ISO 8601."""
-    id: str
-    """Names its file."""
+    answers: Mapping[str, SavedAnswer]  # by the decoder's name
+    frontier: str  # the program's version
+    made: str  # time of its making, UTC, ISO 8601
+    id: str  # names its file
 
     @property
     def when(self) -> str:
@@ -74,12 +64,9 @@ def new(name: str, **fields: Any) -> PageSnapshot:
 def save(snapshot: PageSnapshot) -> PageSnapshot:
     """Write a snapshot; a number is added to a name that another has. Raises FrontierError where it cannot write."""
     other_names = {other.name for other in read_all()[0] if other.id != snapshot.id}
-    name, count = snapshot.name, 1
-    while name in other_names:
-        count += 1
-        suffix = f" ({count})"
-        name = snapshot.name[: LONGEST_NAME - len(suffix)] + suffix
-    snapshot = replace(snapshot, name=name)
+    suffixes = ("", *(f" ({count})" for count in range(2, len(other_names) + 2)))
+    names = (snapshot.name[: LONGEST_NAME - len(suffix)] + suffix for suffix in suffixes)
+    snapshot = replace(snapshot, name=next(name for name in names if name not in other_names))
     data = {"format": FORMAT, **asdict(snapshot)}
     cache.write(_file(snapshot.id), json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1).encode())
     return snapshot

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 import engine
@@ -15,12 +14,12 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.theory import query_source
 from dashboard.theory.jobs import measure
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, choose_several
 from dashboard.widgets.parameters import control, parameters
-from dashboard.widgets.tables import draw_table
+from dashboard.widgets.tables import draw_columns
 from engine.decoder import SET_SIZE
 from engine.errors import FrontierError
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import title_of
 from engine.evaluation.studies.ann import ENOUGH, Searched, conclusions, searchable
 from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
 from engine.params import params_of
@@ -54,34 +53,29 @@ def show(loaded: Loaded, question: Question | None) -> None:
         st.info("Choose at least one scorer and one kind of index.")
         return
     key = tuple((kind, *sorted(values.items(), key=str)) for kind, values in fixed.items())
-    searches: Searches | None = measure(
+    measure(
         ("approximate", choice.key, tuple(scorers), key),
         "Searching approximately",
         partial(_work, choice, scorers, fixed),
+        _shown,
         by_itself=choice.small and all(scorer.inner_product for scorer in scorers),
         on_partial=_shown,
     )
-    if searches is not None:
-        _shown(searches)
 
 
 def _scorers() -> list[Scorer]:
     """The chosen scorers, with their parameters."""
     known = searchable()
-    picked = st.pills(
+    picked = choose_several(
         "Vectors of",
-        list(known),
-        selection_mode="multi",
+        known,
+        "theory.ann.scorers",
         default=list(known)[:1],
-        key="theory.ann.scorers",
-        persist_state="session",
         format_func=lambda n: known[n].title,
         help="\n\n".join(f"**{spec.title}** {spec.summary}" for spec in known.values()),
     )
-    searches = [known[name] for name in known if name in picked]
-    adjustable = [spec for spec in searches if spec.params]
-    stages = {spec.name: spec.cls() for spec in searches}
-    if adjustable:
+    stages = {name: known[name].cls() for name in picked}
+    if adjustable := [known[name] for name in picked if known[name].params]:
         with st.popover("Vectors"):
             for spec in adjustable:
                 st.text(spec.title)
@@ -91,17 +85,14 @@ def _scorers() -> list[Scorer]:
 
 def _indexes() -> dict[str, dict[str, Any]]:
     """Kind → what of its parameters does not vary."""
-    picked = st.pills(
+    picked = choose_several(
         "Indexes",
-        list(INDEXES),
-        selection_mode="multi",
-        default=list(INDEXES),
-        key="theory.ann.kinds",
-        persist_state="session",
+        INDEXES,
+        "theory.ann.kinds",
         format_func=lambda kind: INDEXES[kind].title,
         help="\n\n".join(f"**{cls.title}** {(cls.__doc__ or '').splitlines()[0]}" for cls in INDEXES.values()),
     )
-    searches: dict[str, dict[str, Any]] = {kind: {} for kind in INDEXES if kind in picked}
+    searches: dict[str, dict[str, Any]] = {kind: {} for kind in picked}
     if searches:
         with st.popover("Indexes"):
             for kind, values in searches.items():
@@ -137,8 +128,7 @@ def _shown(rows: Sequence[Searched]) -> None:
     measures = [EXACT, *rows[0].mean]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         shown = choose("Quality", measures, f"theory.ann.quality.{len(measures)}", format_func=_title)
-        with st.container(width=260):
-            share = control(ENOUGH, "theory.ann.share")
+        share = control(ENOUGH, "theory.ann.share", st.container(width=260))
     quality = [row.share if shown == EXACT else row.mean[shown] for row in rows]
     title = _title(shown) if shown == EXACT else f"{_title(shown)}@{rows[0].k}"
     left, right = st.columns([3, 2], gap="medium")
@@ -153,34 +143,25 @@ def _shown(rows: Sequence[Searched]) -> None:
     with right:
         for sentence in conclusions(rows, share):
             st.text(sentence)
-    draw_table(_table(rows), _columns(rows))
+    _table(rows)
 
 
 def _title(name: str) -> str:
-    return f"Share of the exact top {K}" if name == EXACT else METRICS[name].title
+    return f"Share of the exact top {K}" if name == EXACT else title_of(name)
 
 
-def _table(rows: Sequence[Searched]) -> pd.DataFrame:
-    several = len({row.scorer for row in rows}) > 1
-    return pd.DataFrame(
+def _table(rows: Sequence[Searched]) -> None:
+    number = st.column_config.NumberColumn
+    four = number(format="%.4f")
+    vectors = ([row.title for row in rows], None) if len({row.scorer for row in rows}) > 1 else None
+    draw_columns(
         {
-            **({"Vectors": [row.title for row in rows]} if several else {}),
-            "Search": [row.label for row in rows],
-            "Exact": [row.share for row in rows],
-            **{METRICS[m].title: [row.mean[m] for row in rows] for m in rows[0].mean},
-            "ms": [row.milliseconds for row in rows],
-            "Built in s": [row.build for row in rows],
-            "MB": [row.megabytes for row in rows],
+            **({"Vectors": vectors} if vectors else {}),
+            "Search": ([row.label for row in rows], None),
+            "Exact": ([r.share for r in rows], number(format="%.4f", help="Share of the exact answer that was found.")),
+            **{title_of(m): ([row.mean[m] for row in rows], four) for m in rows[0].mean},
+            "ms": ([row.milliseconds for row in rows], number("ms a query", format="%.3f")),
+            "Built in s": ([row.build for row in rows], number(format="%.2f")),
+            "MB": ([row.megabytes for row in rows], number(format="%.1f")),
         }
     )
-
-
-def _columns(rows: Sequence[Searched]) -> dict[str, Any]:
-    number = st.column_config.NumberColumn
-    return {
-        "Exact": number(format="%.4f", help="Share of the exact answer that was found."),
-        **{METRICS[m].title: number(format="%.4f") for m in rows[0].mean},
-        "ms": number("ms a query", format="%.3f"),
-        "Built in s": number(format="%.2f"),
-        "MB": number(format="%.1f"),
-    }

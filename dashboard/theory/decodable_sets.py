@@ -9,7 +9,7 @@ from dashboard.services.wording import shorten
 from dashboard.session.query import Question
 from dashboard.theory.jobs import remembered
 from dashboard.widgets.parameters import control
-from dashboard.widgets.tables import draw_table, number_column
+from dashboard.widgets.tables import draw_columns, number_column
 from engine.errors import FrontierError
 from engine.params import Real, Whole
 from engine.stages import methods
@@ -68,34 +68,25 @@ def _shown(result: Proof, k: int) -> None:
         st.metric("λ₁", f"{w.l1:.4g}", width=110)
         st.metric("λ₂", f"{w.l2:,.4g}", width=110)
         st.metric("Documents with a weight", f"{result.support:,}", width=190)
+    here = f"{title} at this λ₁ and λ₂"
     if result.same and result.certified:
-        st.success(
-            f"{title} at this λ₁ and λ₂: the support is exactly the top {k}. Proven: every optimality condition holds "
-            f"to {max(result.residual, 1e-17):.0e}.",
-            icon=":material/verified:",
-        )
+        proven = f"Proven: every optimality condition holds to {max(result.residual, 1e-17):.0e}."
+        st.success(f"{here}: the support is exactly the top {k}. {proven}", icon=":material/verified:")
     else:
-        st.warning(
-            f"{title} at this λ₁ and λ₂ gave {result.support:,} documents a weight; conditions hold to "
-            f"{result.residual:.0e}. The gap at k is too narrow for the arithmetic.",
-            icon=":material/warning:",
-        )
+        narrow = f"conditions hold to {result.residual:.0e}. The gap at k is too narrow for the arithmetic."
+        st.warning(f"{here} gave {result.support:,} documents a weight; {narrow}", icon=":material/warning:")
     after = "there is no next one" if w.beta == float("-inf") else f"the next one {w.beta:.4f}"
     st.caption(
         f"Document {k} scores {w.alpha:.4f}, {after}; λ₁ lies halfway. The narrower the gap, the larger λ₂ and the "
         "smaller the weights: this shows that the set can be reached, not that these are values to use."
     )
-    draw_table(
+    draw_columns(
         {
-            "#": [row.place for row in result.rows],
-            "Document": [row.title or row.id for row in result.rows],
-            "Score": [row.score for row in result.rows],
-            "Weight": [row.weight for row in result.rows],
-            "In the set": ["✓" if row.inside else "" for row in result.rows],
-        },
-        {
-            "Score": number_column("%.4f"),
-            "Weight": number_column("%.2e"),
+            "#": ([row.place for row in result.rows], None),
+            "Document": ([row.title or row.id for row in result.rows], None),
+            "Score": ([row.score for row in result.rows], number_column("%.4f")),
+            "Weight": ([row.weight for row in result.rows], number_column("%.2e")),
+            "In the set": (["✓" if row.inside else "" for row in result.rows], None),
         },
         height=300,
     )
@@ -109,28 +100,23 @@ def _proposition() -> None:
         " that of v and documents 2 and 3; document 1 is seen as its shadow there, whose score is its own. λ₂ is 0."
     )
     one, two = st.columns(2)
-    with one:
-        angle = control(ANGLE, "theory.angle")
-    with two:
-        l1 = control(L1, "theory.l1")
-    plane = turned(angle, l1)
-    plot(
-        plane_figure(plane, is_dark()), "theory.plane", file="proposition-1", label="Query and documents in their plane"
-    )
+    plane = turned(control(ANGLE, "theory.angle", one), control(L1, "theory.l1", two))
+    figure = plane_figure(plane, is_dark())
+    plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best = _documents(plane.support), _documents(plane.best)
     if plane.ranked:
         st.info(f"Support: {support}. A ranking by score finds the same set here.")
     else:
         st.success(f"Support: {support}. The best by score: {best}. No top-k is this set.")
-    draw_table(
+    rows = range(len(plane.scores))
+    draw_columns(
         {
-            "Document": range(1, len(plane.scores) + 1),
-            "Score": plane.scores,
-            "Weight": plane.weights,
-            "By score": ["✓" if row in plane.best else "" for row in range(len(plane.scores))],
-            "Support": ["✓" if row in plane.support else "" for row in range(len(plane.scores))],
-        },
-        dict.fromkeys(("Score", "Weight"), number_column("%.3f")),
+            "Document": ([row + 1 for row in rows], None),
+            "Score": (plane.scores, number_column("%.3f")),
+            "Weight": (plane.weights, number_column("%.3f")),
+            "By score": (["✓" if row in plane.best else "" for row in rows], None),
+            "Support": (["✓" if row in plane.support else "" for row in rows], None),
+        }
     )
 
 

@@ -22,13 +22,14 @@ def measure(
     key: Hashable,
     title: str,
     work: Callable[[Job], T],
+    show: Callable[[T], Any] | None = None,
     *,
     by_itself: bool,
-    on_partial: Callable[[Any], None] | None = None,
+    on_partial: Callable[[Any], Any] | None = None,
 ) -> T | None:
-    """The result of a job; until it is there its progress or the button to start it, and None.
+    """The result of a job, which `show` draws; until it is there its progress or the button to start it, and None.
 
-    Arguments are those of a JobPanel.
+    Other arguments are those of a JobPanel.
     """
 
     def reporting(job: Job) -> T:
@@ -36,7 +37,7 @@ def measure(
         with report_to(job.report, job.stop):
             return work(job)
 
-    panel = JobPanel(
+    result = JobPanel(
         purpose=PURPOSE,
         key=key,
         title=title,
@@ -45,5 +46,7 @@ def measure(
         by_itself=by_itself,
         on_partial=on_partial,
         memo=session_memo(MEMORY, ENTRIES),
-    )
-    return panel.result()
+    ).result()
+    if result is not None and show is not None:
+        show(result)
+    return result

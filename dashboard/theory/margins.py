@@ -30,28 +30,19 @@ def show(loaded: Loaded, question: Question | None) -> None:
         st.info("A margin needs two documents, and this corpus has one. Load a larger one on the Data page.")
         return
     choice = query_source.choose_queries(loaded)
-    margins: MarginsByKind | None = measure(
-        ("margins", choice.key), "Measuring margins", partial(_work, choice), by_itself=choice.small
-    )
-    if margins is not None:
-        _shown(loaded, choice, *margins)
+    measure(("margins", choice.key), "Measuring margins", partial(_work, choice), _shown, by_itself=choice.small)
 
 
 def _work(choice: query_source.QueryChoice, job: Job) -> MarginsByKind:
     queries, qrels = choice.task()
     vectors = choice.vectors(queries, job)
-    kinds = [kind for kind in VECTORS.options if kind != "dense" or vectors is not None]
+    asked = {kind: vectors if kind == "dense" else queries for kind in VECTORS.options}
     measure_kind = partial(relevant_margins, choice.loaded.space, progress=job.report, stop=job.stop)
-    margins = {
-        kind: measure_kind(vectors if kind == "dense" and vectors is not None else queries, qrels, kind)
-        for kind in kinds
-    }
-    return len(queries), margins
+    return len(queries), {kind: measure_kind(own, qrels, kind) for kind, own in asked.items() if own is not None}
 
 
-def _shown(
-    loaded: Loaded, choice: query_source.QueryChoice, count: int, margins: dict[str, tuple[RelevantMargins, ...]]
-) -> None:
+def _shown(measured: MarginsByKind) -> None:
+    count, margins = measured
     if not any(len(row.values) for rows in margins.values() for row in rows):
         st.info("No query has a relevant document with another to tell it from: there is no margin to show.")
         return

@@ -14,7 +14,7 @@ from dashboard.theory import query_source, recall_dimension
 from dashboard.theory.jobs import measure
 from dashboard.widgets.choices import choose
 from dashboard.widgets.parameters import control
-from dashboard.widgets.tables import draw_table, number_column
+from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.params import Real
 from engine.theory.margins import Margins
 from engine.theory.measured_dimensions import TARGET
@@ -43,42 +43,30 @@ def show(loaded: Loaded, question: Question | None) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         with st.container(width=360):
             choice = query_source.choose_queries(loaded)
-        with st.container(width=150):
-            weighting = control(WEIGHTING, "theory.weighting")
-        with st.container(width=170):
-            projection = control(PROJECTION, "theory.projection")
-        with st.container(width=240):
-            error = control(ERROR, "theory.error") if measurement == PAIRS else control(TARGET, "theory.target")
+        weighting = control(WEIGHTING, "theory.weighting", st.container(width=150))
+        projection = control(PROJECTION, "theory.projection", st.container(width=170))
+        param, key = (ERROR, "theory.error") if measurement == PAIRS else (TARGET, "theory.target")
+        error = control(param, key, st.container(width=240))
     if measurement != PAIRS:
         recall_dimension.show(choice, weighting, projection, error)
         return
-    result = measure(
+    measure(
         ("dimension", choice.key, weighting, projection),
         "Measuring random projections",
         partial(_work, choice, weighting, projection),
+        lambda result: _shown(*result, weighting, error),
         by_itself=choice.small,
     )
-    if result is not None:
-        _shown(*result, weighting, error)
 
 
 def _work(
     choice: query_source.QueryChoice, weighting: str, projection: str, job: Job
 ) -> tuple[int, Margins, PairErrors]:
     queries, _ = choice.task()
-    space = choice.loaded.space
-    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, progress=job.report, stop=job.stop)
-    errors = engine.pair_errors(
-        space,
-        queries,
-        weighting,
-        projection=projection,
-        dimensions=DIMENSIONS,
-        bins=BINS,
-        draws=DRAWS,
-        progress=job.report,
-        stop=job.stop,
-    )
+    space, given = choice.loaded.space, {"progress": job.report, "stop": job.stop}
+    every = engine.margins(space, queries, weighting, ranks=(1,), bins=1, **given)
+    grid = {"projection": projection, "dimensions": DIMENSIONS, "bins": BINS, "draws": DRAWS}
+    errors = engine.pair_errors(space, queries, weighting, **grid, **given)
     return len(queries), every, errors
 
 
@@ -107,26 +95,19 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
                 "Times": ["–" if r.times is None else f"{'≥ ' if r.at_once else ''}{r.times:.1f}" for r in rows],
             }
         )
-        times = [r.times for r in rows if r.times is not None]
-        if times:
+        if times := [r.times for r in rows if r.times is not None]:
             st.caption(
                 f"How loose the bound is here: it asks for {min(times):.0f} to {max(times):.0f} times the dimension "
                 "that was enough, of those tried."
             )
         if needs:
             st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
-            draw_table(
+            draw_columns(
                 {
-                    "Queries": [row.share for row in needs],
-                    "Margin ε": [row.margin for row in needs],
-                    "Bound's k": [row.dimension for row in needs],
-                    "Corollary 1": [row.simple for row in needs],
-                },
-                {
-                    "Queries": number_column("percent"),
-                    "Margin ε": number_column("%.4f"),
-                    "Bound's k": number_column("localized"),
-                    "Corollary 1": number_column("localized"),
-                },
+                    "Queries": ([row.share for row in needs], number_column("percent")),
+                    "Margin ε": ([row.margin for row in needs], number_column("%.4f")),
+                    "Bound's k": ([row.dimension for row in needs], number_column("localized")),
+                    "Corollary 1": ([row.simple for row in needs], number_column("localized")),
+                }
             )
             st.caption("For each of these queries with an error of at most β. Ties have no order to keep.")

@@ -9,7 +9,7 @@ import engine
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
-from dashboard.session.query import corpus_key
+from dashboard.session.query import corpus_key, judged_splits
 from dashboard.widgets.choices import choose
 from engine.values import Embeddings, Qrels, Queries
 
@@ -56,17 +56,13 @@ class QueryChoice:
 
 def choose_queries(loaded: Loaded) -> QueryChoice:
     """Draw the choice; where nothing is judged there is one way, and the page says why."""
-    dataset = loaded.dataset
-    splits = [split for split in dataset.qrels if len(dataset.judged(split))]
+    splits = list(judged_splits(loaded.dataset))
     ways = [*([LABELLED] if splits else []), PASSAGES]
-    way = choose(
-        "Queries",
-        ways,
-        f"theory.queries.{len(ways)}",
-        named=True,
-        help=f"Labelled: up to {COUNT} of the split that the sidebar shows. Passages: 5 to 25 words out of up to "
-        f"{COUNT} documents; right is every document that contains them.",
+    why = (
+        f"Labelled: up to {COUNT} of the split that the sidebar shows. Passages: 5 to 25 words out of up to {COUNT} "
+        "documents; right is every document that contains them."
     )
+    way = choose("Queries", ways, f"theory.queries.{len(ways)}", named=True, help=why)
     if not splits:
         st.caption(
             "This corpus has no judged queries: passages of 5 to 25 words of its own documents stand in for them, and "

@@ -14,7 +14,6 @@ from dashboard.theory.jobs import measure
 from dashboard.widgets.tables import draw_table, number_column
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.projection_bounds import RANK
-from engine.values import Queries
 
 TITLE = f"Recall@{RANK.default}, by length"
 Measured = tuple[int, tuple[LengthDimension, ...]]
@@ -22,21 +21,19 @@ Measured = tuple[int, tuple[LengthDimension, ...]]
 
 def show(choice: query_source.QueryChoice, weighting: str, projection: str, target: float) -> None:
     """Chart and table of the dimensions that reach the target; another target is read off what was measured."""
-    measured: Measured | None = measure(
+    measure(
         ("recall", choice.key, weighting, projection),
         "Projecting documents of every length",
         partial(_work, choice, weighting, projection),
+        lambda measured: _shown(*measured, weighting, target),
         by_itself=choice.small,
     )
-    if measured is not None:
-        _shown(*measured, weighting, target)
 
 
 def _work(choice: query_source.QueryChoice, weighting: str, projection: str, job: Job) -> Measured:
-    queries: Queries = choice.task()[0]
-    space = choice.loaded.space
-    rows = engine.recall_dimensions(space, queries, weighting, reduction=projection, progress=job.report, stop=job.stop)
-    return len(queries), rows
+    queries, _ = choice.task()
+    given = {"reduction": projection, "progress": job.report, "stop": job.stop}
+    return len(queries), engine.recall_dimensions(choice.loaded.space, queries, weighting, **given)
 
 
 def _shown(count: int, rows: Sequence[LengthDimension], weighting: str, target: float) -> None:

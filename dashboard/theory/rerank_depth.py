@@ -15,11 +15,11 @@ from dashboard.session.parameters import stage_of
 from dashboard.session.query import Question
 from dashboard.theory import query_source
 from dashboard.theory.jobs import measure
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, select
 from dashboard.widgets.parameters import counting, parameters
-from dashboard.widgets.tables import draw_table, number_column
+from dashboard.widgets.tables import draw_columns, number_column
 from engine.decoder import SET_SIZE, Decoder
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import title_of
 from engine.evaluation.studies.rerank_depth import DEPTHS, ByDepth, by_depth
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import Scorer, methods
@@ -54,29 +54,18 @@ def show(loaded: Loaded, question: Question | None) -> None:
             f"A model reads up to {most * query_source.COUNT:,} pairs of query and document for this, which takes "
             "long. Every depth that is finished is kept."
         )
-    cells: Cells | None = measure(
-        ("depth", choice.key, decoder),
-        f"Reranking up to {most:,} documents",
-        partial(_work, choice, decoder),
-        by_itself=choice.small and not slow,
-        on_partial=partial(_shown, decoder),
-    )
-    if cells is not None:
-        _shown(decoder, cells)
+    draw = partial(_shown, decoder)
+    title = f"Reranking up to {most:,} documents"
+    work, by_itself = partial(_work, choice, decoder), choice.small and not slow
+    measure(("depth", choice.key, decoder), title, work, draw, by_itself=by_itself, on_partial=draw)
 
 
 def _decoder() -> Decoder:
     """The decoder that the controls show: a selector as it is set in Explore, behind the scorers chosen here."""
-    known = methods("selector")
+    known, key = methods("selector"), "theory.depth.decoder"
     with st.container(width=150):
-        name = st.selectbox(
-            "Decoder",
-            list(known),
-            key="theory.depth.decoder",
-            persist_state="session",
-            format_func=lambda n: known[n].title,
-            help="As it is set in Explore.",
-        )
+        why = "As it is set in Explore."
+        name = select("Decoder", known, key, format_func=lambda n: known[n].title, help=why)
     stages = {role: _scorer(role) for role in LABELS}
     return Decoder(decoders.decoder_of(name).select, stages[decoders.RETRIEVE], stages[decoders.RERANK])
 
@@ -84,21 +73,14 @@ def _decoder() -> Decoder:
 def _scorer(role: str) -> Scorer:
     offered, key = decoders.offered(role), f"theory.depth.{role}"
     names = list(offered)
+    # What reranks is another one than what retrieves, at first.
+    first = names[min(len(names) - 1, list(LABELS).index(role))]
     with st.container(width=180):
-        name = st.selectbox(
-            LABELS[role],
-            names,
-            # What reranks is another one than what retrieves, at first.
-            index=min(len(names) - 1, list(LABELS).index(role)),
-            key=key,
-            persist_state="session",
-            format_func=lambda n: offered[n].title,
-        )
-    spec = offered[name]
+        spec = offered[select(LABELS[role], names, key, default=first, format_func=lambda n: offered[n].title)]
     if not spec.params:
         return stage_of(spec, key)
-    changed = counting(spec, key)
-    with st.popover(f"{LABELS[role].split()[0]} ({changed})" if changed else LABELS[role].split()[0]):
+    changed, short = counting(spec, key), LABELS[role].split()[0]
+    with st.popover(f"{short} ({changed})" if changed else short):
         scorer: Scorer = parameters(spec, key)
     return scorer
 
@@ -116,33 +98,28 @@ def _work(choice: query_source.QueryChoice, decoder: Decoder, job: Job) -> Cells
 
 
 def _shown(decoder: Decoder, points: Cells) -> None:
-    chosen = choose("Metric", SHOWN, "theory.depth.metric", format_func=lambda m: METRICS[m].title)
+    chosen = choose("Metric", SHOWN, "theory.depth.metric", format_func=title_of)
     study = by_depth(points, chosen, K)
-    title = f"{METRICS[study.metric].title}@{study.k}"
+    title = f"{title_of(study.metric)}@{study.k}"
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        plot(
-            depth_figure(study, title, is_dark()),
-            "theory.depth",
-            file=f"depth-{study.metric}",
-            label="Metric over depth",
-        )
+        figure = depth_figure(study, title, is_dark())
+        plot(figure, "theory.depth", file=f"depth-{study.metric}", label="Metric over depth")
         st.caption(
             f"{study.queries:,} queries. Band: 95 % intervals of the mean, a bootstrap over the queries. Dotted: "
             f"what {decoder.retrieve.spec.title} retrieves, not reranked. Times are of many queries together."
         )
     with right:
         st.text(_conclusions(study, title))
-        draw_table(
+        number, milliseconds = number_column("%.4f"), st.column_config.NumberColumn("ms a query", format="%.2f")
+        draw_columns(
             {
-                "Reranked": ["none" if row.depth is None else f"{row.depth:,}" for row in study.rows],
-                title: [row.mean for row in study.rows],
-                "from": [row.low for row in study.rows],
-                "to": [row.high for row in study.rows],
-                "ms": [row.milliseconds for row in study.rows],
-            },
-            dict.fromkeys((title, "from", "to"), number_column("%.4f"))
-            | {"ms": st.column_config.NumberColumn("ms a query", format="%.2f")},
+                "Reranked": (["none" if row.depth is None else f"{row.depth:,}" for row in study.rows], None),
+                title: ([row.mean for row in study.rows], number),
+                "from": ([row.low for row in study.rows], number),
+                "to": ([row.high for row in study.rows], number),
+                "ms": ([row.milliseconds for row in study.rows], milliseconds),
+            }
         )
 
 

@@ -14,7 +14,7 @@ from dashboard.session.query import Question
 from dashboard.theory import query_source
 from dashboard.theory.jobs import measure, remembered
 from dashboard.widgets.parameters import control
-from dashboard.widgets.tables import draw_table, number_column
+from dashboard.widgets.tables import draw_columns, number_column
 from engine.text.bag_of_words import has_words, words_of
 from engine.theory.segments import PASSAGE, Segments
 from engine.values import Corpus, replace_surrogates
@@ -32,8 +32,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         "vectors a document need fewer dimensions each. It assumes segments without words in common; passages of real "
         "documents share some, so they are shown beside it, and nothing is proved of them."
     )
-    with st.container(width=380):
-        words = control(PASSAGE, "theory.passage")
+    words = control(PASSAGE, "theory.passage", st.container(width=380))
     if _one(loaded, question, words) and len(loaded.space) > 1:
         _many(loaded, words)
 
@@ -67,15 +66,10 @@ def _many(loaded: Loaded, words: int) -> None:
     st.divider()
     st.markdown("**On many queries of this corpus**")
     choice = query_source.choose_queries(loaded)
-    margins = measure(
-        ("segments", "many", choice.key, words),
-        "Margins of segments",
-        partial(_work, choice, words),
-        by_itself=choice.small,
-    )
-    if margins is not None:
-        for sentence in segments_said(*margins):
-            st.text(sentence)
+    key, title = ("segments", "many", choice.key, words), "Margins of segments"
+    margins = measure(key, title, partial(_work, choice, words), by_itself=choice.small)
+    for sentence in segments_said(*margins) if margins else ():
+        st.text(sentence)
 
 
 def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, int, int]:
@@ -85,14 +79,13 @@ def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segme
 
 
 def _shown(corpus: Corpus, margins: Segments) -> None:
-    names = [replace_surrogates(corpus.titles[row] or corpus.ids[row]) for row in margins.second.tolist()]
-    best = margins.first.tolist()[0]
-    st.text(f"Best by words: {replace_surrogates(corpus.titles[best] or corpus.ids[best])}")
+    rows = [int(margins.first[0]), *margins.second.tolist()]
+    best, *names = (replace_surrogates(corpus.titles[row] or corpus.ids[row]) for row in rows)
+    st.text(f"Best by words: {best}")
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        plot(
-            segments_figure(margins, names, is_dark()), "theory.segments", file="segments", label="Margins of segments"
-        )
+        figure = segments_figure(margins, names, is_dark())
+        plot(figure, "theory.segments", file="segments", label="Margins of segments")
     with right:
         promised = int(margins.promised.sum())
         if not promised:
@@ -101,23 +94,20 @@ def _shown(corpus: Corpus, margins: Segments) -> None:
                 "outside its best passage too. Ask for less, or take longer passages."
             )
         else:
-            verdict = (
-                "It holds for all." if not margins.broken else f"It fails for {margins.broken}, which must not be."
-            )
-            st.success(
-                f"The theorem speaks of {promised} of {len(margins)} pairs. {verdict}", icon=":material/verified:"
-            )
+            verdict = f"It fails for {margins.broken}, which must not be." if margins.broken else "It holds for all."
+            spoken = f"The theorem speaks of {promised} of {len(margins)} pairs."
+            st.success(f"{spoken} {verdict}", icon=":material/verified:")
         st.caption(
             f"Of real passages, {margins.passages_gain:.0%} of the pairs have at least the documents' margin. Words "
             "count as often as they occur, times their idf."
         )
-        draw_table(
+        number = number_column("%.3f")
+        draw_columns(
             {
-                "Document": names,
-                "Proved": ["✓" if sure else "" for sure in margins.promised.tolist()],
-                "Documents": margins.documents,
-                "Segments": margins.segments,
-                "Passages": margins.passages,
-            },
-            dict.fromkeys(("Documents", "Segments", "Passages"), number_column("%.3f")),
+                "Document": (names, None),
+                "Proved": (["✓" if sure else "" for sure in margins.promised.tolist()], None),
+                "Documents": (margins.documents, number),
+                "Segments": (margins.segments, number),
+                "Passages": (margins.passages, number),
+            }
         )

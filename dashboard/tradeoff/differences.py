@@ -1,7 +1,8 @@
 """Below the frontier: what can be told of the differences to the baseline."""
 
-import io
+from dataclasses import replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import streamlit as st
@@ -12,13 +13,13 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
 from dashboard.tradeoff import stratified
 from dashboard.tradeoff.selection import MEMORY, open_point
+from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
-from dashboard.widgets.tables import draw_table, number_column, text_column
+from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation import tables
 from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison, compare, statement, summary
-from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import digest_of
 
@@ -37,8 +38,9 @@ def show(loaded: Loaded, sweep: Sweep, cells: Cells, curves: Frontier, opened: s
     st.divider()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = choose("View", [DIFFERENCES, QUERIES, KINDS], "tradeoff.view")
+        whose = methods()[base.point.method].title
         share = st.slider(
-            f"Best: most {METRICS[curves.x].title} that keeps this share of {_title(base)}'s {METRICS[curves.y].title}",
+            f"Best: most {title_of(curves.x)} that keeps this share of {whose}'s {title_of(curves.y)}",
             *SHARE.comfortable_range,
             SHARE.default,
             step=0.01,
@@ -65,20 +67,19 @@ def _differences(
 
     with st.spinner("Testing the differences"):
         rows = remembered(MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
-    most = max(best[1:], key=lambda p: p.x) if len(best) > 1 else None
+    # What the most diverse of the best gains, and what it pays for that.
+    most = max(best[1:], key=lambda p: p.x, default=base)
     with st.container(gap="xxsmall"):
-        if most is not None:
-            # What the most diverse of the best gains, and what it pays for that.
-            for metric in dict.fromkeys([curves.x, curves.y]):
-                if most.point.label in rows[metric]:
-                    st.text(statement(rows[metric][most.point.label]))
+        for metric in dict.fromkeys([curves.x, curves.y]):
+            if (row := rows[metric].get(most.point.label)) is not None:
+                st.text(statement(row))
         for metric in rows:
             st.text(summary(list(rows[metric].values())))
     with st.container(horizontal=True, vertical_alignment="center"):
         every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
-        _downloads(sweep, cells, curves, base, curves.points if every else best)
-    shown = sorted(curves.points if every else best, key=lambda p: (p is not base, -p.x, -p.y))
-    _table(shown, rows, curves, base)
+        shown = curves.points if every else best
+        _downloads(sweep, cells, curves, base, shown)
+    _table(sorted(shown, key=lambda p: (p is not base, -p.x, -p.y)), rows, curves, base)
     if not any(rows.values()):
         return
     compared = max(row.comparisons for comparisons in rows.values() for row in comparisons.values())
@@ -91,29 +92,30 @@ def _differences(
 
 def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: FrontierPoint) -> None:
     """A row a setting; a click opens its sets above."""
-    columns: dict[str, list[Any]] = {"Decoder": [f"{style_of(p.point.method).sign} {p.name}" for p in shown]}
-    config = {"Decoder": text_column(270)}
-    more: dict[str, list[Any]] = {}
+    names = [f"{style_of(p.point.method).sign} {p.name}" for p in shown]
+    columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
+    more: dict[str, tuple[list[Any], Any]] = {}
+    number = number_column("%.4f", 90)
     for metric in rows:
-        title = METRICS[metric].title
+        title = title_of(metric)
         comparisons = [rows[metric].get(p.point.label) for p in shown]
         base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
-        columns[f"{title}@{curves.k}"] = [
-            base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)
-        ]
-        columns[f"Δ {title}"] = [_difference(r) for r in comparisons]
-        more[f"Δ {title}, 95 %"] = ["" if r is None or r.low is None else _interval(r) for r in comparisons]
-        more[f"p, {title}"] = [None if r is None else r.p_holm for r in comparisons]
-        more[f"{title}: won · tied · lost"] = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
-        config[f"{title}@{curves.k}"] = number_column("%.4f", 90)
-        config[f"p, {title}"] = number_column("%.4f", 80, "After Holm's correction")
-    columns |= more
+        means = [base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)]
+        intervals = ["" if r is None or r.low is None else _interval(r) for r in comparisons]
+        wins = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
+        columns[f"{title}@{curves.k}"] = means, number
+        columns[f"Δ {title}"] = [_difference(r) for r in comparisons], None
+        more[f"Δ {title}, 95 %"] = intervals, None
+        more[f"p, {title}"] = (
+            [r and r.p_holm for r in comparisons],
+            number_column("%.4f", 80, "After Holm's correction"),
+        )
+        more[f"{title}: won · tied · lost"] = wins, None
     labels = [p.point.label for p in shown]
     # Another list is another widget: a selection is a place, and must not outlive its list.
     key = f"tradeoff.table.{digest_of(labels)[:12]}"
-    draw_table(
-        columns,
-        config,
+    draw_columns(
+        columns | more,
         key=key,
         most=MOST_ROWS,
         on_select=partial(_open, key, labels),
@@ -125,10 +127,6 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
 def _open(key: str, labels: list[str]) -> None:
     rows = st.session_state[key].selection.rows
     open_point(labels[rows[0]] if rows else None)
-
-
-def _title(point: FrontierPoint) -> str:
-    return methods()[point.point.method].title
 
 
 def _difference(row: Comparison | None) -> str:
@@ -151,25 +149,19 @@ def _downloads(
 
     def results() -> tables.Results:
         whole = tables.results(points, metrics, base.point, k)
-        positions = [position for position, row in enumerate(whole.rows) if row[0] in names]
-        return tables.Results(
-            whole.head, tuple(whole.rows[i] for i in positions), tuple(whole.marks[i] for i in positions), whole.caption
-        )
+        kept = [row[0] in names for row in whole.rows]
+        return replace(whole, rows=tuple(compress(whole.rows, kept)), marks=tuple(compress(whole.marks, kept)))
 
-    def parquet(selection: list[Cell]) -> bytes:
-        stream = io.BytesIO()
-        tables.frame(selection).to_parquet(stream, index=False)
-        return stream.getvalue()
+    def parquet() -> Any:
+        return tables.frame(points).to_parquet(index=False)
 
     files = (
         ("All settings, CSV", "csv", "text/csv", lambda: tables.as_csv(tables.frame(points))),
-        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", lambda: parquet(points)),
+        ("All settings, Parquet", "parquet", "application/vnd.apache.parquet", parquet),
         ("Every query, CSV", "queries.csv", "text/csv", lambda: tables.as_csv(tables.per_query(points))),
         ("This table, Markdown", "md", "text/markdown", lambda: tables.markdown(results())),
         ("This table, LaTeX", "tex", "application/x-tex", lambda: tables.latex(results())),
     )
     with st.popover("Download", icon=":material/download:"):
         for label, suffix, mime, make in files:
-            st.download_button(
-                label, make, f"tradeoff.{suffix}", mime, key=f"tradeoff.file.{suffix}", on_click="ignore"
-            )
+            download_button(label, make, f"tradeoff.{suffix}", mime, f"tradeoff.file.{suffix}")

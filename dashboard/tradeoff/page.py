@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.charts.frontier import frontier_figure
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import is_dark, plot
-from dashboard.services import jobs, passage_queries, sweeps, trained
+from dashboard.services import passage_queries, sweeps, trained
 from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import known_vectors
 from dashboard.services.source import Loaded
@@ -17,14 +17,14 @@ from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
 from dashboard.tradeoff import differences, point_sets, selection
 from dashboard.widgets import passages
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import POLL, blocked_by, show_end, show_running
+from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.frontier import BAND_RESAMPLES, Frontier, frontier
-from engine.evaluation.metrics import METRICS, available
+from engine.evaluation.metrics import METRICS, available, title_of
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep.sweep import grid
 from engine.params import Whole
@@ -68,8 +68,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         every = _scope(loaded, qrels)
     with_passages = every and qrels is None
     if with_passages:
-        judged = passages.judged(loaded)
-        if judged is None:
+        if (judged := passages.judged(loaded)) is None:
             return
         loaded = judged
         split, qrels, queries = _labelled(loaded)
@@ -79,13 +78,10 @@ def show(loaded: Loaded, question: Question | None) -> None:
             values = control(VALUES, "tradeoff.values")
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
-    names = st.pills(
+    names = choose_several(
         "Decoders",
-        list(known),
-        selection_mode="multi",
-        default=list(known),
-        key="tradeoff.decoders",
-        persist_state="session",
+        known,
+        "tradeoff.decoders",
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
         help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is always "
         "there: what the others are compared with.",
@@ -93,7 +89,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
     scorers = _scorers()
     if with_passages:
         passages.explain(loaded)
-    sweep = _sweep(loaded, question, every, [n for n in known if n in names], scorers, values, (split, qrels, queries))
+    sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
     if qrels is None:
         _teach(loaded)
     if sweep is None:
@@ -123,23 +119,19 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 
 
 def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
-    """Whether all labelled queries are meant, or the passages that stand in for them."""
-    if qrels is None:
-        ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
-        key = f"tradeoff.one.{len(ways)}"
-        way = choose("Queries", ways, key, named=True)
-        return way == passage_queries.NAME
-    chosen = choose("Queries", [ALL, ONE], "tradeoff.scope", named=True)
-    return chosen != ONE
+    """Draw the choice of queries: whether all labelled ones are meant, or the passages that stand in for them."""
+    if qrels is not None:
+        return choose("Queries", [ALL, ONE], "tradeoff.scope", named=True) != ONE
+    ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
+    return choose("Queries", ways, f"tradeoff.one.{len(ways)}", named=True) != ONE
 
 
 def _sampled(queries: Queries) -> Queries:
-    sizes = [size for size in SAMPLES if size < len(queries)]
-    first = ENOUGH if ENOUGH in sizes else len(queries)
+    sizes = [*(size for size in SAMPLES if size < len(queries)), len(queries)]
     count = st.select_slider(
         "Labelled queries",
-        [*sizes, len(queries)],
-        first,
+        sizes,
+        ENOUGH if ENOUGH in sizes else len(queries),
         key=f"tradeoff.sample.{queries.digest[:12]}",
         persist_state="session",
         format_func=lambda n: f"all {n:,}" if n == len(queries) else f"{n:,}",
@@ -152,21 +144,14 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
     """The metrics of the axes: those that were measured and of which more is better."""
     measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
     first = {"x": X, "y": Y if Y in measured else INSTEAD}
-    picked = []
-    for axis in ("x", "y"):
-        key = f"tradeoff.{axis}.{'judged' if Y in measured else 'unjudged'}"
-        picked.append(
-            st.selectbox(
-                f"{axis} axis",
-                measured,
-                measured.index(first[axis]),
-                key=key,
-                persist_state="session",
-                format_func=lambda m: METRICS[m].title,
-                help="; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured),
-            )
-        )
-    return picked[0], picked[1]
+    kind = "judged" if Y in measured else "unjudged"
+    why = "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured)
+
+    def axis(name: str) -> str:
+        key = f"tradeoff.{name}.{kind}"
+        return select(f"{name} axis", measured, key, default=first[name], format_func=title_of, help=why)
+
+    return axis("x"), axis("y")
 
 
 def _sweep(
@@ -183,16 +168,15 @@ def _sweep(
     several = _decoders(loaded.space, names, scorers, values, depth)
     split, qrels, queries = labelled
     make = partial(Sweep, loaded=loaded, decoders=several, k=k, plain=all(map(decoders.has_default_scorers, several)))
+    aspects = loaded.dataset.aspects
     if every:
         vectors = known_vectors(loaded, queries)
         sample = Embeddings(loaded.space.embeddings.vectors[:1], ("",)) if vectors is None else vectors
-        metrics = available(qrels, loaded.dataset.aspects, sample)
+        metrics = available(qrels, aspects, sample)
         return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
     if question is None:
         return None
-    vectors = query_of(loaded, question)
-    judged = question.qrels if question.judged else None
-    aspects = loaded.dataset.aspects
+    vectors, judged = query_of(loaded, question), question.qrels if question.judged else None
     metrics = available(judged, aspects if aspects and aspects.get(question.id) else None, vectors)
     query = Queries((question.id,), (question.text,))
     return make(queries=query, vectors=vectors, qrels=judged, split="", metrics=metrics, stored=False)
@@ -201,24 +185,19 @@ def _sweep(
 def _scorers() -> list[Scorer]:
     """The scorers that every decoder is measured behind, at their usual parameters."""
     known = decoders.offered(decoders.RETRIEVE)
-    first = next(iter(known))
-    picked = st.pills(
-        "Scorers",
-        list(known),
-        selection_mode="multi",
-        default=[first],
-        key="tradeoff.scorers",
-        persist_state="session",
-        format_func=lambda n: known[n].title,
-        help="\n\n".join(
-            [
-                "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
-                "measured behind each, and behind the scorers that it has in Explore."
-            ]
-            + [f"**{spec.title}** {spec.summary}" for spec in known.values()]
-        ),
+    why = (
+        "Relevance comes from these, similarity between documents always from the dense vectors. A decoder is "
+        "measured behind each, and behind the scorers that it has in Explore."
     )
-    return [known[n].cls() for n in known if n in picked]
+    picked = choose_several(
+        "Scorers",
+        known,
+        "tradeoff.scorers",
+        default=[next(iter(known))],
+        format_func=lambda n: known[n].title,
+        help="\n\n".join([why, *(f"**{spec.title}** {spec.summary}" for spec in known.values())]),
+    )
+    return [known[n].cls() for n in picked]
 
 
 def _decoders(
@@ -267,28 +246,47 @@ def _teach(loaded: Loaded) -> None:
 
 
 def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
-    """Chart, sets and tables; looked at again and again while a job is at work."""
+    """Chart, sets and tables; while a job is at work, of what is finished."""
+    draw = partial(st.fragment(_draw), loaded, question, sweep, x, y)
     try:
         cells = sweeps.find(sweep)
     except FrontierError as error:
         show_failure("This cannot be measured.", error)
         return
-    idle = not cells.running and jobs.busy(sweeps.PURPOSE) is None
-    failed = cells.job is not None and cells.job.error is not None
-    if cells.missing and idle and not failed and sweeps.begins_by_itself(sweep):
-        sweeps.begin(sweep)
-        cells = sweeps.find(sweep)
-    drawn = st.fragment(_draw, run_every=POLL if cells.running else None)
-    drawn(loaded, question, sweep, x, y, cells.running)
+    if cells.missing:
+        panel = JobPanel(
+            purpose=sweeps.PURPOSE,
+            key=sweep.key,
+            title="Measuring the trade-off",
+            work=partial(sweeps.work, sweep),
+            start="Continue" if cells.points else "Start",
+            offer=_lacking(sweep, cells),
+            by_itself=sweeps.is_small(sweep),
+            on_partial=lambda _: draw(),
+            failed="Measuring ended early; what is finished is kept.",
+        )
+        if panel.result() is None and (job := panel.job) is not None and (job.going or job.partial):
+            return  # the panel draws it
+    draw()
 
 
-def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, was_running: bool) -> None:
-    cells = sweeps.find(sweep)
+def _lacking(sweep: Sweep, cells: Cells) -> str:
+    """What is still to be measured."""
+    done = f"{len(cells.points):,} of {len(sweep.decoders):,} settings are measured. " if cells.points else ""
+    size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
+    embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
+    if sweep.pairs:
+        embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
+    return (
+        f"{done}Not yet: {cells.missing:,} settings on {size}.{embedding} Finished settings are kept; the time is "
+        "known once it runs."
+    )
+
+
+def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
     if st.session_state.pop(selection.ANEW, False):
         st.rerun()
-    if was_running and not cells.running:
-        st.rerun()
-    _progress(sweep, cells)
+    cells = sweeps.find(sweep)
     if not cells.points:
         return
     # Bands of what is still growing need not be fine.
@@ -304,15 +302,15 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         st.text(str(error))
         return
     labels = [p.point.label for p in curves.points]
-    current = [decoder.label for decoder in _current(sweep)]
+    explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
+    current = [decoder.label for decoder in sweep.decoders if decoder in explored]
     opened = selection.opened(labels, current)
     with st.container(key=BOARD):
         left, right = st.columns([2, 1], gap="medium")
     with left:
-        titles = METRICS[x].title, METRICS[y].title
         banded = _banded(curves, current, opened)
         figure = frontier_figure(
-            curves, titles, is_dark(), current=current, opened=opened, banded=banded, one_entry=True
+            curves, (title_of(x), title_of(y)), is_dark(), current=current, opened=opened, banded=banded, one_entry=True
         )
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
         st.caption(_caption(curves, sweep, len(_labelled(loaded)[2]), banded is not None))
@@ -324,38 +322,6 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         point_sets.show(loaded, question, sweep, curves, opened, opened == st.session_state.get(selection.OPEN))
     if sweep.stored and len(sweep.queries) > 1 and not cells.running:
         differences.show(loaded, sweep, cells, curves, opened)
-
-
-def _current(sweep: Sweep) -> list[Decoder]:
-    """The decoders of the sweep that are set in Explore."""
-    now = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
-    return [decoder for decoder in sweep.decoders if decoder in now]
-
-
-def _progress(sweep: Sweep, cells: Cells) -> None:
-    """Draw the progress of the job, or the button to start it; nothing where all cells are there."""
-    job = cells.job
-    if job is not None and cells.running:
-        show_running(job, "tradeoff.cancel", partial(sweeps.stop, sweep, job))
-        return
-    if not cells.missing:
-        return
-    if job is not None and job.error:
-        show_end(job, "Measuring ended early; what is finished is kept.")
-    total, n = len(sweep.decoders), len(sweep.queries)
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    done = f"{len(cells.points):,} of {total:,} settings are measured. " if cells.points else ""
-    lacking = f"{done}Not yet: {cells.missing:,} settings on {n:,} queries × {len(sweep.loaded.space):,} documents."
-    embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
-    if sweep.pairs:
-        embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
-    left.text(f"{lacking}{embedding} Finished settings are kept; the time is known once it runs.")
-    if waits := blocked_by(sweeps.PURPOSE):
-        left.text(waits)
-    label = "Continue" if cells.points else "Start"
-    if right.button(label, type="primary", disabled=waits is not None, key="tradeoff.start"):
-        sweeps.begin(sweep)
-        st.rerun()
 
 
 def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | None:

@@ -1,7 +1,5 @@
 """The retrieved set behind a point of the chart: documents, metrics, and the way to Explore."""
 
-from functools import partial
-
 import streamlit as st
 
 from dashboard.services import jobs
@@ -15,11 +13,11 @@ from dashboard.tradeoff import selection
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.ranked_lists import set_table
-from dashboard.widgets.tables import draw_table, text_column
+from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.frontier import Frontier, FrontierPoint
-from engine.evaluation.metrics import METRICS, available, measure
+from engine.evaluation.metrics import available, measure, title_of
 from engine.views import Row, diff, relevance
 
 NAME_WIDTH = 150
@@ -84,25 +82,18 @@ def _for_query(
 
 def _figures(curves: Frontier, point: FrontierPoint, values: dict[str, float | None], labelled: bool) -> None:
     """Both metrics, for this query and over the labelled ones."""
-    rows = []
-    for metric, mean, low, high in (
-        (curves.y, point.y, point.y_low, point.y_high),
-        (curves.x, point.x, point.x_low, point.x_high),
-    ):
-        row = {"": f"{METRICS[metric].title}@{curves.k}", "This query": values.get(metric)}
-        if labelled:
-            row["All"] = mean
-            row["95 %"] = "" if low is None else f"{low:.3f}–{high:.3f}"
-        rows.append(row)
-    number = partial(st.column_config.NumberColumn, format="%.3f")
-    draw_table(
-        rows,
-        {
-            "": text_column(84),
-            "This query": number(width=76),
-            "All": number(width=56, help="The mean over the labelled queries"),
-            "95 %": text_column(96, "The interval of that mean"),
-        },
+    metrics = curves.y, curves.x
+    columns = {
+        "": ([f"{title_of(metric)}@{curves.k}" for metric in metrics], text_column(84)),
+        "This query": ([values.get(metric) for metric in metrics], number_column("%.3f", 76)),
+    }
+    if labelled:
+        ends = (point.y_low, point.y_high), (point.x_low, point.x_high)
+        intervals = ["" if low is None else f"{low:.3f}–{high:.3f}" for low, high in ends]
+        columns["All"] = [point.y, point.x], number_column("%.3f", 56, "The mean over the labelled queries")
+        columns["95 %"] = intervals, text_column(96, "The interval of that mean")
+    draw_columns(
+        columns,
         key="tradeoff.figures",
         row_height=30,
         placeholder="–",

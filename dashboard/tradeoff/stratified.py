@@ -10,12 +10,12 @@ from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
-from dashboard.session.query import LABELLED, MOST_LISTED, corpus_key
+from dashboard.session.query import LABELLED, select
 from dashboard.tradeoff.selection import ANEW, MEMORY, open_point
 from dashboard.widgets.choices import choose
-from dashboard.widgets.tables import draw_table
+from dashboard.widgets.tables import draw_columns, number_column
 from engine.evaluation.frontier import Frontier, FrontierPoint
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import QueryDifference, by_query
 from engine.evaluation.stratification import KINDS, stratify
 from engine.evaluation.stratification import kinds as kinds_of
@@ -52,36 +52,34 @@ def won_and_lost(
     )
     won = [row for row in rows if row.difference > 0]
     lost = [row for row in reversed(rows) if row.difference < 0]
-    titles = f"{METRICS[metric].title}@{curves.k}", base.name
+    metric_title = f"{title_of(metric)}@{curves.k}"
     for place, name, differences in zip(st.columns(2, gap="medium"), ("Won", "Lost"), (won, lost), strict=True):
         with place:
             st.text(f"{name}: {len(differences):,} of {len(rows):,} queries")
-            _listed(loaded, sweep, differences, titles, f"tradeoff.{name.lower()}", label)
+            _listed(loaded, sweep.split, differences, metric_title, base.name, f"tradeoff.{name.lower()}", label)
     more = f" The {MOST_NAMED} furthest apart are listed." if max(len(won), len(lost)) > MOST_NAMED else ""
     st.caption(f"Click a query to ask it: its sets appear above, at this setting.{more}")
 
 
 def _listed(
-    loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], titles: tuple[str, str], key: str, label: str
+    loaded: Loaded, split: str, rows: Sequence[QueryDifference], metric: str, base: str, key: str, label: str
 ) -> None:
     if not rows:
         return
     rows, texts, position = rows[:MOST_NAMED], loaded.dataset.queries.texts, loaded.dataset.queries.position
-    table = {
-        "Query": [replace_surrogates(texts[position[r.query]])[:300] for r in rows],
-        titles[0]: [r.value for r in rows],
-        f"of {titles[1]}": [r.baseline for r in rows],
-        "Δ": [r.difference for r in rows],
-    }
-    number = partial(st.column_config.NumberColumn, format="%.3f", width=84)
+    number = number_column("%.3f", 84)
     # Another decoder's list is another widget: a selection is a place, and must not outlive its list.
-    widget_key = f"{key}.{label}.{titles[0]}"
-    draw_table(
-        table,
-        {c: number() for c in list(table)[1:]},
+    widget_key = f"{key}.{label}.{metric}"
+    draw_columns(
+        {
+            "Query": ([replace_surrogates(texts[position[r.query]])[:300] for r in rows], None),
+            metric: ([r.value for r in rows], number),
+            f"of {base}": ([r.baseline for r in rows], number),
+            "Δ": ([r.difference for r in rows], number),
+        },
         key=widget_key,
         most=MOST_ROWS,
-        on_select=partial(_ask, loaded, sweep.split, [r.query for r in rows], widget_key, label),
+        on_select=partial(_ask, loaded, split, [r.query for r in rows], widget_key, label),
         selection_mode="single-row",
     )
 
@@ -91,13 +89,8 @@ def _ask(loaded: Loaded, split: str, queries: list[str], key: str, label: str) -
     rows = st.session_state[key].selection.rows
     if not rows:
         return
-    row = loaded.dataset.judged(split).position[queries[rows[0]]]
-    corpus = corpus_key(loaded)
     open_point(label)
-    if row < MOST_LISTED:
-        if st.session_state.get(f"way.{corpus}") != LABELLED:
-            st.session_state[f"way.{corpus}"] = LABELLED
-        st.session_state[f"query.{corpus}.{split}"] = row
+    if select(loaded, LABELLED, split, queries[rows[0]]) is None:
         st.session_state[ANEW] = True
 
 
@@ -122,7 +115,7 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
         lambda: stratify(points, metric, counts[by], curves.k, against=base.point.label),
     )
     others = [row for row in rows if row.label != base.point.label]
-    title = f"{METRICS[metric].title}@{curves.k}"
+    title = f"{title_of(metric)}@{curves.k}"
     figure = strata_figure(others, {p.label: p.method for p in points}, KINDS[by], title, base.name, is_dark())
     plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
     st.caption(
@@ -133,4 +126,4 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
 
 def _metric(curves: Frontier, key: str) -> str:
     both = dict.fromkeys([curves.y, curves.x])
-    return choose("Metric", both, key, named=True, persist=False, format_func=lambda m: METRICS[m].title)
+    return choose("Metric", both, key, named=True, persist=False, format_func=title_of)

@@ -15,24 +15,14 @@ def show(progress: TrainingProgress, key: str) -> None:
     if not stages:
         st.caption("The first look at dev appears here.")
         return
+    why = "A course has its start, its control (the start trained on for as long) and the method itself."
     # Where a stage has begun since, it is what people look for.
-    stage = choose(
-        "Stage",
-        stages,
-        f"{key}.stage.{len(stages)}",
-        default=stages[-1],
-        named=True,
-        help="A course has its start, its control (the start trained on for as long) and the method itself.",
-    )
+    stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
     history = progress.histories[stage]
     lines = compared_with(stage, progress.histories, progress.lines)
     points = curves(history, lines)
-    plot(
-        training_figure(stage, points, is_dark()),
-        f"{key}.{stage}",
-        file=f"training-{stage}",
-        label=f"Training of {stage}",
-    )
+    figure = training_figure(stage, points, is_dark())
+    plot(figure, f"{key}.{stage}", file=f"training-{stage}", label=f"Training of {stage}")
     best = best_of(history)
     when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
     st.caption(

@@ -22,20 +22,18 @@ def show(plain: Loaded, request: TrainingRequest, digest: str) -> None:
     recipe, qrels = RECIPES[request.method], request.qrels(plain.dataset)
     with summary:
         st.title("Train")
-        parts = [f"{len(qrels[request.train]):,} queries of {request.train} to learn from"]
-        parts.append(f"{len(qrels[request.dev]):,} of {request.dev} to choose by")
+        parts = [
+            f"{len(qrels[request.train]):,} queries of {request.train} to learn from",
+            f"{len(qrels[request.dev]):,} of {request.dev} to choose by",
+        ]
         if request.test is not None:
             parts.append(f"{len(qrels[request.test]):,} of {request.test} to report on")
         st.text(replace_surrogates(f"{recipe.title}: {', '.join(parts)}."))
         if request.divide is not None:
-            st.text(
-                replace_surrogates(
-                    f"They are the {len(plain.dataset.qrels[request.divide]):,} queries of {request.divide}, divided "
-                    f"at random with seed {request.parting}: no query is in two parts."
-                )
-            )
+            whole = f"the {len(plain.dataset.qrels[request.divide]):,} queries of {request.divide}"
+            how = f"divided at random with seed {request.parting}: no query is in two parts."
+            st.text(replace_surrogates(f"They are {whole}, {how}"))
     estimates: dict[str, Foreseen] = st.session_state.setdefault(LOOKED, {})
-    going = training_runs.under_way(digest) is not None
     panel = JobPanel(
         purpose=LOOK,
         key=None,
@@ -45,23 +43,12 @@ def show(plain: Loaded, request: TrainingRequest, digest: str) -> None:
         failed="How long it takes cannot be told.",
     )
     waits = blocked_by(None)
-    if look.button(
-        "Estimate",
-        key="train.look",
-        disabled=waits is not None,
-        help=waits or "Times the first steps of every stage.",
-        width="stretch",
-    ):
+    help_ = waits or "Times the first steps of every stage."
+    if look.button("Estimate", key="train.look", disabled=bool(waits), help=help_, width="stretch"):
         panel.begin()
         st.rerun()
-    if train.button(
-        "Train",
-        type="primary",
-        key="train.start",
-        disabled=waits is not None or going,
-        help=waits,
-        width="stretch",
-    ):
+    locked = bool(waits) or training_runs.under_way(digest) is not None
+    if train.button("Train", type="primary", key="train.start", disabled=locked, help=waits, width="stretch"):
         begin(plain, request)
         st.rerun()
     if (timed := panel.result()) is not None:
@@ -79,13 +66,9 @@ def _figures(estimated: Foreseen, request: TrainingRequest) -> None:
         st.metric("Repeated", f"{estimated.repeated:,}", help="Queries left out as another split has the same text.")
         st.metric("Steps an epoch", f"{method.steps:,}")
         st.metric("An epoch", _seconds(estimated.seconds_an_epoch), help="With its look at dev.")
-        st.metric(
-            "At most, in all",
-            _seconds(estimated.seconds),
-            help="All epochs of every stage: "
-            + ", ".join(f"{name} {_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
-            + ". Most stop earlier.",
-        )
+        stages = ", ".join(f"{name} {_seconds(stage.seconds)}" for name, stage in estimated.stages.items())
+        every = f"All epochs of every stage: {stages}. Most stop earlier."
+        st.metric("At most, in all", _seconds(estimated.seconds), help=every)
     params = dict(request.params)
     late = RECIPES[request.method].late
     if unset := [p.symbol for p in declared(request.method) if p.name in late and p.name not in params]:

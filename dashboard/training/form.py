@@ -7,7 +7,8 @@ import streamlit as st
 
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
-from dashboard.session.query import corpus_key
+from dashboard.session.query import corpus_key, judged_splits
+from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameters
 from engine.evaluation.splits import SHARES
 from engine.training.loop import SEED
@@ -28,13 +29,12 @@ NOTHING = "nothing (the table is of the split above)"
 
 def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
     """Draw the form; passages: whether the queries are passages of the corpus."""
-    method = st.selectbox(
+    method = select(
         "Method",
-        list(RECIPES),
+        RECIPES,
+        f"{PREFIX}.method",
         # The first one is what the others are compared with.
-        int(len(RECIPES) > 1),
-        key=f"{PREFIX}.method",
-        persist_state="session",
+        default=list(RECIPES)[len(RECIPES) > 1],
         format_func=lambda name: RECIPES[name].title,
         help="\n\n".join(f"{r.title}: {r.__doc__} {r.source}." for r in RECIPES.values()),
     )
@@ -47,53 +47,41 @@ def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
 
 def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
     """Which queries are for what, as a TrainingRequest has them."""
-    names = [name for name in dataset.qrels if len(dataset.judged(name))]
-    sizes = {name: len(dataset.judged(name)) for name in names}
-    few = len(names) < SPLITS
+    sizes = judged_splits(dataset)
+    names = list(sizes)
+
+    def sized(name: str) -> str:
+        return f"{replace_surrogates(name)}: {sizes[name]:,} queries" if name in sizes else name
+
+    shares = ", ".join(f"{share:.0%}" for share in SHARES)
     divide = st.toggle(
         "Divide one split in three",
-        few,
+        len(names) < SPLITS,
         key=f"{PREFIX}.divide.{key}",
         persist_state="session",
         disabled=len(names) < 2,
-        help="Training needs three splits without a common query. Of one split "
-        + ", ".join(f"{share:.0%}" for share in SHARES)
-        + " of the queries are drawn for learning, choosing and reporting.",
+        help=f"Training needs three splits without a common query. Of one split {shares} of the queries are drawn for "
+        "learning, choosing and reporting.",
     )
     if not divide:
         chosen: dict[str, Any] = {}
         for role, (label, usual) in ROLES.items():
             rest = [name for name in names if name not in chosen.values()] + ([NOTHING] if role == "test" else [])
-            first = next((rest.index(name) for name in usual if name in rest), 0)
-            picked = st.selectbox(
-                label,
-                rest,
-                first,
-                key=f"{PREFIX}.{role}.{key}.{len(rest)}.{'.'.join(map(str, chosen.values()))[:60]}",
-                persist_state="session",
-                format_func=lambda name: (
-                    f"{replace_surrogates(name)}: {sizes[name]:,} queries" if name in sizes else name
-                ),
-            )
+            first = next((name for name in usual if name in rest), None)
+            before = ".".join(map(str, chosen.values()))[:60]
+            own_key = f"{PREFIX}.{role}.{key}.{len(rest)}.{before}"
+            picked = select(label, rest, own_key, default=first, format_func=sized)
             chosen[role] = None if picked == NOTHING else picked
         return chosen
     largest = max(names, key=sizes.__getitem__)
-    split = st.selectbox(
-        "Split to divide",
-        names,
-        names.index(largest),
-        key=f"{PREFIX}.of.{key}",
-        persist_state="session",
-        format_func=lambda name: f"{replace_surrogates(name)}: {sizes[name]:,} queries",
-    )
+    split = select("Split to divide", names, f"{PREFIX}.of.{key}", default=largest, format_func=sized)
     parting = _seed("Seed of the division", f"{PREFIX}.parting", "Another seed draws other queries.")
     return {"train": "train", "dev": "dev", "test": "test", "divide": split, "parting": parting}
 
 
 def _seed(label: str, key: str, help_: str) -> int:
-    return int(
-        st.number_input(label, SEED.low, SEED.high, SEED.default, 1, key=key, help=help_, persist_state="session")
-    )
+    how: Any = {"key": key, "help": help_, "persist_state": "session"}
+    return int(st.number_input(label, SEED.low, SEED.high, SEED.default, 1, **how))
 
 
 def _parameters(method: str) -> dict[str, Any]:
@@ -102,12 +90,11 @@ def _parameters(method: str) -> dict[str, Any]:
     late = [name for name in RECIPES[method].late if name in params]
     by_hand: Sequence[str] = ()
     if late:
-        by_hand = st.pills(
+        by_hand = choose_several(
             "Set by hand",
             late,
-            selection_mode="multi",
-            key=f"{PREFIX}.{method}.late",
-            persist_state="session",
+            f"{PREFIX}.{method}.late",
+            default=[],
             format_func=lambda name: params[name].symbol,
             help="What is not picked is chosen by the data: "
             + "; ".join(f"{params[name].symbol}: {params[name].help}" for name in late),

@@ -1,13 +1,18 @@
 """The Train view of the Tune page: the form, the estimate, the training under way, its result."""
 
+from contextlib import suppress
+from typing import Any
+
 import streamlit as st
 
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import LOOK, PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
+from dashboard.session.query import judged_splits
 from dashboard.training import curves, estimate, form, result, run_list
 from dashboard.training.estimate import MINE, OUTCOMES
 from dashboard.widgets import passages
+from dashboard.widgets.buttons import step_button
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import watch
 from engine.errors import FrontierError
@@ -28,8 +33,7 @@ def show(loaded: Loaded) -> None:
             "Load the texts on the Data page and choose an encoder there, or train with engine.train, which takes the "
             "queries' vectors.",
         )
-    dataset = plain.dataset
-    if not any(len(dataset.judged(split)) for split in dataset.qrels) and not with_passages:
+    if not judged_splits(plain.dataset) and not with_passages:
         more = (
             f"\n\n“{passage_queries.NAME}” in the sidebar stand in for them: the embeddings then learn to find a text "
             "again by a part of it, which is less than to answer people's questions."
@@ -76,15 +80,14 @@ def _teach(loaded: Loaded, why: str, fix: str) -> None:
 
 def _introduce(request: TrainingRequest) -> None:
     learns = make_recipe(request.method, **dict(request.params)).learns
+    reported = "queries that nothing was learnt from or chosen by"
+    if request.test is None:
+        reported = "the queries to choose by, as none are left to report on"
     st.text(
         f"What is trained: {learns}. After every epoch other queries, those to choose by, say whether it got better, "
         "and the best weights are kept. The same start is trained on for as long without the method: that is the "
-        "control, and a method that does not beat it is not worth its training. "
-        + (
-            "The table at the end is of queries that nothing was learnt from or chosen by."
-            if request.test is not None
-            else "The table at the end is of the queries to choose by, as none are left to report on."
-        )
+        "control, and a method that does not beat it is not worth its training. The table at the end is of "
+        f"{reported}."
     )
     job = jobs.mine().get(LOOK)
     if job is None or not job.running:
@@ -112,20 +115,15 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
         return
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
+    title = replace_surrogates(run_list.describe(request))
     if job is not None and job.running:
-        return watch(
-            job,
-            "train.cancel",
-            _draw_curves,
-            title=replace_surrogates(run_list.describe(request)),
-            to_end=True,
-            cancel_help="After the step under way; the best so far is kept.",
-        )
+        why = "After the step under way; the best so far is kept."
+        return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)
     if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
     outcome = outcomes.get(digest)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(replace_surrogates(run_list.describe(request)))
+        st.text(title)
         if stale:
             st.badge("of an earlier form", icon=":material/history:", color="gray")
     if job is not None and job.error:
@@ -133,7 +131,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     if outcome is None or outcome.table is None:
         return _stopped(loaded, plain, request, digest, outcome)
     result.warn_of_unlearnt(outcome.stages)
-    result.table(outcome, digest)
+    result.table(outcome, outcome.table, digest)
     result.use_buttons(loaded, digest, outcome.stages)
     st.subheader("How it went", anchor=False)
     curves.show(outcome.progress, "train.after")
@@ -148,10 +146,9 @@ def _draw_curves(progress: TrainingProgress | None) -> None:
 
 def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
     """Whether a request still means this training: judgements may have changed, and passages be off."""
-    try:
+    with suppress(FrontierError):
         return request.digest(plain) == digest
-    except FrontierError:
-        return False
+    return False
 
 
 def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
@@ -159,31 +156,18 @@ def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> N
     blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
     with st.container(horizontal=True):
         if _readable(request, digest):
-            st.button(
-                "Go on",
-                type="primary",
-                key="train.on",
-                on_click=estimate.begin,
-                args=(plain, request),
-                disabled=blocked,
-                help="From the last whole epoch, which is kept.",
-            )
-        st.button(
-            "Train anew",
-            key="train.anew",
-            on_click=_anew,
-            args=(plain, request, digest),
-            disabled=blocked,
-            help="Deletes this training's checkpoints and begins again. Embeddings in use stay.",
-        )
+            why = "From the last whole epoch, which is kept."
+            how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
+            step_button("Go on", "train.on", estimate.begin, plain, request, **how)
+        why = "Deletes this training's checkpoints and begins again. Embeddings in use stay."
+        step_button("Train anew", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
 
 
 def _readable(request: TrainingRequest, digest: str) -> bool:
     """Whether there is something to go on from."""
-    try:
+    with suppress(FrontierError):
         return bool(histories(training_runs.folder(digest), request.method))
-    except FrontierError:
-        return False
+    return False
 
 
 def _anew(plain: Loaded, request: TrainingRequest, digest: str) -> None:
@@ -196,17 +180,13 @@ def _stopped(
 ) -> None:
     """Draw what is known of a training that is not over, and how to go on."""
     try:
-        progress = (
-            outcome.progress
-            if outcome is not None
-            else TrainingProgress(histories(training_runs.folder(digest), request.method), {})
-        )
+        known = outcome and outcome.progress
+        progress = known or TrainingProgress(histories(training_runs.folder(digest), request.method), {})
         stages = training_runs.stages(digest, request)
     except FrontierError as error:
         return _failed(plain, request, digest, str(error))
-    finished = training_runs.is_finished(digest, request)
-    stages_begun = [name for name, history in progress.histories.items() if history]
-    changed = not _still_means(plain, request, digest)
+    finished, changed = training_runs.is_finished(digest, request), not _still_means(plain, request, digest)
+    begun = [name for name, history in progress.histories.items() if history]
     # Not where a person has just cancelled that.
     if finished and outcome is None and not changed and jobs.busy() is None:
         estimate.begin(plain, request)
@@ -214,27 +194,18 @@ def _stopped(
     if finished:
         st.info("This training is finished; its table is to be made again.", icon=":material/check:")
     else:
-        reason = f"Stopped in {stages_begun[-1]}" if stages_begun else "Stopped before its first epoch"
+        reason = f"Stopped in {begun[-1]}" if begun else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
-        st.info(
-            f"{reason}. The best so far is kept: going on starts from the last whole epoch.",
-            icon=":material/pause:",
-        )
+        kept = f"{reason}. The best so far is kept: going on starts from the last whole epoch."
+        st.info(kept, icon=":material/pause:")
     with st.container(horizontal=True):
-        if st.button(
-            "Show the table" if finished else "Go on",
-            type="primary",
-            key="train.on",
-            disabled=changed or jobs.busy() is not None,
-            help="It was of other judgements than these." if changed else None,
-        ):
-            estimate.begin(plain, request)
-            st.rerun()
-        if st.button("Close", key="train.close", help="It stays below, among the trainings of this corpus."):
-            run_list.look_at(plain, None)
-            st.rerun()
-    if stages_begun:
+        label, why = "Show the table" if finished else "Go on", "It was of other judgements than these."
+        how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
+        step_button(label, "train.on", estimate.begin, plain, request, type="primary", **how)
+        why = "It stays below, among the trainings of this corpus."
+        step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
+    if begun:
         curves.show(progress, "train.stopped")
         result.use_buttons(loaded, digest, stages)
     return None

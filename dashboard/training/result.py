@@ -14,6 +14,7 @@ from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingOutcome, TrainingStage
 from dashboard.session import address, decoders
 from dashboard.widgets import confirm
+from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table
 from engine.decoder import Decoder
@@ -26,39 +27,25 @@ NEVER = "never got better on dev than where it started, so it has the start's we
 TABLE, GROUPS = "All queries", "By relevant documents"
 
 
-def table(outcome: TrainingOutcome, digest: str) -> None:
-    """Draw the comparison; nothing where the course was stopped before it."""
-    comparison = outcome.table
-    if comparison is None:
-        return
+def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
+    """Draw the comparison of a course."""
     st.html(f"<h3>On {comparison.queries:,} queries of {escape(replace_surrogates(comparison.split))}</h3>")
     if verdict := outcome.verdict:
         st.text(verdict)
     if comparison.split == outcome.request.dev:
-        st.warning(
-            "The best epochs were chosen by these queries, so they look better on them than on others.",
-            icon=":material/warning:",
-        )
+        flattered = "The best epochs were chosen by these queries, so they look better on them than on others."
+        st.warning(flattered, icon=":material/warning:")
     view, save = st.columns([5, 1], vertical_alignment="center")
     with view:
         way = choose("Table", [TABLE, GROUPS], "train.table")
-    save.download_button(
-        "CSV",
-        as_csv(pd.DataFrame(comparison.records)),
-        f"training-{digest[:8]}.csv",
-        "text/csv",
-        key="train.csv",
-        icon=":material/download:",
-        on_click="ignore",
-        width="stretch",
-    )
+    content, how = as_csv(pd.DataFrame(comparison.records)), {"icon": ":material/download:", "width": "stretch"}
+    with save:
+        download_button("CSV", content, f"training-{digest[:8]}.csv", "text/csv", "train.csv", **how)
     if way == GROUPS:
         _groups(comparison)
     else:
-        draw_table(
-            pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]]),
-            height=35 * (len(comparison.rows) + 1) + 3,
-        )
+        frame = pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]])
+        draw_table(frame, most=len(frame))
         st.caption(
             "Percent ± standard error. “encoder” is the corpus before any training; a name after a comma is a decoder "
             "that was not trained for, with its parameters chosen on dev."
@@ -74,7 +61,7 @@ def _groups(comparison: Table) -> None:
         | {f"{group.relevant} relevant ({group.queries:,})": percent(*group.means[name]) for group in groups}
         for name in comparison.values
     ]
-    draw_table(rows, height=35 * (len(rows) + 1) + 3)
+    draw_table(rows, most=len(rows))
     st.caption(
         "Comp@5 in percent ± standard error, by how many documents are relevant (how many queries have so many)."
     )
@@ -82,16 +69,14 @@ def _groups(comparison: Table) -> None:
 
 def ends(outcome: TrainingOutcome) -> None:
     """Draw why each stage ended, and with which decoder it is measured."""
-    rows = [
-        {
-            "Stage": stage.name,
-            "Best epoch": stage.best,
-            "Ended": replace_surrogates(stage.stopped or "in the middle"),
-            "Decoder": replace_surrogates(stage.decoder),
-        }
-        for stage in outcome.stages
-    ]
-    draw_table(rows, height=35 * (len(rows) + 1) + 3)
+    stages = outcome.stages
+    table = {
+        "Stage": [stage.name for stage in stages],
+        "Best epoch": [stage.best for stage in stages],
+        "Ended": [replace_surrogates(stage.stopped or "in the middle") for stage in stages],
+        "Decoder": [replace_surrogates(stage.decoder) for stage in stages],
+    }
+    draw_table(table, most=len(stages))
 
 
 def warn_of_unlearnt(stages: Sequence[TrainingStage]) -> None:
@@ -114,16 +99,10 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
     with st.container(horizontal=True):
         for stage in stages:
             learnt = stage.best >= 0
-            st.button(
-                f"Use {stage.name}",
-                key=f"train.use.{stage.name}",
-                type="primary" if learnt and stage is stages[-1] else "secondary",
-                on_click=confirm.act,
-                args=(partial(_use, loaded, digest, stage.name),),
-                help=f"Search with what {stage.name} learnt, at its best epoch."
-                if learnt
-                else f"{stage.name} {NEVER}.",
-            )
+            why = f"Search with what {stage.name} learnt, at its best epoch." if learnt else f"{stage.name} {NEVER}."
+            kind = "primary" if learnt and stage is stages[-1] else "secondary"
+            step, key = partial(_use, loaded, digest, stage.name), f"train.use.{stage.name}"
+            step_button(f"Use {stage.name}", key, confirm.act, step, type=kind, help=why)
     st.text("\n".join(replace_surrogates(f"{stage.name} is trained for {stage.decoder}") for stage in stages))
     confirm.show_error("These embeddings cannot be used.")
 
@@ -137,20 +116,9 @@ def in_use(loaded: Loaded) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
         st.text(replace_surrogates(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
-        st.button(
-            "Set Explore to its decoder",
-            key="train.decoder",
-            on_click=decoders.apply,
-            args=(decoder,),
-            icon=":material/compare_arrows:",
-        )
-        st.button(
-            "Use the encoder's own",
-            key="train.plain",
-            on_click=_leave,
-            args=(origin, decoder),
-            icon=":material/undo:",
-        )
+        compare, undo = ":material/compare_arrows:", ":material/undo:"
+        step_button("Set Explore to its decoder", "train.decoder", decoders.apply, decoder, icon=compare)
+        step_button("Use the encoder's own", "train.plain", _leave, origin, decoder, icon=undo)
 
 
 def _leave(origin: Loaded, decoder: Decoder) -> None:

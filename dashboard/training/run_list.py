@@ -5,6 +5,7 @@ import streamlit as st
 from dashboard.services import training_runs
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
+from dashboard.widgets.buttons import step_button
 from engine.errors import FrontierError
 from engine.training.recipes import RECIPES, declared
 from engine.values import replace_surrogates
@@ -31,43 +32,31 @@ def request_of(plain: Loaded, digest: str) -> TrainingRequest | None:
 def describe(request: TrainingRequest) -> str:
     """A training in words: its method, what is not at its default, its splits and its seed."""
     params = dict(request.params)
+    recipe = RECIPES[request.method]
     changed = [
         f"{p.symbol} = {p.text(params[p.name])}"
         for p in declared(request.method)
-        if p.name in params and (params[p.name] != p.default or p.name in RECIPES[request.method].late)
+        if p.name in params and (params[p.name] != p.default or p.name in recipe.late)
     ]
     where = request.train if request.divide is None else f"parts of {request.divide} (seed {request.parting})"
-    return ", ".join([RECIPES[request.method].title, *changed, f"learnt from {where}", f"seed {request.seed}"])
+    return ", ".join([recipe.title, *changed, f"learnt from {where}", f"seed {request.seed}"])
 
 
 def show(plain: Loaded) -> None:
     """Draw the list of trainings, each with buttons to open and delete it."""
-    trainings = training_runs.trainings_of(plain)
-    if not trainings:
+    if not (trainings := training_runs.trainings_of(plain)):
         return
     with st.expander(f"Trainings of this corpus ({len(trainings):,})"):
         for training in trainings[:MOST]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.text(
-                    replace_surrogates(f"{describe(training.request)} · {training_runs.status(training)}"),
-                    width="stretch",
-                )
+                described = f"{describe(training.request)} · {training_runs.status(training)}"
+                st.text(replace_surrogates(described), width="stretch")
                 current = training.digest == shown_digest(plain)
-                st.button(
-                    "Shown" if current else "Open",
-                    key=f"train.open.{training.digest}",
-                    disabled=current,
-                    on_click=look_at,
-                    args=(plain, training.digest),
-                )
-                st.button(
-                    "Delete",
-                    key=f"train.delete.{training.digest}",
-                    disabled=training_runs.under_way(training.digest) is not None,
-                    on_click=_delete,
-                    args=(plain, training.digest),
-                    help="Its checkpoints. Embeddings that are in use stay; the Data page, Cache, deletes those.",
-                )
+                label, digest = "Shown" if current else "Open", training.digest
+                step_button(label, f"train.open.{digest}", look_at, plain, digest, disabled=current)
+                why = "Its checkpoints. Embeddings that are in use stay; the Data page, Cache, deletes those."
+                going = training_runs.under_way(digest) is not None
+                step_button("Delete", f"train.delete.{digest}", _delete, plain, digest, disabled=going, help=why)
 
 
 def _delete(plain: Loaded, digest: str) -> None:

@@ -12,9 +12,10 @@ from dashboard.session import decoders
 from dashboard.session.parameters import form_at, in_order, key_of, stage_of
 from dashboard.session.query import corpus_key, largest_k
 from dashboard.tuning.request import TuningRequest, baseline
+from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import control, label_of
 from engine.decoder import POOL, SET_SIZE
-from engine.evaluation.metrics import METRICS, available
+from engine.evaluation.metrics import METRICS, available, title_of
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
 from engine.evaluation.tuning.tune import TRIALS
@@ -47,32 +48,27 @@ HALVES, NO_REPORT = 0, 1
 def ask(loaded: Loaded) -> TuningRequest:
     """Draw the form; what it asks for may still be impossible, and says so when it is looked at."""
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
-    method = st.selectbox(
+    method = select(
         "Decoder",
-        list(known),
-        key=f"{PREFIX}.method",
-        persist_state="session",
+        known,
+        f"{PREFIX}.method",
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
         help="What is tuned. It is compared with the first of all decoders, which has nothing to tune.",
     )
     objective = _objective(loaded)
     left, right = st.columns(2)
-    with left:
-        k = min(control(SET_SIZE, decoders.K_KEY), largest_k(loaded))
-    with right:
-        depth = control(POOL, decoders.POOL_KEY)
+    k = min(control(SET_SIZE, decoders.K_KEY, left), largest_k(loaded))
+    depth = control(POOL, decoders.POOL_KEY, right)
     choose, report, halve = _splits(loaded)
     spec = known[method]
     free = _free(spec)
     left, right = st.columns(2)
-    with left:
-        most = control(MOST, f"{PREFIX}.most")
+    most = control(MOST, f"{PREFIX}.most", left)
     points, trials = POINTS.default, SEARCHED.default
-    with right:
-        if len(free) > EXHAUSTIVE:
-            trials = control(SEARCHED, f"{PREFIX}.trials")
-        elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
-            points = control(POINTS, f"{PREFIX}.points")
+    if len(free) > EXHAUSTIVE:
+        trials = control(SEARCHED, f"{PREFIX}.trials", right)
+    elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
+        points = control(POINTS, f"{PREFIX}.points", right)
     fixed = _fixed(spec, free)
     behind = decoders.decoder_of(method)
     if by := decoders.describe_scorers(behind):
@@ -117,14 +113,9 @@ def _objective(loaded: Loaded) -> Objective:
         help=f"{aim.help} Every one of them needs judgements.",
     )
     if metric.requires and metric.requires[1] == chosen_aim:
-        now["metric"] = st.selectbox(
-            "Metric",
-            metrics,
-            metrics.index(metric.default),
-            key=f"{PREFIX}.metric",
-            persist_state="session",
-            format_func=lambda m: METRICS[m].title,
-            help="\n\n".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in metrics),
+        why = "\n\n".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in metrics)
+        now["metric"] = select(
+            "Metric", metrics, f"{PREFIX}.metric", default=metric.default, format_func=title_of, help=why
         )
     elif share.requires and share.requires[1] == chosen_aim:
         now["share"] = control(share, f"{PREFIX}.share")
@@ -137,19 +128,17 @@ def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
     usual = next((n for n in DEV_NAMES if n in names), names[0])
     key = corpus_key(loaded)
     left, right = st.columns(2)
-    choose = left.selectbox(
-        "Choose on", names, names.index(usual), key=f"{PREFIX}.choose.{key}", persist_state="session"
-    )
+    choose = select("Choose on", names, f"{PREFIX}.choose.{key}", default=usual, place=left)
     others = [n for n in names if n != choose]
     places = [*range(2, len(others) + 2), HALVES, NO_REPORT]
     # Of what is left, tests come last in most data sets.
-    first = places.index(others.index("test") + 2) if "test" in others else 0
-    place = right.selectbox(
+    first = others.index("test") + 2 if "test" in others else None
+    place: int = select(
         "Report on",
         places,
-        first,
-        key=f"{PREFIX}.report.{key}.{choose}",
-        persist_state="session",
+        f"{PREFIX}.report.{key}.{choose}",
+        default=first,
+        place=right,
         format_func=lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or others[p - 2],
         help="What was chosen on a query looks good on it: the report needs others. Half of it: one half of the split "
         "to choose on, the other to report on.",
@@ -160,18 +149,15 @@ def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
 def _free(spec: Spec) -> tuple[str, ...]:
     """The names of the parameters to set."""
     declared = {p.name: p for p in spec.params}
-    usual = [p.name for p in Settings.of(spec, 2, None, {}).free]
-    chosen = st.pills(
+    chosen = choose_several(
         "Free parameters",
-        list(declared),
-        selection_mode="multi",
-        default=usual,
-        key=f"{PREFIX}.free.{spec.name}",
-        persist_state="session",
+        declared,
+        f"{PREFIX}.free.{spec.name}",
+        default=[p.name for p in Settings.of(spec, 2, None, {}).free],
         format_func=lambda n: label_of(declared[n]),
         help=f"Up to {EXHAUSTIVE} of them every setting of a grid is tried; of more, as many as a search suggests.",
     )
-    return tuple(n for n in declared if n in (chosen or ()))
+    return tuple(chosen)
 
 
 def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:

@@ -66,7 +66,7 @@ def show(loaded: Loaded) -> None:
     _plan(loaded, request)
     if with_passages:
         passages.explain(loaded)
-    job, digest = jobs.mine().get(PURPOSE), _identity(loaded)
+    job = jobs.mine().get(PURPOSE)
     outcomes: dict[str, TuningOutcome] = st.session_state.setdefault(OUTCOMES, {})
     if job is not None and job.error:
         show_end(job, "Tuning ended early.")
@@ -75,11 +75,8 @@ def show(loaded: Loaded) -> None:
         if outcome is None:
             return None
         outcomes[job.key.digest] = outcome
-    if digest in outcomes:
-        result.show(loaded, outcomes[digest], stale=outcomes[digest].request != request)
-    else:
-        _introduce()
-    return None
+    last = outcomes.get(_identity(loaded))
+    return _introduce() if last is None else result.show(loaded, last, stale=last.request != request)
 
 
 def _identity(loaded: Loaded) -> str:
@@ -111,42 +108,25 @@ def _introduce() -> None:
 def _plan(loaded: Loaded, request: TuningRequest) -> None:
     """Draw the work of a start or its obstacle, and the button."""
     summary, start = st.columns([5, 1], vertical_alignment="center")
-    problem, count = None, 0
-    try:
-        count = request.settings.count(request.trials)
-        decoders.checked(request.like, loaded.space)
-        splits = _splits(loaded, request)
-    except FrontierError as error:
-        problem = replace_surrogates(str(error))
+    problem, count = True, 0
     with summary:
         st.title("Tune")
-        if problem:
-            show_failure("This cannot be tuned as it is asked.", problem)
+        try:
+            count = request.settings.count(request.trials)
+            decoders.checked(request.like, loaded.space)
+            splits = _splits(loaded, request)
+            problem = False
+        except FrontierError as error:
+            show_failure("This cannot be tuned as it is asked.", error)
         else:
-            named = request.settings.spec.title
-            then = (
-                ""
-                if splits.test is None
-                else f", then the best one on {len(splits.queries[splits.test]):,} of {splits.test}"
-            )
-            st.text(
-                replace_surrogates(
-                    f"{named}, {count:,} settings and the baseline on {len(splits.queries[splits.dev]):,} queries of "
-                    f"{splits.dev}{then}, for {request.objective.text}."
-                )
-            )
+            named, test = request.settings.spec.title, splits.test
+            then = "" if test is None else f", then the best one on {len(splits.queries[test]):,} of {test}"
+            plan = f"{named}, {count:,} settings and the baseline on {len(splits.queries[splits.dev]):,} queries"
+            st.text(replace_surrogates(f"{plan} of {splits.dev}{then}, for {request.objective.text}."))
             trained.warn(loaded, splits.all_queries)
-    job = jobs.mine().get(PURPOSE)
-    going = job is not None and job.going
-    waits = blocked_by(PURPOSE)
-    if start.button(
-        "Start",
-        type="primary",
-        key="tune.start",
-        disabled=bool(problem or going or waits),
-        help=waits,
-        width="stretch",
-    ):
+    job, waits = jobs.mine().get(PURPOSE), blocked_by(PURPOSE)
+    locked = bool(problem or waits or (job is not None and job.going))
+    if start.button("Start", type="primary", key="tune.start", disabled=locked, help=waits, width="stretch"):
         started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
         _panel(loaded, started).begin()
         st.rerun()
@@ -154,29 +134,24 @@ def _plan(loaded: Loaded, request: TuningRequest) -> None:
 
 def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
     """The panel of a tuning: what is known of it while it runs, and how to go on after a stop."""
-    job = jobs.mine().get(PURPOSE)
-    cells = job.partial or () if job is not None else ()
-    known = len([cell for cell in cells if cell.method == started.request.method])
+    job, request = jobs.mine().get(PURPOSE), started.request
+    known = sum(cell.method == request.method for cell in (job and job.partial) or ())
     elsewhere = started.digest != _identity(loaded)
+    named = f"{request.settings.spec.title} for {request.objective.text}"
     return JobPanel(
         purpose=PURPOSE,
         key=started,
-        title=f"tuning {started.request.method}",
-        work=partial(run, started.request, loaded),
+        title=f"tuning {request.method}",
+        work=partial(run, request, loaded),
         by_itself=False,
         on_partial=partial(_so_far, started),
-        heading=replace_surrogates(f"{_named(started)} on {started.corpus}"),
+        heading=replace_surrogates(f"{named}, k = {request.k} on {started.corpus}"),
         caption="" if known else "What is measured appears here as it is finished.",
         stopped=f"Stopped with {known:,} of {started.count:,} settings measured. What is finished is kept: going on "
         "starts from there.",
         locked="It was of another corpus: choose that one on the Data page." if elsewhere else "",
         dismiss="Shows the last result again. What was measured stays kept.",
     )
-
-
-def _named(started: StartedTuning) -> str:
-    request = started.request
-    return f"{request.settings.spec.title} for {request.objective.text}, k = {request.k}"
 
 
 def _so_far(started: StartedTuning, cells: Sequence[Cell]) -> None:

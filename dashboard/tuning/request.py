@@ -25,19 +25,13 @@ STORED = "sweeps"
 
 @dataclass(frozen=True)
 class Splits:
-    """The judgements of a tuning.
+    """The judgements of a tuning."""
 
-    qrels: by name
-    dev, test: the names of those to choose on and to report on
-    queries: name → the judged ones
-    remarks: how they came about, or ""
-    """
-
-    qrels: Mapping[str, Qrels]
-    dev: str
-    test: str | None
-    queries: Mapping[str, Queries]
-    remarks: str
+    qrels: Mapping[str, Qrels]  # by name
+    dev: str  # the name of those to choose on
+    test: str | None  # the name of those to report on
+    queries: Mapping[str, Queries]  # name → the judged ones
+    remarks: str  # how they came about, or ""
 
     @property
     def all_queries(self) -> Queries:
@@ -48,28 +42,21 @@ class Splits:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningRequest:
-    """The settings of a tuning; fields without a line are parameters of `tune`.
-
-    choose: the split to choose on
-    report: the one to report on, None for none
-    halve: report on one half of `choose`, and choose on the other
-    most: at most this many queries of each, None for all
-    retrieve, rerank: the scorers, None for the default one and for none
-    """
+    """The settings of a tuning; fields without a remark are parameters of `tune`."""
 
     method: str
     objective: Objective
     k: int
     depth: int | None
-    choose: str
-    report: str | None
-    halve: bool
-    most: int | None
+    choose: str  # the split to choose on
+    report: str | None  # the one to report on, None for none
+    halve: bool  # report on one half of `choose`, and choose on the other
+    most: int | None  # at most this many queries of each, None for all
     free: tuple[str, ...]
     fixed: tuple[tuple[str, Any], ...]
     points: int
     trials: int
-    retrieve: Scorer | None = None
+    retrieve: Scorer | None = None  # None for the default one
     rerank: Scorer | None = None
 
     @property
@@ -85,26 +72,21 @@ class TuningRequest:
 
     def splits(self, dataset: engine.Dataset) -> Splits:
         """The judgements. Raises DataError, also where the two splits share a query."""
-        dev, test, remarks = self.choose, self.report, []
+        dev, test, remarks, qrels = self.choose, self.report, [], dict(dataset.qrels)
         if self.halve:
             dev, test = (f"half {n} of {self.choose}" for n in (1, 2))
             qrels = dict(zip((dev, test), split_in_half(dataset.qrels[self.choose]).values(), strict=True))
             remarks.append(f"The two halves of {self.choose} share no query: a query's id decides where it goes.")
-        else:
-            qrels = {name: dataset.qrels[name] for name in (dev, test) if name is not None and name in dataset.qrels}
+        qrels = {name: own for name, own in qrels.items() if name in (dev, test)}
         queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
         if self.most is not None:
             ids = {name: qrels[name].grades.keys() & set(split.ids) for name, split in queries.items()}
             every = {name: Qrels({q: qrels[name].grades[q] for q in judged}) for name, judged in ids.items()}
             qrels = {name: subsample(judgements, self.most) for name, judgements in every.items()}
-            if short := [
-                f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}"
-                for n in queries
-                if len(qrels[n]) < len(every[n])
-            ]:
-                remarks.append(
-                    f"A quick look: {' and '.join(short)}, drawn by their ids. Tune on all before you rely on it."
-                )
+            short = [name for name in queries if len(qrels[name]) < len(every[name])]
+            if short:
+                sizes = " and ".join(f"{len(qrels[n]):,} of {len(every[n]):,} queries of {n}" for n in short)
+                remarks.append(f"A quick look: {sizes}, drawn by their ids. Tune on all before you rely on it.")
             queries = cast("dict[str, Queries]", judged_by(dataset.queries, qrels, dev, test))
         return Splits(qrels, dev, test, queries, " ".join(remarks))
 

@@ -10,6 +10,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import views
 from dashboard.tuning.request import TuningOutcome
+from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table, number_column, text_column
 from engine.evaluation.export import ExportContext, exports
@@ -35,10 +36,9 @@ def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
             st.caption(by)
     with button:
         views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
-    if tuned.held is False:
-        st.warning(
-            "Not confirmed: on the queries to report on it misses what was asked for.", icon=":material/warning:"
-        )
+    if tuned.constraint_holds_on_test is False:
+        missed = "Not confirmed: on the queries to report on it misses what was asked for."
+        st.warning(missed, icon=":material/warning:")
     if outcome.remarks:
         st.text(outcome.remarks)
     st.text("\n".join(map(replace_surrogates, tuned.chosen_because)))
@@ -67,9 +67,7 @@ def _report(tuned: Tuned) -> None:
                 "from": row.low,
                 "to": row.high,
                 "p": f"{row.p_holm:.3f}" if row.p_holm >= LEAST_P else f"< {LEAST_P:g}",
-                "Wins": row.wins.win,
-                "Ties": row.wins.tie,
-                "Losses": row.wins.loss,
+                **dict(zip(("Wins", "Ties", "Losses"), row.wins, strict=True)),
             }
         table.append(line)
     signed = number_column("%+.4f")
@@ -108,12 +106,7 @@ def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     with right.popover("Download", icon=":material/download:", width="stretch"):
         name = f"tuned-{tuned.chosen.method}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-        files = (
-            ("Result, JSON", "json", "application/json", content),
-            ("All settings, CSV", "csv", "text/csv", as_csv(frame([tuned.base, *tuned.points]))),
-        )
-        for label, suffix, mime, data in files:
-            st.download_button(
-                label, data, f"{name}.{suffix}", mime, key=f"tune.{suffix}", on_click="ignore", width="stretch"
-            )
+        cells = as_csv(frame([tuned.base, *tuned.points]))
+        download_button("Result, JSON", content, f"{name}.json", "application/json", "tune.json", width="stretch")
+        download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", "tune.csv", width="stretch")
     st.code(snippet.text, language=snippet.language, wrap_lines=True)

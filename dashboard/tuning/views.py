@@ -1,6 +1,7 @@
 """Measured settings: slices along each parameter, a heat map of two, a table; each opens a setting."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 import streamlit as st
@@ -9,11 +10,11 @@ from dashboard.charts.heat_map import heat_map_figure
 from dashboard.charts.slices import slices_figure
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.session import decoders
-from dashboard.widgets.choices import choose
-from dashboard.widgets.tables import draw_table, number_column, text_column
+from dashboard.widgets.choices import choose, select
+from dashboard.widgets.tables import draw_columns, draw_table, number_column, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.heat_map import HeatMap, heat_map, slices
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.heat_map import heat_map, slices
+from engine.evaluation.metrics import METRICS, title_of
 from engine.evaluation.paired import declared_by, name_of
 from engine.evaluation.sweep.cell import Cell, from_json
 from engine.evaluation.tables import frame
@@ -27,8 +28,10 @@ PICKED, REPORTED = "tune.picked", "tune.reported"
 def show(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chosen: Cell | None = None) -> None:
     """Points of one selector on the split to choose on, with the baseline's, by a view of the person's choice."""
     metrics = tuple(dict.fromkeys((RELEVANT, DIVERSE, *objective.metrics)))
-    mapped = _mapped(points, objective, k)
-    ways = [SLICES, *([HEAT_MAP] if mapped is not None else []), TABLE]
+    ways = [SLICES, TABLE]
+    with suppress(ParamError, DataError):  # where not just two parameters vary
+        heat_map(points, objective.metrics[-1], k)
+        ways = [SLICES, HEAT_MAP, TABLE]
     way = choose("View", ways, f"tune.view.{len(ways)}")
     if way == HEAT_MAP:
         _heat_map(points, objective, k, chosen)
@@ -37,14 +40,6 @@ def show(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chose
     else:
         _slices(points, base, metrics, k, chosen)
     _opened(points, base, k, chosen)
-
-
-def _mapped(points: Sequence[Cell], objective: Objective, k: int) -> HeatMap | None:
-    """Whether two parameters vary, and no more."""
-    try:
-        return heat_map(points, objective.metrics[-1], k)
-    except (ParamError, DataError):
-        return None
 
 
 def measured(point: Cell) -> list[str]:
@@ -58,38 +53,26 @@ def _slices(points: Sequence[Cell], base: Cell, metrics: tuple[str, ...], k: int
         st.caption("One setting so far: there is nothing to draw a line through.")
         return
     _clicked("slices", plot(slices_figure(grid, is_dark()), "tune.slices", file="slices"))
-    joined = (
-        "Joined: settings that differ from the chosen one in this parameter alone. " if len(grid.slices) > 1 else ""
-    )
-    marked = "Dashed: the chosen setting. " if chosen else ""
-    st.caption(
-        f"{joined if chosen else ''}{marked}Dotted: the baseline. Means over the queries to choose on; click a point "
-        "to open it."
-    )
+    notes = "Dashed: the chosen setting. " if chosen else ""
+    if chosen and len(grid.slices) > 1:
+        notes = f"Joined: settings that differ from the chosen one in this parameter alone. {notes}"
+    st.caption(f"{notes}Dotted: the baseline. Means over the queries to choose on; click a point to open it.")
 
 
 def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell | None) -> None:
     names = measured(points[0])
-    metric = st.selectbox(
-        "Metric of the map",
-        names,
-        names.index(objective.metrics[-1]),
-        key="tune.map.metric",
-        persist_state="session",
-        format_func=lambda m: METRICS[m].title,
-        width=220,
-    )
+    last = objective.metrics[-1]
+    metric = select("Metric of the map", names, "tune.map.metric", default=last, format_func=title_of, width=220)
     grid = heat_map(points, metric, k)
     figure = heat_map_figure(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
     _clicked("map", plot(figure, "tune.map", file="heat-map"))
     marked = "Framed: the chosen setting. " if chosen else ""
     fewer = grid.queries[grid.keys != ""]
-    uneven = (
-        " Cells differ in how many queries they have the metric on: do not compare those."
-        if fewer.min() < fewer.max()
-        else ""
+    uneven = " Cells differ in how many queries they have the metric on: do not compare those."
+    st.caption(
+        f"{marked}Means over the queries to choose on; click a cell to open its setting."
+        f"{uneven if fewer.min() < fewer.max() else ''}"
     )
-    st.caption(f"{marked}Means over the queries to choose on; click a cell to open its setting.{uneven}")
 
 
 def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
@@ -97,23 +80,15 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
     whole = frame(rows)
     declared = declared_by(points[0].method)
     params = [n for n in declared if len({p.decoder["select"][n] for p in points}) > 1]
-    columns = {
-        "": ["baseline", *("chosen" if chosen and p.key == chosen.key else "" for p in points)],
-        **{
-            declared[n].symbol: whole[f"select.{n}"].astype(object).where(whole[f"select.{n}"].notna(), None)
-            for n in params
-        },
-        **{METRICS[m].title: whole[m] for m in measured(points[0])},
-        "Returned": whole["returned"],
-        "ms a query": whole["milliseconds"],
-    }
-    event = draw_table(
-        columns,
+    marks = ["baseline", *("chosen" if chosen and p.key == chosen.key else "" for p in points)]
+    settings = {n: whole[f"select.{n}"].astype(object) for n in params}
+    event = draw_columns(
         {
-            "": text_column(80),
-            **{METRICS[m].title: number_column("%.4f") for m in measured(points[0])},
-            "Returned": number_column("%.1f", help="Documents a query got, on average"),
-            "ms a query": number_column("%.2f", help="As measured when it was computed"),
+            "": (marks, text_column(80)),
+            **{declared[n].symbol: (values.where(values.notna(), None), None) for n, values in settings.items()},
+            **{title_of(m): (whole[m], number_column("%.4f")) for m in measured(points[0])},
+            "Returned": (whole["returned"], number_column("%.1f", help="Documents a query got, on average")),
+            "ms a query": (whole["milliseconds"], number_column("%.2f", help="As measured when it was computed")),
         },
         key=f"tune.table.{len(rows)}",
         on_select="rerun",
@@ -151,8 +126,8 @@ def _opened(points: Sequence[Cell], base: Cell, k: int, chosen: Cell | None) -> 
             apply(point, k, "tune.apply.opened")
         beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), "Baseline": base}
         draw_table(
-            [{"": name, **{METRICS[m].title: p.mean[m] for m in measured(point)}} for name, p in beside.items()],
-            {METRICS[m].title: number_column("%.4f") for m in measured(point)},
+            [{"": name, **{title_of(m): p.mean[m] for m in measured(point)}} for name, p in beside.items()],
+            {title_of(m): number_column("%.4f") for m in measured(point)},
         )
 
 

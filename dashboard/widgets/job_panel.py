@@ -7,47 +7,15 @@ from typing import Any, Generic, TypeVar
 import streamlit as st
 
 from dashboard.services import jobs
-from dashboard.services.jobs import Job, SharedJobs
+from dashboard.services.jobs import Job, Progress, SharedJobs
 from dashboard.services.memo import Memo
+from dashboard.widgets.failure import show_failure
 from engine.progress import format_duration
 
 T = TypeVar("T")
 POLL = "1s"
 """How often a running job is looked at; oftener starves it (Streamlit collects garbage after every run)."""
 FAILED, STOPPED = "This could not be measured.", "Stopped."
-
-
-def show_progress(job: Job) -> None:
-    """Draw a bar with what a job does, how far it is and how long it will take."""
-    progress = job.progress
-    share = min(1.0, progress.done / progress.total) if progress.total else 0.0
-    parts = [progress.label or job.title]
-    if progress.done and progress.total:
-        parts.append(f"{progress.done:,} of {progress.total:,}")
-    if progress.seconds_left is not None and progress.seconds_left >= 1:
-        parts.append(f"{format_duration(progress.seconds_left)} left")
-    st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
-    st.progress(share)
-
-
-def show_running(
-    job: Job, key: str | None, cancel: Callable[[], Any] | None = None, cancel_help: str | None = None
-) -> None:
-    """Draw a job's progress, and a button of this key, None for no button, that stops it: by `cancel`, where given."""
-    bar, button = st.columns([5, 1], vertical_alignment="center") if key else (st.container(), None)
-    with bar:
-        show_progress(job)
-    if button is None:
-        return
-    stopping = job.stop.is_set()
-    button.button(
-        "Stopping" if stopping else "Cancel",
-        key=key,
-        on_click=cancel or job.cancel,
-        disabled=stopping,
-        help=cancel_help,
-        width="stretch",
-    )
 
 
 @st.fragment(run_every=POLL)
@@ -73,20 +41,34 @@ def watch(
     with st.container(border=True):
         if title:
             st.text(title)
-        show_running(job, key, cancel_help=cancel_help)
+        bar, button = st.columns([5, 1], vertical_alignment="center") if key else (st.container(), None)
+        with bar:
+            _show_progress(job.progress, job.title)
+        if button is not None:
+            stopping = job.stop.is_set()
+            label = "Stopping" if stopping else "Cancel"
+            button.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help, width="stretch")
         if caption:
             st.caption(caption)
     if on_partial is not None:
         on_partial(job.partial)
 
 
+def _show_progress(progress: Progress, title: str) -> None:
+    """Draw a bar with what a job does, how far it is and how long it will take."""
+    parts = [progress.label or title]
+    if progress.done and progress.total:
+        parts.append(f"{progress.done:,} of {progress.total:,}")
+    if progress.seconds_left is not None and progress.seconds_left >= 1:
+        parts.append(f"{format_duration(progress.seconds_left)} left")
+    st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
+    st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
+
+
 def show_end(job: Job, failed: str = FAILED, stopped: str = STOPPED) -> None:
     """Say why a job that has ended has no result."""
-    from engine.values import replace_surrogates  # imports torch, which a page that still waits must not
-
     if job.error:
-        st.error(failed, icon=":material/error:")
-        st.text(replace_surrogates(job.error))
+        show_failure(failed, job.error)
     else:
         st.info(stopped, icon=":material/pause:")
 
@@ -99,40 +81,25 @@ def blocked_by(purpose: str | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class JobPanel(Generic[T]):
-    """A result that takes long: the job that finds it, and in its place how far that is and the way to start it.
+    """A result that takes long: the job that finds it, and in its place how far that is and the way to start it."""
 
-    purpose: names the session's job and the widgets; a later job for the same purpose replaces it
-    key: names all that the result depends on
-    title: what the job does, also for what has to wait for it
-    work: what the job runs
-    start: label of the button; "" where the job begins by itself, and the button only goes on with it
-    again: label of the button that goes on after a stop, where there is no `start`
-    by_itself: whether the first time needs no click
-    patience: seconds that a page waits for a job that may end at once
-    on_partial: draws what the job has so far, running or stopped
-    memo: where results are kept by their key
-    heading, caption: above and below the progress
-    failed, stopped: what is said of a job without a result
-    locked: why it cannot go on from here, "" where it can
-    dismiss: what happens to an ended job's work when it is dismissed, "" where it cannot be
-    """
-
-    purpose: str
-    key: Hashable
-    title: str
-    work: Callable[[Job], T]
-    start: str = ""
-    again: str = "Go on"
-    by_itself: bool = True
-    patience: float = 0.0
-    on_partial: Callable[[Any], Any] | None = None
-    memo: Memo[Hashable, T] | None = None
-    heading: str = ""
-    caption: str = ""
-    failed: str = FAILED
-    stopped: str = STOPPED
-    locked: str = ""
-    dismiss: str = ""
+    purpose: str  # names the session's job and the widgets; a later job for the same purpose replaces it
+    key: Hashable  # names all that the result depends on
+    title: str  # what the job does, also for what has to wait for it
+    work: Callable[[Job], T]  # what the job runs
+    start: str = ""  # label of the button; "" where the job begins by itself, and the button only goes on with it
+    offer: str = ""  # said above the button
+    again: str = "Go on"  # label of the button that goes on after a stop, where there is no `start`
+    by_itself: bool = True  # whether the first time needs no click
+    patience: float = 0.0  # seconds that a page waits for a job that may end at once
+    on_partial: Callable[[Any], Any] | None = None  # draws what the job has so far, running or stopped
+    memo: Memo[Hashable, T] | None = None  # where results are kept by their key
+    heading: str = ""  # above the progress
+    caption: str = ""  # below the progress
+    failed: str = FAILED  # said of a job that failed
+    stopped: str = STOPPED  # said of a job that was stopped
+    locked: str = ""  # why it cannot go on from here, "" where it can
+    dismiss: str = ""  # what happens to an ended job's work when it is dismissed, "" where it cannot be
 
     @property
     def job(self) -> Job | None:
@@ -166,6 +133,8 @@ class JobPanel(Generic[T]):
             watch(job, f"{self.purpose}.cancel", self._draw_partial, title=self.heading, caption=self.caption)
             return None
         label, name = self.start, "start"
+        if self.offer:
+            st.text(self.offer)
         if job is not None:
             show_end(job, self.failed, self.stopped)
             if not label:
@@ -183,7 +152,7 @@ class JobPanel(Generic[T]):
                     on_click=self.start_job,
                 )
             if job is not None and self.dismiss:
-                st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss, on_click=self._forget_job)
+                st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss, on_click=self.forget)
         if waits:
             st.text(waits)
         if job is not None:
@@ -194,7 +163,8 @@ class JobPanel(Generic[T]):
         """As `begin`; for a callback."""
         self.begin()
 
-    def _forget_job(self) -> None:
+    def forget(self) -> None:
+        """Drop the job: the panel is again as before the first one."""
         jobs.mine().pop(self.purpose, None)
 
     def _draw_partial(self, partial: Any) -> None:

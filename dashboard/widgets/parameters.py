@@ -17,34 +17,34 @@ SMALL_STEP = 0.01
 """Of a number that may be left out: it has no slider, which could not be empty."""
 
 
-def control(param: Param, key: str) -> Any:
-    """The widget of a parameter; returns a value inside its domain."""
+def control(param: Param, key: str, place: Any = st) -> Any:
+    """Draw the widget of a parameter, in the current container or in `place`; returns a value inside its domain."""
     label = label_of(param)
     help_ = " ".join(filter(None, [param.help, param.source]))
     common: dict[str, Any] = {"key": key, "help": help_, "persist_state": "session"}
     match param:
         case Choice():
-            return st.selectbox(label, param.options, param.options.index(param.default), **common)
+            return place.selectbox(label, param.options, param.options.index(param.default), **common)
         case Flag():
-            return st.toggle(label, param.default, **common)
+            return place.toggle(label, param.default, **common)
         case Text():
-            return legible(param, st.text_input(label, param.default, max_chars=param.longest, **common))
+            return legible(param, place.text_input(label, param.default, max_chars=param.longest, **common))
         case Real(unset=str()):
             high = param.high if isfinite(param.high) else None
             common |= {"step": SMALL_STEP, "format": "%g", "placeholder": param.unset}
-            return st.number_input(label, param.low, high, param.default, **common)
+            return place.number_input(label, param.low, high, param.default, **common)
         case Real(scale="log"):
             stops = sorted({*param.grid(25), param.default, st.session_state.get(key, param.default)})
-            return st.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **common)
+            return place.select_slider(label, stops, param.default, format_func=lambda v: f"{v:g}", **common)
         case Real():
             low, high = _reach(param, key)
-            return st.slider(label, low, high, param.default, step=(high - low) / STEPS, **common)
+            return place.slider(label, low, high, param.default, step=(high - low) / STEPS, **common)
         case Whole(unset=None):
             low, high = _reach(param, key)
-            return st.slider(label, low, high, param.default, **common)
+            return place.slider(label, low, high, param.default, **common)
         case Whole():
             common |= {"step": 1, "placeholder": param.unset}
-            return st.number_input(label, param.low, param.high, param.default, **common)
+            return place.number_input(label, param.low, param.high, param.default, **common)
 
 
 def label_of(param: Param) -> str:

@@ -41,6 +41,12 @@ def draw_table(
     return st.dataframe(frame, hide_index=True, column_config=config, **options)
 
 
+def draw_columns(columns: Mapping[str, tuple[Any, Any]], **options: Any) -> Any:
+    """As `draw_table`, of columns that are given as their values and how these are shown, None for Streamlit's way."""
+    shown = {name: look for name, (_, look) in columns.items() if look is not None}
+    return draw_table({name: values for name, (values, _) in columns.items()}, shown, **options)
+
+
 def columns(count: int, key: str) -> list[Any]:
     """Columns for tables; on a narrow screen two of them beside each other, the third below."""
     return _columns(count, key, "calc(50% - 1rem)", "small")

@@ -84,6 +84,28 @@ def press(app, key):
     return run(app)
 
 
+def worked(app, key, *purposes):
+    """The page after a click on a button, and the end of the jobs for these purposes, or of all."""
+    return ended(press(app, key), *purposes)
+
+
+def begun(app, key, purpose, count):
+    """The job that a click on a button began, once it has so many finished pieces and the page shows them."""
+    job = job_of(press(app, key), purpose)
+    wait_for_partial(job, count)
+    run(app)
+    return job
+
+
+def cancelled(app, purpose):
+    """The page after its job for a purpose was cancelled."""
+    job = job_of(app, purpose)
+    press(app, f"{purpose}.cancel")
+    ended(app, purpose)
+    assert job.cancelled
+    return app
+
+
 def pick(app, label, value):
     """The page after a choice among options side by side, named by its label."""
     next(group for group in app.button_group if group.label == label).set_value(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -78,7 +79,7 @@ class Tuned:
     decoder: Decoder  # the chosen one
     baseline: Decoder  # the first of its kind in its place
     choosing: TunedChoice  # why, and whether it is what was asked for or only the nearest
-    firm: float  # the share of DRAWS sets of queries, drawn from dev's with replacement, that lead to the same choice
+    stability: float  # the share of DRAWS resampled sets of dev's queries that lead to the same choice
     points: tuple[Cell, ...]  # every setting tried, on dev
     chosen: Cell  # the two on dev
     base: Cell
@@ -86,9 +87,12 @@ class Tuned:
     base_test: Cell | None
     queries: int  # number of dev's that the settings were compared on
     left_out: tuple[str, ...]  # names of settings that were no candidates
-    held: bool | None  # whether the constraint holds on test, None without either
+    constraint_holds_on_test: bool | None  # whether the constraint holds on test, None without either
     comparisons: tuple[Comparison, ...]  # with the baseline on test, a row a metric, Holm over the metrics
     gaps: tuple[Gap, ...]  # dev beside test
+
+    firm = property(attrgetter("stability"), doc="Public alias of `stability`.")
+    held = property(attrgetter("constraint_holds_on_test"), doc="Public alias of `constraint_holds_on_test`.")
 
     @property
     def satisfied(self) -> bool:
@@ -107,14 +111,16 @@ class Tuned:
             f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
             f"{self.queries:,} queries of {self.dev}.",
             self.choosing.said,
-            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.firm:.0f} % lead to the same choice.",
+            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead to the same choice.",
         ]
         if self.left_out:
             sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")
         if self.test is None:
             sentences.append(f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.")
-        if self.held is not None:
-            sentences.append(f"On {self.test} the constraint {'holds' if self.held else 'does not hold'}.")
+        if self.constraint_holds_on_test is not None:
+            sentences.append(
+                f"On {self.test} the constraint {'holds' if self.constraint_holds_on_test else 'does not hold'}."
+            )
         return tuple(sentences)
 
     @property
@@ -270,7 +276,7 @@ class _Run:
             base=base,
             chosen_test=on_test.get(stage),
             base_test=on_test.get(plain),
-            held=holds,
+            constraint_holds_on_test=holds,
             comparisons=rows,
             gaps=gaps,
             **chosen,
@@ -335,7 +341,7 @@ def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
 def _choose(
     objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
 ) -> tuple[Stage, dict[str, Any]]:
-    """The best of the settings that answer enough queries, and choosing, firm, queries and left_out of `Tuned`."""
+    """The best of the settings that answer enough queries, and choosing, stability, queries and left_out of `Tuned`."""
     stages = [stage for stage, cell in cells.items() if _answers(cell, base, objective)]
     left_out = tuple(_named(cell, base) for stage, cell in cells.items() if stage not in stages)
     if not stages:
@@ -352,7 +358,7 @@ def _choose(
     # One seed, so every metric sees the same queries.
     means = {m: resampled_means(values, DRAWS, seed) for m, values in common.values.items()}
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
-    facts = {"choosing": choice, "firm": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
+    facts = {"choosing": choice, "stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
     return stages[choice.best], facts
 
 

@@ -4,6 +4,7 @@ import os
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import engine
@@ -13,17 +14,21 @@ from dashboard.services.source import Source
 from engine.data import cache, inventory
 from support.encoders import cached_bytes, copied
 from support.pages import (
+    PETS,
     assert_plain,
     beir,
     csv_source,
-    ended,
     first_table,
     forget_corpora,
     fresh_corpora,
     load,
     opened,
+    pick,
+    press,
+    run,
     screen,
     texts,
+    worked,
 )
 from support.patience import patient
 
@@ -46,13 +51,18 @@ def judged(tmp_path):
     return beir(tmp_path / "animals", documents, queries, test=[(v, f"{a}-{v}") for v in VERBS for a in ANIMALS])
 
 
+def other_encoder(folder):
+    """The bundled encoder, but for the words that it puts before queries."""
+    return copied(folder / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
+
+
 def view(name, source, **session):
     return screen("data", source, **{"data.view": name, **session})
 
 
 def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_path):
     first = Source(str(judged), dtype="float32")
-    small = copied(tmp_path / "other", config_sentence_transformers__json={"prompts": {"query": "find: "}})
+    small = other_encoder(tmp_path)
     app = view("Encoders", first)
     assert not [b for b in app.button if b.key == "data.encoders.start"] and "another encoder" in texts(app)
     app.text_input(key="data.again.encoder").set_value(str(small))
@@ -94,7 +104,7 @@ def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name
     page_text = texts(app)
     assert "This encoder cannot be loaded" in page_text and name in page_text and "path" in page_text
     assert "On this machine: bundled" in page_text
-    app.button(key="data.close").click().run()
+    press(app, "data.close")
     assert "cannot be loaded" not in texts(app) and app.session_state["source"] == first
     assert not corpora.known(Source(str(judged), encoder=name))
 
@@ -106,17 +116,13 @@ def test_the_encoder_in_use_again_is_no_second_one(judged):
 
 
 def compared(source, **session):
-    app = view("Encoders", source, **session)
-    app.button(key="data.encoders.start").click().run()
-    return ended(app)
+    return worked(view("Encoders", source, **session), "data.encoders.start")
 
 
-def test_encoders_are_compared_on_judged_queries(judged, tmp_path):
+def test_encoders_are_compared_on_judged_queries_whose_texts_stand_in_tables_only(judged, tmp_path):
     first = Source(str(judged), dtype="float32")
-    small = copied(tmp_path / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
-    ours, other = load(first), load(Source(str(judged), encoder=str(small), dtype="float32"))
+    ours, other = load(first), load(Source(str(judged), encoder=str(other_encoder(tmp_path)), dtype="float32"))
     app = compared(first, decoders=["top_k", "mmr"])
-    assert not app.exception
     both = app.session_state[encoders.FOUND].comparison
     assert both.encoders == ("bundled, float32", "other, float32") and len(both.decoders) == 2
     means = first_table(app, "p (Holm)")["Mean"]
@@ -130,18 +136,11 @@ def test_encoders_are_compared_on_judged_queries(judged, tmp_path):
         recall = engine.measure(ranking, one.space, queries, qrels, metrics=("recall",)).mean["recall"]
         assert means[index] == pytest.approx(recall)
     assert "Recall@10" in texts(app) and "6 queries" in texts(app)
-    app.selectbox(key="data.encoders.metric").set_value("ilad").run()
-    assert not app.exception and "measured in the space of the encoder in use" in texts(app)
-
-
-def test_hostile_queries_are_shown_in_tables_only(judged, tmp_path):
-    first = Source(str(judged), dtype="float32")
-    small = copied(tmp_path / "other", config_sentence_transformers__json={"prompts": {"query": "zebra crossing: "}})
-    load(first), load(Source(str(judged), encoder=str(small), dtype="float32"))
-    app = compared(first)
     assert all("<img" in text for text in first_table(app, "Query")["Query"])
     assert_plain(app, "192.0.2.1")
     assert all("192.0.2.1" not in button.label for button in app.button)
+    app.selectbox(key="data.encoders.metric").set_value("ilad").run()
+    assert not app.exception and "measured in the space of the encoder in use" in texts(app)
 
 
 def test_without_queries_documents_ask(tmp_path):
@@ -155,32 +154,25 @@ def test_without_queries_documents_ask(tmp_path):
     assert result.comparison.agreement(result.comparison.decoders[0], "bundled, bfloat16") > 0.8
 
 
-def test_what_was_measured_with_other_settings_is_marked(judged):
+def test_what_was_measured_with_other_settings_is_marked_and_another_job_said(judged, monkeypatch):
     first = Source(str(judged), dtype="float32")
     load(first), load(Source(str(judged), dtype="bfloat16"))
     app = compared(first)
-    assert "other settings" not in badges(app)
+
+    def badges():
+        return " ".join(m.value for m in app.markdown)
+
+    assert "other settings" not in badges()
     app.slider(key="data.encoders.k").set_value(3).run()
-    assert not app.exception and "other settings" in badges(app) and len(app.dataframe) >= 1
-
-
-def badges(app):
-    return " ".join(m.value for m in app.markdown)
-
-
-def test_another_job_of_the_session_is_said(judged, monkeypatch):
-    first = Source(str(judged), dtype="float32")
-    load(first), load(Source(str(judged), dtype="bfloat16"))
+    assert not app.exception and "other settings" in badges() and len(app.dataframe) >= 1
     other = jobs.Job("Tuning", lambda job: job.stop.wait(patient(60)))
     monkeypatch.setattr(jobs, "busy", lambda purpose=None: other)
-    app = view("Encoders", first)
+    run(app)
     other.cancel()
     assert app.button(key="data.encoders.start").disabled and "Tuning is still running" in texts(app)
 
 
 def test_vectors_without_texts_cannot_be_embedded(tmp_path):
-    import numpy as np
-
     np.save(tmp_path / "v.npy", np.eye(4, dtype=np.float32))
     app = view("Encoders", Source(str(tmp_path / "v.npy")))
     assert "there is nothing to embed" in texts(app)
@@ -193,8 +185,7 @@ def test_an_upload_is_still_there_after_a_look_elsewhere(judged, tmp_path):
     assert "Uploaded before: again.csv" in texts(app)
     app.selectbox(key=f"data.columns.{file}.text").set_value("other").run()
     for name in ("Cache", "Corpus"):
-        next(g for g in app.segmented_control if g.key == "data.view").set_value(name).run()
-        assert not app.exception
+        pick(app, "View", name)
     assert app.selectbox(key=f"data.columns.{file}.text").value == "other"
     file.unlink()
     assert "A table with a text column is enough" in texts(app.run())
@@ -220,8 +211,8 @@ def test_a_section_is_cleared_after_a_question(judged):
     app = view("Cache", Source(str(judged), dtype="float32"), **{"data.cache.section": "embeddings"})
     assert "it goes on working" in texts(app)
     held = cached_bytes("embeddings")
-    app.button(key="data.cache.delete.all").click().run()
-    assert not app.exception and not cached_bytes("embeddings")
+    press(app, "data.cache.delete.all")
+    assert not cached_bytes("embeddings")
     assert held and "freed" in texts(app) and cached_bytes("fingerprints")
     forget_corpora()
     load(Source(str(judged), dtype="float32"))
@@ -243,7 +234,7 @@ def test_an_upload_in_use_and_a_store_at_work_are_kept(judged):
     assert not (cache.section(uploads.SECTION) / "fedcba9876543210").exists()
     forget_corpora()
     os.utime(cache.home() / "sweeps.db", (time.time() - 3600,) * 2)
-    app = screen("data", Source("numpy-api"), **{"data.view": "Cache"})
+    app = view("Cache", replace(csv_source(judged.parent / "pets.csv", PETS), dtype="float32"))
     assert "Kept, because in use" not in texts(app)
     app.button(key="data.cache.delete.all").click().run()
     assert not folder.exists() and not (cache.home() / "sweeps.db").exists()
@@ -256,8 +247,7 @@ def test_what_cannot_be_deleted_is_said(judged, monkeypatch):
         raise engine.FrontierError("cannot write there")
 
     monkeypatch.setattr(inventory, "remove", refuse)
-    app.button(key="data.cache.delete.all").click().run()
-    assert not app.exception and "Not everything was deleted: cannot write there" in texts(app)
+    assert "Not everything was deleted: cannot write there" in texts(press(app, "data.cache.delete.all"))
 
 
 def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):

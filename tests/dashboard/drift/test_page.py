@@ -1,13 +1,13 @@
 """The Drift page: every view of a simulation and of people's feedback, and what it says where there is nothing."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 
 import engine
-from dashboard.drift import example, import_export, map
-from dashboard.drift import snapshots as drift_moments
+from dashboard.drift import example, history, import_export
 from dashboard.drift.form import PREFIX
 from dashboard.drift.page import EXAMPLE, SIMULATED, YOURS
 from dashboard.services import feedback as live
@@ -20,6 +20,9 @@ from support.live_feedback import add
 from support.pages import (
     PATIENCE,
     assert_plain,
+    begun,
+    beir,
+    cancelled,
     column,
     columns,
     csv_source,
@@ -27,10 +30,11 @@ from support.pages import (
     held_after,
     load,
     pick,
+    press,
     run,
     screen,
     texts,
-    wait_for_partial,
+    worked,
 )
 from support.patience import patient
 
@@ -54,9 +58,7 @@ def drift(source=None, looking=SIMULATED, feedback=False, **session):
 
 
 def simulated(source=None, **session):
-    app = drift(source, **{**SMALL, **session})
-    app.button(key="drift.simulate.start").click().run()
-    return ended(app, "drift.simulation")
+    return worked(drift(source, **{**SMALL, **session}), "drift.simulate.start", "drift.simulation")
 
 
 @pytest.fixture(scope="module")
@@ -177,23 +179,13 @@ def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
     work = "dashboard.drift.request.simulate"
     monkeypatch.setattr(work, held_after(simulate, 2))
     app = drift(**{**SMALL, f"{PREFIX}.checkpoints": 5})
-    app.button(key="drift.simulate.start").click().run()
-    job = app.session_state["jobs"]["drift.simulation"]
-    wait_for_partial(job, 2)
-    app.run()
-    assert app.button(key="drift.simulation.cancel") and app.get("plotly_chart")
-    app.button(key="drift.simulation.cancel").click().run()
-    job.join(patient(60))
-    app.run()
-    assert job.cancelled and "Stopped. What was simulated is kept" in texts(app) and not app.exception
+    job = begun(app, "drift.simulate.start", "drift.simulation", 2)
+    assert app.get("plotly_chart")
+    assert "Stopped. What was simulated is kept" in texts(cancelled(app, "drift.simulation"))
     monkeypatch.setattr(work, held_after(simulate, 3))
-    app.button(key="drift.simulation.on").click().run()
-    again = app.session_state["jobs"]["drift.simulation"]
-    wait_for_partial(again, 3)
+    again = begun(app, "drift.simulation.on", "drift.simulation", 3)
     assert told(again.partial[:2]) == told(job.partial), "what was measured came from the file"
-    again.cancel()
-    ended(app, "drift.simulation")
-    app.button(key="drift.simulation.dismiss").click().run()
+    press(cancelled(app, "drift.simulation"), "drift.simulation.dismiss")
     assert "Stopped" not in texts(app) and "goes on from there" in texts(app)
 
 
@@ -202,8 +194,7 @@ def test_the_example_teaches_where_nobody_has_said_anything():
     job = example.job_of(load())
     assert job.key.learn == "dev" and job.running
     job.join(patient(120))
-    app.run()
-    assert not app.exception and "Nobody's feedback: judged queries of dev" in texts(app)
+    assert "Nobody's feedback: judged queries of dev" in texts(run(app))
     assert len(app.get("plotly_chart")) == 6
     app = drift(looking=YOURS)
     assert "Nobody has said anything about this corpus yet." in texts(app) and not app.dataframe
@@ -215,9 +206,7 @@ def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
     app = drift(source, looking=EXAMPLE)
     job = example.job_of(load(source))
     job.join(patient(120))
-    app.run()
-    assert not app.exception and job.error is None and job.key.learn == ""
-    assert "documents that ask for themselves" in texts(app)
+    assert "documents that ask for themselves" in texts(run(app)) and job.error is None and job.key.learn == ""
     app = simulated(source)
     for view in (*VIEWS, "Regret"):
         looking_at(app, view)
@@ -230,13 +219,10 @@ def test_hostile_documents_stay_text(table):
     for row in range(3):
         add(loaded, lambda now, row=row: orag.thumb(now, loaded.space.embeddings.vectors[row], row, person=text))
     app = simulated(source, **{"drift.source.True": SIMULATED})
-    pages = [app, ended(drift(source, looking=YOURS, feedback=True), "drift.history")]
-    for app in pages:
+    for page in (app, ended(drift(source, looking=YOURS, feedback=True), "drift.history")):
         for view in VIEWS:
-            looking_at(app, view)
-            assert_plain(app, "<img", "192.0.2.1", ":red[")
-            for chart in app.get("plotly_chart"):
-                assert "<img" not in chart.proto.spec
+            assert_plain(looking_at(page, view), "<img", "192.0.2.1", ":red[")
+            assert not [chart for chart in page.get("plotly_chart") if "<img" in chart.proto.spec]
 
 
 def test_feedback_is_listed_undone_and_brought_back():
@@ -246,17 +232,13 @@ def test_feedback_is_listed_undone_and_brought_back():
     assert columns(app, "Document") == [ids] and columns(app, "Said") == [["thumb down"] * 3]
     before = live.session(loaded)
     assert "The last, somebody else's: thumb down" in texts(app), "ana's, who is not at this page"
-    app.button(key="drift.undo").click().run()
-    ended(app, "drift.history")
+    worked(app, "drift.undo", "drift.history")
     now = live.session(loaded)
     assert columns(app, "Status") == [["undone", "", ""]]
     assert np.array_equal(now.exact, orag.at(before, 2).exact)
-    app.button(key="drift.reset").click().run()
-    app.button(key="drift.reset.no").click().run()
+    press(press(app, "drift.reset"), "drift.reset.no")
     assert live.session(loaded).position == now.position
-    app.button(key="drift.reset").click().run()
-    app.button(key="drift.reset.yes").click().run()
-    ended(app, "drift.history")
+    worked(press(app, "drift.reset"), "drift.reset.yes", "drift.history")
     assert np.array_equal(live.session(loaded).vectors, before.origin)
     assert columns(app, "Status") == [["undone"] * 3] and app.button(key="drift.undo").disabled
 
@@ -264,62 +246,46 @@ def test_feedback_is_listed_undone_and_brought_back():
 def test_moments_are_named_compared_and_gone_back_to():
     app, loaded, _ = voted(2)
     looking_at(app, "Named moments")
-    app.text_input(key="drift.snapshot.name").input("two *votes*").run()
-    app.button(key="drift.snapshot").click().run()
+    press(app.text_input(key="drift.snapshot.name").input("two *votes*").run(), "drift.snapshot")
     first = live.session(loaded)
-    assert first.snapshots == {"two *votes*": 3} and not app.exception
+    assert first.snapshots == {"two *votes*": 3}
     vote(loaded, 3)
-    app.run()
-    ended(app, "drift.history")
+    ended(app.run(), "drift.history")
     one = next(s for s in app.selectbox if s.label == "Compare")
     assert one.value == "two *votes*" and "Feedback that counts in the second only: 1;" in texts(app)
-    app.button(key="drift.restore").click().run()
-    app.button(key="drift.restore.yes").click().run()
-    now = live.session(loaded)
-    assert np.array_equal(now.exact, first.exact) and "The documents are the same at both" in texts(app)
-    assert not app.exception
+    press(press(app, "drift.restore"), "drift.restore.yes")
+    assert np.array_equal(live.session(loaded).exact, first.exact)
+    assert "The documents are the same at both" in texts(app)
 
 
 def test_what_takes_long_is_a_job_s(monkeypatch):
-    monkeypatch.setattr(map, "DIRECT", -1)
-    monkeypatch.setattr(drift_moments, "DIRECT", -1)
+    monkeypatch.setattr(history, "DIRECT", -1)
     app, _, rows = voted(2)
-    looking_at(app, "Map")
-    ended(app, "drift.arrows")
+    ended(looking_at(app, "Map"), "drift.arrows")
     assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
-    looking_at(app, "Named moments")
-    ended(app, "drift.between")
-    assert "Feedback that counts in the second only: 2;" in texts(app) and not app.exception
+    ended(looking_at(app, "Named moments"), "drift.between")
+    assert "Feedback that counts in the second only: 2;" in texts(app)
 
 
-def test_decoders_are_measured_along_the_log():
+def test_decoders_are_measured_along_the_log_and_what_is_known_not_again():
     app, loaded, _ = voted(2)
-    looking_at(app, "Decoders")
-    app.button(key="drift.quality.start").click().run()
-    ended(app, "drift.quality")
+    worked(looking_at(app, "Decoders"), "drift.quality.start", "drift.quality")
     assert "3 of 3 moments, on the judged queries of dev" in texts(app) and app.get("plotly_chart")
-    vote(loaded, 3)
-    app.run()
-    ended(app, "drift.history")
-    assert "3 of 4 moments" in texts(app)
-
-
-def test_what_is_known_of_a_moment_is_not_measured_again():
-    app, loaded, _ = voted(2)
     known = dict(app.session_state["drift.known"])
     vote(loaded, 3)
-    app.run()
-    ended(app, "drift.history")
+    ended(app.run(), "drift.history")
+    assert "3 of 4 moments" in texts(app)
     now = app.session_state["drift.known"]
     assert len(known) == 3 and len(now) == 4 and all(now[key] is known[key] for key in known)
 
 
-def test_files_go_out_and_in(tmp_path):
-    app, loaded, _ = voted(2)
-    looking_at(app, "Feedback")
+def test_files_go_out_and_in():
+    loaded = load()
+    for place in range(2):
+        vote(loaded, place)
     now = live.session(loaded)
     log = import_export._written(now, "feedback.jsonl")
-    assert np.array_equal(np.load(_file(tmp_path, import_export._written(now, "adapted.npy"))), now.vectors)
+    assert np.array_equal(np.load(io.BytesIO(import_export._written(now, "adapted.npy"))), now.vectors)
     assert import_export._written(now, "adapted.parquet")[:4] == b"PAR1"
     assert json.loads(log.splitlines()[0])
     session, notices = import_export._read(log, loaded)
@@ -332,17 +298,9 @@ def test_files_go_out_and_in(tmp_path):
         import_export._read(b"{}\n", loaded)
 
 
-def _file(folder, raw):
-    path = folder / "some.npy"
-    path.write_bytes(raw)
-    return path
-
-
 def test_a_simulation_becomes_the_corpus_s_feedback(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
-    shown.button(key="drift.use").click().run()
-    shown.button(key="drift.use.yes").click().run()
-    assert not shown.exception
+    press(press(shown, "drift.use"), "drift.use.yes")
     now = live.session(load())
     assert now.round == 40 and np.array_equal(now.vectors, result.simulated.embeddings().vectors.numpy())
     assert shown.session_state["drift.source.True"] == YOURS
@@ -357,8 +315,11 @@ def test_full_information_cannot_become_feedback():
     assert "there is no log of votes to list" in texts(app)
 
 
-def test_documents_can_be_cut_to_few_words():
-    app = simulated(**{f"{PREFIX}.words": 3})
+def test_documents_can_be_cut_to_few_words(tmp_path):
+    documents = [(f"d{row}", f"text number {row} about {row * 7} of {row % 5} things") for row in range(30)]
+    queries = [(f"q{row}", f"what of {row * 7}") for row in range(20)]
+    folder = beir(tmp_path, documents, queries, dev=[(f"q{row}", f"d{row}") for row in range(20)])
+    app = simulated(Source(str(folder), dtype="float32"), **{f"{PREFIX}.words": 3})
     (result,) = app.session_state["drift.outcomes"].values()
     assert all(len(text.split()) <= 3 for text in result.loaded.space.corpus.passages)
     assert not [b for b in app.button if b.key == "drift.use"], "it is another corpus"
@@ -373,5 +334,4 @@ def test_a_damaged_log_says_so():
     other = path.with_name("other")
     other.write_bytes(b"no log\n" + path.read_bytes())
     other.replace(path)
-    app = drift(looking=YOURS, feedback=True)
-    assert "cannot be read" in texts(app) and not app.exception
+    assert "cannot be read" in texts(drift(looking=YOURS, feedback=True))

@@ -35,14 +35,18 @@ def loaded():
     return corpus()
 
 
-def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded):
-    asked = asked_of(loaded)
+@pytest.fixture
+def asked(loaded):
+    return asked_of(loaded)
+
+
+def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded, asked):
     answers = answers_of(loaded, asked, NAMES[:3])
     app = drawn(ranked_diff, loaded, asked, answers)
     sets = tables(app, "Nearest")
     assert len(sets) == 3 and ["Change" in s for s in sets] == [False, True, True]
     for name, shown in zip(answers, sets, strict=True):
-        rows = [row for row in answers[name].ranking.index[0].tolist() if row >= 0]
+        rows = answers[name].ranking.rows()
         expected = [loaded.space.corpus.titles[r] or loaded.space.corpus.texts[r] for r in rows]
         assert list(shown["Document"])[: len(rows)] == expected
         assert list(shown["#"].dropna()) == list(range(1, len(rows) + 1))
@@ -50,8 +54,7 @@ def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded):
     assert missed and all("gone (not in the corpus)" in line for line in missed)
 
 
-def test_decoders_beside_the_baseline_are_picked_and_dropped_when_gone(loaded):
-    asked = asked_of(loaded)
+def test_decoders_beside_the_baseline_are_picked_and_dropped_when_gone(loaded, asked):
     app = drawn(ranked_diff, loaded, asked, answers_of(loaded, asked, NAMES[:6]), reading=reading(loaded))
     assert len(tables(app, "Nearest")) == 3 and app.multiselect[0].value == NAMES[1:3]
     app.multiselect[0].set_value([NAMES[5], NAMES[2]]).run()
@@ -64,12 +67,11 @@ def test_decoders_beside_the_baseline_are_picked_and_dropped_when_gone(loaded):
     assert not app.exception and len(tables(app, "Nearest")) == 1
 
 
-def test_one_table_holds_the_union_of_all_sets(loaded):
-    asked = asked_of(loaded)
+def test_one_table_holds_the_union_of_all_sets(loaded, asked):
     answers = answers_of(loaded, asked, NAMES)
     app = drawn(ranked_diff, loaded, asked, answers, **{"ranked.layout": ranked_diff.ONE}, reading=reading(loaded))
     (merged,) = tables(app, "Sets")
-    union = {row for a in answers.values() for row in a.ranking.index[0].tolist() if row >= 0}
+    union = {row for a in answers.values() for row in a.ranking.rows()}
     assert len(merged) == len(union) and {"✓", "Relevance"} <= set(merged.columns)
     assert sum(c.split(" ", 1)[-1] in {a.title for a in answers.values()} for c in merged.columns) == len(NAMES)
     assert list(tables(app, "Why")[0]["Decoder"]) == [a.title for a in answers.values()]
@@ -85,8 +87,7 @@ def test_ticks_are_absent_without_judgements(loaded):
         assert not tables(app, "✓") and not [c for c in app.caption if "judged" in c.value]
 
 
-def test_panel_shows_the_open_document_and_the_reasons(loaded):
-    asked = asked_of(loaded)
+def test_panel_shows_the_open_document_and_the_reasons(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn", "mmr"])
     nothing = "Click a row to read the document"
     app = drawn(ranked_diff, loaded, asked, answers)
@@ -106,8 +107,7 @@ def test_panel_shows_the_open_document_and_the_reasons(loaded):
         assert any(c.value.startswith(nothing) for c in app.caption) and not tables(app, "Why")
 
 
-def test_empty_sets_are_reported(loaded):
-    asked = asked_of(loaded)
+def test_empty_sets_are_reported(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"], nnn={"l1": 50.0})
     app = drawn(ranked_diff, loaded, asked, answers, reading=reading(loaded))
     assert "Out: would add" in tables(app, "Why")[0]["Why"][1] and len(tables(app, "Nearest")) == 2
@@ -155,8 +155,7 @@ def test_click_is_a_change_of_place():
     assert row_clicked("a", 8, count=5) is None, "the set has become shorter"
 
 
-def test_redundancy_shows_statistics_and_the_nearest_above(loaded):
-    asked = asked_of(loaded)
+def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "mmr"])
     app = drawn(redundancy, loaded, asked, answers)
     near = tables(app, "Nearest already chosen")
@@ -170,8 +169,7 @@ def test_redundancy_shows_statistics_and_the_nearest_above(loaded):
     assert {loaded.space.corpus.texts[row] for row in rows} <= {t.value for t in app.text}
 
 
-def test_clicked_cell_opens_both_documents(loaded):
-    asked = asked_of(loaded)
+def test_clicked_cell_opens_both_documents(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"])
     rows = views.redundancy(loaded.space, answers["nnn"].ranking).rows
     clicked = Picked(f"{rows[2]}:{rows[0]}", clicks=1)

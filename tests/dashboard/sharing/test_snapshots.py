@@ -3,21 +3,25 @@
 import csv
 import io
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from dashboard.services import corpora
-from dashboard.services.source import Source
+from dashboard.services.source import Loaded, Source
 from dashboard.session.link import State, to_params
+from dashboard.session.query import Question
 from dashboard.sharing import onboarding, snapshots
+from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import SavedAnswer
+from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import DataError
+from engine.evaluation.export import TARGETS
 from engine.paths import home
 from engine.stages import make, methods
-from support.pages import DEMO, PETS, assert_plain, csv_source, drawn, figures, load, opened, screen, texts
+from support.pages import DEMO, PETS, assert_plain, csv_source, drawn, figures, load, opened, press, run, screen, texts
 
 
 @pytest.fixture
@@ -101,35 +105,22 @@ def test_file_with_a_field_of_another_type_is_refused(empty, field, value):
 
 
 def test_threads_save_rename_and_delete_at_once(empty):
-    errors = []
-
     def work(who):
-        try:
-            for i in range(8):
-                mine = snapshots.save(snapshot(f"{who}-{i}"))
-                snapshots.read_all()
-                snapshots.rename(mine.id, f"{who}-{i}-renamed")
-                if i % 2:
-                    snapshots.delete(mine.id)
-        except Exception as error:
-            errors.append(error)
+        for i in range(8):
+            mine = snapshots.save(snapshot(f"{who}-{i}"))
+            snapshots.read_all()
+            snapshots.rename(mine.id, f"{who}-{i}-renamed")
+            if i % 2:
+                snapshots.delete(mine.id)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(work, "abcd"))  # raises what any of them raised
     readable, broken = snapshots.read_all()
-    assert (
-        not errors
-        and not broken
-        and sorted(s.name for s in readable) == sorted(f"{who}-{i}-renamed" for who in "abcd" for i in range(0, 8, 2))
-    )
+    left = {f"{who}-{i}-renamed" for who in "abcd" for i in range(0, 8, 2)}
+    assert not broken and len(readable) == len(left) and {s.name for s in readable} == left
 
 
 def test_clearing_the_cache_leaves_snapshots(empty):
-    from engine.data import cache
-
     cache.put("scratch", "a", b"1")
     saved = snapshots.save(snapshot())
     assert snapshots.SECTION not in [folder.name for folder in cache.sections()]
@@ -180,9 +171,15 @@ def inside(dialog, **session):
 def save_page(app, name):
     """Save a snapshot in the dialog; returns it, None where it was refused."""
     app.text_input(key="snapshot.name").set_value(name)
-    app.button(key="snapshot.save").click().run()
-    assert not app.exception, app.exception
+    press(app, "snapshot.save")
     return next((s for s in snapshots.read_all()[0] if s.name == name), None)
+
+
+def opened_again(saved):
+    """The page after a snapshot was opened."""
+    app = inside("manage_snapshots")
+    app.selectbox(key="snapshot.picked").set_value(saved.id).run()
+    return press(app, "snapshot.open")
 
 
 def test_dialog_saves_compares_and_opens_snapshots(empty):
@@ -204,18 +201,16 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
     assert [round(a.figures["Recall@4"], 3) for a in second.answers.values()] == recall
     assert second.answers["top_k"].documents == first.answers["top_k"].documents[:4]
     assert second.answers["mmr"].documents != first.answers["mmr"].documents[:4]
-    app.selectbox(key="snapshot.other").set_value(first.id).run()
-    assert not app.exception
+    app.selectbox(key="snapshot.other").set_value(first.id)
+    run(app)
     tables = {tuple(t.value.columns): t.value for t in app.dataframe}
     differing = next(t for c, t in tables.items() if c[0] == "Setting")
     assert set(differing["Setting"]) == {"k", "mmr.relevance_weight"}
     assert any(c[-1] == "Difference" for c in tables) and any(c[-1] == "Where" for c in tables)
     assert " in both, " in texts(app)
 
-    app = inside("manage_snapshots")
-    app.selectbox(key="snapshot.picked").set_value(second.id).run()
-    app.button(key="snapshot.open").click().run()
-    assert not app.exception and app.slider(key="k").value == 4
+    app = opened_again(second)
+    assert app.slider(key="k").value == 4
     assert app.session_state["explore.mmr.relevance_weight"] == 0.3 and not app.warning
 
 
@@ -223,30 +218,24 @@ def test_snapshot_of_another_corpus_opens_only_where_that_is_loaded(empty, tmp_p
     pets = csv_source(tmp_path / "pets.csv", PETS)
     load(pets)
     saved = save_page(inside("manage_snapshots", source=pets, link={"v": "1", "text": "a pet", "k": "2"}), "pets")
-    app = inside("manage_snapshots")
-    app.selectbox(key="snapshot.picked").set_value(saved.id).run()
-    app.button(key="snapshot.open").click().run()
-    assert not app.exception and app.session_state["source"] == pets and app.slider(key="k").value == 2
+    app = opened_again(saved)
+    assert app.session_state["source"] == pets and app.slider(key="k").value == 2
     corpora.forget(pets, corpora.known(pets))
-    app = inside("manage_snapshots")
-    app.button(key="snapshot.open").click().run()
-    assert not app.exception and "not loaded here" in texts(app) and saved.vectors[:8] in texts(app)
+    app = opened_again(saved)
+    assert "not loaded here" in texts(app) and saved.vectors[:8] in texts(app)
 
 
 def test_dialog_renames_and_deletes_snapshots(empty):
     saved = snapshots.save(snapshot("old"))
     app = inside("manage_snapshots")
     app.text_input(key="snapshot.rename").set_value("new")
-    app.button(key="snapshot.renamed").click().run()
-    assert not app.exception and [s.name for s in snapshots.read_all()[0]] == ["new"]
+    press(app, "snapshot.renamed")
+    assert [s.name for s in snapshots.read_all()[0]] == ["new"]
     snapshots.delete(saved.id)  # by somebody else
     app.text_input(key="snapshot.rename").set_value("newer")
-    app.button(key="snapshot.renamed").click().run()
-    assert not app.exception and "deleted in the meantime" in texts(app)
+    assert "deleted in the meantime" in texts(press(app, "snapshot.renamed"))
     snapshots.save(snapshot("last"))
-    app.run()
-    app.button(key="snapshot.deleted").click().run()
-    assert not app.exception and snapshots.read_all()[0] == [] and "last is deleted" in texts(app)
+    assert "last is deleted" in texts(press(run(app), "snapshot.deleted")) and snapshots.read_all()[0] == []
 
 
 def test_hostile_snapshot_is_never_markup(empty):
@@ -257,41 +246,33 @@ def test_hostile_snapshot_is_never_markup(empty):
     first, second = snapshots.read_all()[0]
     app = inside("manage_snapshots")
     app.selectbox(key="snapshot.picked").set_value(first.id).run()
-    app.selectbox(key="snapshot.other").set_value(second.id).run()
-    assert not app.exception and evil in texts(app) and "other vectors" in texts(app)
+    app.selectbox(key="snapshot.other").set_value(second.id)
+    assert evil in texts(run(app)) and "other vectors" in texts(app)
     assert_plain(app, "192.0.2.1")
 
 
 def test_export_dialog_shows_every_target_and_names_the_impossible():
-    from engine.evaluation.export import TARGETS
-
     app = inside("export", decoders=["top_k", "mmr", "nnn"], k=5, **{"explore.mmr.relevance_weight": 0.25})
-    app.selectbox(key="export.decoder").set_value("mmr").run()
-    assert not app.exception
-    shown = " ".join(c.value for c in app.code)
+    app.selectbox(key="export.decoder").set_value("mmr")
+    shown = " ".join(c.value for c in run(app).code)
     assert len(app.code) == len(TARGETS)
     assert '"lambda_mult": 0.25' in shown and "diversity=0.75" in shown and "k=5" in shown
-    app.selectbox(key="export.decoder").set_value("nnn").run()
-    assert "cannot express this decoder" in texts(app) and not app.exception
+    app.selectbox(key="export.decoder").set_value("nnn")
+    assert "cannot express this decoder" in texts(run(app))
     assert "Choose a decoder on Explore" in texts(inside("export", decoders=[]))
 
 
 def test_buttons_open_their_dialogs(empty):
+    app = screen("explore")
     for button, text in (
         ("share.open", "It opens this page"),
         ("export.open", "2 decoders"),
         ("snapshots.open", "Nothing saved"),
     ):
-        app = screen("explore")
-        app.button(key=button).click().run()
-        assert not app.exception and text in texts(app)
+        assert text in texts(press(app, button))
 
 
 def test_export_files_hold_sets_and_metrics(demo):
-    from dashboard.services.source import Loaded
-    from dashboard.session.query import Question
-    from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
-
     dataset, space = demo
     split, qrels = next(iter(dataset.qrels.items()))
     query = dataset.judged(split).ids[0]
@@ -315,12 +296,10 @@ def test_first_steps_close_for_the_session_or_for_good(empty):
         return any("Trade-off" in m.value for m in app.markdown)
 
     app = screen("explore")
-    assert shown(app)
-    app.button(key="hint.close").click().run()
-    assert not shown(app) and shown(screen("explore"))
+    assert shown(app) and not shown(press(app, "hint.close"))
     app = screen("explore")
-    app.button(key="hint.never").click().run()
-    assert not shown(app) and not shown(screen("explore"))
+    assert shown(app), "it was closed for another session"
+    assert not shown(press(app, "hint.never")) and not shown(screen("explore"))
     (empty / onboarding.FILE).write_bytes(b"{damaged")
     assert shown(screen("explore"))
 
@@ -334,5 +313,4 @@ def test_export_and_saving_are_disabled_without_a_query():
     app = opened({"v": "1", "corpus": "numpy-api", "text": ""})
     assert "Type a query" in texts(app)
     assert app.button(key="export.open").disabled and not app.button(key="share.open").disabled
-    app.button(key="snapshots.open").click().run()
-    assert app.button(key="snapshot.save").disabled and not app.exception
+    assert press(app, "snapshots.open").button(key="snapshot.save").disabled

@@ -1,6 +1,7 @@
 """The Theory page: every view draws on the demo, and teaches where there is nothing to show."""
 
 import math
+import operator
 import threading
 from dataclasses import replace
 
@@ -16,7 +17,20 @@ from engine.theory.margins import margin, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.random_projections import kept_from
 from engine.views.theory import against_bound, needed, proof, turned
-from support.pages import assert_plain, beir, column, csv_source, ended, first_table, pick, screen, texts
+from support.pages import (
+    assert_plain,
+    beir,
+    column,
+    csv_source,
+    ended,
+    first_table,
+    pick,
+    run,
+    screen,
+    tables,
+    texts,
+    worked,
+)
 from support.patience import patient
 from support.theory_page import said, theory
 
@@ -58,25 +72,23 @@ def test_margins_of_labelled_queries_and_of_passages():
     assert len(passages) == len(judged) and np.mean(passages) > np.mean(judged)
 
 
-def test_the_dimension_that_was_enough_grows_as_the_error_shrinks():
-    app = theory(DIMENSION, **{"theory.error": 0.3})
-    loose = [int(k.replace(",", "")) for k in column(app, "Bound's k")]
-    assert "How loose the bound is here" in said(app)
-    app.slider(key="theory.error").set_value(0.01).run()
-    strict = [int(k.replace(",", "")) for k in column(app, "Bound's k")]
-    assert not app.exception and all(a < b for a, b in zip(loose, strict, strict=True))
+def number(shown):
+    """A dimension as it is shown, whatever stands before it."""
+    return int(shown.removeprefix("> ").removeprefix("≤ ").replace(",", ""))
 
 
-def test_corollary_1_stands_beside_the_bound_and_asks_for_more():
+def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for_more():
     app = theory(DIMENSION)
-    for name in ("Bound's k", "Corollary 1"):
-        assert sum(name in t.value for t in app.dataframe) == 2
-    pairs, queries = (t.value for t in app.dataframe if "Corollary 1" in t.value)
+    assert "How loose the bound is here" in said(app)
+    pairs, queries = tables(app, "Bound's k")
+    assert len(tables(app, "Corollary 1")) == 2
     assert all(a <= b for a, b in zip(queries["Bound's k"], queries["Corollary 1"], strict=True))
     for least, simple in zip(queries["Margin ε"], queries["Corollary 1"], strict=True):
         assert simple - 1 <= 12 * least**-2 * math.log(4 / 0.05) < simple
-    plainly = [[int(k.replace(",", "")) for k in pairs[column]] for column in ("Bound's k", "Corollary 1")]
-    assert all(a < b for a, b in zip(*plainly, strict=True))
+    assert all(map(operator.lt, map(number, pairs["Bound's k"]), map(number, pairs["Corollary 1"])))
+    app.slider(key="theory.error").set_value(0.01)
+    strict = column(run(app), "Bound's k")
+    assert len(strict) == len(pairs) and all(map(operator.lt, map(number, pairs["Bound's k"]), map(number, strict)))
 
 
 def test_the_smallest_dimension_by_length():
@@ -86,13 +98,11 @@ def test_the_smallest_dimension_by_length():
     values = first_table(app, "Smallest k")
     for index, k in enumerate(shown):
         shares = {d: values[f"k = {d:,}"][index] for d in DIMENSIONS}
-        expected = reached(shares, 0.9)
-        assert k.removeprefix("> ").removeprefix("≤ ") == f"{expected or DIMENSIONS[-1]:,}"
+        assert number(k) == (reached(shares, 0.9) or DIMENSIONS[-1])
     job = app.session_state["jobs"]["theory"]
-    app.slider(key="theory.target").set_value(0.5).run()
-    fewer = column(app, "Smallest k")
-    number = [[int(k.removeprefix("> ").removeprefix("≤ ").replace(",", "")) for k in ks] for ks in (fewer, shown)]
-    assert not app.exception and all(a < b for a, b in zip(*number, strict=True))
+    app.slider(key="theory.target").set_value(0.5)
+    fewer = column(run(app), "Smallest k")
+    assert len(fewer) == 4 and all(map(operator.lt, map(number, fewer), map(number, shown)))
     assert app.session_state["jobs"]["theory"] is job, "another target is read off what was measured"
 
 
@@ -116,12 +126,6 @@ def test_bins_where_no_dimension_is_enough_stand_above_all_that_were_tried():
     assert "k > 32" in drawn.hovertext[1] and "10 to 19" not in "".join(drawn.hovertext)
 
 
-def test_segments_of_the_question():
-    app = theory(SEGMENTS)
-    assert "The theorem speaks of" in said(app) and len(column(app, "Passages")) >= 1
-    assert "which must not be" not in said(app)
-
-
 def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch):
     monkeypatch.setattr(segments, "AT_ONCE", 0)
     counts, go = segments.words_of, threading.Event()
@@ -143,22 +147,14 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
 def test_exact_against_steps_measures():
     app = theory(EXACT)
     assert "A step goes 1/L far" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
-    app.button(key="steps.start").click().run()
-    app.session_state["jobs"]["steps"].join(patient(120))
-    app.run()
-    assert not app.exception and "the minimiser gives" in said(app)
-
-
-def similar(app):
-    """The page asked for what is like the first document."""
-    pick(app, "Query", "Similar")
-    return ended(app)
+    assert "the minimiser gives" in said(worked(app, "steps.start", "steps"))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_small_corpora_without_judgements_teach(few, count):
     source = few(count)
-    said_of = {view: said(similar(theory(view, source))) for view in VIEWS}
+    app = pick(theory(SUPPORT, source), "Query", "Similar")
+    said_of = {view: said(ended(pick(app, "View", view))) for view in VIEWS}
     for view in (MARGINS, DIMENSION):
         alone = "needs two documents" in said_of[view]
         assert alone == (count == 1)
@@ -177,15 +173,15 @@ def test_own_vectors_have_margins_of_words_only(tmp_path):
 
 
 def test_hostile_documents_stay_text(table):
+    app = theory(SUPPORT, Source(str(table)))
     for view in VIEWS:
-        assert_plain(theory(view, Source(str(table))), "<img", "192.0.2.1", ":red[")
+        assert_plain(ended(pick(app, "View", view)), "<img", "192.0.2.1", ":red[")
 
 
 def test_nothing_asked_teaches():
+    app = pick(screen("theory"), "Query", "Typed")
     for view in (SUPPORT, SEGMENTS, EXACT):
-        app = screen("theory", **{"theory.view": view})
-        pick(app, "Query", "Typed")
-        assert not app.exception and "Ask something in the sidebar" in texts(app)
+        assert "Ask something in the sidebar" in texts(pick(app, "View", view))
 
 
 def test_relevant_margins_are_the_smallest_over_the_rest(demo):

@@ -13,8 +13,9 @@ from dashboard.session.query import first_split
 from engine.evaluation.studies.ann_indexes import INDEXES, usual
 from engine.evaluation.studies.rerank_depth import by_depth
 from engine.views import segments_said
-from support.pages import beir, column, csv_source, ended, pick, screen, texts
+from support.pages import beir, column, csv_source, ended, pick, run, screen, texts, worked
 from support.theory_page import said, theory
+from support.training import StopAfter
 
 SEGMENTS, DEPTH, APPROXIMATE = "Segments", "Depth", "Approximate search"
 
@@ -54,19 +55,14 @@ def test_a_metric_over_the_depth_and_the_depth_that_is_enough():
 def test_depth_refuses_what_changes_nothing_and_says_what_is_slow():
     app = screen("theory", **{"theory.view": DEPTH, "theory.depth.rerank": "dense"})
     assert "changes nothing" in texts(app) and not app.get("plotly_chart")
-    app = screen("theory", **{"theory.view": DEPTH, "theory.depth.rerank": "cross_encoder"})
-    assert "pairs of query and document" in texts(app)
+    app.selectbox(key="theory.depth.rerank").set_value("cross_encoder")
+    assert "pairs of query and document" in texts(run(app))
     assert app.button(key="theory.start") and "theory" not in app.session_state["jobs"], "it must be asked for"
 
 
 def test_depth_without_judgements_asks_for_passages(tiny):
     app = theory(DEPTH, tiny)
     assert "This corpus has no judged queries" in said(app) and column(app, "Reranked") == ["none", "3"]
-
-
-def test_depth_needs_an_encoder(vectors):
-    app = theory(DEPTH, vectors)
-    assert "own vectors" in said(app) and not app.get("plotly_chart")
 
 
 def test_quality_against_time():
@@ -87,9 +83,11 @@ def test_quality_against_time():
     assert "at least one scorer and one kind" in texts(app)
 
 
-def test_own_vectors_are_searched_for_their_like(vectors):
+def test_depth_needs_an_encoder_and_own_vectors_are_searched_for_their_like(vectors):
+    app = theory(DEPTH, vectors)
+    assert "own vectors" in said(app) and not app.get("plotly_chart")
     pytest.importorskip("faiss")
-    app = theory(APPROXIMATE, vectors)
+    ended(pick(app, "View", APPROXIMATE))
     assert "no encoder for queries" in said(app) and column(app, "Search")[0] == "exact"
     assert "MRR" not in [c for t in app.dataframe for c in t.value]
 
@@ -100,8 +98,10 @@ def test_without_faiss_the_page_names_the_extra(monkeypatch):
     assert "pip install 'frontier-retrieval[ann]'" in texts(app) and not app.get("plotly_chart")
 
 
-def test_segments_of_many_queries_are_said_of_this_corpus(demo):
+def test_segments_of_the_question_and_of_many_queries_of_this_corpus(demo):
     app = theory(SEGMENTS)
+    assert "The theorem speaks of" in said(app) and len(column(app, "Passages")) >= 1
+    assert "which must not be" not in said(app)
     dataset, _ = demo
     queries = dataset.judged(first_split(dataset)).sample(100)
     result = engine.segments(dataset.corpus, queries)
@@ -129,13 +129,9 @@ def test_what_is_said_of_segments():
 
 
 def test_a_stop_ends_the_segments(demo):
-    import threading
-
-    stop = threading.Event()
-    stop.set()
     dataset, _ = demo
     with pytest.raises(engine.Cancelled):
-        engine.segments(dataset.corpus, ["array of zeros"], stop=stop)
+        engine.segments(dataset.corpus, ["array of zeros"], stop=StopAfter(0))
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -181,6 +177,5 @@ def test_what_was_measured_before_a_stop_is_shown(monkeypatch):
     app = theory(DEPTH, **{"theory.depth.rerank.bm25.k1": 1.9})
     assert "Stopped." in said(app) and len(column(app, "Reranked")) == 3 and app.get("plotly_chart")
     monkeypatch.undo()
-    app.button(key="theory.start").click().run()
-    ended(app)
+    worked(app, "theory.start")
     assert "Stopped." not in said(app) and len(column(app, "Reranked")) > 3

@@ -22,15 +22,18 @@ from support.charts import figure, ids
 from support.demo import demo_counts
 from support.pages import (
     assert_plain,
+    begun,
     beir,
+    cancelled,
     csv_source,
     ended,
     first_table,
     job_of,
+    keys,
     pick,
     screen,
     texts,
-    wait_for_partial,
+    worked,
 )
 from support.patience import patient
 from support.sweeps import toy
@@ -75,16 +78,12 @@ def test_a_small_corpus_is_measured_without_asking_and_kept():
     assert ids(figure(again)) == ids(figure(app))
 
 
-def test_the_setting_of_explore_lies_on_its_curve():
+def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_shown():
     app = measured(**{"explore.mmr.relevance_weight": 0.37})
     drawn = figure(app)
     assert any("relevance_weight=0.37" in label for label in ids(drawn))
     assert any(a["text"] == "λ 0.37" for a in drawn["layout"]["annotations"])
     assert "Click a point of the chart" in texts(app)
-
-
-def test_the_set_of_a_point_is_shown_and_goes_to_explore():
-    app = measured()
     label = next(i for i in ids(figure(app)) if "relevance_weight=0.2" in i)
     app.session_state[selection.OPEN] = label
     app.run()
@@ -98,11 +97,8 @@ def test_the_set_of_a_point_is_shown_and_goes_to_explore():
 def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "BY_ITSELF", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
-    assert (
-        job_of(app, sweeps.PURPOSE) is None
-        and f"6 settings on {demo_counts()['dev']} queries" in texts(app)
-        and not app.get("plotly_chart")
-    )
+    assert job_of(app, sweeps.PURPOSE) is None and not app.get("plotly_chart")
+    assert f"6 settings on {demo_counts()['dev']} queries" in texts(app)
     point = engine.sweep
 
     def until_two(*args, **asked):
@@ -112,35 +108,23 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
                 asked["stop"].wait(patient(60))
 
     monkeypatch.setattr(engine, "sweep", until_two)
-    app.button(key="tradeoff.start").click().run()
-    job = job_of(app, sweeps.PURPOSE)
-    wait_for_partial(job, 2)
-    app.run()
+    begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
-    app.button(key="tradeoff.cancel").click().run()
-    job.join(patient(60))
-    app.run()
-    assert job.cancelled and app.button(key="tradeoff.start").label == "Continue"
+    assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Continue"
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{kept} of 6 settings are measured" in texts(app)
     monkeypatch.setattr(engine, "sweep", point)
-    app.button(key="tradeoff.start").click().run()
-    ended(app)
-    assert len(ids(figure(app))) == 6 and not [b for b in app.button if b.key == "tradeoff.start"]
+    assert len(ids(figure(worked(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in keys(app)
 
 
-def test_one_query_is_answered_at_once_and_has_no_bands():
+def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_another_axis():
     app = tradeoff(**{"tradeoff.scope": "This query"})
     drawn = figure(app)
     assert job_of(app, sweeps.PURPOSE) is None and len(ids(drawn)) == 8 and "One query: no band" in texts(app)
     assert not [trace for trace in drawn["data"] if trace.get("fill") == "toself"]
     assert "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
-
-
-def test_a_query_without_judgements_has_another_axis():
-    app = tradeoff(**{"tradeoff.scope": "This query"})
     pick(app, "Query", "Typed")
-    assert not app.exception and "Ask something in the sidebar" in texts(app)
+    assert "Ask something in the sidebar" in texts(app)
     next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
     assert not app.exception and "no Recall for it" in texts(app)
     assert "Recall" not in figure(app)["layout"]["yaxis"]["title"]["text"]
@@ -164,8 +148,8 @@ def test_aspects_can_be_an_axis(tmp_path):
     (tmp_path / "aspects.tsv").write_text("".join(["query-id\taspect-id\tcorpus-id\tscore\n", *rows]))
     app = measured(Source(str(tmp_path)), **{"tradeoff.y.judged": "s_recall", "k": 4})
     assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
-    kinds = measured(Source(str(tmp_path)), **{"k": 4, "tradeoff.view": "Kinds of queries", "tradeoff.by": "aspects"})
-    assert len(kinds.get("plotly_chart")) == 2
+    pick(pick(app, "View", "Kinds of queries"), "By", "aspects")
+    assert len(app.get("plotly_chart")) == 2
 
 
 def test_queries_won_and_lost_and_kinds_of_queries():
@@ -174,8 +158,9 @@ def test_queries_won_and_lost_and_kinds_of_queries():
     assert len(headings) == 2 and all(f"of {demo_counts()['dev']} queries" in line for line in headings)
     lost = next(t.value for t in app.dataframe if "Query" in t.value and (t.value["Δ"] < 0).all())
     assert lost["Δ"].is_monotonic_increasing
+    pick(app, "View", "Kinds of queries")
     for by in ("relevant", "length", "words"):
-        app = measured(**{"tradeoff.view": "Kinds of queries", "tradeoff.by": by})
+        pick(app, "By", by)
         assert json.loads(app.get("plotly_chart")[1].proto.spec)["layout"]["xaxis"]["title"]["text"] == KINDS[by]
 
 
@@ -216,16 +201,11 @@ def test_values_on_the_chart_do_not_cover_each_other():
         assert all(abs(a.x - b.x) >= 0.08 * wide or abs(a.y - b.y) >= 0.05 * tall for b in labels[:index])
 
 
-def test_the_best_of_each_keeps_its_share():
-    points = swept()
-    found = frontier(points, "ilad", "recall", 5)
+def test_the_best_of_each_stand_behind_the_baseline():
+    found = frontier(swept(), "ilad", "recall", 5)
     base = next(p for p in found.points if p.point.method == "top_k")
-    for share in (0.0, 0.8, 0.95, 1.0):
-        best = best_of_each(found, base.point.label, share)
-        assert best[0] is base and [p.point.method for p in best] == ["top_k", "mmr", "vrsd"]
-        of = [p for p in found.points if p.point.method == "mmr"]
-        keeping = [p for p in of if p.y >= share * base.y - 1e-9]
-        assert best[1].x == pytest.approx(max(p.x for p in keeping))
+    best = best_of_each(found, base.point.label, 0.8)
+    assert best[0] is base and [p.point.method for p in best] == ["top_k", "mmr", "vrsd"]
     with pytest.raises(ParamError, match="baseline"):
         best_of_each(found, "nothing", 0.9)
     with pytest.raises(ParamError, match="share"):

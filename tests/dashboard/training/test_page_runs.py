@@ -7,7 +7,7 @@ from dashboard.services import jobs, training_request, training_runs
 from engine.errors import FrontierError
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
-from support.pages import csv_source, ended, keys, screen, tables, texts
+from support.pages import csv_source, ended, keys, press, screen, tables, texts, worked
 from support.patience import patient
 from support.train_page import METHOD, THINGS, page
 
@@ -24,21 +24,17 @@ def test_a_stopped_training_keeps_its_best_and_goes_on(source, monkeypatch):
         return real(*args, watch=seen, stop=stop, **kwargs)
 
     monkeypatch.setattr(training_request, "course", stopping)
-    app = page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5})
-    app.button(key="train.start").click().run()
-    app = ended(app, "train")
+    app = worked(page(source, **{f"train.{METHOD}.epochs": 8, "train.seed": 5}), "train.start", "train")
     monkeypatch.setattr(training_request, "course", real)
     job = app.session_state["jobs"]["train"]
     stopped = job.result
     assert stopped.table is None and "by hand" in stopped.stages[-1].stopped
     assert f"dense: {stopped.stages[-1].stopped}" in texts(app) and not tables(app, "System")
     # Another window, as after a reload: it is found among the trainings of this corpus.
-    other = page(source)
     digest = app.session_state["train.mine"]
-    other.button(key=f"train.open.{digest}").click().run()
+    other = press(page(source), f"train.open.{digest}")
     assert "Stopped in dense" in texts(other) and "train.use.dense" in keys(other)
-    other.button(key="train.on").click().run()
-    other = ended(other, "train")
+    worked(other, "train.on", "train")
     outcome = other.session_state["train.outcomes"][digest]
     kept = [epoch.as_json() for epoch in stopped.progress.histories["dense"]]
     assert [epoch.as_json() for epoch in outcome.progress.histories["dense"]][: len(kept)] == kept
@@ -54,8 +50,7 @@ def test_two_windows_share_a_training(source, monkeypatch):
         return real(request, loaded, place, job)
 
     monkeypatch.setattr(training_runs, "run", held)
-    first = page(source, **{"train.seed": 6})
-    first.button(key="train.start").click().run()
+    first = press(page(source, **{"train.seed": 6}), "train.start")
     job = first.session_state["jobs"]["train"]
     digest = first.session_state["train.mine"]
     training_runs.forget(digest)  # as where a third window trains it anew
@@ -67,7 +62,7 @@ def test_two_windows_share_a_training(source, monkeypatch):
     jobs._cancel_all(mine)  # as when the first window is closed
     mine.clear()
     assert not job.stop.is_set()
-    second.button(key="train.cancel").click().run()
+    press(second, "train.cancel")
     assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"
     go_on.set()
     assert "train.on" in keys(ended(second, "train")) and job.stop.is_set()
@@ -82,20 +77,16 @@ def test_passages_stand_in_where_nothing_is_judged(own_home):
 
 
 def test_what_is_damaged_is_trained_anew(source):
-    app = page(source, **{"train.seed": 8})
-    app.button(key="train.start").click().run()
-    job = app.session_state["jobs"]["train"]
-    job.cancel()
+    app = press(page(source, **{"train.seed": 8}), "train.start")
+    app.session_state["jobs"]["train"].cancel()
     ended(app, "train")
     digest = app.session_state["train.mine"]
     for file in training_runs.folder(digest).glob("*.safetensors"):
         file.write_bytes(b"no checkpoint")
     (training_runs.folder(digest) / "dense.safetensors").write_bytes(b"no checkpoint")
-    other = page(source, **{"train.seed": 8})
-    other.button(key=f"train.open.{digest}").click().run()
+    other = press(page(source, **{"train.seed": 8}), f"train.open.{digest}")
     assert "is not a checkpoint of Frontier" in texts(other) and "damaged" in texts(other)
-    other.button(key="train.anew").click().run()
-    assert tables(ended(other, "train"), "System")
+    assert tables(worked(other, "train.anew", "train"), "System")
 
 
 def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
@@ -108,14 +99,11 @@ def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
         keep_run(path, facts, now)
 
     monkeypatch.setattr("engine.training.train.keep_run", full)
-    app = page(source, **{"train.seed": 9})
-    app.button(key="train.start").click().run()
-    app = ended(app, "train")
+    app = worked(page(source, **{"train.seed": 9}), "train.start", "train")
     assert "Training ended early." in [e.value for e in app.error] and "there is no room left" in texts(app)
     monkeypatch.undo()
     left = histories(training_runs.folder(app.session_state["train.mine"]), METHOD)["dense"]
     assert [epoch.epoch for epoch in left] == [-1, 0]
-    app.button(key="train.on").click().run()
-    app = ended(app, "train")
+    worked(app, "train.on", "train")
     after = app.session_state["jobs"]["train"].result.progress.histories["dense"]
     assert tables(app, "System") and after[:2] == left and len(after) > 2, "they are not trained again"

@@ -16,29 +16,28 @@ from engine.evaluation.tuning.tune import tune
 from support.demo import demo_counts
 from support.pages import (
     assert_plain,
+    begun,
     beir,
+    cancelled,
     csv_source,
-    ended,
     figures,
     first_table,
     held_after,
-    job_of,
     load,
     pick,
+    press,
+    run,
     screen,
     texts,
-    wait_for_partial,
     widgets,
+    worked,
 )
-from support.patience import patient
 
 QUICK = {"tune.method": "mmr", "tune.most": 20}
 
 
-def tuned(**session):
-    app = screen("tune", **session)
-    app.button(key="tune.start").click().run()
-    return ended(app, "tune")
+def tuned(source=None, **session):
+    return worked(screen("tune", source, **session), "tune.start", "tune")
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +108,7 @@ def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
     fixed_keys = {f"tune.nnn.{name}": value for name, value in fixed.items()}
     app = tuned(**{"tune.method": "nnn", "tune.most": 10, "tune.free.nnn": free, "k": 7, "pool": 100, **fixed_keys})
     chosen = outcome(app).tuned.decoder.select
-    app.button(key="tune.apply").click().run()
-    assert gone and not app.exception
+    assert press(app, "tune.apply") and gone
     kind, key = shown
     names = {key, *(f"explore.nnn.{p.name}" for p in chosen.spec.params), "decoders", "k", "pool"}
     there = screen("explore", **{name: app.session_state[name] for name in names if name in app.session_state})
@@ -120,35 +118,23 @@ def test_apply_sets_what_explore_shows(monkeypatch, free, fixed, shown):
 
 
 def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
-    few = {"tune.method": "mmr", "tune.most": 15}
     monkeypatch.setattr("dashboard.tuning.request.tune", held_after(tune, 4))
-    app = screen("tune", **few)
-    app.button(key="tune.start").click().run()
-    job = job_of(app, "tune")
-    wait_for_partial(job, 4)
-    app.run()
-    assert "So far:" in texts(app) and app.button(key="tune.cancel")
-    app.button(key="tune.cancel").click().run()
-    job.join(patient(60))
-    app.run()
-    assert job.cancelled and "Stopped with" in texts(app) and not app.exception
+    app = screen("tune", **{**QUICK, "tune.most": 15})
+    job = begun(app, "tune.start", "tune", 4)
+    assert "So far:" in texts(app)
+    assert "Stopped with" in texts(cancelled(app, "tune"))
     first = {p.key for p in job.partial}
     pick(app, "View", "All settings")
     shown = first_table(app, "Returned")
     assert len(shown) == len(first) and {"λ", "Recall", "ILAD"} <= set(shown.columns)
     monkeypatch.setattr("dashboard.tuning.request.tune", held_after(tune, 6))
-    app.button(key="tune.on").click().run()
-    again = job_of(app, "tune")
-    assert again is not job
-    wait_for_partial(again, 6)
+    again = begun(app, "tune.on", "tune", 6)
     assert first < {p.key for p in again.partial}, "what was finished came from the store"
-    again.cancel()
-    ended(app, "tune")
-    app.button(key="tune.dismiss").click().run()
+    press(cancelled(app, "tune"), "tune.dismiss")
     assert "Stopped" not in texts(app) and "Choose a decoder and an objective" in texts(app)
 
 
-def test_the_last_good_result_stays_and_says_so(outcomes):
+def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
     app = shown(outcomes)
     good = outcome(app)
     app.slider(key="k").set_value(5).run()
@@ -157,17 +143,11 @@ def test_the_last_good_result_stays_and_says_so(outcomes):
     assert "This cannot be tuned as it is asked" in texts(app) and outcome(app) is good
     assert good.tuned.sentences[0] in texts(app)
 
-
-def test_a_failure_is_said_and_the_last_result_stays(outcomes, monkeypatch):
-    app = shown(outcomes)
-    good = outcome(app)
-
     def broken(*_, **__):
         raise engine.DataError("the store is full of sand; choose another beach")
 
     monkeypatch.setattr("dashboard.tuning.request.tune", broken)
-    app.button(key="tune.start").click().run()
-    ended(app, "tune")
+    app = worked(shown(outcomes), "tune.start", "tune")
     assert "the store is full of sand" in texts(app) and good.tuned.sentences[0] in texts(app)
 
 
@@ -186,7 +166,7 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
     app.run()
     beside = next(t.value for t in app.dataframe if "This setting" in list(t.value[t.value.columns[0]]))
     assert list(beside["Recall"]) == [p.mean["recall"] for p in (other, result.chosen, result.base)]
-    app.button(key="tune.apply.opened").click().run()
+    press(app, "tune.apply.opened")
     weight = from_json(other.decoder).select.relevance_weight
     assert app.session_state["explore.mmr.relevance_weight"] == weight
 
@@ -194,21 +174,18 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
 def test_one_target_after_the_other_and_the_files(outcomes):
     app = shown(outcomes)
     result = outcome(app).tuned
-    assert "engine.make(" in app.code[0].value
-    targets = next(g for g in app.button_group if g.key == "tune.target")
-    targets.set_value("JSON").run()
+    assert "engine.make(" in app.code[0].value and len(app.button_group(key="tune.target").options) == 6
+    pick(app, "For", "JSON")
     assert from_json(json.loads(app.code[0].value)["decoder"]) == result.decoder
-    assert len(targets.options) == 6
 
 
 def test_a_heat_map_of_two_parameters():
     app = tuned(**{"tune.method": "nnn", "tune.most": 10})
-    view = next(g for g in app.segmented_control if g.label == "View")
-    assert len(view.options) == 3
-    view.set_value("Heat-map").run()
-    assert not app.exception and app.selectbox(key="tune.map.metric").value == "ilad"
-    app.selectbox(key="tune.map.metric").set_value("recall").run()
-    assert not app.exception and "Framed: the chosen setting" in texts(app)
+    assert len(next(g for g in app.segmented_control if g.label == "View").options) == 3
+    pick(app, "View", "Heat-map")
+    assert app.selectbox(key="tune.map.metric").value == "ilad"
+    app.selectbox(key="tune.map.metric").set_value("recall")
+    assert "Framed: the chosen setting" in texts(run(app))
 
 
 def test_without_judgements_the_page_teaches(tmp_path):
@@ -239,12 +216,9 @@ def test_one_split_is_halved(folder):
     parts = split_in_half(corpora.loading(Source(str(path))).result.dataset.qrels["all"])
     sizes = len(parts["dev"]), len(parts["test"])
     assert f"on {sizes[0]} queries of half 1 of all, then the best one on {sizes[1]} of half 2 of all" in texts(app)
-    app.button(key="tune.start").click().run()
-    ended(app, "tune")
-    assert "The two halves of all share no query" in texts(app)
-    assert outcome(app).tuned.test == "half 2 of all" and set(outcome(app).tuned.chosen.queries) == set(
-        parts["dev"].grades
-    )
+    assert "The two halves of all share no query" in texts(worked(app, "tune.start", "tune"))
+    found = outcome(app).tuned
+    assert found.test == "half 2 of all" and set(found.chosen.queries) == set(parts["dev"].grades)
 
 
 def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
@@ -262,9 +236,7 @@ def test_the_names_of_splits_are_never_markup(folder):
     path, judge = folder
     hostile = "$x^2$ :red[a] ![y](b) `c`"
     judge(hostile, judge.queries)
-    app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
-    app.button(key="tune.start").click().run()
-    ended(app, "tune")
+    app = tuned(Source(str(path)), **{"tune.method": "mmr"})
     assert_plain(app, ":red[")
     assert hostile in texts(app)
 
