@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from engine.space import Space
-from engine.values import Ranking, replace_surrogates
+from engine.values import Ranking
 from engine.views.decision import relevances
+from engine.views.document import ShownDocument, shown_fields
 
 
-@dataclass(frozen=True)
-class BeforeAfter:
-    """A document that was or is in some set. before, after: its inner product with the query; ranks: by decoder, its
-    rank then and now, from 1, None where it is out."""
+@dataclass(frozen=True, kw_only=True)
+class BeforeAfter(ShownDocument):
+    """A document that was or is in some set."""
 
-    row: int
-    id: str
-    title: str
-    before: float
+    before: float  # its inner product with the query
     after: float
-    ranks: Mapping[str, tuple[int | None, int | None]]
+    ranks: Mapping[str, tuple[int | None, int | None]]  # by decoder then and now, from 1, None where it is out
 
     @property
     def moved(self) -> bool:
@@ -45,12 +42,10 @@ def before_after(
     before, after = relevances(then, query, rows), relevances(now, query, rows)
     changes = [
         BeforeAfter(
-            row,
-            replace_surrogates(then.corpus.ids[row]),
-            replace_surrogates(then.corpus.titles[row]),
-            old,
-            new,
-            {name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
+            **shown_fields(then.corpus, row),
+            before=old,
+            after=new,
+            ranks={name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
         )
         for row, old, new in zip(rows, before, after, strict=True)
     ]

@@ -20,52 +20,32 @@ class Dual:
     """Dual score of a document u beside a set of weights w that rebuild the query v, in float64.
 
     At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
-
-    score: u·(v − Uᵀw), what it would add.
-    l1, l2: λ₁ and λ₂ as used.
-    weight: of the document, 0 for most.
-    twin: the id of an exact duplicate that has a weight in its place.
-    residual: largest violation of the optimality conditions.
-    certified: whether that is within rounding.
     """
 
-    score: float
-    l1: float
-    l2: float
-    weight: float
-    twin: str | None
-    residual: float
-    certified: bool
+    score: float  # u·(v − Uᵀw), what it would add
+    l1: float  # λ₁ as used
+    l2: float  # λ₂ as used
+    weight: float  # of the document, 0 for most
+    twin: str | None  # the id of an exact duplicate that has a weight in its place
+    residual: float  # largest violation of the optimality conditions
+    certified: bool  # whether that is within rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """One document against one decoder's set.
+    """One document against one decoder's set."""
 
-    row: position in the corpus.
-    rank: in the set, from 1, None for out.
-    size: of the set.
-    relevance: inner product with the query, or another scorer's score, None where the selector saw none.
-    place: rank by relevance in the corpus.
-    overtaken: for a document that is in, the number of more relevant ones not ranked above it; for one that is out, the
-        number of less relevant ones in the set.
-    nearest, nearest_rank, similarity: the most similar document ranked above it, or in the whole set for one that is
-        out, None where there is none.
-    score: what the decoder ranked it by, None for out.
-    pool: the size of the decoder's pool, None where this document is in it.
-    """
-
-    row: int
-    rank: int | None
-    size: int
-    relevance: float | None
-    place: int
-    overtaken: int
-    nearest: str | None
+    row: int  # position in the corpus
+    rank: int | None  # in the set, from 1, None for out
+    size: int  # of the set
+    relevance: float | None  # inner product with the query, or another scorer's score, None where the selector saw none
+    place: int  # rank by relevance in the corpus
+    overtaken: int  # if it is in, the number of more relevant ones not ranked above it; else of less relevant ones in
+    nearest: str | None  # id of the most similar document ranked above it (for one that is out: in the set), if any
     nearest_rank: int | None
     similarity: float | None
-    score: float | None
-    pool: int | None
+    score: float | None  # what the decoder ranked it by, None for out
+    pool: int | None  # the size of the decoder's pool, None where this document is in it
     dual: Dual | None
 
 

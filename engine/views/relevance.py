@@ -12,15 +12,11 @@ from engine.stages import Selector
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """What one query's documents were worth to a selector.
+    """What one query's documents were worth to a selector."""
 
-    score: (n,) float64, NaN for a document outside the pool whose score is not of the same kind; place: (n,) their
-    ranks from 1, those of the pool first, then the others as they were retrieved; found: what the selector chose from.
-    """
-
-    score: Tensor
-    place: Tensor
-    found: ScoredCandidates
+    score: Tensor  # (n,) float64, NaN for a document outside the pool whose score is not of the same kind
+    place: Tensor  # (n,) their ranks from 1, those of the pool first, then the others as they were retrieved
+    found: ScoredCandidates  # what the selector chose from
 
 
 @without_autocast
@@ -39,15 +35,8 @@ def relevance(selector: Selector, found: ScoredCandidates) -> Relevance | None:
     score[pool] = own
     # Equals are ordered by row, as everywhere: the sort is stable and the pool ascends.
     rest = torch.ones_like(retrieved, dtype=torch.bool).index_fill_(0, pool, False).nonzero().flatten()
-    order = torch.cat(
-        [
-            at[values.sort(descending=True, stable=True).indices]
-            for at, values in (
-                (pool, own),
-                (rest, retrieved[rest]),
-            )
-        ]
-    )
+    ranked = [at[values.argsort(descending=True, stable=True)] for at, values in ((pool, own), (rest, retrieved[rest]))]
+    order = torch.cat(ranked)
     place = torch.empty_like(order)
     place[order] = torch.arange(1, len(order) + 1, device=order.device)
     return Relevance(score.cpu(), place.cpu(), found)

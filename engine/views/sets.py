@@ -12,6 +12,7 @@ from engine.solvers.elastic_net.path import WeightPath
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking, replace_surrogates
 from engine.views.decision import places, relevances
+from engine.views.document import ShownDocument, shown_fields
 from engine.views.relevance import Relevance
 
 SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
@@ -20,14 +21,10 @@ LEAST = 1e-16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(ShownDocument):
     """One document of a retrieved set, against the baseline's."""
 
     rank: int  # from 1
-    row: int  # position in the corpus
-    id: str
-    title: str
-    text: str
     change: int | None  # places gained (above 0) or lost, None where the baseline did not return it
     relevant: bool | None  # as judged, None without judgements
     relevance: float | None  # the score that the selector saw, None where it saw none
@@ -92,11 +89,8 @@ def diff(
         picks: list[Any] = trace(alone, space, queries, scores).rows() if documents else []
         return [
             Row(
+                **shown_fields(space.corpus, row),
                 rank=rank + 1,
-                row=row,
-                id=replace_surrogates(space.corpus.ids[row]),
-                title=replace_surrogates(space.corpus.titles[row]),
-                text=replace_surrogates(space.corpus.texts[row]),
                 change=places[row] - rank if row in places else None,
                 relevant=None if not relevant else space.corpus.ids[row] in relevant,
                 relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
@@ -174,13 +168,9 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merged:
+class Merged(ShownDocument):
     """A document that one decoder or more returned."""
 
-    row: int  # position in the corpus
-    id: str
-    title: str
-    text: str
     relevance: float
     relevant: bool | None  # as judged, None without judgements
     places: Mapping[str, Place]  # by decoder
@@ -208,10 +198,7 @@ def merged(
     relevant = qrels.relevant(query_id) if qrels is not None else None
     return [
         Merged(
-            row=row,
-            id=replace_surrogates(space.corpus.ids[row]),
-            title=replace_surrogates(space.corpus.titles[row]),
-            text=replace_surrogates(space.corpus.texts[row]),
+            **shown_fields(space.corpus, row),
             relevance=relevance[row],
             relevant=None if not relevant else space.corpus.ids[row] in relevant,
             places={name: _place(of.get(row), base.get(row), name == baseline) for name, of in ranks.items()},
@@ -271,17 +258,14 @@ def _counted(count: int, thing: str, things: str | None = None) -> str:
     return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
-@dataclass(frozen=True)
-class WeightLine:
-    """A document's weight along λ₁: id, title, relevant (None without judgements); chosen: its rank at the current λ₁,
-    from 1, None where it has no weight there; l1, weight: the corners of the line, λ₁ falling."""
+@dataclass(frozen=True, kw_only=True)
+class WeightLine(ShownDocument):
+    """A document's weight along λ₁."""
 
-    id: str
-    title: str
-    relevant: bool | None
-    chosen: int | None
-    l1: Sequence[float]
-    weight: Sequence[float]
+    relevant: bool | None  # as judged, None without judgements
+    chosen: int | None  # its rank at the current λ₁, from 1, None where it has no weight there
+    l1: Sequence[float]  # the corners of the line, falling
+    weight: Sequence[float]  # at these corners
 
 
 def weight_lines(
@@ -307,11 +291,11 @@ def weight_lines(
     order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -max(w for _, w in corners[row]), row))
     return [
         WeightLine(
-            replace_surrogates(space.corpus.ids[row]),
-            replace_surrogates(space.corpus.titles[row]),
-            None if not relevant else space.corpus.ids[row] in relevant,
-            ranks.get(row),
-            *zip(*corners[row], strict=True),
+            **shown_fields(space.corpus, row),
+            relevant=None if not relevant else space.corpus.ids[row] in relevant,
+            chosen=ranks.get(row),
+            l1=[level for level, _ in corners[row]],
+            weight=[weight for _, weight in corners[row]],
         )
         for row in order[:most]
     ]
