@@ -91,7 +91,7 @@ def page(
 
 def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     """Each method's best setting in groups of queries, as differences and as means."""
-    from dashboard.charts.strata import strata_figure
+    from dashboard.charts.frontier import strata_figure
 
     base = next(row.name for row in strata.means if row.label == strata.baseline)
     others = [row for row in strata.differences if row.label != strata.baseline]
@@ -112,7 +112,7 @@ def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
 
 def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
     """One for every method whose sweep varies two parameters."""
-    from dashboard.charts.heat_map import heat_map_figure
+    from dashboard.charts.parameters import heat_map_figure
     from engine.evaluation.heat_map import heat_map
 
     parts = []

@@ -1,12 +1,22 @@
-"""The frontier of a sweep: a curve for each method, bands, and the points that no other dominates."""
+"""A sweep: its frontier, a curve for each method with bands, and differences to the baseline by group of queries."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, outline
+from dashboard.charts.figure import (
+    apply_layout,
+    dodge,
+    error_bars,
+    escape,
+    group_axis,
+    guide,
+    legend_below,
+    new_figure,
+    outline,
+)
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
 from engine.evaluation.paired import chain_of, declared_by
 from engine.stages import methods
@@ -15,6 +25,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.frontier import Frontier, FrontierPoint
+    from engine.evaluation.stratification import Stratum
 
 MOST_BANDS = 2
 """A method of more curves has no bands: they would hide each other."""
@@ -94,9 +105,8 @@ def _chains(frontier: Frontier) -> list[Any]:
 def _name(point: FrontierPoint, curves: int) -> str:
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
-    if scorers == [next(iter(methods("scorer")))]:
-        scorers = []
-    title = " → ".join(specs[name].title if name in specs else name for name in (*scorers, point.point.method))
+    names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
+    title = " → ".join(specs[name].title if name in specs else name for name in names)
     return f"{title}, {curves} curves" if curves > 1 else title
 
 
@@ -179,3 +189,34 @@ def _value(point: FrontierPoint) -> str:
     declared = declared_by(point.point.method).get(point.parameter)
     value = "–" if point.value is None else f"{point.value:g}"
     return f"{declared.symbol if declared else point.parameter} {value}"
+
+
+def strata_figure(
+    rows: Sequence[Stratum], methods: Mapping[str, str], across: str, up: str, baseline: str, dark: bool
+) -> Figure:
+    """Each decoder's difference to the baseline in each group of queries, with its interval.
+
+    methods: label of a decoder → its method; across, up: titles of the axes.
+    """
+    counts, labels = {r.group: r.queries for r in rows}, list(dict.fromkeys(r.label for r in rows))
+    groups, figure = list(counts), new_figure()
+    for position, label in enumerate(labels):
+        strata = [r for r in rows if r.label == label]
+        means, style = [r.mean for r in strata], style_of(methods[label])
+        colour, offset = style.colour(dark), dodge(position, len(labels))
+        figure.add_scatter(
+            x=[groups.index(r.group) + offset for r in strata],
+            y=means,
+            mode="markers",
+            name=escape(strata[0].name, 48),
+            marker={"symbol": style.symbol, "size": 9, "color": colour},
+            error_y=error_bars(means, [r.low for r in strata], [r.high for r in strata])
+            | {"color": colour, "thickness": 1.5},
+            hovertext=[f"{escape(r.name, 90)}<br>{r.group}: {r.queries:,} queries" for r in strata],
+            hovertemplate="%{hovertext}<br>%{y:+.4f}<extra></extra>",
+        )
+    figure.add_hline(y=0, line=guide(INK.colour(dark)))
+    texts = [f"{escape(group)}<br>{count:,} queries" for group, count in counts.items()]
+    figure.update_xaxes(title=escape(across, 80), **group_axis(texts))
+    figure.update_yaxes(title=f"{escape(up)}, difference to {escape(baseline)}")
+    return apply_layout(figure, **legend_below(-0.3))

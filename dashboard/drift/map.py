@@ -3,7 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from dashboard.charts.drift_map import arrows_figure
+from dashboard.charts.map import arrows_figure
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.drift.history import DIRECT, DriftHistory, States, panel, step_key, step_of
 from dashboard.services import jobs
