@@ -30,24 +30,18 @@ MODEBAR = {"displaylogo": False}
 class Backdrop:
     """The part of a chart that does not follow the controls: drawn below the figure, fetched once by the browser."""
 
-    digest: str
-    """Names its content."""
-    make: Callable[[], Figure] = field(compare=False)
-    """Its traces, as a figure."""
+    digest: str  # names its content
+    make: Callable[[], Figure] = field(compare=False)  # its traces, as a figure
 
 
 @dataclass(frozen=True)
 class Picked:
     """The points that a person pointed at, as the ids in the traces' customdata."""
 
-    clicked: str | None = None
-    """The last point clicked, None before the first click."""
-    selected: tuple[str, ...] = ()
-    """The points inside the last lasso or box."""
-    hovered: str | None = None
-    """The point under the mouse, in charts that report it."""
-    clicks: int = 0
-    """How many clicks there have been: the same point may be clicked again."""
+    clicked: str | None = None  # the last point clicked, None before the first click
+    selected: tuple[str, ...] = ()  # the points inside the last lasso or box
+    hovered: str | None = None  # the point under the mouse, in charts that report it
+    clicks: int = 0  # how many clicks there have been: the same point may be clicked again
 
 
 def plot(

@@ -16,21 +16,14 @@ MOST_LISTED = 20_000
 
 @dataclass(frozen=True)
 class Question:
-    """A question.
+    """A question."""
 
-    id: of the labelled query, or ""
-    text: its words
-    vector: (d,)
-    qrels: its judgements, None if it has none
-    k, depth: sizes of the set and of the pool
-    """
-
-    id: str
-    text: str
-    vector: Tensor
-    qrels: Qrels | None
-    k: int
-    depth: int | None
+    id: str  # of the labelled query, or ""
+    text: str  # its words
+    vector: Tensor  # (d,)
+    qrels: Qrels | None  # its judgements, None if it has none
+    k: int  # size of the set
+    depth: int | None  # size of the pool
 
     @property
     def judged(self) -> bool:

@@ -86,12 +86,9 @@ def sweep(
             progress=meter, stop=stop, **vars(execution),
         )  # fmt: skip
         cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
-    if as_json:
-        for cell in cells:
-            echo_json(cell_json(cell))
-        return
-    _echo_cells(cells, decoders, names)
-    click.echo(f"\n{len(cells)} cells of {len(queries):,} queries in {store}")
+    if not as_json:
+        _echo_means(cells, decoders, names)
+    echo_cells(cells, len(queries), store, as_json)
 
 
 def _swept_decoders(
@@ -126,25 +123,25 @@ def collect_cells(results: Iterator[Any], stop: threading.Event, kept: Callable[
     return cells
 
 
-def _echo_cells(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
+def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) -> None:
+    """Print every cell as JSON, without its values for every query, or how many there are, at the end of a table."""
+    if not as_json:
+        click.echo(f"\n{len(cells)} cells of {queries:,} queries in {store}")
+        return
+    names = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
+    for cell in cells:
+        mean, provenance = nan_to_none(cell.mean), dict(cell.provenance)
+        rest = {"decoder": cell.decoder, "mean": mean, "provenance": provenance, "queries": len(cell.queries)}
+        echo_json({name: getattr(cell, name) for name in names} | rest)
+
+
+def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
     width = max(len(cell.label) for cell in cells)
     click.echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
     order = {d.label: place for place, d in enumerate(decoders)}
     for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
         values = "  ".join(f"{cell.mean[name]:>9.4f}" for name in names)
         click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {cell.milliseconds:>8.3f}")
-
-
-def cell_json(cell: Any) -> dict[str, Any]:
-    """A cell as JSON, without its values for every query."""
-    names = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
-    rest = {
-        "decoder": cell.decoder,
-        "mean": nan_to_none(cell.mean),
-        "provenance": dict(cell.provenance),
-        "queries": len(cell.queries),
-    }
-    return {name: getattr(cell, name) for name in names} | rest
 
 
 @main.command()
@@ -203,10 +200,11 @@ def _plain_table(table: Any) -> str:
     """A table of results as a terminal shows it."""
     from engine.evaluation.tables import ARROWS
 
-    lines = [table.head]
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        lines.append(tuple(cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)))
-    return aligned(lines)
+    rows = [
+        [cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)]
+        for row, marks in zip(table.rows, table.marks, strict=True)
+    ]
+    return aligned([table.head, *rows])
 
 
 @main.command()
