@@ -76,11 +76,7 @@ def to_params(shown: State) -> dict[str, str]:
         for role, stage in ((RETRIEVE, decoder.retrieve), (RERANK, decoder.rerank)):
             if stage is not None and (role == RERANK or stage != first_scorer()):
                 params |= {f"{name}.{role}": stage.spec.name, **_written(stage, f"{name}.{role}")}
-    if shown.view:
-        params["view"] = shown.view
-    if shown.page:
-        params[PAGE] = shown.page
-    return params
+    return params | {name: value for name, value in (("view", shown.view), (PAGE, shown.page)) if value}
 
 
 def too_long(params: Mapping[str, str]) -> bool:

@@ -51,7 +51,7 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
             problems.append(
                 f"no view is called {shown.view!r}; there are {', '.join(VIEW_NAMES)}: {VIEW_NAMES[0]} is shown"
             )
-    return [why for why in problems if why]
+    return list(filter(None, problems))
 
 
 def reopen(params: dict[str, str]) -> None:
@@ -82,12 +82,8 @@ def arrive(loaded: Loaded) -> None:
             st.rerun()
         if fits(reading.state, loaded):
             del st.session_state[LINK]
-            differs = mismatch(reading.state, loaded)
-            st.session_state[REMARKS] = [
-                *([differs] if differs else []),
-                *reading.remarks,
-                *apply(reading.state, loaded),
-            ]
+            said = [mismatch(reading.state, loaded), *reading.remarks, *apply(reading.state, loaded)]
+            st.session_state[REMARKS] = list(filter(None, said))
             st.session_state[OPENED] = current(loaded)
             if reading.state.page not in ("", _open_page()):
                 st.switch_page(f"{SCREENS.name}/{reading.state.page}.py")

@@ -288,19 +288,16 @@ def _drift_history(session: Session, dataset: Dataset, split: str | None, points
         if name is not None and session.space.encoder is not None:
             probes = embed_queries(session.space, dataset.judged(name).sample(500), progress=meter)
         start = beginning(session, probes, dataset.qrels[name] if name is not None and probes is not None else None)
-        drifts = list(history(session, start, moments(session.position, points), progress=meter))
-    return drifts
+        return list(history(session, start, moments(session.position, points), progress=meter))
 
 
 def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
-    """The data set and its space."""
     use_threads()
     with Meter() as meter:
         return source.load_space(meter)
 
 
 def _read_log(log: str, space: Space) -> Session:
-    """The session of a log."""
     from engine import feedback as core
     from engine.feedback.storage import exists
 

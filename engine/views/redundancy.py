@@ -25,9 +25,7 @@ class Redundancy:
     pairs: int  # their number
     close: int  # the number of pairs that reach `threshold`
     threshold: float
-    nearest: tuple[
-        int | None, ...
-    ]  # index in the set of the most similar one ranked above each, None for the first
+    nearest: tuple[int | None, ...]  # index in the set of the most similar one ranked above each, None for the first
 
     def rank(self, row: int) -> int | None:
         """The rank of a document of the corpus in the set, from 1; None for out."""

@@ -147,11 +147,10 @@ def missed(
     rankings = (ranking,) if isinstance(ranking, Ranking) else ranking
     returned = {space.corpus.ids[row] for each in rankings for row in each.rows()}
     lacking = sorted(qrels.relevant(query_id) - returned)
-    known = [doc for doc in lacking if doc in space.corpus.position]
-    rows = [space.corpus.position[doc] for doc in known]
-    ranks = dict(
-        zip(known, places(space, query, rows) if relevance is None else relevance.place[rows].tolist(), strict=True)
-    )
+    rows = {doc: space.corpus.position[doc] for doc in lacking if doc in space.corpus.position}
+    at = list(rows.values())
+    of_rows = places(space, query, at) if relevance is None else relevance.place[at].tolist()
+    ranks = dict(zip(rows, of_rows, strict=True))
     entries = [(replace_surrogates(doc), ranks.get(doc)) for doc in lacking]
     return sorted(entries, key=lambda entry: (entry[1] is None, entry[1]))
 
@@ -194,7 +193,7 @@ def merged(
     base = ranks[baseline]
     rows = list({row: None for of_decoder in ranks.values() for row in of_decoder})
     relevance = dict(zip(rows, relevances(space, query, rows), strict=True))
-    best = {row: min(of_decoder[row] for of_decoder in ranks.values() if row in of_decoder) for row in rows}
+    best = {row: min(of[row] for of in ranks.values() if row in of) for row in rows}
     relevant = qrels.relevant(query_id) if qrels is not None else None
     return [
         Merged(
@@ -202,7 +201,7 @@ def merged(
             relevance=relevance[row],
             relevant=None if not relevant else space.corpus.ids[row] in relevant,
             places={name: _place(of.get(row), base.get(row), name == baseline) for name, of in ranks.items()},
-            sets=sum(row in of_decoder for of_decoder in ranks.values()),
+            sets=sum(row in of for of in ranks.values()),
         )
         for row in sorted(rows, key=lambda row: (best[row], base.get(row, len(rows) + 1), -relevance[row], row))
     ]
