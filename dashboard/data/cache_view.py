@@ -9,14 +9,13 @@ import streamlit as st
 from dashboard.data import uploads
 from dashboard.services import corpora, jobs, training_runs
 from dashboard.services.trained import SECTION as TRAINED
-from dashboard.services.wording import counted
 from dashboard.widgets.common import size
 from dashboard.widgets.tables import draw_table
 from engine.data import inventory
 from engine.data.inventory import Item
 from engine.errors import FrontierError
 from engine.paths import home
-from engine.progress import format_duration
+from engine.progress import counted, format_duration
 
 ALL = "Everything"
 TITLES = {

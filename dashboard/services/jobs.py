@@ -174,10 +174,7 @@ def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = 
 
 
 def share(purpose: str, job: Job) -> None:
-    """Have another session's job as this session's own: it goes on while either of them is there.
-
-    Raises RuntimeError as `start`.
-    """
+    """Have another session's job too: it goes on while either session is there. Raises RuntimeError as `start`."""
     session_jobs = _free_for(purpose)
     if session_jobs.get(purpose) is job:
         return

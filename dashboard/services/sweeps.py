@@ -1,5 +1,6 @@
 """Sweeps of a page: cells computed by a job, kept in memory and in a file."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,7 +90,7 @@ class Cells:
 
 
 _CELLS: Memo[Any, tuple[Cell, ...]] = Memo(
-    None, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
+    math.inf, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
 )
 
 

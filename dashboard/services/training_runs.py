@@ -156,10 +156,7 @@ def is_finished(digest: str, request: TrainingRequest) -> bool:
 
 
 def forget(digest: str) -> None:
-    """Delete a training's checkpoints, so that it is trained anew; not of one that is under way.
-
-    Raises FrontierError.
-    """
+    """Delete a training's checkpoints, so that it is trained anew; not one under way. Raises FrontierError."""
     if under_way(digest) is not None:
         return
     place = folder(digest)

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dashboard.services.source import Loaded, Source
-from dashboard.services.wording import shorten
 from dashboard.session import address
 from dashboard.session.address import VERSION_KEY
 from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, offered
@@ -17,6 +16,7 @@ from dashboard.session.query import LABELLED, SIMILAR, TYPED
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Param, Whole, form_of, values_of
+from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, Stage, methods, spec_of
 from engine.values import replace_surrogates
 

@@ -4,7 +4,6 @@ import streamlit as st
 
 from dashboard.services import trained
 from dashboard.services.source import Loaded
-from dashboard.services.wording import counted, shorten
 from dashboard.session import decoders as setting
 from dashboard.session.link import url
 from dashboard.session.query import Question
@@ -15,6 +14,7 @@ from dashboard.sharing.snapshots import PageSnapshot, SavedAnswer
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 from engine.evaluation.export import ExportContext, exports
+from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 
 OTHER, PICKED, NAME, RENAMED = "snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename"

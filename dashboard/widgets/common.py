@@ -9,9 +9,9 @@ import streamlit as st
 
 from dashboard.services import corpora
 from dashboard.services.source import Loaded, Source
-from dashboard.services.wording import counted
 from dashboard.session import address
 from dashboard.widgets.job_panel import show_end, watch
+from engine.progress import counted
 
 if TYPE_CHECKING:
     from engine.stages import Spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -170,7 +171,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
     session = _read_log(log, space)
     if to is not None:
         # A snapshot may have a number for a name.
-        session = core.at(session, int(to) if to not in session.snapshots and _is_number(to) else to)
+        session = core.at(session, int(to) if to not in session.snapshots and re.fullmatch("[0-9]{1,18}", to) else to)
     moved = len(core.diff(core.at(session, 0), session).rows)
     milliseconds = 1000 * (time.perf_counter() - started)
     if target is not None:
@@ -306,10 +307,6 @@ def _read_log(log: str, space: Space) -> Session:
     session, notices = core.load(log, space)
     echo_notices(notices)
     return session
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:

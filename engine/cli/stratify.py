@@ -71,10 +71,7 @@ class FinishedSweep:
         return cells, self.k or sizes[-1]
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
-        """The metric `up` by group of queries, on the corpus that was swept; None without groups.
-
-        Raises UsageError for another corpus.
-        """
+        """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
         import engine
         from engine.evaluation.frontier import SHARE, best_of_each, frontier
         from engine.evaluation.statistics import meant

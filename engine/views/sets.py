@@ -1,4 +1,4 @@
-"""One query's sets: documents, metrics, certificates in words, weights along λ₁."""
+"""One query's sets: documents, metrics, certificates in words, weights along λ₁, before and after feedback."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import torch
 
 from engine.evaluation.metrics import METRICS, available, measure
 from engine.evaluation.trace import trace
+from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking, replace_surrogates
-from engine.views.decision import places, relevances
+from engine.views.decision import Relevance, places, relevances
 from engine.views.document import ShownDocument, shown_fields
-from engine.views.relevance import Relevance
 
 SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
 LEAST = 1e-16
@@ -225,9 +225,9 @@ def trust(info: Mapping[str, Any]) -> str:
         parts.append(f"by relevance alone from #{info['past_rank'] + 1} on: the rest adds nothing new")
     if "swaps" in info:
         best = "no swap improves it" if info.get("swap_optimal") else "not every swap was tried"
-        parts.append(f"{_counted(info['swaps'], 'swap')}, {best}")
+        parts.append(f"{counted(info['swaps'], 'swap')}, {best}")
     elif info.get("iterations") and "support" not in info:
-        parts.append(_counted(info["iterations"], "step"))
+        parts.append(counted(info["iterations"], "step"))
     if "objective" in info:
         parts.append(f"objective {info['objective']:.4f}")
     if "support" in info:
@@ -239,22 +239,18 @@ def _weights_trust(info: Mapping[str, Any]) -> list[str]:
     """What weights that rebuild the query rest on."""
     parts = []
     if not info.get("certified"):
-        after = f"after {_counted(info['iterations'], 'step')} " if "iterations" in info else ""
+        after = f"after {counted(info['iterations'], 'step')} " if "iterations" in info else ""
         parts.append(f"not the minimiser: {after}the optimality conditions are off by up to {info['residual']:.2g}")
     if info["support"]:
-        parts.append(f"{_counted(info['support'], 'document has', 'documents have')} a weight")
+        parts.append(f"{counted(info['support'], 'document has', 'documents have')} a weight")
         if info["bound"] is not None:
             parts.append(f"none is off by more than {max(info['bound'], LEAST):.1g}")
         elif info.get("certified"):
             parts.append(f"all conditions hold to {max(info['residual'], LEAST):.1g}")
     if info["tied"]:
         others = sum(map(len, info["tied"].values()))
-        parts.append(f"{_counted(others, 'exact duplicate')} could stand for them")
+        parts.append(f"{counted(others, 'exact duplicate')} could stand for them")
     return [*parts, *info["messages"]]
-
-
-def _counted(count: int, thing: str, things: str | None = None) -> str:
-    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,3 +294,44 @@ def weight_lines(
         )
         for row in order[:most]
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeforeAfter(ShownDocument):
+    """A document that was or is in some set."""
+
+    before: float  # its inner product with the query
+    after: float
+    ranks: Mapping[str, tuple[int | None, int | None]]  # by decoder then and now, from 1, None where it is out
+
+    @property
+    def moved(self) -> bool:
+        """Whether score or rank differ."""
+        return self.before != self.after or any(then != now for then, now in self.ranks.values())
+
+
+def before_after(
+    then: Space, now: Space, query: torch.Tensor, rankings: Mapping[str, tuple[Ranking, Ranking]]
+) -> tuple[BeforeAfter, ...]:
+    """The documents of any set whose score or rank differs between two spaces of one corpus.
+
+    query: (d,) its vector; rankings: by decoder, what it answered this query alone then, and now. Those whose scores
+    changed most come first, then by the first decoder's ranks.
+    """
+    places = {
+        name: tuple({row: rank for rank, row in enumerate(r.rows(), 1)} for r in two) for name, two in rankings.items()
+    }
+    rows = list(dict.fromkeys(row for two in places.values() for ranks in reversed(two) for row in ranks))
+    if not rows:
+        return ()
+    before, after = relevances(then, query, rows), relevances(now, query, rows)
+    changes = [
+        BeforeAfter(
+            **shown_fields(then.corpus, row),
+            before=old,
+            after=new,
+            ranks={name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
+        )
+        for row, old, new in zip(rows, before, after, strict=True)
+    ]
+    return tuple(sorted((one for one in changes if one.moved), key=lambda one: -abs(one.after - one.before)))
