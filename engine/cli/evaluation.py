@@ -23,9 +23,10 @@ from engine.cli.options import (
     json_option,
     make_stages,
     metrics_option,
-    parse_sizes,
+    option,
     parse_stage,
     seed_option,
+    size_option,
     split_option,
     stages_option,
 )
@@ -43,17 +44,9 @@ if TYPE_CHECKING:
 @stages_option("select", "selectors", "Default: every selector.")
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("rerank", "reranks", "Default: none.")
-@click.option("--depth", default=None, metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
+@option("--depth", metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
 @POINTS
-@click.option(
-    "-k",
-    "sizes",
-    multiple=True,
-    default=("5", "10"),
-    show_default=True,
-    callback=parse_sizes,
-    help="How many documents a query gets.",
-)
+@size_option("sizes", ("5", "10"))
 @metrics_option("Default: all that can be measured.")
 @execution_options("sweep.db")
 @json_option("One JSON object a cell.")
@@ -209,20 +202,20 @@ def _plain_table(table: Any) -> str:
 
 @main.command()
 @SOURCE
-@click.option("--select", "selector", default=None, metavar=STAGE, help="Tune this selector.")
-@click.option("--retrieve", default=None, metavar=STAGE, help="Tune this scorer instead.")
-@click.option("--objective", default="maximise", show_default=True, help="maximise, diverse or knee.")
-@click.option("--metric", default=None, help="What is maximised; default: comp.")
-@click.option("--share", type=float, default=None, help="Of the baseline's Recall, what diverse keeps; default: .95.")
+@option("--select", "selector", metavar=STAGE, help="Tune this selector.")
+@option("--retrieve", metavar=STAGE, help="Tune this scorer instead.")
+@option("--objective", default="maximise", help="maximise, diverse or knee.")
+@option("--metric", help="What is maximised; default: comp.")
+@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: .95.")
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
 @SIZE
 @POINTS
-@click.option("--trials", type=int, default=64, show_default=True, help="Settings tried beyond two parameters.")
+@option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
 @seed_option("Of the search and of the draws.")
 @execution_options("tune.db")
-@click.option("--export", "target", default=None, help="Print the chosen setting: python, json, command, langchain, …")
+@option("--export", "target", help="Print the chosen setting: python, json, command, langchain, …")
 @json_option()
 def tune(
     source: CorpusOptions,

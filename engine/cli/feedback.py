@@ -21,6 +21,7 @@ from engine.cli.options import (
     flag_values,
     json_option,
     make_stages,
+    option,
     split_option,
     stages_option,
 )
@@ -65,6 +66,7 @@ def _simulation_flags() -> list[click.Option]:
 
 LOG = click.argument("log", metavar="LOG")
 JSON = json_option()
+EXPORT = option("--export", "target", metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
 SELECT = stages_option("select", "selectors", "Decoders that are looked at.")
 
 
@@ -76,14 +78,14 @@ def _decoders(selectors: Sequence[str]) -> list[Decoder]:
 
 @orag.command(cls=DeclaredCommand, flags=_simulation_flags)
 @SOURCE
-@click.option("--preset", default="default", show_default=True, help="How it learns: default, careful or paper.")
+@option("--preset", default="default", help="How it learns: default, careful or paper.")
 @split_option("Whose judged queries are the stream; default: the largest.", default=None)
 @split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
 @SELECT
 @SIZE
-@click.option("--file", "file", default=None, metavar="FILE", help="Kept up to date; the same command goes on from it.")
-@click.option("--log", "log", default=None, metavar="FILE", help="Write the feedback as a log, for replay and report.")
-@click.option("--export", "target", default=None, metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
+@option("--file", "file", metavar="FILE", help="Kept up to date; the same command goes on from it.")
+@option("--log", "log", metavar="FILE", help="Write the feedback as a log, for replay and report.")
+@EXPORT
 @JSON
 def simulate(
     source: CorpusOptions,
@@ -159,8 +161,8 @@ def _load_stream(source: CorpusOptions, split: str | None, test: str | None, met
 @orag.command()
 @LOG
 @SOURCE
-@click.option("--to", "to", default=None, metavar="N|NAME", help="As it was after N records, or at a snapshot.")
-@click.option("--export", "target", default=None, metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
+@option("--to", "to", metavar="N|NAME", help="As it was after N records, or at a snapshot.")
+@EXPORT
 @JSON
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
     """Fold a log over the corpus again: the documents as feedback left them."""
@@ -192,7 +194,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
 @LOG
 @SOURCE
 @click.argument("events", nargs=-1, metavar="[EVENT]…")
-@click.option("--last", type=click.IntRange(1), default=None, metavar="N", help="The newest N that count.")
+@option("--last", type=click.IntRange(1), metavar="N", help="The newest N that count.")
 @JSON
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
     """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
@@ -231,11 +233,11 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
 @LOG
 @SOURCE
 @split_option("Whose queries are followed; default: the largest.", default=None)
-@click.option("--points", default=10, show_default=True, help="At how many moments to look.")
+@option("--points", default=10, help="At how many moments to look.")
 @click.option("--query", "texts", multiple=True, help="What it is answered then and now; may be given more than once.")
 @SELECT
 @SIZE
-@click.option("--events", "shown", default=10, show_default=True, help="How many of the newest events to list.")
+@option("--events", "shown", default=10, help="How many of the newest events to list.")
 @JSON
 def report(
     log: str,

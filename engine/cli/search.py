@@ -22,6 +22,7 @@ from engine.cli.options import (
     json_option,
     make_stages,
     metrics_option,
+    option,
     parse_name,
     seed_option,
     split_option,
@@ -121,7 +122,7 @@ def _chain(decoder: Mapping[str, Any]) -> str:
 )
 @SIZE
 @metrics_option("Default: mrr and ndcg.")
-@click.option("--share", default=None, metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
+@option("--share", metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
 @seed_option("Of the graph and of k-means.")
 @LINES
 def ann(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from engine.cli.options import QRELS, grouped, split_option
+from engine.cli.options import QRELS, grouped, option, split_option
 from engine.cli.output import aligned
 
 
@@ -104,21 +104,20 @@ class FinishedSweep:
 FINISHED_SWEEP = grouped(
     "swept",
     FinishedSweep,
-    click.option(
+    option(
         "--by",
-        default=None,
         metavar="KIND",
         help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
         "words of the query, or by its aspects (relevant, length, words, aspects).",
     ),
-    click.option("--corpus", default=None, metavar="NAME|PATH", help="The corpus that was swept, for --by."),
+    option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by."),
     QRELS,
     click.argument("store", metavar="STORE"),
     split_option("Needed where the store holds several.", default=None),
-    click.option("-k", "k", type=int, default=None, help="Default: the largest in the store."),
-    click.option("--x", "across", default="ilad", show_default=True, help="The frontier's x axis, a metric."),
-    click.option("--y", "up", default="recall", show_default=True, help="Its y axis."),
-    click.option("--baseline", default=None, help="A method or a label; default: the first selector's."),
+    option("-k", "k", type=int, help="Default: the largest in the store."),
+    option("--x", "across", default="ilad", help="The frontier's x axis, a metric."),
+    option("--y", "up", default="recall", help="Its y axis."),
+    option("--baseline", help="A method or a label; default: the first selector's."),
 )
 """The argument and the options of a command on a finished sweep."""
 

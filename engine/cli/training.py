@@ -20,6 +20,7 @@ from engine.cli.options import (
     flag_values,
     grouped,
     json_option,
+    option,
     seed_option,
     split_option,
 )
@@ -104,11 +105,10 @@ COURSE = grouped(
     LEARN,
     DEV,
     split_option("The split of the table.", name="--test"),
-    click.option("--divide", default=None, metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %."),
+    option("--divide", metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %."),
     click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone."),
-    click.option(
+    option(
         "--start",
-        default=None,
         metavar="FILE",
         help="A checkpoint to begin with, in place of a dense one, which has 20 epochs whatever --epochs says.",
     ),
