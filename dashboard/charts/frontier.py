@@ -123,6 +123,8 @@ def _add_curve(
     """A curve, its band and its entry in the legend. line: how it is drawn; legend: its name and group there."""
     colour, look = line["color"], {"mode": "lines+markers" if len(curve) > 1 else "markers", "line": line}
     pale, named = translucent(colour, PALE), legend | {"showlegend": False}
+    widths = [0 if p.dominated else 1.5 for p in curve]
+    edge = {"width": widths, "color": [pale if p.dominated else ink for p in curve]}
     if legend["showlegend"]:
         # Of its own: an entry looks like its trace's first point, which may be a pale one.
         entry = {"symbol": symbol, "size": 10, "color": colour}
@@ -133,15 +135,7 @@ def _add_curve(
     figure.add_scatter(
         x=[p.x for p in curve],
         y=[p.y for p in curve],
-        marker={
-            "symbol": symbol,
-            "size": 10,
-            "color": [pale if p.dominated else colour for p in curve],
-            "line": {
-                "width": [0 if p.dominated else 1.5 for p in curve],
-                "color": [pale if p.dominated else ink for p in curve],
-            },
-        },
+        marker={"symbol": symbol, "size": 10, "color": [pale if p.dominated else colour for p in curve], "line": edge},
         customdata=[p.point.label for p in curve],
         hovertext=[escape(p.name, 90) for p in curve],
         hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",
@@ -163,10 +157,7 @@ def _add_rings(figure: Figure, points: Sequence[FrontierPoint], name: str, size:
 
 
 def _add_labels(figure: Figure, frontier: Frontier, current: Collection[str], dark: bool) -> None:
-    """The swept parameter's value at the current points, and at both ends of the first curve of each method.
-
-    A value that would cover another is left to the mouse.
-    """
+    """The swept parameter's value at current points and at the ends of a method's first curve, none over another."""
     points = frontier.points
     width, height = ((max(v) - min(v)) or 1.0 for v in ([p.x for p in points], [p.y for p in points]))
     curves = [curve for curve in frontier.curves.values() if len(curve) > 1]

@@ -150,20 +150,14 @@ def arrows_figure(
     """
     rows, texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
     colour = ARROW.colour(dark)
+    heads = {"symbol": ["circle", "arrow", "circle"] * len(rows), "size": [3, 9, 0] * len(rows), "color": colour}
     line: dict[str, Any] = {
         "type": "scatter",
         "x": strokes(arrows["x0"], arrows["x1"]),
         "y": strokes(arrows["y0"], arrows["y1"]),
         "mode": "lines+markers",
         "line": {"color": colour, "width": 1.5},
-        "marker": {
-            "symbol": ["circle", "arrow", "circle"] * len(rows),
-            "angleref": "previous",
-            "size": [3, 9, 0] * len(rows),
-            "color": colour,
-            "opacity": 1,
-            "line": {"width": 0},
-        },
+        "marker": heads | {"angleref": "previous", "opacity": 1, "line": {"width": 0}},
         "customdata": [row for row in rows for _ in range(3)],
         "hovertext": [text for text in texts for _ in range(3)],
         "hoverinfo": "text",

@@ -24,10 +24,7 @@ ROW_HEIGHT, MARGIN = 190, 70
 
 
 def heat_map_figure(table: HeatMap, dark: bool, chosen: str | None = None, clickable: bool = False) -> Figure:
-    """A metric over two parameters, its value in every cell.
-
-    chosen: the key of the outlined cell; clickable: cells answer a click with their key.
-    """
+    """A metric over two parameters. chosen: key of the outlined cell; clickable: cells answer with their key."""
     rows, columns = ([escape(text) for text in axis.texts] for axis in (table.rows, table.columns))
     cells = [(i, j) for i in range(len(rows)) for j in range(len(columns)) if table.keys[i, j]]
     title = f"{table.title}@{table.k}"

@@ -81,6 +81,7 @@ def approximate_figure(
         position = 0 if exact else [kind.kind for kind in kinds].index(first.index["kind"])
         # The parameters that an index is built with are named where a scorer has several of a kind.
         several = curve_counts[scorer, first.index["kind"]] > 1
+        look = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
         if exact:
             figure.add_hline(y=points[0][1], line=guide(colour, "dash"))
             figure.add_vline(x=first.milliseconds, line=guide(colour))
@@ -90,12 +91,7 @@ def approximate_figure(
             mode="markers" if exact else "lines+markers",
             name=f"{name}: {escape(curve if several else curve.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},
-            marker={
-                "symbol": "star" if exact else series_style(position).symbol,
-                "size": 17 if exact else 9,
-                "color": colour,
-                "line": {"width": 1, "color": ink},
-            },
+            marker=look | {"color": colour, "line": {"width": 1, "color": ink}},
             hovertext=[
                 f"{name}<br>{escape(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.4f}, "
                 f"{row.milliseconds:.3f} ms a query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"

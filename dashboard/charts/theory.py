@@ -191,10 +191,7 @@ def recall_figure(
 
 
 def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figure:
-    """Margins of segments and of passages over the documents' own; above the diagonal they gain.
-
-    names: of the queries.
-    """
+    """Margins of segments and of passages over the documents' own: above the diagonal they gain. names: of queries."""
     figure = new_figure()
     documents, segments, passages = (m.tolist() for m in (margins.documents, margins.segments, margins.passages))
     numbers = [value for value in (*documents, *segments, *passages) if value == value]

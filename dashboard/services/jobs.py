@@ -34,10 +34,9 @@ class Progress:
 class Job:
     """One piece of work in a daemon thread.
 
-    title: what it does, for people
-    work: called with the job itself, reports to `report` and passes `stop` on; what it returns is `result`. What is
-        worth showing before the end goes to `partial`. Stages inside it end too when it is stopped.
-    key: names what the result depends on
+    title: what it does, for people; work: called with the job itself, reports to `report` and passes `stop` on; what it
+    returns is `result`, what is worth showing before the end goes to `partial`, and stages inside it end too when it is
+    stopped; key: names what the result depends on.
     """
 
     def __init__(self, title: str, work: Callable[[Job], Any], key: Hashable = None) -> None:
@@ -191,10 +190,7 @@ def _free_for(purpose: str) -> Mine:
 
 
 class SharedJobs(Generic[K]):
-    """Jobs that all sessions share, by what each of them makes.
-
-    Beyond `most`, ended jobs go: those that failed first, then the one not used for longest.
-    """
+    """Jobs that all sessions share, by what they make; beyond `most`, ended ones go, failed first, then least used."""
 
     def __init__(self, most: int) -> None:
         self.most = most

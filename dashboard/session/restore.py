@@ -68,10 +68,7 @@ def was_sent() -> bool:
 
 
 def arrive(loaded: Loaded) -> None:
-    """Apply a link that waits for this corpus, or say which it waits for; then what of it could not be applied.
-
-    Before any control is drawn.
-    """
+    """Before any control is drawn, apply a link that waits for this corpus; say what it waits for, or what failed."""
     params = st.session_state.get(LINK)
     if params is not None:
         reading = read(params)
