@@ -139,8 +139,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
         ident, text, title = chosen.columns
         columns = Columns(id=ident, text=text, title=title)
     dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
-    dataset = _interned(dataset)
-    job.partial = dataset
+    job.partial = dataset = _interned(dataset)
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
     embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
     queries = None

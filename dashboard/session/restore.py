@@ -43,14 +43,12 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
     for decoder in shown.decoders:
         decoders.put_decoder(decoder)
     st.session_state[decoders.DECODERS] = [decoder.select.spec.name for decoder in shown.decoders]
+    st.session_state.pop(decoders.VIEW, None)
     if shown.view in VIEW_NAMES:
         st.session_state[decoders.VIEW] = shown.view
-    else:
-        st.session_state.pop(decoders.VIEW, None)
-        if shown.view:
-            problems.append(
-                f"no view is called {shown.view!r}; there are {', '.join(VIEW_NAMES)}: {VIEW_NAMES[0]} is shown"
-            )
+    elif shown.view:
+        names = ", ".join(VIEW_NAMES)
+        problems.append(f"no view is called {shown.view!r}; there are {names}: {VIEW_NAMES[0]} is shown")
     return list(filter(None, problems))
 
 
