@@ -65,10 +65,10 @@ def page(
     title = f"{len(cells):,} cells, {len(cells[0].queries):,} queries{split}"
     chart = frontier_figure(curve, (METRICS[across].title, METRICS[up].title), dark=False)
     corner = f"({curve.reference[0]:.4f}, {curve.reference[1]:.4f})"
-    provenance = "".join(
-        f"<tr><td>{_text(name)}</td><td><code>{_text(value)}</code></td></tr>"
+    provenance = [
+        (f"<td>{_text(name)}</td>", f"<td><code>{_text(value)}</code></td>")
         for name, value in cells[0].provenance.items()
-    )
+    ]
     parts = [
         "<h1>Frontier</h1>",
         f'<p class="note">{_text(title)}; k = {k}.</p>',
@@ -84,35 +84,30 @@ def page(
         *(_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),
         *_heat_maps(cells, up, k),
         "<h2>How this was measured</h2>",
-        f"<table>{provenance}</table>",
+        _html_table(provenance),
     ]
     return PAGE.format(title=_text(f"Frontier: {title}"), body="\n".join(filter(None, parts)))
 
 
 def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     """Each method's best setting in groups of queries, as differences and as means."""
-    from dashboard.charts.strata import strata_figure
+    from dashboard.charts.frontier import strata_figure
 
     base = next(row.name for row in strata.means if row.label == strata.baseline)
     others = [row for row in strata.differences if row.label != strata.baseline]
-    groups = {row.group: row.queries for row in strata.means}
-    cells = {(row.label, row.group): f"{row.mean:.4f}" for row in strata.means}
-    head = "".join(f"<th>{_text(group)}<br>{count:,} queries</th>" for group, count in groups.items())
-    body = "".join(
-        f"<tr><td>{_text(name)}</td>{''.join(f'<td>{cells[label, group]}</td>' for group in groups)}</tr>"
-        for label, name in {row.label: row.name for row in strata.means}.items()
-    )
+    groups, rows = strata.table()
+    head = ["<th>Decoder</th>", *(f"<th>{_text(group)}<br>{count:,} queries</th>" for group, count in groups.items())]
     caption = f"{metric} by {strata.title}: each method's best setting, means over the queries of a group."
     return [
         f"<h2>{_text(metric)} by {_text(strata.title)}</h2>",
         _chart(strata_figure(others, strata.methods, strata.title, metric, base, dark=False)) if others else "",
-        f"<table><caption>{_text(caption)}</caption><tr><th>Decoder</th>{head}</tr>{body}</table>",
+        _html_table([head, *([f"<td>{_text(cell)}</td>" for cell in row] for row in rows)], caption),
     ]
 
 
 def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
     """One for every method whose sweep varies two parameters."""
-    from dashboard.charts.heat_map import heat_map_figure
+    from dashboard.charts.parameters import heat_map_figure
     from engine.evaluation.heat_map import heat_map
 
     parts = []
@@ -130,13 +125,18 @@ def _table(table: Any) -> str:
     from engine.evaluation.tables import ARROWS
 
     marks = {0: "", 1: ' class="more"', -1: ' class="less"'}
-    head = "".join(f"<th>{_text(cell)}</th>" for cell in table.head)
+    head = [f"<th>{_text(cell)}</th>" for cell in table.head]
     rows = [
-        "".join(f"<td{marks[m]}>{_text(cell)}{ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True))
+        [f"<td{marks[m]}>{_text(cell)}{ARROWS[m]}</td>" for cell, m in zip(row, signs, strict=True)]
         for row, signs in zip(table.rows, table.marks, strict=True)
     ]
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><caption>{_text(table.caption)}</caption><tr>{head}</tr>{body}</table>"
+    return _html_table([head, *rows], table.caption)
+
+
+def _html_table(rows: Sequence[Sequence[str]], caption: str | None = None) -> str:
+    head = "" if caption is None else f"<caption>{_text(caption)}</caption>"
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f"<table>{head}{body}</table>"
 
 
 def _chart(figure: Any, first: bool = False) -> str:

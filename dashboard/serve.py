@@ -44,7 +44,10 @@ def serve(port: int | None, corpus: str, browser: bool) -> None:
     from dashboard.components import vendor
     from dashboard.services import corpora, jobs
 
-    _check(corpus)
+    # Refused at the prompt, not in the browser.
+    if corpus not in corpora.DEMOS and not Path(corpus).exists():
+        demos = ", ".join(corpora.DEMOS)
+        raise click.UsageError(f"--corpus: no such file or folder: {corpus!r} (the demos are {demos})")
     corpora.start_with(corpus)
     config = CONFIG | ({"server.port": port} if port else {})
 
@@ -80,14 +83,6 @@ def _open_browser(port: int) -> None:
             break
         time.sleep(0.05)
     webbrowser.open(f"http://127.0.0.1:{port}")
-
-
-def _check(corpus: str) -> None:
-    """Refuse a path without a file at the prompt, not in the browser."""
-    from dashboard.services.corpora import DEMOS
-
-    if corpus not in DEMOS and not Path(corpus).exists():
-        raise click.UsageError(f"--corpus: no such file or folder: {corpus!r} (the demos are {', '.join(DEMOS)})")
 
 
 main.default = "serve"

@@ -89,3 +89,8 @@ def format_duration(seconds: float | None) -> str:
 def counted(count: int, singular: str, plural: str = "") -> str:
     """A count with its noun, "1 document", "2,000 documents"; plural: by default the singular with an s."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def shorten(text: str, length: int) -> str:
+    """A text of at most `length` characters, cut with an ellipsis."""
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -68,16 +68,13 @@ def quality_figure(
     for column, lines in enumerate(groups.values(), 1):
         for line in lines:
             selector, title = named[line.label]
-            style = style_of(selector)
             figure.add_scatter(
                 x=list(line.steps),
                 y=list(line.values),
-                mode="lines+markers",
+                **style_of(selector).curve(dark, 7),
                 name=escape(title),
                 legendgroup=line.label,
                 showlegend=column == 1,
-                line={"color": style.colour(dark), "width": 2},
-                marker={"symbol": style.symbol, "size": 7},
                 customdata=[str(step) for step in line.steps],
                 hovertext=[f"{escape(title)}<br>{counted}: {step:,}" for step in line.steps],
                 hovertemplate=VALUE,
@@ -92,13 +89,12 @@ def regret_figure(regret: RegretLines, dark: bool) -> Figure:
     """Cumulative regret over the rounds, and the bounds that theory gives it."""
     figure = new_figure()
     for position, (name, values) in enumerate(regret.lines.items()):
-        colour, dash = REGRET[position % len(REGRET)].colour(dark), DASHES[position % len(DASHES)]
+        style, dash = REGRET[position % len(REGRET)], DASHES[position % len(DASHES)]
         figure.add_scatter(
             x=list(regret.steps),
             y=list(values),
-            mode="lines",
+            **style.line(dark, dash),
             name=name,
-            line={"color": colour, "width": 2, "dash": dash},
             hovertemplate="%{y:.1f} nats after %{x:,} rounds<extra>" + name + "</extra>",
         )
     figure.update_xaxes(title="rounds")

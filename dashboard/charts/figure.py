@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.services.wording import shorten
+from engine.progress import shorten
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -1,12 +1,22 @@
-"""The frontier of a sweep: a curve for each method, bands, and the points that no other dominates."""
+"""A sweep: its frontier, a curve for each method with bands, and differences to the baseline by group of queries."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure, outline
+from dashboard.charts.figure import (
+    apply_layout,
+    dodge,
+    error_bars,
+    escape,
+    group_axis,
+    guide,
+    legend_below,
+    new_figure,
+    outline,
+)
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
 from engine.evaluation.paired import chain_of, declared_by
 from engine.stages import methods
@@ -15,6 +25,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.frontier import Frontier, FrontierPoint
+    from engine.evaluation.stratification import Stratum
 
 MOST_BANDS = 2
 """A method of more curves has no bands: they would hide each other."""
@@ -94,9 +105,8 @@ def _chains(frontier: Frontier) -> list[Any]:
 def _name(point: FrontierPoint, curves: int) -> str:
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
-    if scorers == [next(iter(methods("scorer")))]:
-        scorers = []
-    title = " → ".join(specs[name].title if name in specs else name for name in (*scorers, point.point.method))
+    names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
+    title = " → ".join(specs[name].title if name in specs else name for name in names)
     return f"{title}, {curves} curves" if curves > 1 else title
 
 
@@ -113,6 +123,8 @@ def _add_curve(
     """A curve, its band and its entry in the legend. line: how it is drawn; legend: its name and group there."""
     colour, look = line["color"], {"mode": "lines+markers" if len(curve) > 1 else "markers", "line": line}
     pale, named = translucent(colour, PALE), legend | {"showlegend": False}
+    widths = [0 if p.dominated else 1.5 for p in curve]
+    edge = {"width": widths, "color": [pale if p.dominated else ink for p in curve]}
     if legend["showlegend"]:
         # Of its own: an entry looks like its trace's first point, which may be a pale one.
         entry = {"symbol": symbol, "size": 10, "color": colour}
@@ -123,15 +135,7 @@ def _add_curve(
     figure.add_scatter(
         x=[p.x for p in curve],
         y=[p.y for p in curve],
-        marker={
-            "symbol": symbol,
-            "size": 10,
-            "color": [pale if p.dominated else colour for p in curve],
-            "line": {
-                "width": [0 if p.dominated else 1.5 for p in curve],
-                "color": [pale if p.dominated else ink for p in curve],
-            },
-        },
+        marker={"symbol": symbol, "size": 10, "color": [pale if p.dominated else colour for p in curve], "line": edge},
         customdata=[p.point.label for p in curve],
         hovertext=[escape(p.name, 90) for p in curve],
         hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",
@@ -153,10 +157,7 @@ def _add_rings(figure: Figure, points: Sequence[FrontierPoint], name: str, size:
 
 
 def _add_labels(figure: Figure, frontier: Frontier, current: Collection[str], dark: bool) -> None:
-    """The swept parameter's value at the current points, and at both ends of the first curve of each method.
-
-    A value that would cover another is left to the mouse.
-    """
+    """The swept parameter's value at current points and at the ends of a method's first curve, none over another."""
     points = frontier.points
     width, height = ((max(v) - min(v)) or 1.0 for v in ([p.x for p in points], [p.y for p in points]))
     curves = [curve for curve in frontier.curves.values() if len(curve) > 1]
@@ -179,3 +180,34 @@ def _value(point: FrontierPoint) -> str:
     declared = declared_by(point.point.method).get(point.parameter)
     value = "–" if point.value is None else f"{point.value:g}"
     return f"{declared.symbol if declared else point.parameter} {value}"
+
+
+def strata_figure(
+    rows: Sequence[Stratum], methods: Mapping[str, str], across: str, up: str, baseline: str, dark: bool
+) -> Figure:
+    """Each decoder's difference to the baseline in each group of queries, with its interval.
+
+    methods: label of a decoder → its method; across, up: titles of the axes.
+    """
+    counts, labels = {r.group: r.queries for r in rows}, list(dict.fromkeys(r.label for r in rows))
+    groups, figure = list(counts), new_figure()
+    for position, label in enumerate(labels):
+        strata = [r for r in rows if r.label == label]
+        means, style = [r.mean for r in strata], style_of(methods[label])
+        colour, offset = style.colour(dark), dodge(position, len(labels))
+        figure.add_scatter(
+            x=[groups.index(r.group) + offset for r in strata],
+            y=means,
+            mode="markers",
+            name=escape(strata[0].name, 48),
+            marker={"symbol": style.symbol, "size": 9, "color": colour},
+            error_y=error_bars(means, [r.low for r in strata], [r.high for r in strata])
+            | {"color": colour, "thickness": 1.5},
+            hovertext=[f"{escape(r.name, 90)}<br>{r.group}: {r.queries:,} queries" for r in strata],
+            hovertemplate="%{hovertext}<br>%{y:+.4f}<extra></extra>",
+        )
+    figure.add_hline(y=0, line=guide(INK.colour(dark)))
+    texts = [f"{escape(group)}<br>{count:,} queries" for group, count in counts.items()]
+    figure.update_xaxes(title=escape(across, 80), **group_axis(texts))
+    figure.update_yaxes(title=f"{escape(up)}, difference to {escape(baseline)}")
+    return apply_layout(figure, **legend_below(-0.3))

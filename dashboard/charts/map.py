@@ -1,15 +1,15 @@
-"""The map of a corpus: documents grey, on top the retrieved sets, the query and relevant documents."""
+"""The map of a corpus: documents grey, on top retrieved sets, the query, relevant documents, and drift as arrows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dashboard.charts.figure import LAYOUT, escape, guide, new_figure, strokes
-from dashboard.charts.palette import GREY, INK, style_of
+from dashboard.charts.palette import GREY, INK, PALETTE, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -20,24 +20,21 @@ SMALLEST, GROWTH = 9, 4
 """Sizes of symbols: later decoders have larger ones, all open, so that a document of several sets shows them all."""
 MARGIN = 0.04
 HEIGHT = 520
+ARROW = PALETTE[4]
 
 
 @dataclass(frozen=True)
 class Marks:
     """Documents that stand out."""
 
-    xy: np.ndarray
-    """(m, 2) their places."""
-    rows: Sequence[str]
-    """Their rows of the corpus, as ids of points."""
-    hover: Sequence[str]
-    """What the mouse shows of each."""
+    xy: np.ndarray  # (m, 2) their places
+    rows: Sequence[str]  # their rows of the corpus, as ids of points
+    hover: Sequence[str]  # what the mouse shows of each
 
 
 def map_backdrop(xy: np.ndarray, rows: Sequence[int], hover: Sequence[str], dark: bool) -> Figure:
     """Every mapped document, grey. xy: (m, 2); rows: their rows of the corpus."""
-    figure = new_figure()
-    many = len(xy) >= WEBGL_FROM
+    figure, many = new_figure(), len(xy) >= WEBGL_FROM
     draw = figure.add_scattergl if many else figure.add_scatter
     draw(
         x=np.asarray(xy[:, 0], dtype=np.float32),
@@ -75,13 +72,13 @@ def map_figure(
         look = {"symbol": f"{style.symbol}-open", "size": SMALLEST + GROWTH * position, "color": style.colour(dark)}
         traces.append(_markers(documents, title, look | {"line": {"width": 2}}))
     if query is not None:
-        traces.append(query_marker(query, ink) | {"showlegend": False})
+        traces.append(_query_marker(query, ink) | {"showlegend": False})
     legend = {"showlegend": True, "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}}
-    return {"data": traces, "layout": map_layout(xy, top=40) | legend}
+    return {"data": traces, "layout": _layout(xy, top=40) | legend}
 
 
-def map_layout(xy: np.ndarray, top: int) -> dict[str, Any]:
-    """The layout of a chart on the map of these points. top: pixels above it."""
+def _layout(xy: np.ndarray, top: int) -> dict[str, Any]:
+    """top: pixels above the plot."""
     return LAYOUT | {
         "height": HEIGHT,
         "margin": {"l": 0, "r": 0, "t": top, "b": 0},
@@ -90,8 +87,7 @@ def map_layout(xy: np.ndarray, top: int) -> dict[str, Any]:
     }
 
 
-def query_marker(query: np.ndarray, ink: str) -> dict[str, Any]:
-    """The query as a trace. query: (2,) its place."""
+def _query_marker(query: np.ndarray, ink: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "x": [float(query[0])],
@@ -138,3 +134,37 @@ def _markers(marks: Marks, name: str, look: dict[str, Any]) -> dict[str, Any]:
         "hoverinfo": "text+name",
         "unselected": {"marker": {"opacity": 1}},  # a lasso fades the corpus, not what stands out
     }
+
+
+def arrows_figure(
+    arrows: Mapping[str, Sequence[float]],
+    hover: Sequence[str],
+    xy: np.ndarray,
+    query: np.ndarray | None,
+    dark: bool,
+) -> dict[str, Any]:
+    """Arrows over the map, as plain values.
+
+    arrows: columns row, x0, y0, x1, y1; hover: what the mouse shows of each; xy: all points of the map, for the axes;
+    query: (2,) the place of the sidebar's query.
+    """
+    rows, texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
+    colour = ARROW.colour(dark)
+    heads = {"symbol": ["circle", "arrow", "circle"] * len(rows), "size": [3, 9, 0] * len(rows), "color": colour}
+    line: dict[str, Any] = {
+        "type": "scatter",
+        "x": strokes(arrows["x0"], arrows["x1"]),
+        "y": strokes(arrows["y0"], arrows["y1"]),
+        "mode": "lines+markers",
+        "line": {"color": colour, "width": 1.5},
+        "marker": heads | {"angleref": "previous", "opacity": 1, "line": {"width": 0}},
+        "customdata": [row for row in rows for _ in range(3)],
+        "hovertext": [text for text in texts for _ in range(3)],
+        "hoverinfo": "text",
+        "name": "from the start to here",
+        "unselected": {"marker": {"opacity": 1}},
+    }
+    traces = [line] if rows else []
+    if query is not None:
+        traces.append(_query_marker(query, INK.colour(dark)))
+    return {"data": traces, "layout": _layout(xy, top=8)}

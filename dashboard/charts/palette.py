@@ -1,6 +1,7 @@
 """Colours, symbols and dashes: of every method, in the registry's order, and of other series."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from engine.stages import methods
 
@@ -14,17 +15,21 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 class Style:
     """The look of a series."""
 
-    light: str
-    """Colour on a light page."""
-    dark: str
-    """Colour on a dark page."""
-    symbol: str
-    """Plotly's name of the symbol."""
-    sign: str
-    """The symbol as a character."""
+    light: str  # colour on a light page
+    dark: str  # colour on a dark page
+    symbol: str  # plotly's name of it
+    sign: str  # the symbol as a character
 
     def colour(self, dark: bool) -> str:
         return self.dark if dark else self.light
+
+    def line(self, dark: bool, dash: str | None = None) -> dict[str, Any]:
+        """Trace values of a curve."""
+        return {"mode": "lines", "line": {"color": self.colour(dark), "width": 2, "dash": dash}}
+
+    def curve(self, dark: bool, size: int) -> dict[str, Any]:
+        """Trace values of a curve with its points. size: of the symbol."""
+        return self.line(dark) | {"mode": "lines+markers", "marker": {"symbol": self.symbol, "size": size}}
 
 
 PALETTE = (

@@ -32,16 +32,9 @@ def redundancy_figure(sets: Sequence[tuple[str, str, Redundancy]], dark: bool) -
     """
     from plotly.graph_objects import Figure
 
-    layout: dict[str, Any] = {
-        "hoverdistance": 40,
-        "annotations": [],
-        "coloraxis": {
-            "colorscale": "Cividis",
-            "cmin": 0,
-            "cmax": 1,
-            "colorbar": {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]},
-        },
-    }
+    bar = {"thickness": 10, "xpad": 4, "tickvals": [0, 0.25, 0.5, 0.75, 1]}
+    colours = {"colorscale": "Cividis", "cmin": 0, "cmax": 1, "colorbar": bar}
+    layout: dict[str, Any] = {"hoverdistance": 40, "annotations": [], "coloraxis": colours}
     traces: list[dict[str, Any]] = []
     width = (1 - GAP * (len(sets) - 1)) / max(1, len(sets))
     for position, (name, title, redundancy) in enumerate(sets):
@@ -66,31 +59,19 @@ def _cells(redundancy: Redundancy, axes: dict[str, str]) -> list[dict[str, Any]]
     titles = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
     names = [f"#{rank} {escape(title, TITLE_LENGTH)}" for rank, title in enumerate(titles, 1)]
     pairs = list(zip(i.tolist(), j.tolist(), similarity[i, j].tolist(), strict=True))
-    return [
-        axes
-        | {
-            "type": "heatmap",
-            "x": ranks,
-            "y": ranks,
-            "z": values.tolist(),
-            "coloraxis": "coloraxis",
-            "xgap": gap,
-            "ygap": gap,
-            "hoverinfo": "skip",
-        },
-        # A heat map's cells cannot be clicked everywhere; unseen points on them can.
-        axes
-        | {
-            "type": "scatter",
-            "x": ranks[j],
-            "y": ranks[i],
-            "mode": "markers",
-            "marker": {"symbol": "square", "size": 14, "opacity": 0},
-            "customdata": [f"{redundancy.rows[a]}:{redundancy.rows[b]}" for a, b, _ in pairs],
-            "hovertext": [f"{names[a]}<br>{names[b]}<br>similarity {value:.3f}" for a, b, value in pairs],
-            "hovertemplate": TOOLTIP,
-        },
-    ]
+    # A heat map's cells cannot be clicked everywhere; unseen points on them can.
+    cells = {"type": "heatmap", "x": ranks, "y": ranks, "z": values.tolist(), "coloraxis": "coloraxis"}
+    points = {
+        "type": "scatter",
+        "x": ranks[j],
+        "y": ranks[i],
+        "mode": "markers",
+        "marker": {"symbol": "square", "size": 14, "opacity": 0},
+        "customdata": [f"{redundancy.rows[a]}:{redundancy.rows[b]}" for a, b, _ in pairs],
+        "hovertext": [f"{names[a]}<br>{names[b]}<br>similarity {value:.3f}" for a, b, value in pairs],
+        "hovertemplate": TOOLTIP,
+    }
+    return [axes | cells | {"xgap": gap, "ygap": gap, "hoverinfo": "skip"}, axes | points]
 
 
 def _axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -108,16 +89,7 @@ def _axes(size: int, axis: str, left: float, width: float) -> tuple[dict[str, An
 
 
 def _title(name: str, title: str, x: float, dark: bool) -> dict[str, Any]:
-    style = style_of(name)
-    return {
-        "text": f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escape(title)}',
-        "x": x,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "center",
-        "yanchor": "bottom",
-        "yshift": 4,
-        "showarrow": False,
-        "font": {"color": INK.colour(dark), "size": 14},
-    }
+    style, font = style_of(name), {"color": INK.colour(dark), "size": 14}
+    text = f'<span style="color: {style.colour(dark)}">{style.sign}</span> {escape(title)}'
+    place = {"x": x, "y": 1, "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom", "yshift": 4}
+    return place | {"text": text, "showarrow": False, "font": font}

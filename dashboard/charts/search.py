@@ -24,13 +24,12 @@ TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 10
 def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
     """A metric with its 95 % interval over the rerank depth, and without reranking as a dotted line."""
     figure, style = new_figure(), series_style(0)
-    colour = style.colour(dark)
     rows = [row for row in study.rows if row.depth is not None]
     depths = [row.depth for row in rows]
     if rows[0].low is not None:
         figure.add_scatter(
             **outline(depths, [row.low for row in rows], [row.high for row in rows]),
-            fillcolor=translucent(colour, 0.12),
+            fillcolor=translucent(style.colour(dark), 0.12),
             line={"width": 0},
             mode="lines",
             showlegend=False,
@@ -38,10 +37,8 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
     figure.add_scatter(
         x=depths,
         y=[row.mean for row in rows],
-        mode="lines+markers",
+        **style.curve(dark, 9),
         name="reranked",
-        line={"color": colour, "width": 2},
-        marker={"symbol": style.symbol, "size": 9},
         hovertext=[
             f"depth {row.depth:,}: {row.mean:.4f}<br>{row.milliseconds:.2f} ms a query"
             + ("" if row.low is None else f"<br>95 % interval {row.low:.4f} to {row.high:.4f}")
@@ -54,9 +51,8 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
             figure.add_scatter(
                 x=[depths[0], depths[-1]],
                 y=[row.mean, row.mean],
-                mode="lines",
+                **INK.line(dark, "dot"),
                 name=f"not reranked, {row.milliseconds:.2f} ms a query",
-                line={"color": INK.colour(dark), "width": 2, "dash": "dot"},
                 hovertemplate=f"not reranked: {row.mean:.4f}<extra></extra>",
             )
     figure.update_xaxes(
@@ -85,6 +81,7 @@ def approximate_figure(
         position = 0 if exact else [kind.kind for kind in kinds].index(first.index["kind"])
         # The parameters that an index is built with are named where a scorer has several of a kind.
         several = curve_counts[scorer, first.index["kind"]] > 1
+        look = {"symbol": "star", "size": 17} if exact else {"symbol": series_style(position).symbol, "size": 9}
         if exact:
             figure.add_hline(y=points[0][1], line=guide(colour, "dash"))
             figure.add_vline(x=first.milliseconds, line=guide(colour))
@@ -94,12 +91,7 @@ def approximate_figure(
             mode="markers" if exact else "lines+markers",
             name=f"{name}: {escape(curve if several else curve.split(',')[0], 60)}",
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},
-            marker={
-                "symbol": "star" if exact else series_style(position).symbol,
-                "size": 17 if exact else 9,
-                "color": colour,
-                "line": {"width": 1, "color": ink},
-            },
+            marker=look | {"color": colour, "line": {"width": 1, "color": ink}},
             hovertext=[
                 f"{name}<br>{escape(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.4f}, "
                 f"{row.milliseconds:.3f} ms a query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"

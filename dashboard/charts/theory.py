@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dashboard.charts.figure import (
     TOOLTIP,
@@ -43,37 +43,26 @@ def plane_figure(plane: Turned, dark: bool) -> Figure:
     # The first document lies along the second: it is drawn over it, its name below.
     for row, (x, y) in reversed(list(enumerate(plane.points))):
         colour, width = (support_colour, 5) if row in plane.support else (grey, 2)
-        figure.add_scatter(
-            x=[0, x],
-            y=[0, y],
-            mode="lines+markers",
-            line={"color": colour, "width": width},
-            marker={"symbol": "circle", "size": [1, 12], "color": colour, "line": {"color": ink, "width": 1}},
-            hovertext=[f"document {row + 1}: score {plane.scores[row]:.3f}, weight {plane.weights[row]:.3f}"] * 2,
-            hovertemplate=TOOLTIP,
-        )
-        figure.add_annotation(
-            x=x,
-            y=y,
-            text=f"document {row + 1}",
-            showarrow=False,
-            yshift=16 if row else -16,
-            font={"color": ink, "size": 12},
-        )
+        name, marker = f"document {row + 1}", {"symbol": "circle", "size": [1, 12], "line": {"color": ink, "width": 1}}
+        hover = f"{name}: score {plane.scores[row]:.3f}, weight {plane.weights[row]:.3f}"
+        _add_arrow(figure, (x, y), {"color": colour, "width": width}, marker, hover)
+        font, shift = {"color": ink, "size": 12}, 16 if row else -16
+        figure.add_annotation(x=x, y=y, text=name, showarrow=False, yshift=shift, font=font)
     x, y = plane.query
-    figure.add_scatter(
-        x=[0, x],
-        y=[0, y],
-        mode="lines+markers",
-        line={"color": ink, "width": 2, "dash": "dash"},
-        marker={"symbol": "diamond", "size": [1, 11], "color": ink},
-        hovertext=[f"v at {plane.angle:g}°"] * 2,
-        hovertemplate=TOOLTIP,
-    )
+    line, marker = {"color": ink, "width": 2, "dash": "dash"}, {"symbol": "diamond", "size": [1, 11]}
+    _add_arrow(figure, (x, y), line, marker, f"v at {plane.angle:g}°")
     figure.add_annotation(x=x, y=y, text="v", showarrow=False, xshift=14, yshift=8, font={"color": ink, "size": 14})
     figure.update_xaxes(range=[-0.12, 1.25], zeroline=True, title="along document 2")
     figure.update_yaxes(range=[-0.2, 1.2], zeroline=True, scaleanchor="x", title="along document 3")
     return apply_layout(figure, height=360)
+
+
+def _add_arrow(
+    figure: Figure, end: tuple[float, float], line: dict[str, Any], marker: dict[str, Any], hover: str
+) -> None:
+    """A line from the origin with a marker at its end."""
+    look = {"mode": "lines+markers", "line": line, "marker": marker | {"color": line["color"]}}
+    figure.add_scatter(x=[0, end[0]], y=[0, end[1]], **look, hovertext=[hover] * 2, hovertemplate=TOOLTIP)
 
 
 def margins_figure(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -> Figure:
@@ -120,17 +109,15 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
     figure, ink = new_figure(), INK.colour(dark)
     for position, margin_bin in enumerate(errors.bins):
         style = series_style(position)
-        colour, name = style.colour(dark), f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
+        name = f"ε {margin_bin.least:.2f} to {margin_bin.most:.2f}"
         cells = [cell for cell in errors.cells if cell.bin == position]
         drawn = [cell for cell in cells if cell.error > 0]  # a logarithmic axis has no 0
         y = [cell.error for cell in drawn]
         figure.add_scatter(
             x=[cell.k for cell in drawn],
             y=y,
-            mode="lines+markers",
+            **style.curve(dark, 8),
             name=name,
-            line={"color": colour, "width": 2},
-            marker={"symbol": style.symbol, "size": 8},
             error_y=error_bars(y, [cell.low for cell in drawn], [cell.high for cell in drawn]) | {"thickness": 1},
             hovertext=[
                 f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} turned round, bound "
@@ -142,10 +129,9 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
         figure.add_scatter(
             x=[cell.k for cell in cells],
             y=[cell.bound for cell in cells],
-            mode="lines",
+            **style.line(dark, "dash"),
             name=f"bound, {name}",
             showlegend=False,
-            line={"color": colour, "width": 2, "dash": "dash"},
             hoverinfo="skip",
         )
     figure.add_hline(y=error, line=guide(ink))
@@ -205,10 +191,7 @@ def recall_figure(
 
 
 def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figure:
-    """Margins of segments and of passages over the documents' own; above the diagonal they gain.
-
-    names: of the queries.
-    """
+    """Margins of segments and of passages over the documents' own: above the diagonal they gain. names: of queries."""
     figure = new_figure()
     documents, segments, passages = (m.tolist() for m in (margins.documents, margins.segments, margins.passages))
     numbers = [value for value in (*documents, *segments, *passages) if value == value]

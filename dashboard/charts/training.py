@@ -47,9 +47,7 @@ def training_figure(name: str, curves: Curves, dark: bool) -> Figure:
             figure.add_scatter(
                 x=list(curves.epochs),
                 y=list(values),
-                mode="lines+markers",
-                line={"color": style.colour(dark), "width": 2},
-                marker={"symbol": style.symbol, "size": 6},
+                **style.curve(dark, 6),
                 name=escape(title, 60),
                 showlegend=lines is curves.shares,
                 hovertemplate="epoch %{x}: %{y:.4g}<extra>" + escape(title, 60) + "</extra>",
@@ -87,8 +85,7 @@ def _add_metric(figure: Figure, name: str, curves: Curves, band: Band, column: i
         figure.add_scatter(
             x=[min(epochs), max(*epochs, 0)],
             y=[value, value],
-            mode="lines",
-            line={"color": style.colour(dark), "width": 2, "dash": dash},
+            **style.line(dark, dash),
             name=escape(reference),
             legendgroup=reference,
             hovertemplate="%{y:.4f}<extra>" + escape(reference) + "</extra>",
@@ -97,9 +94,7 @@ def _add_metric(figure: Figure, name: str, curves: Curves, band: Band, column: i
     figure.add_scatter(
         x=epochs,
         y=list(band.values),
-        mode="lines+markers",
-        line={"color": colour, "width": 2},
-        marker={"symbol": RUN.symbol, "size": 6},
+        **RUN.curve(dark, 6),
         name=escape(name),
         legendgroup=name,
         customdata=[str(epoch) for epoch in epochs],

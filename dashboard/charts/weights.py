@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
 from dashboard.charts.palette import GREY, INK, PALETTE, style_of
@@ -42,10 +43,9 @@ def weights_figure(
             x=line.l1,
             y=line.weight,
             mode="lines+markers" if chosen else "lines",
-            line={
-                "color": style.colour(dark) if chosen else GREY[dark],
-                "width": (3 if line.relevant else 1.5) if chosen else 1,
-            },
+            line={"color": style.colour(dark), "width": 3 if line.relevant else 1.5}
+            if chosen
+            else {"color": GREY[dark], "width": 1},
             marker={"size": 4},
             opacity=1 if chosen else 0.7,
             name=label,
@@ -86,18 +86,9 @@ def convergence_figure(rows: Sequence[Reached], name: str, k: int, dark: bool) -
     for name, y, line, axis in curves:
         figure.add_scatter(x=x, y=y, name=name, line=line, yaxis=axis, mode="lines+markers")
     figure.update_xaxes(type="log", title="steps T")
-    figure.update_layout(
-        yaxis={"range": [0, 1.02], "title": "share of queries"},
-        yaxis2={
-            "type": "log",
-            "overlaying": "y",
-            "side": "right",
-            "title": "residual / best score",
-            "showgrid": False,
-            "dtick": 1,
-            "exponentformat": "power",
-        },
-    )
+    right = {"side": "right", "overlaying": "y", "showgrid": False, "title": "residual / best score"}
+    log = {"type": "log", "dtick": 1, "exponentformat": "power"}
+    figure.update_layout(yaxis={"range": [0, 1.02], "title": "share of queries"}, yaxis2=right | log)
     return apply_layout(figure, **legend_below(-0.25))
 
 
@@ -105,8 +96,8 @@ def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str
     """Names at l1, by rank; a name that would cover another is left to the mouse."""
     heights: list[float] = []
     distance = LABEL_DISTANCE * max((max(line.weight) for line in lines), default=0.0)
-    for _, line in sorted(((line.chosen, line) for line in lines if line.chosen is not None), key=lambda pair: pair[0]):
-        height = _weight_at(line, l1)
+    for line in sorted((line for line in lines if line.chosen), key=lambda line: line.chosen or 0):
+        height = float(np.interp(l1, line.l1[::-1], line.weight[::-1], right=0.0))
         if len(heights) < MOST_LABELS and all(abs(height - other) >= distance for other in heights):
             heights.append(height)
             place = {"x": math.log10(l1), "y": height, "xanchor": "left", "xshift": 6, "showarrow": False}
@@ -115,12 +106,3 @@ def _add_labels(figure: Figure, lines: Sequence[WeightLine], l1: float, ink: str
 
 def _label(line: WeightLine) -> str:
     return escape(line.title or line.id) + (" ✓" if line.relevant else "")
-
-
-def _weight_at(line: WeightLine, l1: float) -> float:
-    """The height of a line at λ₁, linear between its corners."""
-    corners = list(zip(line.l1, line.weight, strict=True))
-    for (upper, top), (lower, bottom) in pairwise(corners):
-        if lower <= l1 <= upper:
-            return top if upper == lower else bottom + (top - bottom) * (l1 - lower) / (upper - lower)
-    return line.weight[-1] if l1 < line.l1[-1] else 0.0

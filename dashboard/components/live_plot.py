@@ -30,24 +30,18 @@ MODEBAR = {"displaylogo": False}
 class Backdrop:
     """The part of a chart that does not follow the controls: drawn below the figure, fetched once by the browser."""
 
-    digest: str
-    """Names its content."""
-    make: Callable[[], Figure] = field(compare=False)
-    """Its traces, as a figure."""
+    digest: str  # names its content
+    make: Callable[[], Figure] = field(compare=False)  # its traces, as a figure
 
 
 @dataclass(frozen=True)
 class Picked:
     """The points that a person pointed at, as the ids in the traces' customdata."""
 
-    clicked: str | None = None
-    """The last point clicked, None before the first click."""
-    selected: tuple[str, ...] = ()
-    """The points inside the last lasso or box."""
-    hovered: str | None = None
-    """The point under the mouse, in charts that report it."""
-    clicks: int = 0
-    """How many clicks there have been: the same point may be clicked again."""
+    clicked: str | None = None  # the last point clicked, None before the first click
+    selected: tuple[str, ...] = ()  # the points inside the last lasso or box
+    hovered: str | None = None  # the point under the mouse, in charts that report it
+    clicks: int = 0  # how many clicks there have been: the same point may be clicked again
 
 
 def plot(
@@ -88,17 +82,11 @@ def available() -> bool:
 def _draw_live(figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, **options: bool | str) -> None:
     values = _as_json(figure)
     values["layout"].setdefault("uirevision", key)
-    data = {
-        "figure": values,
-        "backdrop": _backdrop_address(backdrop) if backdrop else None,
-        "library": vendor.library(),
-        "dark": is_dark(),
-        **options,
-    }
+    address = _backdrop_address(backdrop) if backdrop else None
+    data = {"figure": values, "backdrop": address, "library": vendor.library(), "dark": is_dark(), **options}
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    callbacks: dict[str, Any] = {
-        f"on_{name}_change": partial(_remember, key, name) for name in ("clicked", "selected", "hovered")
-    }
+    events = ("clicked", "selected", "hovered")
+    callbacks: dict[str, Any] = {f"on_{name}_change": partial(_remember, key, name) for name in events}
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
     component = st.components.v2.component(NAME, js=SCRIPT.read_text(encoding="utf-8"), isolate_styles=False)
     # That the page became dark or light needs a new run, and no more.

@@ -8,7 +8,6 @@ import streamlit as st
 from dashboard.data import uploads
 from dashboard.services import corpora, jobs, training_runs
 from dashboard.services.trained import SECTION as TRAINED
-from dashboard.services.wording import counted
 from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import select
 from dashboard.widgets.common import size
@@ -17,7 +16,7 @@ from engine.data import inventory
 from engine.data.inventory import Item
 from engine.errors import FrontierError
 from engine.paths import home
-from engine.progress import format_duration
+from engine.progress import counted, format_duration
 
 ALL = "Everything"
 TITLES = {

@@ -5,7 +5,6 @@ import streamlit as st
 from dashboard.drift import form
 from dashboard.drift.history import DriftHistory, step_of
 from dashboard.services.memo import remembered
-from dashboard.services.wording import shorten
 from dashboard.session import decoders
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question
@@ -15,6 +14,7 @@ from dashboard.widgets.ranked_lists import RELEVANCE, set_table
 from dashboard.widgets.tables import pair
 from engine.decoder import Decoder
 from engine.errors import FrontierError
+from engine.progress import shorten
 from engine.values import Embeddings
 from engine.views.drift import ThenNow, then_and_now
 

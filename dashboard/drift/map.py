@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from dashboard.charts.drift_map import arrows_figure
+from dashboard.charts.map import arrows_figure
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.drift.history import DriftHistory, States, step_key, step_of, worked_out
 from dashboard.services import jobs

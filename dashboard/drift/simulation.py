@@ -9,12 +9,11 @@ from dashboard.drift.history import DriftHistory, of_simulation
 from dashboard.drift.request import SimulationOutcome, SimulationRequest
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
-from dashboard.services.wording import counted
 from dashboard.session import decoders
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import POLL, JobPanel, blocked_by
 from engine.errors import FrontierError
-from engine.progress import format_duration
+from engine.progress import counted, format_duration
 
 PURPOSE = "drift.simulation"
 STARTED, OUTCOMES = "drift.started", "drift.outcomes"

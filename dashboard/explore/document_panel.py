@@ -9,12 +9,12 @@ import streamlit as st
 
 from dashboard.services.jobs import turn
 from dashboard.services.source import Loaded
-from dashboard.services.wording import shorten
 from dashboard.session import decoders
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets import vote_buttons
 from dashboard.widgets.tables import ROW_HEIGHT, draw_columns, number_column, text_column
+from engine.progress import shorten
 from engine.values import replace_surrogates
 from engine.views import Why, places, reasons, why
 

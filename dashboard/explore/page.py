@@ -10,7 +10,6 @@ import streamlit as st
 from dashboard.charts.palette import style_of
 from dashboard.explore import map_view, metrics_table, ranked_diff, redundancy, weights
 from dashboard.services.source import Loaded
-from dashboard.services.wording import shorten
 from dashboard.session import decoders, restore, view_names
 from dashboard.session.answers import REPEATS, Answer, answer
 from dashboard.session.query import Question
@@ -21,6 +20,7 @@ from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import stage_controls
 from engine.decoder import Decoder
 from engine.errors import FrontierError
+from engine.progress import shorten
 from engine.stages import methods
 from engine.views import trust
 

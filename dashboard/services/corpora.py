@@ -1,5 +1,6 @@
 """Loaded corpora, shared by all sessions: loaded by jobs, the least recently used given up first."""
 
+import contextlib
 import ctypes
 import gc
 from collections.abc import Callable, Sequence
@@ -21,15 +22,6 @@ EAGER_QUERIES = 512
 """Up to this many labelled queries are embedded with the corpus: switching between them is then instant."""
 
 
-def _trim() -> Callable[[int], int] | None:
-    """glibc's malloc_trim, None elsewhere: it keeps a heap for every thread, and each corpus is read in its own."""
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):
-        return None
-
-
-_TRIM = _trim()
 _JOBS: SharedJobs[Source] = SharedJobs(MOST_LOADED)
 _START = Source("numpy-api")
 
@@ -147,8 +139,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
         ident, text, title = chosen.columns
         columns = Columns(id=ident, text=text, title=title)
     dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
-    dataset = _interned(dataset)
-    job.partial = dataset
+    job.partial = dataset = _interned(dataset)
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
     embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
     queries = None
@@ -191,8 +182,9 @@ def settle() -> None:
     gc.unfreeze()  # else what died since the last time would never be freed
     gc.collect()
     gc.freeze()
-    if _TRIM is not None:
-        _TRIM(0)
+    # glibc keeps a heap for every thread, and each corpus is read in its own; elsewhere there is nothing to trim.
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def warm_encoder(chosen: Source) -> None:

@@ -9,8 +9,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -24,26 +23,20 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a job.
+    """Progress of a job."""
 
-    done, total: steps, total 0 where that is unknown
-    label: what it is doing
-    seconds_left: None where that is unknown
-    """
-
-    done: int
-    total: int
-    label: str
-    seconds_left: float | None
+    done: int  # steps
+    total: int  # steps, 0 where that is unknown
+    label: str  # what it is doing
+    seconds_left: float | None  # None where that is unknown
 
 
 class Job:
     """One piece of work in a daemon thread.
 
-    title: what it does, for people
-    work: called with the job itself, reports to `report` and passes `stop` on; what it returns is `result`. What is
-        worth showing before the end goes to `partial`. Stages inside it end too when it is stopped.
-    key: names what the result depends on
+    title: what it does, for people; work: called with the job itself, reports to `report` and passes `stop` on; what it
+    returns is `result`, what is worth showing before the end goes to `partial`, and stages inside it end too when it is
+    stopped; key: names what the result depends on.
     """
 
     def __init__(self, title: str, work: Callable[[Job], Any], key: Hashable = None) -> None:
@@ -55,7 +48,7 @@ class Job:
         self.cancelled = False
         self.stop = threading.Event()
         self._holders = [None]
-        self._progress = Progress(0, 0, "starting", None)
+        self.progress = Progress(0, 0, "starting", None)
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
         with _LOCK:
@@ -72,10 +65,6 @@ class Job:
     def going(self) -> bool:
         """Whether it runs and nobody has stopped it."""
         return self.running and not self.stop.is_set()
-
-    @property
-    def progress(self) -> Progress:
-        return self._progress
 
     def cancel(self) -> None:
         """Ask the work to stop; what it has finished stays in the cache."""
@@ -115,7 +104,7 @@ class Job:
 
     def report(self, done: int, total: int, label: str) -> None:
         """The progress callback that long engine calls take."""
-        self._progress = Progress(done, total, label, self._eta(done, total, label))
+        self.progress = Progress(done, total, label, self._eta(done, total, label))
 
 
 class Mine(dict[str, Job]):
@@ -184,10 +173,7 @@ def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = 
 
 
 def share(purpose: str, job: Job) -> None:
-    """Have another session's job as this session's own: it goes on while either of them is there.
-
-    Raises RuntimeError as `start`.
-    """
+    """Have another session's job too: it goes on while either session is there. Raises RuntimeError as `start`."""
     session_jobs = _free_for(purpose)
     if session_jobs.get(purpose) is job:
         return
@@ -204,10 +190,7 @@ def _free_for(purpose: str) -> Mine:
 
 
 class SharedJobs(Generic[K]):
-    """Jobs that all sessions share, by what each of them makes.
-
-    Beyond `most`, ended jobs go: those that failed first, then the one not used for longest.
-    """
+    """Jobs that all sessions share, by what they make; beyond `most`, ended ones go, failed first, then least used."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -249,11 +232,9 @@ def running() -> list[Job]:
     return list(_ALL)
 
 
-@contextmanager
-def turn() -> Iterator[None]:
-    """Wait for a turn at the engine from a page: there are as many as cores."""
-    with _LIGHT:
-        yield
+def turn() -> threading.BoundedSemaphore:
+    """A turn at the engine for a page, to be waited for: there are as many as cores."""
+    return _LIGHT
 
 
 _HEAVY = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))

@@ -16,12 +16,10 @@ V = TypeVar("V")
 class Memo(MutableMapping[K, V]):
     """A table that threads may share; beyond its limits the entry not used for longest goes, never the newest.
 
-    entries: at most this many, None for any number
-    weigh: an entry's weight, for a limit on their sum
-    most: that limit
+    entries: at most this many; weigh: an entry's weight; most: a limit on their sum.
     """
 
-    def __init__(self, entries: int | None, weigh: Callable[[V], int] | None = None, most: int = 0) -> None:
+    def __init__(self, entries: float, weigh: Callable[[V], int] | None = None, most: int = 0) -> None:
         self._entries, self._weigh, self._most = entries, weigh, most
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.RLock()
@@ -55,9 +53,8 @@ class Memo(MutableMapping[K, V]):
         return len(self._values)
 
     def _full(self) -> bool:
-        if self._entries is not None and len(self._values) > self._entries:
-            return True
-        return self._weigh is not None and sum(map(self._weigh, self._values.values())) > self._most
+        weight = 0 if self._weigh is None else sum(map(self._weigh, self._values.values()))
+        return len(self._values) > self._entries or weight > self._most
 
 
 def session_memo(table: str, entries: int) -> Memo[Any, Any]:

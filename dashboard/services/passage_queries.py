@@ -24,10 +24,7 @@ def offered(loaded: Loaded) -> bool:
 
 
 def available(loaded: Loaded) -> Dataset | None:
-    """The task of a corpus, where it is made already, or made at once: None where that takes a job.
-
-    Raises FrontierError where no document has words enough.
-    """
+    """The task of a corpus, None where making it takes a job. Raises FrontierError: no document has words enough."""
     digest = loaded.space.corpus.digest
     if digest not in _MADE and sum(map(len, loaded.dataset.corpus.texts)) <= AT_ONCE:
         with jobs.turn():

@@ -15,23 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a corpus comes from and how it is embedded.
+    """Where a corpus comes from and how it is embedded."""
 
-    path: a demo's name, a file or a folder
-    columns: (id, text, title) of a table
-    qrels: the folder of judgements
-    encoder, dtype: a model's name and its arithmetic
-    own: whether vectors that came with the corpus are used, if there are any
-    trained: the name of a checkpoint kept here, whose embeddings are used, "" for the encoder's own
-    """
-
-    path: str = field(kw_only=False)
-    columns: tuple[str | None, str, str | None] | None = None
-    qrels: str = "qrels"
-    encoder: str = "bundled"
-    dtype: str = "auto"
-    own: bool = True
-    trained: str = ""
+    path: str = field(kw_only=False)  # a demo's name, a file or a folder
+    columns: tuple[str | None, str, str | None] | None = None  # (id, text, title) of a table
+    qrels: str = "qrels"  # the folder of judgements
+    encoder: str = "bundled"  # a model's name
+    dtype: str = "auto"  # its arithmetic
+    own: bool = True  # whether vectors that came with the corpus are used, if there are any
+    trained: str = ""  # the name of a checkpoint kept here, whose embeddings are used, "" for the encoder's own
 
     @property
     def plain(self) -> Source:

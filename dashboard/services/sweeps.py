@@ -1,5 +1,6 @@
 """Sweeps of a page: cells computed by a job, kept in memory and in a file."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,25 +29,18 @@ MOST_NUMBERS = 20_000_000
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sweep:
-    """Decoders to be measured on queries, at one k.
-
-    decoders: the first one is the baseline
-    queries: the labelled ones, or the one that is asked
-    vectors: theirs, None before they are embedded
-    kept: whether cells stay in the file; not those of one query alone
-    plain: whether all decoders have the baseline's scorers, which take no time
-    """
+    """Decoders to be measured on queries, at one k."""
 
     loaded: Loaded
-    decoders: tuple[Decoder, ...]
-    queries: Queries
-    vectors: Embeddings | None
+    decoders: tuple[Decoder, ...]  # the first one is the baseline
+    queries: Queries  # the labelled ones, or the one that is asked
+    vectors: Embeddings | None  # theirs, None before they are embedded
     qrels: Qrels | None
     split: str
     k: int
     metrics: tuple[str, ...]
-    stored: bool
-    plain: bool
+    stored: bool  # whether cells stay in the file; not those of one query alone
+    plain: bool  # whether all decoders have the baseline's scorers, which take no time
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -75,17 +69,8 @@ class Sweep:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `engine.sweep`."""
-        aspects = self.loaded.dataset.aspects
-        return {
-            "decoders": self.decoders,
-            "space": self.loaded.space,
-            "queries": self.vectors,
-            "qrels": self.qrels,
-            "k": self.k,
-            "metrics": self.metrics,
-            "split": self.split,
-            "aspects": aspects,
-        }
+        own = {name: getattr(self, name) for name in ("decoders", "qrels", "k", "metrics", "split")}
+        return own | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +88,7 @@ class Cells:
 
 
 _CELLS: Memo[Any, tuple[Cell, ...]] = Memo(
-    None, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
+    math.inf, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
 )
 
 

@@ -68,7 +68,6 @@ def export_fields(loaded: Loaded) -> dict[str, str]:
 def apply_checkpoint(base: Loaded, chosen: Source, path: Path) -> Loaded:
     """A corpus with its embeddings trained. Raises DataError where the checkpoint is of another corpus."""
     from engine.training.trained import load_trained
-    from engine.values import Embeddings
 
     trained = load_trained(path, base.space)
     if trained.digest[:LENGTH] != chosen.trained:
@@ -76,16 +75,12 @@ def apply_checkpoint(base: Loaded, chosen: Source, path: Path) -> Loaded:
             f"the file of the trained embeddings {chosen.trained[:8]}… holds others; delete it on the Data page, "
             "Cache, and train them again"
         )
-    queries = None
-    if base.queries is not None:
-        labelled = base.dataset.queries
-        plain = Embeddings(base.queries, labelled.ids, base.space.encoder, labelled.texts)
-        queries = trained.queries(plain).vectors
+    plain = base.vectors_of(base.dataset.queries)
     return Loaded(
         source=chosen,
         dataset=base.dataset,
         space=trained.space,
-        queries=queries,
+        queries=None if plain is None else trained.queries(plain).vectors,
         base=base,
         training=title(trained),
         trained_for=trained.decoder,

@@ -18,7 +18,7 @@ from engine.training.comparison import Table
 from engine.training.experiment import Foreseen, course, foreseen, histories
 from engine.training.metrics import Dev, Epoch
 from engine.training.recipes import declared, make_recipe
-from engine.values import Embeddings, Qrels, digest_of
+from engine.values import Qrels, digest_of
 
 PURPOSE, LOOK = "train", "train.look"
 """The jobs of a session that train, and that estimate how long training takes."""
@@ -26,24 +26,17 @@ PURPOSE, LOOK = "train", "train.look"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRequest:
-    """The settings of a training.
+    """The settings of a training."""
 
-    method, params: as `course` takes them, without what the data decide
-    train, dev, test: the splits to learn from, to choose by and to report on, where None means dev
-    divide: the split that these three are drawn from, None for none
-    parting, seed: seeds of that division and of the training
-    passages: whether the queries are passages of the corpus
-    """
-
-    method: str
-    params: tuple[tuple[str, Any], ...]
-    train: str
-    dev: str
-    test: str | None
-    divide: str | None = None
-    parting: int = 0
-    seed: int = 0
-    passages: bool = False
+    method: str  # as `course` takes it
+    params: tuple[tuple[str, Any], ...]  # as `course` takes them, without what the data decide
+    train: str  # the split to learn from
+    dev: str  # the split to choose by
+    test: str | None  # the split to report on, None for dev
+    divide: str | None = None  # the split that these three are drawn from, None for none
+    parting: int = 0  # seed of that division
+    seed: int = 0  # of the training
+    passages: bool = False  # whether the queries are passages of the corpus
 
     def __post_init__(self) -> None:
         make_recipe(self.method, **dict(self.params))
@@ -121,30 +114,31 @@ def run(request: TrainingRequest, loaded: Loaded, folder: Path, job: Job) -> Tra
     def lines(system: str, dev: Dev) -> None:
         job.partial = replace(job.partial, lines={**job.partial.lines, system: dev})
 
-    qrels, vectors = _data(request, loaded, job)
-    result = course(
-        request.method, loaded.space, vectors, qrels, **_splits(request), folder=folder, seed=request.seed,
-        watch=watch, lines=lines, progress=job.report, stop=job.stop, **dict(request.params),
-    )  # fmt: skip
+    arguments = _arguments(request, loaded, job)
+    result = course(**arguments, folder=folder, seed=request.seed, watch=watch, lines=lines, progress=job.report)
     stages = tuple(TrainingStage(name, t.best.epoch, t.stopped, t.decoder.label) for name, t in result.stages.items())
     return TrainingOutcome(request, result.table, result.verdict, stages, job.partial)
 
 
 def estimate(request: TrainingRequest, loaded: Loaded, job: Job) -> Foreseen:
     """Estimate how long training takes, by the first steps of every stage."""
-    qrels, vectors = _data(request, loaded, job)
+    arguments = _arguments(request, loaded, job)
     job.report(0, 0, "timing the first steps")
-    return foreseen(
-        request.method, loaded.space, vectors, qrels, **_splits(request), stop=job.stop, **dict(request.params)
-    )
+    return foreseen(**arguments)
 
 
-def _splits(request: TrainingRequest) -> dict[str, Any]:
-    # A split that is not there: the table is then of dev.
-    return {"train": request.train, "dev": request.dev, "test": request.test or ""}
-
-
-def _data(request: TrainingRequest, loaded: Loaded, job: Job) -> tuple[dict[str, Qrels], Embeddings]:
+def _arguments(request: TrainingRequest, loaded: Loaded, job: Job) -> dict[str, Any]:
+    """The arguments that `course` and `foreseen` share."""
     qrels = request.qrels(loaded.dataset)
     queries = loaded.dataset.queries.only({query for split in qrels.values() for query in split.grades})
-    return qrels, query_vectors(loaded, queries, job)
+    return {
+        "method": request.method,
+        "space": loaded.space,
+        "queries": query_vectors(loaded, queries, job),
+        "qrels": qrels,
+        "train": request.train,
+        "dev": request.dev,
+        "test": request.test or "",  # a split that is not there: the table is then of dev
+        "stop": job.stop,
+        **dict(request.params),
+    }

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
@@ -88,26 +89,25 @@ def at_work(loaded: Loaded) -> bool:
 
 def trainings_of(loaded: Loaded) -> list[TrainingJob]:
     """Trainings begun on these embeddings, the last one first; what cannot be read is skipped."""
-    rows = []
-    for file in cache.section(SECTION).glob(f"*/{FILE}"):
-        try:
-            facts = json.loads(file.read_bytes())
-            if facts["embeddings"] == loaded.space.embeddings.digest and len(file.parent.name) == LENGTH:
-                rows.append(
-                    TrainingJob(file.parent.name, TrainingRequest.from_json(facts["request"]), file.stat().st_mtime)
-                )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
-            continue
+    known = [_read(file) for file in cache.section(SECTION).glob(f"*/{FILE}") if len(file.parent.name) == LENGTH]
+    digest = loaded.space.embeddings.digest
+    rows = [training for facts, training in filter(None, known) if facts.get("embeddings") == digest]
     return sorted(rows, key=lambda row: -row.begun)
 
 
 def describe(digest: str) -> str | None:
     """A training as the list of the cache names it; None where there is none of that name."""
+    if (known := _read(folder(digest) / FILE)) is None or "corpus" not in known[0]:
+        return None
+    return replace_surrogates(f"{known[0]['corpus']}: training of {known[1].request.method}")
+
+
+def _read(file: Path) -> tuple[dict[str, Any], TrainingJob] | None:
+    """What the file of a training holds, and the training; None where it cannot be read."""
     try:
-        facts = json.loads((folder(digest) / FILE).read_bytes())
-        return replace_surrogates(
-            f"{facts['corpus']}: training of {TrainingRequest.from_json(facts['request']).method}"
-        )
+        facts = json.loads(file.read_bytes())
+        request = TrainingRequest.from_json(facts["request"])
+        return facts, TrainingJob(file.parent.name, request, file.stat().st_mtime)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
         return None
 
@@ -156,10 +156,7 @@ def is_finished(digest: str, request: TrainingRequest) -> bool:
 
 
 def forget(digest: str) -> None:
-    """Delete a training's checkpoints, so that it is trained anew; not of one that is under way.
-
-    Raises FrontierError.
-    """
+    """Delete a training's checkpoints, so that it is trained anew; not one under way. Raises FrontierError."""
     if under_way(digest) is not None:
         return
     place = folder(digest)

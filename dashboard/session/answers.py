@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -64,9 +65,8 @@ def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, base
     judged = question.qrels.digest if question.qrels is not None else None
     key = (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
     if key not in memory:
-        candidates, before = (
-            (None, 0.0) if decoders.has_default_scorers(decoder) else scores_of(loaded, question, decoder)
-        )
+        plain = decoders.has_default_scorers(decoder)
+        candidates, before = (None, 0.0) if plain else scores_of(loaded, question, decoder)
         with jobs.turn():
             ranking, seconds = _timed(loaded, question, decoder, candidates)
             against = ranking if baseline is None else baseline
@@ -115,9 +115,8 @@ def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Sco
             # What is computed once for a corpus is no part of a query's time.
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
-            memory[key] = _best_of(
-                lambda: scored(decoder, loaded.space, query), lambda result: result.candidates.relevance
-            )
+            compute = partial(scored, decoder, loaded.space, query)
+            memory[key] = _best_of(compute, lambda result: result.candidates.relevance)
         place.empty()
     return memory[key]
 
@@ -142,10 +141,7 @@ def _timed(
     """The ranking, and the seconds it took; of scored candidates those of the selector alone."""
     query, stage = query_of(loaded, question), decoder.select
     type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
-
-    def compute() -> Ranking:
-        if candidates is None:
-            return decode(decoder, loaded.space, query, k=question.k)
-        return select_from(stage, candidates, question.k)
-
+    compute = partial(decode, decoder, loaded.space, query, k=question.k)
+    if candidates is not None:
+        compute = partial(select_from, stage, candidates, question.k)
     return _best_of(compute, lambda ranking: ranking.index)

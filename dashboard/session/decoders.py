@@ -67,8 +67,8 @@ def checked(decoder: Decoder, space: Space) -> Decoder:
         raise ParamError(
             f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one in the sidebar (pool, n)"
         )
-    for scorer in (decoder.retrieve, decoder.rerank):
-        if scorer is not None and (due := unagreed(scorer, space)) is not None:
+    for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
+        if (due := unagreed(scorer, space)) is not None:
             raise ParamError(f"{scorer.spec.title} needs {due} first: agree to it under the decoder's scorer")
     return decoder
 

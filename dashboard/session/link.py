@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dashboard.services.source import Loaded, Source
-from dashboard.services.wording import shorten
 from dashboard.session import address
 from dashboard.session.address import VERSION_KEY
 from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, offered
@@ -17,6 +16,7 @@ from dashboard.session.query import LABELLED, SIMILAR, TYPED
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError, ParamError
 from engine.params import UNSET, Param, Whole, form_of, values_of
+from engine.progress import shorten
 from engine.stages import Scorer, SelectorSpec, Spec, Stage, methods, spec_of
 from engine.values import replace_surrogates
 
@@ -35,30 +35,19 @@ PAGE = "page"
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a session.
+    """The state of a session."""
 
-    source: the corpus, None for the one that is open
-    digest, vectors: the beginnings of the corpus's and the embeddings' digests, "" if unknown
-    way: how the corpus is asked, "" if unknown
-    split: of the labelled query
-    asked: a labelled query's id, a typed query or a document's id
-    k, pool: sizes of the set and of the pool
-    decoders: in the registry's order, their depth not set, as the pool says it
-    view: of Explore, "" for its first
-    page: the screen's name, "" for the one that is open
-    """
-
-    source: Source | None = None
-    digest: str = ""
-    vectors: str = ""
-    way: str = ""
-    split: str | None = None
-    question: str = ""
-    k: int = SET_SIZE.default
-    pool: int | None = POOL.default
-    decoders: tuple[Decoder, ...] = ()
-    view: str = ""
-    page: str = ""
+    source: Source | None = None  # the corpus, None for the one that is open
+    digest: str = ""  # the beginning of the corpus's digest, "" if unknown
+    vectors: str = ""  # the beginning of the embeddings' digest, "" if unknown
+    way: str = ""  # how the corpus is asked, "" if unknown
+    split: str | None = None  # of the labelled query
+    question: str = ""  # a labelled query's id, a typed query or a document's id
+    k: int = SET_SIZE.default  # size of the set
+    pool: int | None = POOL.default  # size of the pool
+    decoders: tuple[Decoder, ...] = ()  # in the registry's order, their depth not set, as the pool says it
+    view: str = ""  # of Explore, "" for its first
+    page: str = ""  # the screen's name, "" for the one that is open
 
 
 @dataclass(frozen=True)
@@ -87,11 +76,7 @@ def to_params(shown: State) -> dict[str, str]:
         for role, stage in ((RETRIEVE, decoder.retrieve), (RERANK, decoder.rerank)):
             if stage is not None and (role == RERANK or stage != first_scorer()):
                 params |= {f"{name}.{role}": stage.spec.name, **_written(stage, f"{name}.{role}")}
-    if shown.view:
-        params["view"] = shown.view
-    if shown.page:
-        params[PAGE] = shown.page
-    return params
+    return params | {name: value for name, value in (("view", shown.view), (PAGE, shown.page)) if value}
 
 
 def too_long(params: Mapping[str, str]) -> bool:
@@ -136,33 +121,18 @@ def read(params: Mapping[str, str]) -> Reading:
     source = address.source_of(unread)
     for name in ("corpus", *address.COLUMNS, *address.FIELDS):
         unread.pop(name, None)
-    digest, vectors = (_hex(unread.pop(name, ""), name, remarks) for name in ("digest", "vectors"))
-    way, question = _question(unread, remarks)
-    split = unread.pop("split", None)
-    k, pool = take("k", SET_SIZE), take("pool", POOL)
-    decoders = tuple(
-        Decoder(
-            _stage(spec, spec.name, take),
-            _scorer(unread, spec, RETRIEVE, take, remarks) or first_scorer(),
-            _scorer(unread, spec, RERANK, take, remarks),
-        )
-        for spec in _chosen(unread.pop("decoders", None), remarks)
-    )
-    view, page = unread.pop("view", ""), _page(unread.pop(PAGE, ""), remarks)
-    remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in unread]
     shown = State(
         source=source,
-        digest=digest,
-        vectors=vectors,
-        way=way,
-        split=split,
-        question=question,
-        k=k,
-        pool=pool,
-        decoders=decoders,
-        view=view,
-        page=page,
+        **{name: _hex(unread.pop(name, ""), name, remarks) for name in ("digest", "vectors")},
+        **_question(unread, remarks),
+        split=unread.pop("split", None),
+        k=take("k", SET_SIZE),
+        pool=take("pool", POOL),
+        decoders=tuple(_decoder(spec, unread, take, remarks) for spec in _chosen(unread, remarks)),
+        view=unread.pop("view", ""),
+        page=_page(unread.pop(PAGE, ""), remarks),
     )
+    remarks += [f"the link has {name!r}, which this version does not know: it is left out" for name in unread]
     return Reading(shown, tuple(_short(remark) for remark in remarks))
 
 
@@ -202,6 +172,12 @@ def _written(stage: Stage, prefix: str) -> dict[str, str]:
     return written
 
 
+def _decoder(spec: SelectorSpec, unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> Decoder:
+    select = _stage(spec, spec.name, take)
+    retrieve, rerank = (_scorer(unread, spec, role, take, remarks) for role in (RETRIEVE, RERANK))
+    return Decoder(select, retrieve or first_scorer(), rerank)
+
+
 def _stage(spec: Spec, prefix: str, take: Callable[..., Any]) -> Any:
     values: dict[str, Any] = {}
     for param in in_order(spec.params):
@@ -228,8 +204,8 @@ def _scorer(
     return scorer
 
 
-def _chosen(text: str | None, remarks: list[str]) -> list[SelectorSpec]:
-    known = methods("selector")
+def _chosen(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
+    known, text = methods("selector"), unread.pop("decoders", None)
     if text is None:
         return list(known.values())[:2]
     names = set()
@@ -241,11 +217,12 @@ def _chosen(text: str | None, remarks: list[str]) -> list[SelectorSpec]:
     return [spec for name, spec in known.items() if name in names]
 
 
-def _question(unread: dict[str, str], remarks: list[str]) -> tuple[str, str]:
-    questions = {way: unread.pop(name) for way, name in QUESTIONS.items() if name in unread}
+def _question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:
+    """The fields of a State that say what is asked."""
+    questions = [{"way": way, "question": unread.pop(name)} for way, name in QUESTIONS.items() if name in unread]
     if len(questions) > 1:
         remarks.append(f"the link asks in {len(questions)} ways at once: the first is taken")
-    return next(iter(questions.items()), ("", ""))
+    return questions[0] if questions else {}
 
 
 def _page(name: str, remarks: list[str]) -> str:

@@ -21,10 +21,7 @@ def in_order(params: Iterable[Param]) -> list[Param]:
 
 
 def form_at(key: str, param: Param, values: Mapping[str, Any]) -> tuple[str, Param]:
-    """The key and the declaration of a parameter's widget in the form that the others' values give it.
-
-    key: of its plain form
-    """
+    """A widget in the form that the others' values give it, its key and declaration; key: of its plain form."""
     shape, form = form_of(param, values)
     return (f"{key}.{shape}" if shape else key), form
 

@@ -16,21 +16,14 @@ MOST_LISTED = 20_000
 
 @dataclass(frozen=True)
 class Question:
-    """A question.
+    """A question."""
 
-    id: of the labelled query, or ""
-    text: its words
-    vector: (d,)
-    qrels: its judgements, None if it has none
-    k, depth: sizes of the set and of the pool
-    """
-
-    id: str
-    text: str
-    vector: Tensor
-    qrels: Qrels | None
-    k: int
-    depth: int | None
+    id: str  # of the labelled query, or ""
+    text: str  # its words
+    vector: Tensor  # (d,)
+    qrels: Qrels | None  # its judgements, None if it has none
+    k: int  # size of the set
+    depth: int | None  # size of the pool
 
     @property
     def judged(self) -> bool:
@@ -39,10 +32,7 @@ class Question:
 
 
 def first_split(dataset: Dataset) -> str | None:
-    """The split that is shown before a person picks one; None where nothing is judged.
-
-    It should be neither what an encoder was trained on nor what is reported on.
-    """
+    """The split that is shown at first: neither learnt from nor reported on, if possible; None without judgements."""
     return next((name for name in ("dev", "test") if name in dataset.qrels), next(iter(dataset.qrels), None))
 
 
@@ -67,10 +57,7 @@ def ways_of(loaded: Loaded) -> list[str]:
 
 
 def selected(loaded: Loaded) -> tuple[str, str | None, str]:
-    """The controls' values: the way, the split, and the query's id, its words or a document's id.
-
-    The split is None where it does not count or there is none.
-    """
+    """The controls' values: way, split (None where there is none to count), and query's id, words or document's id."""
     key, session, dataset = corpus_key(loaded), st.session_state, loaded.dataset
     way = session.get(f"way.{key}") or ways_of(loaded)[0]
     if way == TYPED:

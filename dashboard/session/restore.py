@@ -43,15 +43,13 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
     for decoder in shown.decoders:
         decoders.put_decoder(decoder)
     st.session_state[decoders.DECODERS] = [decoder.select.spec.name for decoder in shown.decoders]
+    st.session_state.pop(decoders.VIEW, None)
     if shown.view in VIEW_NAMES:
         st.session_state[decoders.VIEW] = shown.view
-    else:
-        st.session_state.pop(decoders.VIEW, None)
-        if shown.view:
-            problems.append(
-                f"no view is called {shown.view!r}; there are {', '.join(VIEW_NAMES)}: {VIEW_NAMES[0]} is shown"
-            )
-    return [why for why in problems if why]
+    elif shown.view:
+        names = ", ".join(VIEW_NAMES)
+        problems.append(f"no view is called {shown.view!r}; there are {names}: {VIEW_NAMES[0]} is shown")
+    return list(filter(None, problems))
 
 
 def reopen(params: dict[str, str]) -> None:
@@ -68,10 +66,7 @@ def was_sent() -> bool:
 
 
 def arrive(loaded: Loaded) -> None:
-    """Apply a link that waits for this corpus, or say which it waits for; then what of it could not be applied.
-
-    Before any control is drawn.
-    """
+    """Before any control is drawn, apply a link that waits for this corpus; say what it waits for, or what failed."""
     params = st.session_state.get(LINK)
     if params is not None:
         reading = read(params)
@@ -82,12 +77,8 @@ def arrive(loaded: Loaded) -> None:
             st.rerun()
         if fits(reading.state, loaded):
             del st.session_state[LINK]
-            differs = mismatch(reading.state, loaded)
-            st.session_state[REMARKS] = [
-                *([differs] if differs else []),
-                *reading.remarks,
-                *apply(reading.state, loaded),
-            ]
+            said = [mismatch(reading.state, loaded), *reading.remarks, *apply(reading.state, loaded)]
+            st.session_state[REMARKS] = list(filter(None, said))
             st.session_state[OPENED] = current(loaded)
             if reading.state.page not in ("", _open_page()):
                 st.switch_page(f"{SCREENS.name}/{reading.state.page}.py")

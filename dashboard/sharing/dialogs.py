@@ -8,7 +8,6 @@ import streamlit as st
 
 from dashboard.services import trained
 from dashboard.services.source import Loaded
-from dashboard.services.wording import counted, shorten
 from dashboard.session import decoders as setting
 from dashboard.session.link import url
 from dashboard.session.query import Question
@@ -20,6 +19,7 @@ from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
 from engine.evaluation.export import ExportContext, exports
+from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 
 OTHER, PICKED, NAME, RENAMED = "snapshot.other", "snapshot.picked", "snapshot.name", "snapshot.rename"

@@ -5,13 +5,13 @@ import streamlit as st
 from dashboard.charts.theory import plane_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.source import Loaded
-from dashboard.services.wording import shorten
 from dashboard.session.query import Question
 from dashboard.theory.jobs import remembered
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.errors import FrontierError
 from engine.params import Real, Whole
+from engine.progress import shorten
 from engine.stages import methods
 from engine.views.theory import ANGLE, Proof, proof, turned
 

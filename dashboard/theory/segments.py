@@ -9,12 +9,12 @@ from dashboard.charts.theory import segments_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
-from dashboard.services.wording import shorten
 from dashboard.session.query import Question
 from dashboard.theory import query_source
 from dashboard.theory.jobs import measure, remembered
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
+from engine.progress import shorten
 from engine.text.bag_of_words import has_words, words_of
 from engine.theory.segments import PASSAGE, Segments
 from engine.values import Corpus, replace_surrogates

@@ -5,7 +5,6 @@ import streamlit as st
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
-from dashboard.services.wording import shorten
 from dashboard.session import decoders
 from dashboard.session.answers import query_of, scores_of
 from dashboard.session.query import Question
@@ -18,6 +17,7 @@ from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import available, measure, title_of
+from engine.progress import shorten
 from engine.views import Row, diff, relevance
 
 NAME_WIDTH = 150

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard.charts.strata import strata_figure
+from dashboard.charts.frontier import strata_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded

@@ -6,8 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
-from dashboard.charts.heat_map import heat_map_figure
-from dashboard.charts.slices import slices_figure
+from dashboard.charts.parameters import heat_map_figure, slices_figure
 from dashboard.components.live_plot import Picked, is_dark, plot
 from dashboard.session import decoders
 from dashboard.widgets.choices import choose, select

@@ -19,11 +19,9 @@ def choose(
     format_func: Callable[[Any], str] = str,
     help: str | None = None,
 ) -> V:
-    """Draw the options side by side; returns the chosen one.
+    """Draw the options side by side; returns the chosen one, at first `default`, or else the first option.
 
-    default: chosen at first, by default the first option
-    named: show the label above
-    persist: keep the choice while other pages are drawn
+    named: show the label above; persist: keep the choice while other pages are drawn.
     """
     values = list(options)
     first = values[0] if default is None else default

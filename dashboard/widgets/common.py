@@ -9,9 +9,9 @@ import streamlit as st
 
 from dashboard.services import corpora
 from dashboard.services.source import Loaded, Source
-from dashboard.services.wording import counted
 from dashboard.session import address
 from dashboard.widgets.job_panel import show_end, watch
+from engine.progress import counted
 
 if TYPE_CHECKING:
     from engine.stages import Spec
@@ -55,27 +55,25 @@ def method_heading(spec: Spec, title: str | None = None) -> None:
 def corpus_chip(loaded: Loaded, learned: int | None = None) -> None:
     """Name, size, dimension, device and fingerprint of the corpus in use; learned: from how much feedback."""
     space = loaded.origin.space
-    encoder, origin = space.encoder, loaded.origin
+    encoder = space.encoder
     with st.container(border=True):
         st.text(space.corpus.name)
         st.caption(
             f"{len(space):,} documents · {space.embeddings.dimension} dimensions · {space.device.type}  \n"
             f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
         )
-        if origin.training:
-            st.text(f"trained: {origin.training}")
+        if loaded.origin.training:
+            st.text(f"trained: {loaded.origin.training}")
         if learned is not None:
-            digest = loaded.space.embeddings.digest
-            st.caption(f"learned from {counted(learned, 'piece')} of feedback  \nΘ_t `{digest[:8]}`")
+            now = loaded.space.embeddings.digest[:8]
+            st.caption(f"learned from {counted(learned, 'piece')} of feedback  \nΘ_t `{now}`")
 
 
 def size(count: float) -> str:
     """Bytes as 12 kB, 3.4 MB or 1.2 GB."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit != "MB" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+    if count < 1e6:
+        return f"{count:.0f} B" if count < 1000 else f"{count / 1000:.0f} kB"
+    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
 
 
 def notices(dataset: Any) -> None:

@@ -39,14 +39,11 @@ def ask(name: str, label: str, question: str, disabled: bool, step: Callable[[],
         st.button(label, key=f"drift.{name}", disabled=disabled, help=why, on_click=_confirm, args=(name,))
         return
     st.text(question)
-    st.button("Yes", key=f"drift.{name}.yes", type="primary", on_click=_yes, args=(step,))
+    st.button("Yes", key=f"drift.{name}.yes", type="primary", on_click=_confirm, args=(None, step))
     st.button("No", key=f"drift.{name}.no", on_click=_confirm, args=(None,))
 
 
-def _confirm(name: str | None) -> None:
+def _confirm(name: str | None, step: Callable[[], Any] | None = None) -> None:
     st.session_state[CONFIRM] = name
-
-
-def _yes(step: Callable[[], Any]) -> None:
-    _confirm(None)
-    act(step)
+    if step is not None:
+        act(step)

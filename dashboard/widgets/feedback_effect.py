@@ -7,12 +7,12 @@ import streamlit as st
 from dashboard.services import feedback
 from dashboard.services.jobs import turn
 from dashboard.services.source import Loaded
-from dashboard.services.wording import counted, shorten
 from dashboard.session.answers import Answer, answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from dashboard.widgets.tables import draw_table, text_column
 from engine.errors import FrontierError
+from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 from engine.views import BeforeAfter, before_after
 from engine.views.drift import SAID

@@ -74,9 +74,8 @@ def document_name(loaded: Loaded, row: int) -> str:
 
 def backdrop(loaded: Loaded, layout: maps.Layout, dark: bool) -> Backdrop:
     """All documents of a layout, drawn once below whatever a chart adds."""
+    digest = hashlib.sha256(f"{layout.digest} {loaded.space.corpus.digest} {dark}".encode()).hexdigest()[:32]
+    rows = layout.rows.tolist()
     return Backdrop(
-        hashlib.sha256(f"{layout.digest} {loaded.space.corpus.digest} {dark}".encode()).hexdigest()[:32],
-        lambda: map_backdrop(
-            layout.points, layout.rows.tolist(), [document_name(loaded, row) for row in layout.rows.tolist()], dark
-        ),
+        digest, lambda: map_backdrop(layout.points, rows, [document_name(loaded, row) for row in rows], dark)
     )

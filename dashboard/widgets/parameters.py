@@ -67,10 +67,7 @@ def parameters(spec: Spec, key: str) -> Any:
 
 
 def draw_parameters(params: Iterable[Param], key: Callable[[str], str], values: dict[str, Any]) -> None:
-    """Draw the widgets of parameters that count, one below the other, and add what they show to `values`.
-
-    key: of the widget of a parameter's plain form, by its name
-    """
+    """Draw the widgets of parameters that count, add what they show to `values`. key: of a plain widget, by name."""
     for param in in_order(params):
         if _counts(param, values):
             widget_key, form = form_at(key(param.name), param, values)

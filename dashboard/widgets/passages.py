@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard.services.passage_queries import NAME, SPLIT, available, make, offered, with_passages
 from dashboard.services.source import Loaded
+from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from engine.data.cloze import LONGEST, SHORTEST
 from engine.errors import FrontierError
@@ -35,8 +36,7 @@ def judged(loaded: Loaded) -> Loaded | None:
     try:
         task = available(loaded)
     except FrontierError as error:
-        st.error(FAILED, icon=":material/error:")
-        st.text(str(error))
+        show_failure(FAILED, error)
         return None
     if task is None:
         task = JobPanel(

@@ -55,12 +55,10 @@ def ask(loaded: Loaded) -> Question | None:
 
 
 def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
-    dataset = loaded.dataset
-    splits = list(dataset.qrels)
-    first = first_split(dataset)
-    split = None
-    if first is not None:
-        split = st.selectbox("Split", splits, splits.index(first), key=f"split.{key}", persist_state="session")
+    dataset, split = loaded.dataset, first_split(loaded.dataset)
+    if split is not None:
+        splits = list(dataset.qrels)
+        split = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
     queries = dataset.judged(split) if split else dataset.queries
     if not len(queries):
         st.info("This split judges no query of the corpus.")
@@ -72,13 +70,10 @@ def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None]
         format_func=lambda i: _told_apart(queries, i),
         persist_state="session",
     )
-    qrels = dataset.qrels[split] if split else None
-    query = queries.ids[row]
-    if loaded.queries is not None:
-        vector = loaded.queries[dataset.queries.position[query]]
-    else:
-        vector = _embedded(loaded, queries.texts[row])
-    return query, queries.texts[row], vector, qrels
+    query, text = queries.ids[row], queries.texts[row]
+    known = loaded.queries
+    vector = _embedded(loaded, text) if known is None else known[dataset.queries.position[query]]
+    return query, text, vector, dataset.qrels[split] if split else None
 
 
 def _told_apart(queries: Queries, row: int) -> str:
@@ -112,14 +107,11 @@ def _similar(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] 
     )
     row = corpus.position.get(named)
     if row is None:
-        near = (
-            [replace_surrogates(i) for i in corpus.ids if named.strip().lower() in i.lower()][:5]
-            if named.strip()
-            else []
-        )
+        part = named.strip().lower()
+        near = [replace_surrogates(ident) for ident in corpus.ids if part and part in ident.lower()]
         st.warning("No document has this id.")
         if near:
-            st.text("Did you mean: " + ", ".join(near))
+            st.text("Did you mean: " + ", ".join(near[:5]))
         return None
     return "", corpus.passages[row] or named, loaded.space.embeddings.vectors[row], None
 

@@ -22,10 +22,9 @@ def set_table(
 ) -> Any:
     """Draw a set as a table; returns Streamlit's event, None for no table.
 
-    dropped: the baseline's documents that the set lacks, drawn below it; None for a set that is not compared
-    width: of the documents' column beside changes
-    by: what made the relevance
-    more: columns in place of the nearest document's, and how they are shown
+    dropped: the baseline's documents that the set lacks, drawn below it; None for a set that is not compared; width: of
+    the documents' column beside changes; by: what made the relevance; more: columns in place of the nearest document's,
+    and how they are shown.
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:

@@ -29,10 +29,8 @@ def draw_table(
 ) -> Any:
     """Draw a table without its index; returns Streamlit's event.
 
-    columns: name → values, or a data frame
-    config: name → how the column is shown
-    most: at most this many rows at once, each ROW_HEIGHT high; None for heights of Streamlit's own
-    options: of `st.dataframe`
+    columns: name → values, or a data frame; config: name → how the column is shown; most: at most this many rows at
+    once, each ROW_HEIGHT high, None for heights of Streamlit's own; options: of `st.dataframe`.
     """
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(columns)
     if most is not None:
@@ -64,10 +62,7 @@ def _columns(count: int, key: str, narrow: str, gap: Any) -> list[Any]:
 
 
 def clicked(key: str, event: Any, count: int) -> int | None:
-    """The row of a table that was clicked just now, None for none.
-
-    key: of the table, which was drawn as CLICKABLE and returned `event`; count: of its rows.
-    """
+    """The row clicked just now, None for none, of a table of `count` rows that was CLICKABLE and returned `event`."""
     # The grid remembers a place, not a document: only a change of place is a click.
     cells = event.selection.cells
     place = cells[0][0] if cells and cells[0][0] < count else None

@@ -25,7 +25,7 @@ from engine.params import values_of
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import Selector
 from engine.theory.elastic_net import outlook
-from engine.values import Embeddings, Queries
+from engine.values import Embeddings, Qrels
 
 SHOWN = (0.001, 1.0)
 """The λ₁ axis ends here, or at the current λ₁ where that lies outside."""
@@ -70,8 +70,11 @@ def solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path:
 
 def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     """Over labelled queries: a job, its progress, and what it found so far or in the end."""
-    queries, vectors = _labelled(loaded)
-    if queries is None or vectors is None:
+    dataset, split = loaded.dataset, first_split(loaded.dataset)
+    judged = dataset.judged(split) if split else dataset.queries
+    queries = judged.only(judged.ids[:SAMPLE])
+    vectors = loaded.vectors_of(queries) if split else None
+    if split is None or vectors is None:
         st.caption("Labelled queries would show here how the steps rank against the minimiser.")
         return
 
@@ -90,7 +93,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         purpose=PURPOSE,
         key=title,
         title=title,
-        work=lambda job: _steps(job, loaded, queries, vectors, l1, l2),
+        work=lambda job: _steps(job, loaded, vectors, dataset.qrels[split], l1, l2),
         start=f"Measure on {len(queries)} labelled queries",
         by_itself=False,
         on_partial=draw,
@@ -100,18 +103,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         draw(rows)
 
 
-def _labelled(loaded: Loaded) -> tuple[Queries | None, Embeddings | None]:
-    """The first labelled queries whose vectors are there."""
-    dataset = loaded.dataset
-    if loaded.queries is None or not dataset.qrels:
-        return None, None
-    judged = dataset.judged(first_split(dataset) or "")
-    queries = judged.only(judged.ids[:SAMPLE])
-    return queries, loaded.vectors_of(queries)
-
-
-def _steps(job: Job, loaded: Loaded, queries: Queries, vectors: Embeddings, l1: float, l2: float) -> list[Any]:
-    qrels = loaded.dataset.qrels[first_split(loaded.dataset) or ""]
+def _steps(job: Job, loaded: Loaded, vectors: Embeddings, qrels: Qrels, l1: float, l2: float) -> list[Any]:
     steps = engine.convergence(loaded.space, vectors, qrels, TOP, l1=l1, l2=l2)
     for row in islice(steps, len(STEPS) + 1):
         if job.stop.is_set():

@@ -64,15 +64,10 @@ def _stage_flags() -> list[click.Option]:
 
     flags = []
     for stage, kind, prefix in STAGES:
-        specs = registered(kind)
+        specs, default = registered(kind), DEFAULTS[stage]
+        named, text = click.Choice(list(specs)), f"The {kind} that {stage}s."
         flags.append(
-            click.Option(
-                [f"--{stage}"],
-                type=click.Choice(list(specs)),
-                default=DEFAULTS[stage],
-                show_default=DEFAULTS[stage] is not None,
-                help=f"The {kind} that {stage}s.",
-            )
+            click.Option([f"--{stage}"], type=named, default=default, show_default=default is not None, help=text)
         )
         owners: dict[str, list[Any]] = {}
         for spec in specs.values():
@@ -83,10 +78,7 @@ def _stage_flags() -> list[click.Option]:
                 f"{spec.name}: {p.symbol}, {p.domain}, default {p.text(p.default)}. {p.help}" for spec, p in declared
             )
             flags.append(value_flag(f"--{prefix}{declared[0][1].flag[2:]}", f"{stage}__{name}", text))
-    flags.append(
-        click.Option([DEPTH.flag], default=None, metavar="VALUE", help=f"{DEPTH.help} Default: {DEPTH.unset}.")
-    )
-    return flags
+    return [*flags, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
 
 
 @main.command(cls=DeclaredCommand, flags=_stage_flags)

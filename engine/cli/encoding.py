@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.options import CORPUS, QRELS, grouped, options
+from engine.cli.options import CORPUS, QRELS, grouped, option, options
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
@@ -52,31 +52,18 @@ class CorpusOptions(Encoding):
         return dataset, space, embed_queries(space, queries, progress=meter)
 
 
-_ENCODER = click.option(
-    "--encoder",
-    default="bundled",
-    show_default=True,
-    metavar="NAME|PATH",
-    help="bundled, or a sentence-transformers model.",
+ENCODER = options(
+    option("--encoder", default="bundled", metavar="NAME|PATH", help="bundled, or a sentence-transformers model."),
+    option(
+        "--dtype",
+        type=click.Choice(["auto", "float32", "bfloat16"]),
+        default="auto",
+        help="Arithmetic of the encoder; auto takes bfloat16 where it is fast and proves faithful.",
+    ),
+    option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."),
 )
-_DTYPE = click.option(
-    "--dtype",
-    type=click.Choice(["auto", "float32", "bfloat16"]),
-    default="auto",
-    show_default=True,
-    help="Arithmetic of the encoder; auto takes bfloat16 where it is fast and proves faithful.",
-)
-_DEVICE = click.option(
-    "--device", default=None, metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."
-)
-_TRAINED = click.option(
-    "--trained",
-    default=None,
-    metavar="FILE",
-    help="A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given.",
-)
-ENCODER = options(_ENCODER, _DTYPE, _DEVICE)
-SOURCE = grouped("source", CorpusOptions, CORPUS, QRELS, ENCODER, _TRAINED)
+_TRAINED = "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
+SOURCE = grouped("source", CorpusOptions, CORPUS, QRELS, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
 
 
 def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:

@@ -23,9 +23,10 @@ from engine.cli.options import (
     json_option,
     make_stages,
     metrics_option,
-    parse_sizes,
+    option,
     parse_stage,
     seed_option,
+    size_option,
     split_option,
     stages_option,
 )
@@ -43,17 +44,9 @@ if TYPE_CHECKING:
 @stages_option("select", "selectors", "Default: every selector.")
 @stages_option("retrieve", "retrieves", "Default: dense.")
 @stages_option("rerank", "reranks", "Default: none.")
-@click.option("--depth", default=None, metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
+@option("--depth", metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
 @POINTS
-@click.option(
-    "-k",
-    "sizes",
-    multiple=True,
-    default=("5", "10"),
-    show_default=True,
-    callback=parse_sizes,
-    help="How many documents a query gets.",
-)
+@size_option("sizes", ("5", "10"))
 @metrics_option("Default: all that can be measured.")
 @execution_options("sweep.db")
 @json_option("One JSON object a cell.")
@@ -86,12 +79,9 @@ def sweep(
             progress=meter, stop=stop, **vars(execution),
         )  # fmt: skip
         cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
-    if as_json:
-        for cell in cells:
-            echo_json(cell_json(cell))
-        return
-    _echo_cells(cells, decoders, names)
-    click.echo(f"\n{len(cells)} cells of {len(queries):,} queries in {store}")
+    if not as_json:
+        _echo_means(cells, decoders, names)
+    echo_cells(cells, len(queries), store, as_json)
 
 
 def _swept_decoders(
@@ -126,25 +116,25 @@ def collect_cells(results: Iterator[Any], stop: threading.Event, kept: Callable[
     return cells
 
 
-def _echo_cells(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
+def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) -> None:
+    """Print every cell as JSON, without its values for every query, or how many there are, at the end of a table."""
+    if not as_json:
+        click.echo(f"\n{len(cells)} cells of {queries:,} queries in {store}")
+        return
+    names = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
+    for cell in cells:
+        mean, provenance = nan_to_none(cell.mean), dict(cell.provenance)
+        rest = {"decoder": cell.decoder, "mean": mean, "provenance": provenance, "queries": len(cell.queries)}
+        echo_json({name: getattr(cell, name) for name in names} | rest)
+
+
+def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
     width = max(len(cell.label) for cell in cells)
     click.echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
     order = {d.label: place for place, d in enumerate(decoders)}
     for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
         values = "  ".join(f"{cell.mean[name]:>9.4f}" for name in names)
         click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {cell.milliseconds:>8.3f}")
-
-
-def cell_json(cell: Any) -> dict[str, Any]:
-    """A cell as JSON, without its values for every query."""
-    names = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
-    rest = {
-        "decoder": cell.decoder,
-        "mean": nan_to_none(cell.mean),
-        "provenance": dict(cell.provenance),
-        "queries": len(cell.queries),
-    }
-    return {name: getattr(cell, name) for name in names} | rest
 
 
 @main.command()
@@ -203,28 +193,29 @@ def _plain_table(table: Any) -> str:
     """A table of results as a terminal shows it."""
     from engine.evaluation.tables import ARROWS
 
-    lines = [table.head]
-    for row, marks in zip(table.rows, table.marks, strict=True):
-        lines.append(tuple(cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)))
-    return aligned(lines)
+    rows = [
+        [cell + ARROWS[mark].ljust(2) for cell, mark in zip(row, marks, strict=True)]
+        for row, marks in zip(table.rows, table.marks, strict=True)
+    ]
+    return aligned([table.head, *rows])
 
 
 @main.command()
 @SOURCE
-@click.option("--select", "selector", default=None, metavar=STAGE, help="Tune this selector.")
-@click.option("--retrieve", default=None, metavar=STAGE, help="Tune this scorer instead.")
-@click.option("--objective", default="maximise", show_default=True, help="maximise, diverse or knee.")
-@click.option("--metric", default=None, help="What is maximised; default: comp.")
-@click.option("--share", type=float, default=None, help="Of the baseline's Recall, what diverse keeps; default: .95.")
+@option("--select", "selector", metavar=STAGE, help="Tune this selector.")
+@option("--retrieve", metavar=STAGE, help="Tune this scorer instead.")
+@option("--objective", default="maximise", help="maximise, diverse or knee.")
+@option("--metric", help="What is maximised; default: comp.")
+@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: .95.")
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")
 @SIZE
 @POINTS
-@click.option("--trials", type=int, default=64, show_default=True, help="Settings tried beyond two parameters.")
+@option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
 @seed_option("Of the search and of the draws.")
 @execution_options("tune.db")
-@click.option("--export", "target", default=None, help="Print the chosen setting: python, json, command, langchain, …")
+@option("--export", "target", help="Print the chosen setting: python, json, command, langchain, …")
 @json_option()
 def tune(
     source: CorpusOptions,

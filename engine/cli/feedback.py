@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from engine.cli.options import (
     flag_values,
     json_option,
     make_stages,
+    option,
     split_option,
     stages_option,
 )
@@ -64,6 +66,7 @@ def _simulation_flags() -> list[click.Option]:
 
 LOG = click.argument("log", metavar="LOG")
 JSON = json_option()
+EXPORT = option("--export", "target", metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
 SELECT = stages_option("select", "selectors", "Decoders that are looked at.")
 
 
@@ -75,14 +78,14 @@ def _decoders(selectors: Sequence[str]) -> list[Decoder]:
 
 @orag.command(cls=DeclaredCommand, flags=_simulation_flags)
 @SOURCE
-@click.option("--preset", default="default", show_default=True, help="How it learns: default, careful or paper.")
+@option("--preset", default="default", help="How it learns: default, careful or paper.")
 @split_option("Whose judged queries are the stream; default: the largest.", default=None)
 @split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
 @SELECT
 @SIZE
-@click.option("--file", "file", default=None, metavar="FILE", help="Kept up to date; the same command goes on from it.")
-@click.option("--log", "log", default=None, metavar="FILE", help="Write the feedback as a log, for replay and report.")
-@click.option("--export", "target", default=None, metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
+@option("--file", "file", metavar="FILE", help="Kept up to date; the same command goes on from it.")
+@option("--log", "log", metavar="FILE", help="Write the feedback as a log, for replay and report.")
+@EXPORT
 @JSON
 def simulate(
     source: CorpusOptions,
@@ -158,8 +161,8 @@ def _load_stream(source: CorpusOptions, split: str | None, test: str | None, met
 @orag.command()
 @LOG
 @SOURCE
-@click.option("--to", "to", default=None, metavar="N|NAME", help="As it was after N records, or at a snapshot.")
-@click.option("--export", "target", default=None, metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
+@option("--to", "to", metavar="N|NAME", help="As it was after N records, or at a snapshot.")
+@EXPORT
 @JSON
 def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, as_json: bool) -> None:
     """Fold a log over the corpus again: the documents as feedback left them."""
@@ -170,7 +173,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
     session = _read_log(log, space)
     if to is not None:
         # A snapshot may have a number for a name.
-        session = core.at(session, int(to) if to not in session.snapshots and _is_number(to) else to)
+        session = core.at(session, int(to) if to not in session.snapshots and re.fullmatch("[0-9]{1,18}", to) else to)
     moved = len(core.diff(core.at(session, 0), session).rows)
     milliseconds = 1000 * (time.perf_counter() - started)
     if target is not None:
@@ -191,7 +194,7 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
 @LOG
 @SOURCE
 @click.argument("events", nargs=-1, metavar="[EVENT]…")
-@click.option("--last", type=click.IntRange(1), default=None, metavar="N", help="The newest N that count.")
+@option("--last", type=click.IntRange(1), metavar="N", help="The newest N that count.")
 @JSON
 def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | None, as_json: bool) -> None:
     """Take feedback back: the documents are as if it had not been given. The log keeps what happened."""
@@ -230,11 +233,11 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
 @LOG
 @SOURCE
 @split_option("Whose queries are followed; default: the largest.", default=None)
-@click.option("--points", default=10, show_default=True, help="At how many moments to look.")
+@option("--points", default=10, help="At how many moments to look.")
 @click.option("--query", "texts", multiple=True, help="What it is answered then and now; may be given more than once.")
 @SELECT
 @SIZE
-@click.option("--events", "shown", default=10, show_default=True, help="How many of the newest events to list.")
+@option("--events", "shown", default=10, help="How many of the newest events to list.")
 @JSON
 def report(
     log: str,
@@ -288,19 +291,16 @@ def _drift_history(session: Session, dataset: Dataset, split: str | None, points
         if name is not None and session.space.encoder is not None:
             probes = embed_queries(session.space, dataset.judged(name).sample(500), progress=meter)
         start = beginning(session, probes, dataset.qrels[name] if name is not None and probes is not None else None)
-        drifts = list(history(session, start, moments(session.position, points), progress=meter))
-    return drifts
+        return list(history(session, start, moments(session.position, points), progress=meter))
 
 
 def _load_space(source: CorpusOptions) -> tuple[Dataset, Space]:
-    """The data set and its space."""
     use_threads()
     with Meter() as meter:
         return source.load_space(meter)
 
 
 def _read_log(log: str, space: Space) -> Session:
-    """The session of a log."""
     from engine import feedback as core
     from engine.feedback.storage import exists
 
@@ -309,10 +309,6 @@ def _read_log(log: str, space: Space) -> Session:
     session, notices = core.load(log, space)
     echo_notices(notices)
     return session
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:

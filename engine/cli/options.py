@@ -20,29 +20,28 @@ STAGES: tuple[tuple[str, Literal["selector", "scorer"], str], ...] = (
 )
 """A decoder's stages: the option, its kind of method, the prefix of that method's flags."""
 
-CORPUS = click.option(
+
+def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:
+    """An option whose help shows its default, where it has one."""
+    return click.option(*names, default=default, show_default=default is not None, **attributes)
+
+
+CORPUS = option(
     "--corpus",
     default="numpy-api",
-    show_default=True,
     metavar="NAME|PATH",
     help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
 )
-QRELS = click.option(
-    "--qrels",
-    default="qrels",
-    show_default=True,
-    metavar="FOLDER",
-    help="The folder of judgements inside a BEIR folder.",
-)
-POINTS = click.option("--points", default=11, show_default=True, help="Values of each parameter that is swept.")
+QRELS = option("--qrels", default="qrels", metavar="FOLDER", help="The folder of judgements inside a BEIR folder.")
+POINTS = option("--points", default=11, help="Values of each parameter that is swept.")
 
 
 def options(*decorators: Decorator) -> Decorator:
     """One decorator of several, listed in this order."""
 
     def decorate(command: Any) -> Any:
-        for option in reversed(decorators):
-            command = option(command)
+        for decorator in reversed(decorators):
+            command = decorator(command)
         return command
 
     return decorate
@@ -62,16 +61,20 @@ def grouped(name: str, kind: type, *decorators: Decorator) -> Decorator:
     return decorate
 
 
-def parse_sizes(ctx: click.Context, option: click.Parameter, text: str | tuple[str, ...]) -> Any:
+def _parse_sizes(ctx: click.Context, parameter: click.Parameter, text: str | tuple[str, ...]) -> Any:
     """The value of -k, or its values: set sizes. Raises ParamError."""
     from engine.decoder import SET_SIZE
 
     return SET_SIZE.parse(text) if isinstance(text, str) else sorted({SET_SIZE.parse(one) for one in text})
 
 
-SIZE = click.option(
-    "-k", "k", default="10", show_default=True, callback=parse_sizes, help="How many documents a query gets."
-)
+def size_option(dest: str = "k", default: str | tuple[str, ...] = "10") -> Decorator:
+    """The option of a set's size; of several sizes where the default is several."""
+    help, several = "How many documents a query gets.", not isinstance(default, str)
+    return option("-k", dest, default=default, multiple=several, callback=_parse_sizes, help=help)
+
+
+SIZE = size_option()
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,10 @@ def execution_options(store: str) -> Decorator:
     return grouped(
         "execution",
         Execution,
-        click.option(
-            "--store", default=store, show_default=True, metavar="FILE", help="Where finished cells are kept."
-        ),
-        click.option("--workers", type=int, default=None, help="Processes on this machine; default: this one alone."),
-        click.option(
+        option("--store", default=store, metavar="FILE", help="Where finished cells are kept."),
+        option("--workers", type=int, help="Processes on this machine; default: this one alone."),
+        option(
             "--cluster",
-            default=None,
             metavar="ADDRESS",
             help="A Dask scheduler, tcp://127.0.0.1:8786 say. It runs what its clients send it: only one that you "
             "trust.",
@@ -104,8 +104,7 @@ def execution_options(store: str) -> Decorator:
 
 def split_option(help: str, default: str | None = "test", name: str = "--split", dest: str | None = None) -> Decorator:
     """An option that names a split of the judgements."""
-    names = [name] if dest is None else [name, dest]
-    return click.option(*names, default=default, show_default=default is not None, help=help)
+    return option(*filter(None, (name, dest)), default=default, help=help)
 
 
 def stages_option(stage: str, dest: str, help: str, required: bool = False) -> Decorator:
@@ -115,14 +114,12 @@ def stages_option(stage: str, dest: str, help: str, required: bool = False) -> D
 
 def metrics_option(help: str, default: Sequence[str] = ()) -> Decorator:
     """An option that names metrics, and may be repeated."""
-    return click.option(
-        "--metric", "metrics", multiple=True, default=default or None, show_default=bool(default), help=help
-    )
+    return option("--metric", "metrics", multiple=True, default=default or None, help=help)
 
 
 def seed_option(help: str) -> Decorator:
     """The option of a random seed."""
-    return click.option("--seed", type=int, default=0, show_default=True, help=help)
+    return option("--seed", type=int, default=0, help=help)
 
 
 def json_option(help: str = "One JSON object.") -> Decorator:

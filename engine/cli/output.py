@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from engine.progress import shorten
+
 
 def echo_json(value: Any, indent: int | None = None, allow_nan: bool = True) -> None:
     """Print a value as JSON. Raises ValueError for NaN where that is not allowed."""
@@ -36,8 +38,7 @@ def one_line(text: str, width: int) -> str:
     """The text as one line a terminal can show: no control characters, at most `width` long."""
     from engine.values import replace_surrogates
 
-    line = " ".join("".join(c if c.isprintable() else " " for c in replace_surrogates(text)).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return shorten(" ".join("".join(c if c.isprintable() else " " for c in replace_surrogates(text)).split()), width)
 
 
 def or_dash(value: float | None, width: int) -> str:

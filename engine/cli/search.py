@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli.encoding import SOURCE, CorpusOptions
-from engine.cli.evaluation import cell_json, collect_cells
+from engine.cli.evaluation import collect_cells, echo_cells
 from engine.cli.group import Meter, main, use_threads
 from engine.cli.options import (
     SIZE,
@@ -22,6 +22,7 @@ from engine.cli.options import (
     json_option,
     make_stages,
     metrics_option,
+    option,
     parse_name,
     seed_option,
     split_option,
@@ -81,21 +82,19 @@ def depths(
             k=k, metrics=metrics, split=split, aspects=dataset.aspects, progress=meter, stop=stop, **vars(execution),
         )  # fmt: skip
         cells = collect_cells(results, stop, lambda _: f"what is finished is in {execution.store}")
-    if as_json:
-        for cell in cells:
-            echo_json(cell_json(cell))
-        return
-    _echo_depths(cells, decoders, metrics)
-    click.echo(f"\n{len(cells)} cells of {len(queries):,} queries in {execution.store}")
+    if not as_json:
+        _echo_depths(cells, decoders, metrics)
+    echo_cells(cells, len(queries), execution.store, as_json)
 
 
 def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Sequence[str]) -> None:
     """A table a metric, and one of times: decoders as rows, depths as columns."""
     from engine.evaluation.metrics import METRICS
+    from engine.evaluation.sweep.cell import as_json
 
     depths = sorted({cell.decoder["depth"] for cell in cells})
     by_depth = {(_chain(cell.decoder), cell.decoder["depth"]): cell for cell in cells}
-    rows = {decoder.label: [by_depth[_chain_of(decoder), depth] for depth in depths] for decoder in decoders}
+    rows = {decoder.label: [by_depth[_chain(as_json(decoder)), depth] for depth in depths] for decoder in decoders}
     columns = [f"{depth:,}" for depth in depths]
     for metric in dict.fromkeys(metrics):
         head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)
@@ -108,12 +107,6 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
 def _chain(decoder: Mapping[str, Any]) -> str:
     """A decoder as JSON, without its depth."""
     return json.dumps({**decoder, "depth": None}, sort_keys=True)
-
-
-def _chain_of(decoder: Decoder) -> str:
-    from engine.evaluation.sweep.cell import as_json
-
-    return _chain(as_json(decoder))
 
 
 @main.command()
@@ -129,7 +122,7 @@ def _chain_of(decoder: Decoder) -> str:
 )
 @SIZE
 @metrics_option("Default: mrr and ndcg.")
-@click.option("--share", default=None, metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
+@option("--share", metavar="VALUE", help="Of the exact answer, for the quickest. Default: 0.99.")
 @seed_option("Of the graph and of k-means.")
 @LINES
 def ann(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from engine.cli.options import QRELS, grouped, split_option
+from engine.cli.options import QRELS, grouped, option, split_option
 from engine.cli.output import aligned
 
 
@@ -27,28 +27,27 @@ class StratifiedSweep:
         plain = {name: [asdict(row) for row in strata] for name, strata in rows.items()}
         return {"kind": self.kind, "baseline": self.baseline, **plain}
 
+    def table(self) -> tuple[dict[str, int], list[tuple[str, ...]]]:
+        """Group → its number of queries; and a row a decoder: its name, and its mean in every group."""
+        groups = {row.group: row.queries for row in self.means}
+        cells = {(row.label, row.group): f"{row.mean:.4f}" for row in self.means}
+        names = {row.label: row.name for row in self.means}
+        return groups, [(name, *(cells[label, group] for group in groups)) for label, name in names.items()]
+
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedSweep:
-    """A command's choice of a finished sweep.
+    """A command's choice of a finished sweep."""
 
-    store: the file that holds it.
-    split, k: which of its cells, where it holds several.
-    across, up: the metrics of the frontier's axes.
-    baseline: a method or a label, None for the first selector's.
-    by: what groups the queries, None for no groups.
-    corpus, qrels: what was swept, to group the queries by.
-    """
-
-    store: str
-    split: str | None
-    k: int | None
-    across: str
-    up: str
-    baseline: str | None
-    by: str | None
-    corpus: str | None
-    qrels: str
+    store: str  # the file that holds it
+    split: str | None  # which of its cells, where it holds several
+    k: int | None  # the same
+    across: str  # the metric of the frontier's x axis
+    up: str  # of its y axis
+    baseline: str | None  # a method or a label, None for the first selector's
+    by: str | None  # what groups the queries, None for no groups
+    corpus: str | None  # what was swept, to group its queries
+    qrels: str  # its judgements
 
     def load_cells(self) -> tuple[list[Any], int]:
         """The cells of one data set and split in the store, and k, by default the largest."""
@@ -72,10 +71,7 @@ class FinishedSweep:
         return cells, self.k or sizes[-1]
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
-        """The metric `up` by group of queries, on the corpus that was swept; None without groups.
-
-        Raises UsageError for another corpus.
-        """
+        """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
         import engine
         from engine.evaluation.frontier import SHARE, best_of_each, frontier
         from engine.evaluation.statistics import meant
@@ -108,34 +104,25 @@ class FinishedSweep:
 FINISHED_SWEEP = grouped(
     "swept",
     FinishedSweep,
-    click.option(
+    option(
         "--by",
-        default=None,
         metavar="KIND",
         help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
         "words of the query, or by its aspects (relevant, length, words, aspects).",
     ),
-    click.option("--corpus", default=None, metavar="NAME|PATH", help="The corpus that was swept, for --by."),
+    option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by."),
     QRELS,
     click.argument("store", metavar="STORE"),
     split_option("Needed where the store holds several.", default=None),
-    click.option("-k", "k", type=int, default=None, help="Default: the largest in the store."),
-    click.option("--x", "across", default="ilad", show_default=True, help="The frontier's x axis, a metric."),
-    click.option("--y", "up", default="recall", show_default=True, help="Its y axis."),
-    click.option("--baseline", default=None, help="A method or a label; default: the first selector's."),
+    option("-k", "k", type=int, help="Default: the largest in the store."),
+    option("--x", "across", default="ilad", help="The frontier's x axis, a metric."),
+    option("--y", "up", default="recall", help="Its y axis."),
+    option("--baseline", help="A method or a label; default: the first selector's."),
 )
 """The argument and the options of a command on a finished sweep."""
 
 
 def plain_strata(strata: StratifiedSweep) -> str:
     """Groups of queries as columns, decoders as rows."""
-    groups = {row.group: row.queries for row in strata.means}
-    cells = {(row.label, row.group): f"{row.mean:.4f}" for row in strata.means}
-    names = {row.label: row.name for row in strata.means}
-    return aligned(
-        [
-            ("", *groups),
-            ("queries", *(f"{count:,}" for count in groups.values())),
-            *((name, *(cells[label, group] for group in groups)) for label, name in names.items()),
-        ]
-    )
+    groups, rows = strata.table()
+    return aligned([("", *groups), ("queries", *(f"{count:,}" for count in groups.values())), *rows])

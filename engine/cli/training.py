@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from engine.cli.options import (
     flag_values,
     grouped,
     json_option,
+    option,
     seed_option,
     split_option,
 )
@@ -61,24 +62,39 @@ def train() -> None:
     """Train embeddings for a decoder, and compare them with what they must be compared with."""
 
 
-def _describe(param: Param) -> str:
-    return f"{param.symbol}, {param.domain}, default {param.text(param.default)}. {param.help}"
+def _flags(params: Sequence[Param]) -> list[click.Option]:
+    def describe(param: Param) -> str:
+        return f"{param.symbol}, {param.domain}, default {param.text(param.default)}. {param.help}"
+
+    return declared_flags(params, PREFIX, describe)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CourseOptions(Encoding):
-    """Values of the options that every recipe's command has."""
+class _Training(Encoding):
+    """Values of the options that every training has."""
 
     data: str
     qrels: str
     learn: str
     dev: str
-    test: str
-    divide: str | None
     out: str
-    start: str | None
     seed: int
     as_json: bool
+
+    def load(self, meter: Meter) -> Dataset:
+        import engine
+
+        dataset: Dataset = engine.load_dataset(self.data, qrels=self.qrels, progress=meter)
+        return dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CourseOptions(_Training):
+    """Values of the options that every recipe's command has."""
+
+    test: str
+    divide: str | None
+    start: str | None
 
 
 COURSE = grouped(
@@ -89,11 +105,10 @@ COURSE = grouped(
     LEARN,
     DEV,
     split_option("The split of the table.", name="--test"),
-    click.option("--divide", default=None, metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %."),
+    option("--divide", metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %."),
     click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone."),
-    click.option(
+    option(
         "--start",
-        default=None,
         metavar="FILE",
         help="A checkpoint to begin with, in place of a dense one, which has 20 epochs whatever --epochs says.",
     ),
@@ -107,17 +122,11 @@ def _recipe_command(method: str) -> click.Command | None:
     """The command of a recipe, None where there is none of that name."""
     from engine.training.recipes import RECIPES
 
-    if method not in RECIPES:
+    if (recipe := RECIPES.get(method)) is None:
         return None
-    recipe = RECIPES[method]
     params = recipe.parameters()
 
-    @click.command(
-        name=method,
-        cls=DeclaredCommand,
-        flags=lambda: declared_flags(params, PREFIX, _describe),
-        help=recipe.__doc__,
-    )
+    @click.command(method, DeclaredCommand, help=recipe.__doc__, flags=lambda: _flags(params))
     @COURSE
     def run(chosen: _CourseOptions, **texts: str | None) -> None:
         _train(method, flag_values(texts, PREFIX, params, f"training {method}"), chosen)
@@ -171,8 +180,7 @@ def _load_splits(chosen: _CourseOptions, meter: Meter) -> Dataset:
     """The data set with the splits that the course needs."""
     import engine
 
-    dataset: Dataset = engine.load_dataset(chosen.data, qrels=chosen.qrels, progress=meter)
-    divide = chosen.divide
+    dataset, divide = chosen.load(meter), chosen.divide
     hint = "" if divide or not dataset.qrels else "; --divide makes three of one"
     check_splits(dataset.qrels, (chosen.learn, chosen.dev) if divide is None else (divide,), hint)
     if divide is None:
@@ -247,32 +255,21 @@ def _reranking_params() -> tuple[Param, ...]:
     return params_of(Reranking)
 
 
-@train.command(
-    name="cross_encoder",
-    cls=DeclaredCommand,
-    flags=lambda: declared_flags(_reranking_params(), PREFIX, _describe),
+@train.command("cross_encoder", DeclaredCommand, flags=lambda: _flags(_reranking_params()))
+@grouped(
+    "chosen",
+    _Training,
+    click.option("--data", required=True, metavar="NAME|PATH", help=DATA_HELP),
+    QRELS,
+    click.option("--model", required=True, metavar="NAME|PATH", help="The cross-encoder to begin with."),
+    LEARN,
+    DEV,
+    click.option("--out", required=True, metavar="FOLDER", help="A new folder for the model and its history."),
+    SEED,
+    ENCODER,
+    JSON,
 )
-@click.option("--data", required=True, metavar="NAME|PATH", help=DATA_HELP)
-@QRELS
-@click.option("--model", required=True, metavar="NAME|PATH", help="The cross-encoder to begin with.")
-@LEARN
-@DEV
-@click.option("--out", required=True, metavar="FOLDER", help="A new folder for the model and its history.")
-@SEED
-@grouped("encoding", Encoding, ENCODER)
-@JSON
-def cross_encoder(
-    data: str,
-    qrels: str,
-    model: str,
-    learn: str,
-    dev: str,
-    out: str,
-    seed: int,
-    encoding: Encoding,
-    as_json: bool,
-    **texts: str | None,
-) -> None:
+def cross_encoder(chosen: _Training, model: str, **texts: str | None) -> None:
     """A cross-encoder that reranks what a first stage retrieves; the encoder is for a dense one. Wants a GPU."""
     import engine
     from engine.training.cross_encoder import HISTORY_FILE
@@ -280,22 +277,23 @@ def cross_encoder(
     use_threads()
     params = flag_values(texts, PREFIX, _reranking_params(), "training a cross-encoder")
     with Meter() as meter:
-        dataset = engine.load_dataset(data, qrels=qrels, progress=meter)
-        check_splits(dataset.qrels, (learn, dev))
-        corpus, queries = dataset.corpus, dataset.queries
+        dataset = chosen.load(meter)
+        check_splits(dataset.qrels, (chosen.learn, chosen.dev))
+        corpus: Any = dataset.corpus
+        queries: Any = dataset.queries
         if params.get("retrieve") == "dense":
-            corpus = embed_corpus(dataset, encoding, progress=meter)
-            judged = {query for split in (learn, dev) for query in dataset.qrels[split].grades}
+            corpus = embed_corpus(dataset, chosen, progress=meter)
+            judged = {query for split in (chosen.learn, chosen.dev) for query in dataset.qrels[split].grades}
             queries = embed_queries(corpus, queries.only(judged), progress=meter)
 
-        watch = None if as_json else lambda look: meter.echo(_look_line(look))
+        watch = None if chosen.as_json else lambda look: meter.echo(_look_line(look))
         with stop_on_interrupt() as stop:
             folder = engine.train_cross_encoder(
-                model, corpus, queries, dataset.qrels, out=out, train=learn, dev=dev, seed=seed,
-                device=encoding.device, watch=watch, progress=meter, stop=stop, **params,
+                model, corpus, queries, dataset.qrels, out=chosen.out, train=chosen.learn, dev=chosen.dev,
+                seed=chosen.seed, device=chosen.device, watch=watch, progress=meter, stop=stop, **params,
             )  # fmt: skip
     record = json.loads((folder / HISTORY_FILE).read_text("utf-8"))
-    if as_json:
+    if chosen.as_json:
         echo_json({"folder": str(folder), **record})
         return
     best = "the model as it was" if record["best"] < 0 else f"after epoch {record['best']}"

@@ -1,12 +1,24 @@
 """What each chart and table shows, as plain columns; no chart library, and no method named."""
 
-from engine.views.before_after import BeforeAfter, before_after
-from engine.views.decision import Why, places, reasons, why
+from engine.views.decision import Relevance, Why, places, reasons, relevance, why
 from engine.views.methods import method_columns, method_table
 from engine.views.redundancy import Redundancy, redundancy, similarities
-from engine.views.relevance import Relevance, relevance
 from engine.views.segments import segments_said
-from engine.views.sets import DROPPED, Card, Merged, Row, WeightLine, card, diff, merged, missed, trust, weight_lines
+from engine.views.sets import (
+    DROPPED,
+    BeforeAfter,
+    Card,
+    Merged,
+    Row,
+    WeightLine,
+    before_after,
+    card,
+    diff,
+    merged,
+    missed,
+    trust,
+    weight_lines,
+)
 
 __all__ = [
     "DROPPED",

@@ -1,4 +1,4 @@
-"""Why a document is in a decoder's set or out of it, in numbers that can be checked."""
+"""The relevance that a selector saw, and why a document is in its set or out of it, in numbers to be checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,44 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates, without_autocast
-from engine.decoder import Decoder, decode, select_from
+from engine.decoder import Decoder, ScoredCandidates, decode, select_from
 from engine.matrix import products
+from engine.progress import counted
 from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking, replace_surrogates
-from engine.views.relevance import Relevance
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """What one query's documents were worth to a selector."""
+
+    score: Tensor  # (n,) float64, NaN for a document outside the pool whose score is not of the same kind
+    place: Tensor  # (n,) their ranks from 1, those of the pool first, then the others as they were retrieved
+    found: ScoredCandidates  # what the selector chose from
+
+
+@without_autocast
+def relevance(selector: Selector, found: ScoredCandidates) -> Relevance | None:
+    """The relevance that a selector saw; None where it is the inner product, and that chose the pool too."""
+    c = found.candidates
+    retrieved = found.retrieved.double()
+    if not selector.by_scores and (c.pool is None or (found.reranked and c.count == len(retrieved))):
+        return None
+    if c.inner_product and not found.reranked:
+        return None
+    pool = torch.arange(len(retrieved), device=retrieved.device) if c.pool is None else c.pool[0]
+    own = c.relevance[0].double() if selector.by_scores else c.products(c.queries)[0].double()
+    same = selector.by_scores and not found.reranked
+    score = retrieved.clone() if same else torch.full_like(retrieved, torch.nan)
+    score[pool] = own
+    # Equals are ordered by row, as everywhere: the sort is stable and the pool ascends.
+    rest = torch.ones_like(retrieved, dtype=torch.bool).index_fill_(0, pool, False).nonzero().flatten()
+    ranked = [at[values.argsort(descending=True, stable=True)] for at, values in ((pool, own), (rest, retrieved[rest]))]
+    order = torch.cat(ranked)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(1, len(order) + 1, device=order.device)
+    return Relevance(score.cpu(), place.cpu(), found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,52 +52,32 @@ class Dual:
     """Dual score of a document u beside a set of weights w that rebuild the query v, in float64.
 
     At the minimiser score = λ₁ + λ₂w where w > 0, and score ≤ λ₁ elsewhere.
-
-    score: u·(v − Uᵀw), what it would add.
-    l1, l2: λ₁ and λ₂ as used.
-    weight: of the document, 0 for most.
-    twin: the id of an exact duplicate that has a weight in its place.
-    residual: largest violation of the optimality conditions.
-    certified: whether that is within rounding.
     """
 
-    score: float
-    l1: float
-    l2: float
-    weight: float
-    twin: str | None
-    residual: float
-    certified: bool
+    score: float  # u·(v − Uᵀw), what it would add
+    l1: float  # λ₁ as used
+    l2: float  # λ₂ as used
+    weight: float  # of the document, 0 for most
+    twin: str | None  # the id of an exact duplicate that has a weight in its place
+    residual: float  # largest violation of the optimality conditions
+    certified: bool  # whether that is within rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """One document against one decoder's set.
+    """One document against one decoder's set."""
 
-    row: position in the corpus.
-    rank: in the set, from 1, None for out.
-    size: of the set.
-    relevance: inner product with the query, or another scorer's score, None where the selector saw none.
-    place: rank by relevance in the corpus.
-    overtaken: for a document that is in, the number of more relevant ones not ranked above it; for one that is out, the
-        number of less relevant ones in the set.
-    nearest, nearest_rank, similarity: the most similar document ranked above it, or in the whole set for one that is
-        out, None where there is none.
-    score: what the decoder ranked it by, None for out.
-    pool: the size of the decoder's pool, None where this document is in it.
-    """
-
-    row: int
-    rank: int | None
-    size: int
-    relevance: float | None
-    place: int
-    overtaken: int
-    nearest: str | None
+    row: int  # position in the corpus
+    rank: int | None  # in the set, from 1, None for out
+    size: int  # of the set
+    relevance: float | None  # inner product with the query, or another scorer's score, None where the selector saw none
+    place: int  # rank by relevance in the corpus
+    overtaken: int  # if it is in, the number of more relevant ones not ranked above it; else of less relevant ones in
+    nearest: str | None  # id of the most similar document ranked above it (for one that is out: in the set), if any
     nearest_rank: int | None
     similarity: float | None
-    score: float | None
-    pool: int | None
+    score: float | None  # what the decoder ranked it by, None for out
+    pool: int | None  # the size of the decoder's pool, None where this document is in it
     dual: Dual | None
 
 
@@ -130,19 +142,19 @@ def reasons(facts: Why) -> str:
     if facts.rank is not None:
         if not facts.overtaken:
             return "In: the most relevant of those left."
-        return f"In: preferred to {_documents(facts.overtaken, 'more relevant')}."
+        return f"In: preferred to {counted(facts.overtaken, 'more relevant document')}."
     if not facts.size:
         return "Out: the set is empty."
     if not facts.overtaken:
         return "Out: nothing in the set is less relevant."
-    return f"Out: {_documents(facts.overtaken, 'less relevant')} preferred."
+    return f"Out: {counted(facts.overtaken, 'less relevant document')} preferred."
 
 
 def _weighed(facts: Why, dual: Dual) -> str:
     adds, l1 = _apart(dual.score, dual.l1)
     if dual.weight > 0:
         if facts.rank is None:
-            return f"Out: has a weight, {dual.weight:.3g}, but {_documents(facts.size)} weigh more."
+            return f"Out: has a weight, {dual.weight:.3g}, but {counted(facts.size, 'document')} weigh more."
         start = f"In with weight {dual.weight:.3g}: adds"
         if not dual.certified:
             due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
@@ -167,10 +179,6 @@ def _apart(one: float, other: float) -> tuple[str, str]:
         if one == other or texts[0] != texts[1]:
             break
     return texts
-
-
-def _documents(count: int, kind: str = "") -> str:
-    return " ".join(filter(None, [f"{count:,}", kind, "document" if count == 1 else "documents"]))
 
 
 def known(relevance: Relevance, rows: Sequence[int]) -> list[float | None]:

@@ -14,6 +14,7 @@ from engine.simulation.simulate import Simulated
 from engine.space import Space
 from engine.values import Embeddings, Qrels, replace_surrogates
 from engine.views.decision import relevances
+from engine.views.document import ShownDocument, shown_fields
 from engine.views.sets import Card, Row, card, diff
 
 SHOWN = 400
@@ -24,19 +25,13 @@ LEAST = 0.001
 
 @dataclass(frozen=True)
 class Timeline:
-    """Drift over time.
+    """Drift over time."""
 
-    steps: rising.
-    columns: measure → one value a step, None where it could not be measured.
-    measures: those of the columns.
-    alarms, lights: one a step.
-    """
-
-    steps: tuple[int, ...]
-    columns: Mapping[str, tuple[float | None, ...]]
-    measures: tuple[Measure, ...]
-    alarms: tuple[bool, ...]
-    lights: tuple[str, ...]
+    steps: tuple[int, ...]  # rising
+    columns: Mapping[str, tuple[float | None, ...]]  # measure → one value a step, None where it could not be measured
+    measures: tuple[Measure, ...]  # those of the columns
+    alarms: tuple[bool, ...]  # one a step
+    lights: tuple[str, ...]  # one a step
 
 
 def timeline(drifts: Sequence[Drift]) -> Timeline:
@@ -127,16 +122,12 @@ def then_and_now(
     return tuple(answers)
 
 
-@dataclass(frozen=True)
-class Moved:
-    """A document that moved. distance: beyond the common shift; length: of its vector now."""
+@dataclass(frozen=True, kw_only=True)
+class Moved(ShownDocument):
+    """A document that moved."""
 
-    row: int
-    id: str
-    title: str
-    text: str
-    distance: float
-    length: float
+    distance: float  # beyond the common shift
+    length: float  # of its vector now
 
 
 def movers(measured: Drift, space: Space, now: np.ndarray, then: np.ndarray | None = None) -> tuple[Moved, ...]:
@@ -144,15 +135,12 @@ def movers(measured: Drift, space: Space, now: np.ndarray, then: np.ndarray | No
 
     now: (n, d) Θ_t; then: (n, d) what the drift is from, by default the space's own vectors.
     """
-    corpus, start = space.corpus, space.matrix.on_cpu.numpy() if then is None else then
+    start = space.matrix.on_cpu.numpy() if then is None else then
     return tuple(
         Moved(
-            row,
-            replace_surrogates(corpus.ids[row]),
-            replace_surrogates(corpus.titles[row]),
-            replace_surrogates(corpus.texts[row]),
-            distance,
-            float(np.linalg.norm(now[row].astype(np.float64))),
+            **shown_fields(space.corpus, row),
+            distance=distance,
+            length=float(np.linalg.norm(now[row].astype(np.float64))),
         )
         for row, distance in measured.movers
         if not np.array_equal(start[row], now[row])
@@ -193,13 +181,8 @@ def between(
     """Compare two states of the documents. one, other: (n, d), Θ at both; most: queries."""
     right = None if probes is None or qrels is None else right_rows(qrels, probes.ids, space.corpus.position)
     start = origin(one, probes, right=right, temperature=temperature)
-    measured = drift(start, other, ball=ball)
-    return Between(
-        measured,
-        movers(measured, space, other, one),
-        changed(start, other, probes, most),
-        bool(np.array_equal(one, other)),
-    )
+    measured, same = drift(start, other, ball=ball), bool(np.array_equal(one, other))
+    return Between(measured, movers(measured, space, other, one), changed(start, other, probes, most), same)
 
 
 def changed(
@@ -220,27 +203,20 @@ def changed(
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One piece of feedback, as a log shows it.
-
-    row, document: of the document, its position and id.
-    said: in words.
-    propensity: the probability with which it was shown, None where it was not drawn.
-    status: "counts", "undone" or "replaced".
-    time: when a log took it, in seconds since 1970, None where none did.
-    """
+    """One piece of feedback, as a log shows it."""
 
     id: str
     round: int
     kind: str
     query: str
-    row: int
-    document: str
-    said: str
+    row: int  # of the document
+    document: str  # its id
+    said: str  # in words
     good: bool
-    propensity: float | None
+    propensity: float | None  # the probability with which it was shown, None where it was not drawn
     person: str | None
-    status: str
-    time: float | None
+    status: str  # "counts", "undone" or "replaced"
+    time: float | None  # when a log took it, in seconds since 1970, None where none did
 
 
 SAID = {
@@ -293,10 +269,8 @@ def regret(simulated: Simulated, most: int = SHOWN) -> RegretLines:
     if simulated.hindsight is not None and simulated.hindsight.gap > 0:
         each = simulated.hindsight.gap / count
         notes.append(f"the best in hindsight is known to within {each:.3f} nats a round")
-    return RegretLines(
-        tuple((rounds + 1).tolist()), lines, tuple(notes), None if bounds is None else bounds.rate,
-        None if bounds is None else bounds.corollary,
-    )  # fmt: skip
+    rate, corollary = (None, None) if bounds is None else (bounds.rate, bounds.corollary)
+    return RegretLines(tuple((rounds + 1).tolist()), lines, tuple(notes), rate, corollary)
 
 
 def conclusions(measured: Drift) -> tuple[str, ...]:

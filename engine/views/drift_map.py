@@ -72,24 +72,22 @@ def trajectories(
     first = origin[rows].astype(np.float64)
     begin = positions(layout, start, rows.tolist())
     paths: list[np.ndarray] = []
-    steps: list[int] = []
+    steps = [0]
     for step, vectors in states:  # one at a time: they may be made as they are asked for
         if stop is not None and stop.is_set():
-            raise Cancelled(f"stopped after {len(steps)} of {len(states)} steps of the arrows")
+            raise Cancelled(f"stopped after {len(paths)} of {len(states)} steps of the arrows")
         common = _moved(origin, vectors)[1].sum(0) / len(origin)
         now = vectors[rows].astype(np.float64)
         still = (now == first).all(1)
         paths.append(np.where(still[:, None], first, now - common))
         steps.append(int(step))
         if progress is not None:
-            progress(len(steps), len(states), "following documents")
-    if not len(rows):
-        points = np.empty((len(steps) + 1, 0, 2), np.float32)
-    else:
+            progress(len(paths), len(states), "following documents")
+    points = np.empty((len(steps), 0, 2), np.float32)
+    if len(rows):
         points = np.stack([begin, *_placed(layout, start, rows, first, paths, begin)])
-    if steps[0] == 0:
-        return Trajectories(rows, tuple(steps), points[1:], distance[rows])
-    return Trajectories(rows, (0, *steps), points, distance[rows])
+    known = int(steps[1] == 0)  # the states begin with the start
+    return Trajectories(rows, tuple(steps[known:]), points[known:], distance[rows])
 
 
 def _moved(origin: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,26 +14,18 @@ from engine.values import Ranking, replace_surrogates
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Redundancy:
-    """A set, best first, and the similarities between its documents.
+    """A set, best first, and the similarities between its documents."""
 
-    rows: positions in the corpus.
-    similarity: (m, m) inner products, float64.
-    mean, most: over the pairs, None where there is none.
-    pairs: their number.
-    close: the number of pairs that reach `threshold`.
-    nearest: per document the index in the set of the most similar one ranked above it, None for the first.
-    """
-
-    rows: tuple[int, ...]
+    rows: tuple[int, ...]  # positions in the corpus
     ids: tuple[str, ...]
     titles: tuple[str, ...]
-    similarity: np.ndarray
-    mean: float | None
-    most: float | None
-    pairs: int
-    close: int
+    similarity: np.ndarray  # (m, m) inner products, float64
+    mean: float | None  # over the pairs, None where there is none
+    most: float | None  # of the pairs, None where there is none
+    pairs: int  # their number
+    close: int  # the number of pairs that reach `threshold`
     threshold: float
-    nearest: tuple[int | None, ...]
+    nearest: tuple[int | None, ...]  # index in the set of the most similar one ranked above each, None for the first
 
     def rank(self, row: int) -> int | None:
         """The rank of a document of the corpus in the set, from 1; None for out."""

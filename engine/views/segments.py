@@ -6,10 +6,7 @@ from engine.theory.segments import Segments
 
 
 def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
-    """What the pairs of so many queries show, sentence by sentence.
-
-    queries: how many were asked; words: of a passage.
-    """
+    """What the pairs of so many queries show, sentence by sentence. words: of a passage."""
     pairs = len(segments)
     if not pairs:
         return (f"{queries:,} queries, and none has two documents that can be compared by words.",)

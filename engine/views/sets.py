@@ -1,4 +1,4 @@
-"""One query's sets: documents, metrics, certificates in words, weights along λ₁."""
+"""One query's sets: documents, metrics, certificates in words, weights along λ₁, before and after feedback."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ import torch
 
 from engine.evaluation.metrics import METRICS, available, measure
 from engine.evaluation.trace import trace
+from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking, replace_surrogates
-from engine.views.decision import places, relevances
-from engine.views.relevance import Relevance
+from engine.views.decision import Relevance, places, relevances
+from engine.views.document import ShownDocument, shown_fields
 
 SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
 LEAST = 1e-16
@@ -20,14 +21,10 @@ LEAST = 1e-16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(ShownDocument):
     """One document of a retrieved set, against the baseline's."""
 
     rank: int  # from 1
-    row: int  # position in the corpus
-    id: str
-    title: str
-    text: str
     change: int | None  # places gained (above 0) or lost, None where the baseline did not return it
     relevant: bool | None  # as judged, None without judgements
     relevance: float | None  # the score that the selector saw, None where it saw none
@@ -92,11 +89,8 @@ def diff(
         picks: list[Any] = trace(alone, space, queries, scores).rows() if documents else []
         return [
             Row(
+                **shown_fields(space.corpus, row),
                 rank=rank + 1,
-                row=row,
-                id=replace_surrogates(space.corpus.ids[row]),
-                title=replace_surrogates(space.corpus.titles[row]),
-                text=replace_surrogates(space.corpus.texts[row]),
                 change=places[row] - rank if row in places else None,
                 relevant=None if not relevant else space.corpus.ids[row] in relevant,
                 relevance=None if pick["relevance"] != pick["relevance"] else pick["relevance"],
@@ -153,11 +147,10 @@ def missed(
     rankings = (ranking,) if isinstance(ranking, Ranking) else ranking
     returned = {space.corpus.ids[row] for each in rankings for row in each.rows()}
     lacking = sorted(qrels.relevant(query_id) - returned)
-    known = [doc for doc in lacking if doc in space.corpus.position]
-    rows = [space.corpus.position[doc] for doc in known]
-    ranks = dict(
-        zip(known, places(space, query, rows) if relevance is None else relevance.place[rows].tolist(), strict=True)
-    )
+    rows = {doc: space.corpus.position[doc] for doc in lacking if doc in space.corpus.position}
+    at = list(rows.values())
+    of_rows = places(space, query, at) if relevance is None else relevance.place[at].tolist()
+    ranks = dict(zip(rows, of_rows, strict=True))
     entries = [(replace_surrogates(doc), ranks.get(doc)) for doc in lacking]
     return sorted(entries, key=lambda entry: (entry[1] is None, entry[1]))
 
@@ -174,13 +167,9 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merged:
+class Merged(ShownDocument):
     """A document that one decoder or more returned."""
 
-    row: int  # position in the corpus
-    id: str
-    title: str
-    text: str
     relevance: float
     relevant: bool | None  # as judged, None without judgements
     places: Mapping[str, Place]  # by decoder
@@ -204,18 +193,15 @@ def merged(
     base = ranks[baseline]
     rows = list({row: None for of_decoder in ranks.values() for row in of_decoder})
     relevance = dict(zip(rows, relevances(space, query, rows), strict=True))
-    best = {row: min(of_decoder[row] for of_decoder in ranks.values() if row in of_decoder) for row in rows}
+    best = {row: min(of[row] for of in ranks.values() if row in of) for row in rows}
     relevant = qrels.relevant(query_id) if qrels is not None else None
     return [
         Merged(
-            row=row,
-            id=replace_surrogates(space.corpus.ids[row]),
-            title=replace_surrogates(space.corpus.titles[row]),
-            text=replace_surrogates(space.corpus.texts[row]),
+            **shown_fields(space.corpus, row),
             relevance=relevance[row],
             relevant=None if not relevant else space.corpus.ids[row] in relevant,
             places={name: _place(of.get(row), base.get(row), name == baseline) for name, of in ranks.items()},
-            sets=sum(row in of_decoder for of_decoder in ranks.values()),
+            sets=sum(row in of for of in ranks.values()),
         )
         for row in sorted(rows, key=lambda row: (best[row], base.get(row, len(rows) + 1), -relevance[row], row))
     ]
@@ -239,9 +225,9 @@ def trust(info: Mapping[str, Any]) -> str:
         parts.append(f"by relevance alone from #{info['past_rank'] + 1} on: the rest adds nothing new")
     if "swaps" in info:
         best = "no swap improves it" if info.get("swap_optimal") else "not every swap was tried"
-        parts.append(f"{_counted(info['swaps'], 'swap')}, {best}")
+        parts.append(f"{counted(info['swaps'], 'swap')}, {best}")
     elif info.get("iterations") and "support" not in info:
-        parts.append(_counted(info["iterations"], "step"))
+        parts.append(counted(info["iterations"], "step"))
     if "objective" in info:
         parts.append(f"objective {info['objective']:.4f}")
     if "support" in info:
@@ -253,35 +239,28 @@ def _weights_trust(info: Mapping[str, Any]) -> list[str]:
     """What weights that rebuild the query rest on."""
     parts = []
     if not info.get("certified"):
-        after = f"after {_counted(info['iterations'], 'step')} " if "iterations" in info else ""
+        after = f"after {counted(info['iterations'], 'step')} " if "iterations" in info else ""
         parts.append(f"not the minimiser: {after}the optimality conditions are off by up to {info['residual']:.2g}")
     if info["support"]:
-        parts.append(f"{_counted(info['support'], 'document has', 'documents have')} a weight")
+        parts.append(f"{counted(info['support'], 'document has', 'documents have')} a weight")
         if info["bound"] is not None:
             parts.append(f"none is off by more than {max(info['bound'], LEAST):.1g}")
         elif info.get("certified"):
             parts.append(f"all conditions hold to {max(info['residual'], LEAST):.1g}")
     if info["tied"]:
         others = sum(map(len, info["tied"].values()))
-        parts.append(f"{_counted(others, 'exact duplicate')} could stand for them")
+        parts.append(f"{counted(others, 'exact duplicate')} could stand for them")
     return [*parts, *info["messages"]]
 
 
-def _counted(count: int, thing: str, things: str | None = None) -> str:
-    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+@dataclass(frozen=True, kw_only=True)
+class WeightLine(ShownDocument):
+    """A document's weight along λ₁."""
 
-
-@dataclass(frozen=True)
-class WeightLine:
-    """A document's weight along λ₁: id, title, relevant (None without judgements); chosen: its rank at the current λ₁,
-    from 1, None where it has no weight there; l1, weight: the corners of the line, λ₁ falling."""
-
-    id: str
-    title: str
-    relevant: bool | None
-    chosen: int | None
-    l1: Sequence[float]
-    weight: Sequence[float]
+    relevant: bool | None  # as judged, None without judgements
+    chosen: int | None  # its rank at the current λ₁, from 1, None where it has no weight there
+    l1: Sequence[float]  # the corners of the line, falling
+    weight: Sequence[float]  # at these corners
 
 
 def weight_lines(
@@ -307,11 +286,52 @@ def weight_lines(
     order = sorted(corners, key=lambda row: (ranks.get(row, len(corners) + 1), -max(w for _, w in corners[row]), row))
     return [
         WeightLine(
-            replace_surrogates(space.corpus.ids[row]),
-            replace_surrogates(space.corpus.titles[row]),
-            None if not relevant else space.corpus.ids[row] in relevant,
-            ranks.get(row),
-            *zip(*corners[row], strict=True),
+            **shown_fields(space.corpus, row),
+            relevant=None if not relevant else space.corpus.ids[row] in relevant,
+            chosen=ranks.get(row),
+            l1=[level for level, _ in corners[row]],
+            weight=[weight for _, weight in corners[row]],
         )
         for row in order[:most]
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeforeAfter(ShownDocument):
+    """A document that was or is in some set."""
+
+    before: float  # its inner product with the query
+    after: float
+    ranks: Mapping[str, tuple[int | None, int | None]]  # by decoder then and now, from 1, None where it is out
+
+    @property
+    def moved(self) -> bool:
+        """Whether score or rank differ."""
+        return self.before != self.after or any(then != now for then, now in self.ranks.values())
+
+
+def before_after(
+    then: Space, now: Space, query: torch.Tensor, rankings: Mapping[str, tuple[Ranking, Ranking]]
+) -> tuple[BeforeAfter, ...]:
+    """The documents of any set whose score or rank differs between two spaces of one corpus.
+
+    query: (d,) its vector; rankings: by decoder, what it answered this query alone then, and now. Those whose scores
+    changed most come first, then by the first decoder's ranks.
+    """
+    places = {
+        name: tuple({row: rank for rank, row in enumerate(r.rows(), 1)} for r in two) for name, two in rankings.items()
+    }
+    rows = list(dict.fromkeys(row for two in places.values() for ranks in reversed(two) for row in ranks))
+    if not rows:
+        return ()
+    before, after = relevances(then, query, rows), relevances(now, query, rows)
+    changes = [
+        BeforeAfter(
+            **shown_fields(then.corpus, row),
+            before=old,
+            after=new,
+            ranks={name: (two[0].get(row), two[1].get(row)) for name, two in places.items()},
+        )
+        for row, old, new in zip(rows, before, after, strict=True)
+    ]
+    return tuple(sorted((one for one in changes if one.moved), key=lambda one: -abs(one.after - one.before)))

@@ -17,8 +17,8 @@ from engine.theory.elastic_net import Witness, counterexample, witness
 from engine.theory.margins import Margins
 from engine.theory.projection_bounds import simple_dimension, sufficient_dimension
 from engine.theory.random_projections import PairErrors, kept_from
-from engine.values import replace_surrogates
 from engine.views.decision import weights_of
+from engine.views.document import ShownDocument, shown_fields
 
 ANGLE = Whole(20, "φ", 0, 90, name="angle", help="Of v, in degrees: at 0 it is document 2, at 90 document 3.")
 NEXT = 5
@@ -32,30 +32,26 @@ def weighing() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighed:
-    """A document in a proof; place: by score; weight: 0 outside the support; inside: is in the set."""
+class Weighed(ShownDocument):
+    """A document in a proof."""
 
-    row: int
-    id: str
-    title: str
-    place: int
+    place: int  # by score
     score: float
-    weight: float
-    inside: bool
+    weight: float  # 0 outside the support
+    inside: bool  # whether it is in the set
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Theorem 1 on a query. rows: the set's documents and the next ones, by score; support: how many documents have a
-    weight at the witness; same: whether they are the set; residual, certified: of the optimality conditions."""
+    """Theorem 1 on a query."""
 
     method: str
     witness: Witness
-    rows: tuple[Weighed, ...]
-    support: int
-    same: bool
-    residual: float
-    certified: bool
+    rows: tuple[Weighed, ...]  # the set's documents and the next ones, by score
+    support: int  # how many documents have a weight at the witness
+    same: bool  # whether they are the set
+    residual: float  # of the optimality conditions
+    certified: bool  # whether these hold
 
 
 @without_autocast
@@ -70,12 +66,10 @@ def proof(space: Space, query: Tensor, k: int) -> Proof:
     weights = weights_of(answer)
     scores = vectors @ query
     order = torch.sort(scores, descending=True, stable=True).indices[: len(located.rows) + NEXT].tolist()
-    corpus, inside = space.corpus, set(located.rows)
+    inside = set(located.rows)
     rows = tuple(
         Weighed(
-            row=row,
-            id=replace_surrogates(corpus.ids[row]),
-            title=replace_surrogates(corpus.titles[row]),
+            **shown_fields(space.corpus, row),
             place=place,
             score=float(scores[row]),
             weight=weights.get(row, 0.0),
@@ -97,20 +91,16 @@ def proof(space: Space, query: Tensor, k: int) -> Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Turned:
-    """Proposition 1's documents with a query turned in the plane of documents 2 and 3.
-
-    points: where the documents are there, document 1 as its shadow, whose score is its own; query: where v is; scores,
-    weights: of the documents; support: those with a weight, rising; best: as many by score, rising.
-    """
+    """Proposition 1's documents with a query turned in the plane of documents 2 and 3."""
 
     angle: int
     l1: float
-    points: tuple[tuple[float, float], ...]
-    query: tuple[float, float]
-    scores: tuple[float, ...]
-    weights: tuple[float, ...]
-    support: tuple[int, ...]
-    best: tuple[int, ...]
+    points: tuple[tuple[float, float], ...]  # the documents there, document 1 as its shadow, whose score is its own
+    query: tuple[float, float]  # where v is
+    scores: tuple[float, ...]  # of the documents
+    weights: tuple[float, ...]  # of the documents
+    support: tuple[int, ...]  # the documents with a weight, rising
+    best: tuple[int, ...]  # as many by score, rising
 
     @property
     def ranked(self) -> bool:
@@ -131,41 +121,30 @@ def turned(angle: int = ANGLE.default, l1: float = 0.1) -> Turned:
     scores = tuple((vectors @ query).tolist())
     answer = select(weighing(), vectors, query, k=len(vectors), l1=l1, l2=0.0)
     weights = weights_of(answer)
-    support = tuple(sorted(weights))
     order = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
-    points = tuple(tuple(point) for point in (vectors @ axes.T).tolist())
-    best = tuple(sorted(order[: len(support)]))
     return Turned(
         angle=angle,
         l1=l1,
-        points=points,
+        points=tuple(tuple(point) for point in (vectors @ axes.T).tolist()),
         query=(math.cos(radians), math.sin(radians)),
         scores=scores,
         weights=tuple(weights.get(row, 0.0) for row in range(len(vectors))),
-        support=support,
-        best=best,
+        support=tuple(sorted(weights)),
+        best=tuple(sorted(order[: len(weights)])),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Pairs of like margin at one error.
+    """Pairs of like margin at one error."""
 
-    least, most: of their margins.
-    pairs: their number.
-    measured: the k that was enough, None where no k that was tried is.
-    guaranteed: the bound's k.
-    at_once: whether the first k that was tried was enough.
-    simple: the k of Corollary 1.
-    """
-
-    least: float
-    most: float
-    pairs: int
-    measured: int | None
-    guaranteed: int
-    at_once: bool
-    simple: int
+    least: float  # of their margins
+    most: float  # of their margins
+    pairs: int  # their number
+    measured: int | None  # the k that was enough, None where no k that was tried is
+    guaranteed: int  # the bound's k
+    at_once: bool  # whether the first k that was tried was enough
+    simple: int  # the k of Corollary 1
 
     @property
     def times(self) -> float | None:
@@ -176,21 +155,18 @@ class Bounded:
 def against_bound(errors: PairErrors, error: float) -> tuple[Bounded, ...]:
     """What was measured against what Lemma 1 asks, bin by bin; error: β, in (0, 1). Raises ParamError."""
     first = min(cell.k for cell in errors.cells)
-    rows = []
-    for pairs, k in zip(errors.bins, kept_from(errors, error), strict=True):
-        bound = sufficient_dimension(pairs.least, error)
-        rows.append(
-            Bounded(
-                least=pairs.least,
-                most=pairs.most,
-                pairs=pairs.pairs,
-                measured=k,
-                guaranteed=bound,
-                at_once=k == first,
-                simple=simple_dimension(pairs.least, error),
-            )
+    return tuple(
+        Bounded(
+            least=pairs.least,
+            most=pairs.most,
+            pairs=pairs.pairs,
+            measured=k,
+            guaranteed=sufficient_dimension(pairs.least, error),
+            at_once=k == first,
+            simple=simple_dimension(pairs.least, error),
         )
-    return tuple(rows)
+        for pairs, k in zip(errors.bins, kept_from(errors, error), strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -18,21 +18,14 @@ SHARES = {
 
 @dataclass(frozen=True)
 class Band:
-    """A metric on dev by epoch.
+    """A metric on dev by epoch."""
 
-    title: its name.
-    values: means.
-    low, high: one standard error to both sides.
-    best: the mean at the best epoch.
-    lines: other systems' means, by name.
-    """
-
-    title: str
-    values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    best: float
-    lines: Mapping[str, float]
+    title: str  # its name
+    values: tuple[float, ...]  # means
+    low: tuple[float, ...]  # one standard error below
+    high: tuple[float, ...]  # one standard error above
+    best: float  # the mean at the best epoch
+    lines: Mapping[str, float]  # other systems' means, by name
 
 
 @dataclass(frozen=True)
@@ -70,14 +63,13 @@ def curves(history: Sequence[Epoch], lines: Mapping[str, Dev]) -> Curves:
     bands = []
     for metric, k in WATCHED:
         name = f"{metric}{k}"
-        values = [getattr(epoch.dev, name) for epoch in history]
-        errors = [getattr(epoch.dev, f"{name}_se") for epoch in history]
+        means = [(getattr(epoch.dev, name), getattr(epoch.dev, f"{name}_se")) for epoch in history]
         bands.append(
             Band(
                 f"{METRICS[metric].title}@{k}",
-                tuple(values),
-                tuple(value - error for value, error in zip(values, errors, strict=True)),
-                tuple(value + error for value, error in zip(values, errors, strict=True)),
+                tuple(value for value, _ in means),
+                tuple(value - error for value, error in means),
+                tuple(value + error for value, error in means),
                 getattr(best.dev, name),
                 {system: getattr(dev, name) for system, dev in lines.items()},
             )

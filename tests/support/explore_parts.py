@@ -38,7 +38,7 @@ def corpus(n=30, d=5, negative=False):
     )
 
 
-def asked_of(loaded, k=6, depth=None, judged=True):
+def question_of(loaded, k=6, depth=None, judged=True):
     vector = loaded.space.vectors[:3].sum(0)
     qrels = engine.Qrels({"q": {"id0": 1, "id9": 1, "id20": 2, "gone": 1}}) if judged else None
     return Question("q", "words", vector / vector.norm(), qrels, k, depth)

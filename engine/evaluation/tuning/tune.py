@@ -111,7 +111,8 @@ class Tuned:
             f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
             f"{self.queries:,} queries of {self.dev}.",
             self.choosing.said,
-            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead to the same choice.",
+            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead to the same "
+            "choice.",
         ]
         if self.left_out:
             sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")

@@ -19,14 +19,11 @@ def no_backdrops():
     vendor._BACKDROPS.clear()
 
 
-def request_for(digest):
-    return Request({"type": "http", "path_params": {"digest": digest}, "headers": []})
-
-
-def awaited(coroutine):
-    """What a coroutine returns; in a thread of its own, as the browser tests leave a loop running in this one."""
+def answer_of(route, digest=""):
+    """What a route answers; in a thread of its own, as the browser tests leave a loop running in this one."""
+    request = Request({"type": "http", "path_params": {"digest": digest}, "headers": []})
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+        return thread.submit(asyncio.run, route(request)).result()
 
 
 def figure(count=3):
@@ -39,10 +36,10 @@ def test_backdrop_is_made_once_and_served_by_digest():
     under = Backdrop("abc", lambda: made.append(1) or figure())
     address = live_plot._backdrop_address(under)
     assert live_plot._backdrop_address(under) == address == f"{vendor.BACKDROPS}/abc.json" and len(made) == 1
-    answer = awaited(vendor._backdrop(request_for("abc")))
+    answer = answer_of(vendor._backdrop, "abc")
     traces = json.loads(answer.body)
     assert len(traces) == 1 and traces[0]["x"]["dtype"] == "f4" and "immutable" in answer.headers["cache-control"]
-    assert awaited(vendor._backdrop(request_for("abd"))).status_code == 404
+    assert answer_of(vendor._backdrop, "abd").status_code == 404
 
 
 def test_backdrops_beyond_the_limit_drop_the_least_recently_used():
@@ -55,7 +52,7 @@ def test_backdrops_beyond_the_limit_drop_the_least_recently_used():
 
 
 def test_library_is_the_installed_plotly():
-    answer = awaited(vendor._library(request_for("")))
+    answer = answer_of(vendor._library)
     assert Path(answer.path).stat().st_size > 1e6 and vendor.library().startswith(vendor.LIBRARY + "?")
 
 

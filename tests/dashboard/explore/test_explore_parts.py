@@ -13,7 +13,7 @@ from dashboard.explore import ranked_diff, redundancy
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.session.answers import Answer
 from engine import views
-from support.explore_parts import NAMES, asked_of, corpus, drawn, reading
+from support.explore_parts import NAMES, corpus, drawn, question_of, reading
 from support.pages import tables
 
 
@@ -37,7 +37,7 @@ def loaded():
 
 @pytest.fixture
 def asked(loaded):
-    return asked_of(loaded)
+    return question_of(loaded)
 
 
 def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded, asked):
@@ -80,7 +80,7 @@ def test_one_table_holds_the_union_of_all_sets(loaded, asked):
 
 
 def test_ticks_are_absent_without_judgements(loaded):
-    asked = asked_of(loaded, judged=False)
+    asked = question_of(loaded, judged=False)
     answers = answers_of(loaded, asked, NAMES[:2])
     for layout in (ranked_diff.SIDE, ranked_diff.ONE):
         app = drawn(ranked_diff, loaded, asked, answers, **{"ranked.layout": layout})
@@ -113,15 +113,15 @@ def test_empty_sets_are_reported(loaded, asked):
     assert "Out: would add" in tables(app, "Why")[0]["Why"][1] and len(tables(app, "Nearest")) == 2
     app = drawn(redundancy, loaded, asked, answers)
     assert "NNN: fewer than two documents" in [c.value for c in app.caption]
-    alone = asked_of(loaded, k=1)
+    alone = question_of(loaded, k=1)
     app = drawn(redundancy, loaded, alone, answers_of(loaded, alone, NAMES[:3]))
     assert "nothing to compare" in app.info[0].value and not app.dataframe
 
 
 def test_reason_names_the_pool(loaded):
-    asked = asked_of(loaded, k=3, depth=5)
+    asked = question_of(loaded, k=3, depth=5)
     answers = answers_of(loaded, asked, NAMES[:3])
-    *_, last = answers_of(loaded, asked_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
+    *_, last = answers_of(loaded, question_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
     document = OpenDocument(loaded.space.corpus.digest, "words", last)
     (reasons,) = tables(drawn(ranked_diff, loaded, asked, answers, reading=document), "Why")
     assert set(reasons["Why"]) == {"Out: #30 by relevance, and only the first 5 were looked at."}
@@ -188,7 +188,7 @@ def test_clicked_cell_opens_both_documents(loaded, asked):
 @pytest.mark.parametrize("dark", [False, True])
 def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
     loaded = corpus(negative=True)
-    asked = asked_of(loaded, k=8)
+    asked = question_of(loaded, k=8)
     similar = views.redundancy(loaded.space, answers_of(loaded, asked, ["max_sum"])["max_sum"].ranking)
     assert similar.similarity.min() < -0.1
     figure = redundancy_figure([("max_sum", "<b>$x$", similar)] * 2, dark)
@@ -208,6 +208,6 @@ def test_heat_map_clips_its_colours_and_not_its_numbers(dark):
 
 def test_heat_map_of_many_names_every_fifth_rank():
     loaded = corpus(60)
-    similar = views.redundancy(loaded.space, answers_of(loaded, asked_of(loaded, k=50), ["top_k"])["top_k"].ranking)
+    similar = views.redundancy(loaded.space, answers_of(loaded, question_of(loaded, k=50), ["top_k"])["top_k"].ranking)
     figure = redundancy_figure([("top_k", "Top-k", similar)], False)
     assert list(figure.layout.xaxis.tickvals) == [1, *range(5, 51, 5)] and len(similar.rows) > EVERY_RANK

@@ -10,6 +10,8 @@ from dashboard.services.source import Source
 from support.pages import fresh_corpora
 from support.patience import patient
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
 
 @pytest.fixture
 def loads(monkeypatch):
@@ -61,7 +63,6 @@ def test_what_is_still_loading_is_never_given_up(loads):
     assert corpora.others_loading(None) == [] and slow.result == "slow"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_forgetting_a_failure_spares_a_new_try(loads):
     failed = done("broken")
     assert failed.error == "ValueError: broken"
@@ -98,14 +99,12 @@ def test_what_is_dropped_dies(monkeypatch):
     assert [ref() is not None for ref in alive] == [False] * 9 + [True] * 3
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_failed_goes_before_what_is_of_use(loads):
     for path in ("a", "b", "broken", "c"):
         done(path)
     assert [s.path for s, _ in corpora.loads()] == ["a", "b", "c"]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
     """A job may have ended before its start returns."""
     for path in ("a", "b", "c"):

@@ -10,6 +10,15 @@ from engine.errors import Cancelled, DataError
 from support.patience import patient
 
 
+def ended(work, cancelled=False):
+    """A job of this work that has ended."""
+    job = Job("work", work)
+    if cancelled:
+        job.cancel()
+    job.join(patient(10))
+    return job
+
+
 def test_a_result_and_its_progress():
     go = threading.Event()
 
@@ -32,16 +41,13 @@ def test_an_error_reaches_the_page():
     def refuse(job):
         raise DataError("line 3: no text")
 
-    job = Job("read", refuse)
-    job.join(patient(10))
+    job = ended(refuse)
     assert job.result is None and job.error == "line 3: no text"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_defect_is_named_by_its_type():
-    job = Job("divide", lambda job: 1 / 0)
-    job.join(patient(10))
-    assert job.error == "ZeroDivisionError: division by zero"
+    assert ended(lambda job: 1 / 0).error == "ZeroDivisionError: division by zero"
 
 
 def test_cancel_stops_and_is_no_error():
@@ -49,9 +55,7 @@ def test_cancel_stops_and_is_no_error():
         job.stop.wait(patient(10))
         raise Cancelled
 
-    job = Job("wait", work)
-    job.cancel()
-    job.join(patient(10))
+    job = ended(work, cancelled=True)
     assert job.cancelled and job.error is None and job.result is None
 
 

@@ -4,16 +4,15 @@ import json
 import threading
 
 import pytest
-from click.testing import CliRunner
 
 import engine
-from dashboard.serve import main
 from dashboard.services import passage_queries, query_vectors, sweeps
 from dashboard.widgets import passages
 from engine.data.beir import write_beir
 from engine.data.cloze import SPLIT
 from support.charts import figure, ids
-from support.pages import csv_source, ended, screen, texts
+from support.cli import run
+from support.pages import csv_source, ended, job_of, keys, press, screen, texts
 from support.patience import patient
 
 THINGS = ("apple", "pear", "plum", "cherry", "quince", "medlar", "grape", "fig", "olive", "date", "lemon", "lime")
@@ -52,15 +51,10 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     assert way(app).options == ["This query", passage_queries.NAME] and "make labelled queries" in texts(app)
     way(app).set_value(passage_queries.NAME).run()
     page_text = texts(app)
-    assert (
-        not app.exception
-        and "60 passages of 5 to 25 words" in page_text
-        and "People's questions are harder" in page_text
-    )
-    assert "Recall is the share of these documents" in page_text and "no judgements" not in page_text
-    if [b for b in app.button if b.key == "tradeoff.start"]:
-        app.button(key="tradeoff.start").click().run()
-    app = ended(app)
+    assert not app.exception and "no judgements" not in page_text
+    for said in ("60 passages of 5 to 25 words", "People's questions are harder", "Recall is the share of these"):
+        assert said in page_text
+    app = ended(press(app, "tradeoff.start") if "tradeoff.start" in keys(app) else app)
     drawn = figure(app)
     assert len(ids(drawn)) == 5 and "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
     assert any("MRR" in s.options for s in app.selectbox)
@@ -69,16 +63,8 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     made = engine.containing_passages(data.corpus, distractors=0)
     assert made.corpus.digest == data.corpus.digest
     space = engine.Space(data.corpus, engine.embed(data.corpus))
-    point = next(
-        engine.sweep(
-            [engine.Decoder(engine.make("top_k"))],
-            space,
-            engine.embed(made.queries),
-            made.qrels[SPLIT],
-            10,
-            ("recall",),
-        )
-    )
+    decoders, queries = [engine.Decoder(engine.make("top_k"))], engine.embed(made.queries)
+    point = next(engine.sweep(decoders, space, queries, made.qrels[SPLIT], 10, ("recall",)))
     ys = [y for trace in drawn["data"] for y in trace.get("y") or () if isinstance(y, float)]
     assert any(y == pytest.approx(point.mean["recall"]) for y in ys)
     way(app).set_value("This query").run()
@@ -90,11 +76,8 @@ def test_tune_takes_passages_and_says_so(source):
     assert "Tuning needs judgements" in texts(app) and "in the sidebar" in texts(app)
     app.toggle(key="tune.passages").set_value(True).run()
     assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
-    assert app.selectbox(key=next(s.key for s in app.selectbox if s.label == "Choose on")).options == [
-        passage_queries.SPLIT
-    ]
-    app.button(key="tune.start").click().run()
-    app = ended(app)
+    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.SPLIT]]
+    app = ended(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks
     assert all(sentence in texts(app) for sentence in outcome.tuned.sentences)
@@ -113,13 +96,12 @@ def test_a_large_corpus_is_looked_through_by_a_job(source, monkeypatch):
     monkeypatch.setattr(engine, "containing_passages", held)
     app = tradeoff(source)
     way(app).set_value(passage_queries.NAME).run()
-    assert not app.exception and passages.PURPOSE in app.session_state["jobs"] and not app.get("plotly_chart")
-    app.button(key="passages.cancel").click().run()
+    assert not app.exception and job_of(app, passages.PURPOSE) and not app.get("plotly_chart")
+    press(app, "passages.cancel")
     go.set()
     app = ended(app)
-    assert app.session_state["jobs"][passages.PURPOSE].cancelled and "60 passages" not in texts(app)
-    app.button(key="passages.start").click().run()
-    assert "60 passages" in texts(ended(app))
+    assert job_of(app, passages.PURPOSE).cancelled and "60 passages" not in texts(app)
+    assert "60 passages" in texts(ended(press(app, "passages.start")))
 
 
 def test_texts_too_short_for_a_passage_are_said(tmp_path):
@@ -134,28 +116,22 @@ def test_labelled_corpora_and_own_vectors_are_not_offered_passages():
 
 
 def test_the_folder_is_the_task(source, tmp_path):
-    out = tmp_path / "task"
-    done = CliRunner().invoke(
-        main,
-        ["passages", "--corpus", source.path, "--out", str(out), "--count", "9", "--distractors", "3", "--seed", "4"],
-    )
-    assert done.exit_code == 0, done.output
+    out = str(tmp_path / "task")
+    output = run("passages", "--corpus", source.path, "--out", out, "--count", "9", "--distractors", "3", "--seed", "4")
     data = engine.load_dataset(source.path)
     made = engine.containing_passages(data.corpus, 9, distractors=3, seed=4)
-    assert f"of which {len(made.corpus) - len(data.corpus):,} are distractors" in done.output
-    read = engine.load_dataset(str(out))
-    assert (read.corpus.ids, read.corpus.texts, read.queries.ids) == (
-        made.corpus.ids,
-        made.corpus.texts,
-        made.queries.ids,
-    )
-    assert read.queries.texts == made.queries.texts and read.qrels[SPLIT] == made.qrels[SPLIT] and not read.notices
-    answer = json.loads(CliRunner().invoke(main, ["decode", "--corpus", str(out), "--split", SPLIT, "--json"]).stdout)
+    assert f"of which {len(made.corpus) - len(data.corpus):,} are distractors" in output
+    read = engine.load_dataset(out)
+    for part in ("ids", "texts"):
+        assert getattr(read.corpus, part) == getattr(made.corpus, part)
+        assert getattr(read.queries, part) == getattr(made.queries, part)
+    assert read.qrels[SPLIT] == made.qrels[SPLIT] and not read.notices
+    answer = json.loads(run("decode", "--corpus", out, "--split", SPLIT, "--json"))
     assert answer["queries"] == 9 and answer["mean"]["recall"] > 0.5 and answer["mean"]["mrr"] > 0
-    again = CliRunner().invoke(main, ["passages", "--corpus", source.path, "--out", str(out)])
-    assert again.exit_code == 1 and "must be a new or an empty folder" in again.output
-    wrong = CliRunner().invoke(main, ["passages", "--corpus", source.path, "--out", str(out / "b"), "--shortest", "0"])
-    assert wrong.exit_code == 1 and "shortest must be a whole number in [1, ∞); got '0'" in wrong.output
+    again = run("passages", "--corpus", source.path, "--out", out, fails=True)
+    assert "must be a new or an empty folder" in again
+    wrong = run("passages", "--corpus", source.path, "--out", f"{out}/b", "--shortest", "0", fails=True)
+    assert "shortest must be a whole number in [1, ∞); got '0'" in wrong
 
 
 @pytest.mark.parametrize("odd", ["a\tb", "a\nb", " ", "a\ud800"])

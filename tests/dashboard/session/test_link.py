@@ -19,7 +19,7 @@ from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
-from support.pages import PETS, SCREENS, beir, csv_source, figures, load, opened, texts
+from support.pages import PETS, SCREENS, beir, csv_source, figures, load, opened, press, texts
 
 SELECTORS = methods("selector")
 SCORERS = methods("scorer")
@@ -63,17 +63,16 @@ def decoders(draw, name):
 
 @some.composite
 def states(draw, names):
-    columns = some.one_of(
-        some.none(), some.tuples(some.one_of(some.none(), WORDS), WORDS, some.one_of(some.none(), WORDS))
-    )
+    digests, maybe = some.from_regex(r"[0-9a-f]{12}", fullmatch=True), some.one_of(some.none(), WORDS)
+    columns = some.one_of(some.none(), some.tuples(maybe, WORDS, maybe))
     return State(
         source=Source(
             draw(WORDS.filter(bool)), columns=draw(columns), qrels=draw(WORDS), encoder=draw(WORDS), dtype=draw(WORDS)
         ),
-        digest=draw(some.from_regex(r"[0-9a-f]{12}", fullmatch=True)),
-        vectors=draw(some.from_regex(r"[0-9a-f]{12}", fullmatch=True)),
+        digest=draw(digests),
+        vectors=draw(digests),
         way=draw(some.sampled_from(list(QUESTIONS))),
-        split=draw(some.one_of(some.none(), WORDS)),
+        split=draw(maybe),
         question=draw(WORDS),
         k=draw(some.integers(1, 1_000_000)),
         pool=draw(some.one_of(some.none(), some.integers(1, 10**9))),
@@ -81,6 +80,28 @@ def states(draw, names):
         view=draw(WORDS),
         page=draw(some.sampled_from(sorted(p.stem for p in SCREENS.glob("[!_]*.py")))),
     )
+
+
+def typed(words, **more):
+    """The demo asked in words."""
+    return State(source=Source("numpy-api"), way=query.TYPED, question=words, **more)
+
+
+def fields(address):
+    """The parameters of an address."""
+    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True, strict_parsing=True))
+
+
+def link_of(app):
+    """The parameters of the link that the Share dialog shows."""
+    press(app, "share.open")
+    return fields(next(c.value for c in app.code if "v=1" in c.value))
+
+
+def counted(stage):
+    """The stage with what does not count at its default: what only another's value makes count."""
+    needless = [p for p in stage.spec.params if p.requires and getattr(stage, p.requires[0]) != p.requires[1]]
+    return replace(stage, **{p.name: p.default for p in needless})
 
 
 @pytest.mark.parametrize("name", SELECTORS)
@@ -95,7 +116,7 @@ def test_a_state_comes_back_from_its_address(name, data):
         assert f"{LONGEST:,}" in str(error)
         return
     assert address.isascii() and len(address) <= LONGEST
-    back = read(dict(parse_qsl(urlsplit(address).query, keep_blank_values=True, strict_parsing=True)))
+    back = read(fields(address))
     assert back.state == replace(shown, page="") and not back.remarks, "the page stands before the parameters"
     assert read(to_params(shown)).state == shown
 
@@ -104,38 +125,27 @@ def test_a_state_comes_back_from_its_address(name, data):
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(data=some.data())
 def test_a_stage_comes_back_from_its_widgets(name, data):
-    """Whatever counts: a parameter that only another's value makes count is at its default otherwise."""
     stage = data.draw(stages(SELECTORS[name]))
     widgets = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parameters, "st", SimpleNamespace(session_state=widgets))
         parameters.put(stage, "here")
         back = parameters.stage_of(stage.spec, "here")
-    needless = {
-        p.name: p.default for p in stage.spec.params if p.requires and getattr(stage, p.requires[0]) != p.requires[1]
-    }
-    assert back == replace(stage, **needless)
+    assert back == counted(stage)
 
 
 def test_an_address_is_readable():
-    shown = State(
-        source=Source("numpy-api"),
-        digest="ab12",
-        vectors="cd34",
-        way=query.LABELLED,
-        split="test",
-        question="q7",
-        decoders=(Decoder(make("mmr", relevance_weight=0.7)),),
-    )
-    address = url("http://h/", to_params(shown))
-    assert address.startswith(
+    asked = {"way": query.LABELLED, "split": "test", "question": "q7"}
+    decoder = Decoder(make("mmr", relevance_weight=0.7))
+    shown = State(source=Source("numpy-api"), digest="ab12", vectors="cd34", **asked, decoders=(decoder,))
+    assert url("http://h/", to_params(shown)).startswith(
         "http://h/?v=1&corpus=numpy-api&digest=ab12&vectors=cd34&split=test&query=q7&k=10&pool=none&decoders=mmr&"
         "mmr.relevance_weight=0.7"
     )
 
 
 def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
-    shown = State(way=query.TYPED, question="é" * 3000)
+    shown = typed("é" * 3000)
     with pytest.raises(ParamError, match=r"18,\d+ characters.*8,000.*snapshot"):
         url("http://h/", to_params(shown))
     assert read(to_params(shown)).state == shown, "the parameters themselves have no limit: a snapshot holds them"
@@ -191,20 +201,6 @@ def test_every_bad_parameter_is_named_and_the_others_taken(name):
     assert f"{name}.nosuch" in read({"decoders": name, f"{name}.nosuch": "1"}).remarks[0]
 
 
-def link_of(app):
-    """The parameters of the link that the Share dialog shows."""
-    app.button(key="share.open").click().run()
-    assert not app.exception, app.exception
-    address = next(c.value for c in app.code if "v=1" in c.value)
-    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-
-
-def counted(stage):
-    """The stage with what does not count at its default."""
-    needless = [p for p in stage.spec.params if p.requires and getattr(stage, p.requires[0]) != p.requires[1]]
-    return replace(stage, **{p.name: p.default for p in needless})
-
-
 def drawn(spec, seed):
     """A stage with any legal values, off its sliders' steps and beyond their ends."""
     rng, values = random.Random(seed), {}
@@ -233,9 +229,7 @@ def test_an_opened_link_gives_the_same_link(seed):
             )
             for index, name in enumerate(names[first : first + 3], seed + first)
         )
-        shown = State(
-            source=Source("numpy-api"), way=query.TYPED, question="señor 中文 & = #", k=57, pool=90, decoders=chosen
-        )
+        shown = typed("señor 中文 & = #", k=57, pool=90, decoders=chosen)
         app = opened(to_params(shown))
         assert not app.warning, texts(app)
         app.run()
@@ -256,9 +250,8 @@ def test_a_labelled_query_and_a_document_come_back(demo):
     dataset, _ = demo
     split = list(dataset.qrels)[-1]
     wanted = dataset.judged(split).ids[3]
-    app = opened(
-        to_params(State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST))
-    )
+    shown = State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST)
+    app = opened(to_params(shown))
     assert dataset.queries.texts[dataset.queries.position[wanted]] in texts(app) and figures(app, "Recall")
     back = link_of(app)
     assert (back["split"], back["query"]) == (split, wanted)
@@ -271,8 +264,7 @@ def test_a_question_that_this_corpus_does_not_have_is_said():
     app = opened({"v": "1", "corpus": "numpy-api", "split": "dev", "query": "<img src=x>", "k": "4"})
     assert "'<img src=x>' is not among those of dev" in texts(app) and app.slider(key="k").value == 4
     assert not any("<img" in e.value for kind in (app.markdown, app.warning, app.caption) for e in kind)
-    app.button(key="link.ok").click().run()
-    assert "is not among" not in texts(app)
+    assert "is not among" not in texts(press(app, "link.ok"))
     app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
     assert "no split is called 'nosuch'" in texts(app)
     assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
@@ -306,8 +298,7 @@ def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
 
 def test_a_link_can_be_forgotten():
     app = opened({"v": "1", "corpus": "/no/such/file.csv"})
-    app.button(key="link.forget").click().run()
-    assert "not loaded here" not in texts(app) and not app.exception
+    assert "not loaded here" not in texts(press(app, "link.forget"))
 
 
 def test_an_address_never_chooses_an_encoder_nor_a_file():
@@ -325,8 +316,7 @@ def test_an_address_names_a_corpus_exactly(source):
 
 
 def test_the_address_follows_what_is_shown_so_that_a_reload_comes_back_to_it():
-    params = to_params(State(source=Source("numpy-api"), way=query.TYPED, question="median"))
-    app = opened(params)
+    app = opened(to_params(typed("median")))
     assert app.query_params["text"] == "median", "a reload comes back to it"
     app.slider(key="k").set_value(3).run()
     assert (app.query_params["text"], app.query_params["k"]) == ("median", "3")
@@ -342,9 +332,8 @@ def test_an_address_stays_plain_until_something_is_changed():
 
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
-    app = opened(to_params(State(source=Source("numpy-api"), way=query.TYPED, question="é" * 3000)))
-    app.button(key="share.open").click().run()
-    assert not app.exception and "save a snapshot instead" in texts(app)
+    app = opened(to_params(typed("é" * 3000)))
+    assert "save a snapshot instead" in texts(press(app, "share.open"))
 
 
 def test_link_keeps_the_page_and_no_method_is_named():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.charts.frontier import frontier_figure
-from dashboard.charts.strata import strata_figure
+from dashboard.charts.frontier import frontier_figure, strata_figure
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.source import Source
 from dashboard.tradeoff import selection

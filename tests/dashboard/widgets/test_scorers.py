@@ -1,6 +1,5 @@
 """Scorers of a decoder: picked in Explore, seen in its figures and reasons, swept in Trade-off."""
 
-import json
 from itertools import pairwise
 
 import pytest
@@ -17,13 +16,14 @@ from engine import views
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
-from support.explore_parts import corpus, drawn, queries_of, reading
-from support.pages import figures, screen, sets, tables, texts, widgets
-from support.patience import patient
+from support.charts import figure, ids
+from support.explore_parts import corpus, drawn, question_of, reading
+from support.pages import ended, figures, job_of, pick, press, screen, sets, tables, texts, widgets
 from support.sweeps import toy
 
 SELECTORS, SCORERS = engine.methods("selector"), engine.methods("scorer")
 FIRST = next(iter(SELECTORS))
+SLOW = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
 QUICK = [n for n in SCORERS if not SCORERS[n].cls.rerank_only]
 OTHER = "truncated"
 """Quick, and of vectors alone."""
@@ -40,7 +40,7 @@ def question(loaded, asked):
 @pytest.mark.parametrize("depth", [None, 12])
 def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
     loaded = corpus()
-    asked = queries_of(loaded)
+    asked = question_of(loaded)
     decoder = Decoder(SELECTORS[select].cls(), engine.make(OTHER), rerank and engine.make(rerank), depth)
     result = select_from(decoder.select, scored(decoder, loaded.space, question(loaded, asked)), 6)
     expected = decode(decoder, loaded.space, question(loaded, asked), 6)
@@ -49,7 +49,7 @@ def test_choosing_from_scored_documents_is_decoding(select, rerank, depth):
 
 def test_the_relevance_is_what_the_selector_saw():
     loaded = corpus()
-    asked = queries_of(loaded)
+    asked = question_of(loaded)
     space, query = loaded.space, question(loaded, asked)
     batch = engine.space.QueryBatch(("q",), asked.vector.unsqueeze(0), ("words",))
     first, other = engine.make("truncated", dimension=2), engine.make("truncated", dimension=3)
@@ -64,9 +64,9 @@ def test_the_relevance_is_what_the_selector_saw():
     pool = sorted(order[:10])
     again = other.score(space, batch, torch.tensor([pool]))[0].double()
     assert torch.equal(saw.score[pool], again) and saw.score.isnan().sum() == len(space) - 10
-    assert sorted(saw.place[pool].tolist()) == list(range(1, 11)) and [int(saw.place[r]) for r in order[10:]] == list(
-        range(11, len(space) + 1)
-    ), "those outside the pool follow, as they were retrieved"
+    assert sorted(saw.place[pool].tolist()) == list(range(1, 11))
+    outside = [int(saw.place[row]) for row in order[10:]]
+    assert outside == list(range(11, len(space) + 1)), "they follow, as they were retrieved"
     ranking = decode(reranked, space, query, 6)
     kept, dropped = views.diff(space, asked.vector, "q", ranking, ranking, asked.qrels, saw)
     assert [r.relevance for r in kept] == [saw.score[r.row].item() for r in kept]
@@ -82,7 +82,7 @@ def test_the_relevance_is_what_the_selector_saw():
 
 def test_where_only_the_vectors_count_relevance_is_the_inner_product():
     loaded = corpus()
-    asked = queries_of(loaded)
+    asked = question_of(loaded)
     space, query = loaded.space, question(loaded, asked)
     first, other, blind = engine.make(QUICK[0]), engine.make(OTHER), engine.make(BLIND, l1=0.01)
     assert views.relevance(blind, scored(Decoder(blind, first, None, 9), space, query)) is None
@@ -104,7 +104,7 @@ def test_where_only_the_vectors_count_relevance_is_the_inner_product():
 
 def test_sets_and_reasons_show_the_scorers_own_relevance():
     loaded = corpus()
-    asked = queries_of(loaded, depth=12)
+    asked = question_of(loaded, depth=12)
     query, shown = question(loaded, asked), {}
     base = Decoder(SELECTORS[FIRST].cls(), depth=12)
     mine = Decoder(SELECTORS[PICKED].cls(), engine.make(OTHER), engine.make(OTHER), 12)
@@ -151,8 +151,7 @@ def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
     assert len(sets(app)) == 3 and sets(app)[0].value["Document"].tolist() == sets(base)[0].value["Document"].tolist()
     assert "Change" not in sets(app)[0].value and all("Change" in s.value for s in sets(app)[1:])
     for view in ("Map", "Redundancy", "Figures", "Weights"):
-        next(g for g in app.segmented_control if g.key == "view").set_value(view).run()
-        assert not app.exception, (view, app.exception)
+        pick(app, "View", view)
         if view == "Figures":
             named = app.dataframe[0].value["Decoder"].tolist()
             first, picked = SELECTORS[FIRST].title, SELECTORS[PICKED].title
@@ -180,7 +179,6 @@ def test_a_scorer_that_cannot_score_says_why(monkeypatch):
 
 def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
     """A link may name any model: opening it must fetch nothing."""
-    slow = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
     fetched = []
 
     def fetch(name, *_):
@@ -189,18 +187,17 @@ def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
 
     monkeypatch.setattr("engine.data.models.hub._downloaded", fetch)
     key = role_key(PICKED, RERANK)
-    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": "acme/some-model"})
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": "acme/some-model"})
     assert not app.exception and "needs a download of 'acme/some-model' first" in texts(app)
     assert not fetched
-    app.button(key=f"{key}.agree").click().run()
-    assert not app.exception and fetched == ["acme/some-model"] and "no network" in texts(app)
+    press(app, f"{key}.agree")
+    assert fetched == ["acme/some-model"] and "no network" in texts(app)
 
 
 @pytest.mark.parametrize("model", ["/", "/proc/1", "//elsewhere/share", "/usr"])
 def test_a_folder_that_is_no_model_is_refused_without_a_search(model):
-    slow = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
     key = role_key(PICKED, RERANK)
-    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: slow, f"{key}.{slow}.model": model})
+    app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": model})
     assert not app.exception and "No answer at this setting." in texts(app)
 
 
@@ -211,12 +208,11 @@ def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
 
 
 def test_explore_reranks_by_a_models_reading(given):
-    slow = next(n for n in SCORERS if SCORERS[n].cls.rerank_only)
     key = role_key(PICKED, RERANK)
-    held = {key: slow, f"{key}.{slow}.model": given[slow]["model"]}
+    held = {key: SLOW, f"{key}.{SLOW}.model": given[SLOW]["model"]}
     app = screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
     assert not app.exception and "No answer" not in texts(app), texts(app)
-    assert f"then {SCORERS[slow].title}; similarity by the dense vectors" in texts(app)
+    assert f"then {SCORERS[SLOW].title}; similarity by the dense vectors" in texts(app)
     assert len(figures(app, "Recall@10")) == 2
 
 
@@ -249,13 +245,10 @@ def test_the_frontier_holds_several_scorers():
         "tradeoff",
         **{"tradeoff.decoders": [FIRST, PICKED, BLIND], "tradeoff.scorers": [QUICK[0], OTHER], "tradeoff.values": 2},
     )
-    job = app.session_state["jobs"][sweeps.PURPOSE]
-    job.join(patient(240))
-    assert job.error is None, job.error
-    app.run()
-    assert not app.exception, app.exception
-    drawn_ = json.loads(app.get("plotly_chart")[0].proto.spec)
-    labels = {i for trace in drawn_["data"] for i in trace.get("customdata", ())}
+    app = ended(app, sweeps.PURPOSE)
+    assert job_of(app, sweeps.PURPOSE).error is None
+    drawn_ = figure(app)
+    labels = ids(drawn_)
     assert any(label.startswith(OTHER) and PICKED in label for label in labels)
     assert not [label for label in labels if label.startswith(OTHER) and BLIND in label], "they would lie on the others"
     assert any(t.get("name") == f"{SCORERS[OTHER].title} → {SELECTORS[PICKED].title}" for t in drawn_["data"])

@@ -10,15 +10,6 @@ from support.cli import run
 from support.demo import demo_counts
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("sweep") / "demo.db")
-    asked = ("--select", "top_k", "--select", "mmr", "--select", "nnn:l2=0.1", "-k", "3", "-k", "5")
-    output = run("sweep", *asked, "--points", "3", "--store", path)
-    assert f"22 cells of {demo_counts()['test']} queries" in output
-    return path
-
-
 def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
     monkeypatch.setattr("engine.evaluation.sweep.executors.compute_unit", None)
     again = run("sweep", "--select", "mmr", "-k", "5", "--points", "3", "--store", store, "--json")
@@ -36,11 +27,8 @@ def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path)
     run("compare", store, *[word for file in files for word in ("--out", file)])
     assert all((tmp_path / f"table.{kind}").stat().st_size > 500 for kind in ("md", "tex", "csv", "parquet"))
     result = json.loads(run("compare", store, "--json"))
-    assert (
-        result["k"] == 5
-        and result["baseline"] == "top_k"
-        and result["front"][0]["recall"] > result["front"][-1]["recall"]
-    )
+    assert (result["k"], result["baseline"]) == (5, "top_k")
+    assert result["front"][0]["recall"] > result["front"][-1]["recall"]
 
 
 def test_report_is_one_file_with_its_charts(store, tmp_path):
@@ -65,9 +53,8 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
 
 
 def test_tune_takes_a_scorer(tmp_path):
-    path = str(tmp_path / "tune.db")
-    asked = ("tune", "--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3", "--store", path)
-    output = run(*asked)
+    asked = ("--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3")
+    output = run("tune", *asked, "--store", str(tmp_path / "tune.db"))
     assert "for most nDCG" in output and "hybrid(dense_weight=" in output and "On test" in output
 
 
@@ -82,6 +69,10 @@ def test_tune_takes_a_scorer(tmp_path):
         (("sweep", "--select", "mmr:relevance_weight"), "--select takes NAME or NAME:PARAMETER=VALUE"),
         (("sweep", "--select", "mmr:relevance_weight=2"), "relevance_weight (λ) must be a number in [0, 1]"),
         (("sweep", "--split", "nothing"), "no split 'nothing'"),
+        (("depths",), "Missing option '--rerank'"),
+        (("depths", "--rerank", "nobody"), "no scorer is called 'nobody'"),
+        (("depths", "--rerank", "bm25", "--depth", "0"), "depth (n) must be a whole number in [1"),
+        (("depths", "--rerank", "bm25", "--depth", "5"), "depths must be whole numbers in [10"),
         (("tune", "--select", "mmr", "--dev", "nothing"), "no split 'nothing'"),
         (("tune", "--select", "mmr:window"), "--select takes NAME or NAME:PARAMETER=VALUE"),
         (("tune", "--select", "mmr", "--objective", "luck"), "aim must be one of"),
@@ -92,7 +83,16 @@ def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
     assert said in run(*args, fails=True)
 
 
-def test_a_store_of_another_k_or_split_is_said(store, tmp_path):
-    assert "has no cells at k = 7; it has 3, 5" in run("compare", store, "-k", "7", fails=True)
-    assert "holds no cells of split 'dev'" in run("compare", store, "--split", "dev", fails=True)
-    assert "--out takes .md, .tex, .csv or .parquet" in run("compare", store, "--out", "table.doc", fails=True)
+@pytest.mark.parametrize(
+    "args,said",
+    [
+        (("-k", "7"), "has no cells at k = 7; it has 3, 5"),
+        (("--split", "dev"), "holds no cells of split 'dev'"),
+        (("--out", "table.doc"), "--out takes .md, .tex, .csv or .parquet"),
+        (("--by", "colour"), "--by must be one of relevant, length, words, aspects; got 'colour'"),
+        (("--by", "length"), "--by needs --corpus"),
+        (("--by", "aspects", "--corpus", "numpy-api"), "no query has aspects; there are relevant, length, words"),
+    ],
+)
+def test_what_a_store_does_not_hold_is_said(store, args, said):
+    assert said in run("compare", store, *args, fails=True)

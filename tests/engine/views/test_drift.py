@@ -1,5 +1,7 @@
 """What the drift page shows: columns that say what the engine found, and arrows that are as long as the moves."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -92,9 +94,8 @@ def test_two_states_compared(found):
     shown = views.between(space, one, other, probes, qrels=qrels, temperature=found.begun.temperature)
     assert shown.drift.churn > 0 and not shown.same and shown.movers
     assert shown.drift.confidence is not None
-    lists = [
-        engine.decode(engine.Decoder(engine.make("top_k")), adapted(space, v), probes, 10).index for v in (one, other)
-    ]
+    decoder = engine.Decoder(engine.make("top_k"))
+    lists = [engine.decode(decoder, adapted(space, v), probes, 10).index for v in (one, other)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / 10 for a, b in zip(*lists, strict=True)]
     assert [q.overlap for q in shown.queries] == sorted(k for k in kept if k < 1)[:20]
     assert all(kept[q.place] == q.overlap and probes.ids[q.place] == q.id for q in shown.queries)
@@ -151,12 +152,10 @@ def test_a_session_looks_back_along_its_log(session):
     )
     assert moments(1000) == tuple(range(0, 1001, 50)) and moments(0) == (0,)
 
-    class Stop:
-        def is_set(self):
-            return True
-
+    stop = threading.Event()
+    stop.set()
     with pytest.raises(Cancelled, match="stopped after 0 of 14 moments"):
-        history(session, start, stop=Stop())
+        history(session, start, stop=stop)
 
 
 @pytest.mark.parametrize("method", ["tsne", "pca"])

@@ -261,18 +261,11 @@ def test_redundancy_counts_the_pairs(space):
 def test_merged_has_every_document_once_by_its_best_rank(space):
     rankings = {"base": ranking(0, 1, 2), "other": ranking(2, 0, 3), "short": ranking(1, -1)}
     rows = merged(space, QUERY, "q", rankings, "base", QRELS)
-    assert [(r.id, r.sets, r.relevant) for r in rows] == [
-        ("a", 2, True),
-        ("b", 2, False),
-        ("c", 2, False),
-        ("d", 1, True),
-    ]
-    marks = [[str(p) for p in r.places.values()] for r in rows]
-    assert marks == [
-        ["1", "2 ▼1", DROPPED],
-        ["2", DROPPED, "1 ▲1"],
-        ["3", "1 ▲2", DROPPED],
-        [NOWHERE, "3 NEW", NOWHERE],
+    assert [(r.id, r.sets, r.relevant, *map(str, r.places.values())) for r in rows] == [
+        ("a", 2, True, "1", "2 ▼1", DROPPED),
+        ("b", 2, False, "2", DROPPED, "1 ▲1"),
+        ("c", 2, False, "3", "1 ▲2", DROPPED),
+        ("d", 1, True, NOWHERE, "3 NEW", NOWHERE),
     ]
     assert str(merged(space, QUERY, "q", {"x": ranking(0), "y": ranking(0)}, "x", None)[0].places["y"]) == f"1 {SAME}"
     assert rows[3].relevance == pytest.approx(0, abs=1e-7)

@@ -1,0 +1,22 @@
+"""A document of a corpus as a page or a terminal can show it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.values import Corpus, replace_surrogates
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownDocument:
+    """A document, its texts without lone surrogates."""
+
+    row: int  # position in the corpus
+    id: str
+    title: str
+    text: str
+
+
+def shown_fields(corpus: Corpus, row: int) -> dict[str, Any]:
+    """The fields of a ShownDocument."""
+    texts = {"id": corpus.ids[row], "title": corpus.titles[row], "text": corpus.texts[row]}
+    return {"row": row, **{name: replace_surrogates(text) for name, text in texts.items()}}
