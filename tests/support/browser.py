@@ -1,11 +1,19 @@
-"""What tests do with a page in a real browser."""
+"""What tests and benches do with a page in a real browser, and the server that they look at."""
 
 import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
-from support.patience import PATIENCE
+from support.patience import PATIENCE, patient
+from support.processes import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MARKS = [
@@ -35,6 +43,69 @@ SET = """head => {
     }
     return [];
 }"""
+
+
+START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
+
+
+class Server:
+    """A dashboard of its own on a free port, which answers; code: what its process runs."""
+
+    def __init__(self, home, *flags, code=START, **variables):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment(FRONTIER_HOME=str(home), **variables),
+        )
+        end = time.monotonic() + patient(60)
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                raise AssertionError(f"the server did not answer:\n{self.process.stdout.read()}")
+            time.sleep(0.02)
+
+    def _answers(self):
+        try:
+            return urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200
+        except OSError:
+            return False
+
+    def close(self):
+        """End it by Ctrl-C; what it printed."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            assert self.process.wait(patient(60)) == 0, "Ctrl-C must end the server cleanly"
+        finally:
+            self.process.kill()
+        return self.process.stdout.read()
+
+
+@contextmanager
+def chromium(count=1):
+    """Headless browsers without a GPU."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browsers = [
+            playwright.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=False, args=FLAGS)
+            for _ in range(count)
+        ]
+        yield browsers
+        for browser in browsers:
+            browser.close()
+
+
+def open_page(browser, url, **how):
+    """A page of a visitor of its own."""
+    page = browser.new_context(viewport={"width": 1440, "height": 900}, **how).new_page()
+    page.goto(url)
+    return page
 
 
 def column(page, table, name):
