@@ -25,7 +25,7 @@ from selector_data import clustered
 
 import engine
 from engine.values import Embeddings
-from support.browser import START, WAIT, Server, chromium, open_page
+from support.browser import START, WAIT, Server, chromium, open_page, slider
 
 DECODERS = ("mmr", "frank_wolfe", "nnn")
 PLAIN = "import dashboard.components.live_plot as p; p.available = lambda: False; "
@@ -92,9 +92,7 @@ class TimedServer(Server):
 
     def __init__(self, home: Path, path: Path, code: str = START) -> None:
         self.times = home.parent / f"times-{id(self)}"
-        super().__init__(
-            home, "--corpus", str(path), code=TIMED + code, FRONTIER_THREADS="1", TIMES=str(self.times)
-        )
+        super().__init__(home, "--corpus", str(path), code=TIMED + code, FRONTIER_THREADS="1", TIMES=str(self.times))
 
     def runs(self) -> list[float]:
         """Milliseconds that each script run took, Streamlit's own part with it."""

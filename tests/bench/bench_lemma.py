@@ -6,6 +6,7 @@ python tests/bench/bench_lemma.py --data <folder of judged sets> --out assets/re
 from collections.abc import Iterable
 from itertools import product
 
+import numpy as np
 import plotly.graph_objects as go
 from harness import WHITE_SHEET, Block, arguments, draw, table, write_page
 from plotly.subplots import make_subplots
@@ -159,7 +160,7 @@ def picture(measured: dict[str, PairErrors]) -> go.Figure:
     chart = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.1)
 
     def draw_line(points: Iterable[tuple[float, float]], place: dict, name: str | None = None, **line: object) -> None:
-        x, y = zip(*points, strict=True)
+        x, y = np.reshape(list(points), (-1, 2)).T
         chart.add_scatter(x=x, y=y, mode="lines", line=line, name=name, showlegend=name is not None, **place)
 
     for name, one in measured.items():

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from harness import ROOT, arguments, machine, spread, table, timed, write_page
