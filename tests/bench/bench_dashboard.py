@@ -10,22 +10,20 @@ animation frame after the overlay's data changed. Server: the script run, Stream
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 import torch
-from harness import ROOT, arguments, machine, spread, table, timed, write_page
+from harness import arguments, machine, spread, table, timed, write_page
 from selector_data import clustered
 
 import engine
 from engine.values import Embeddings
 from support.browser import START, WAIT, Server, chromium, open_page, slider
+from support.processes import started
 
 DECODERS = ("mmr", "frank_wolfe", "nnn")
 PLAIN = "import dashboard.components.live_plot as p; p.available = lambda: False; "
@@ -83,12 +81,12 @@ def mapped(path: Path, home: Path) -> None:
         "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
         "engine.layout(engine.Space(d.corpus, d.vectors))"
     )
-    environment = {**os.environ, "FRONTIER_HOME": str(home)}
-    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, env=environment, check=True)
+    if started("-c", code, str(path), quiet=True, FRONTIER_HOME=str(home)).wait():
+        raise RuntimeError("the map was not made")
 
 
 class TimedServer(Server):
-    """A server that notes how long each script run takes; threads: of the engine."""
+    """A server of one torch thread that notes how long each script run takes."""
 
     def __init__(self, home: Path, path: Path, code: str = START) -> None:
         self.times = home.parent / f"times-{id(self)}"
@@ -140,7 +138,6 @@ class Session:
 
 def floor(path: Path, moves: int) -> tuple[float, float]:
     """Milliseconds of one λ move in this process: of the decoder, and of torch's product and topk."""
-    torch.set_num_threads(1)
     dataset = engine.load_dataset(str(path))
     space = engine.Space(dataset.corpus, dataset.vectors)
     query = Embeddings(space.vectors[:1].cpu(), ("q",), None)

@@ -10,7 +10,7 @@ all splits count. Time: one query at a time against an index in memory, the quer
 import statistics
 from pathlib import Path
 
-from harness import Judged, arguments, machine, table, timed, write_page
+from harness import Judged, arguments, machine, points_of, table, timed, write_page
 
 import engine
 from engine.data.encoders import truncated_count
@@ -44,10 +44,8 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     scorers = {"one vector (dense)": engine.make("dense")}
     for length in LENGTHS:
         scorers[f"max_sim, {length} words"] = engine.make("max_sim", length=length, overlap=overlap)
-    measured = {}
-    for label, scorer in scorers.items():
-        ranking = engine.decode(engine.Decoder(engine.make("top_k"), scorer), space, queries, k=10)
-        measured[label] = engine.measure(ranking, space, queries, qrels, k=10, metrics=METRICS)
+    decoders = [engine.Decoder(engine.make("top_k"), scorer) for scorer in scorers.values()]
+    measured = dict(zip(scorers, points_of(decoders, space, queries, qrels, 10, METRICS), strict=True))
     times = milliseconds(scorers, space, query_batch(space, queries), 101)
     base, *others = scorers
     pairs = [[measured[label].values[metric] for label in (other, base)] for other in others for metric in METRICS]

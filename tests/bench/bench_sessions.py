@@ -51,6 +51,8 @@ def switch(page, url: str, path: Path) -> None:
     """Load a corpus on the Data page and come back to Explore."""
     page.get_by_role("link", name="Data").click()
     fill_path(page, path)
+    page.wait_for_timeout(500)
+    page.get_by_text("Load and embed").click()
     page.get_by_test_id("stSidebar").get_by_text(path.name).or_(page.get_by_text(path.name, exact=True)).first.wait_for(
         timeout=WAIT
     )

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from harness import Judged, arguments, machine, table, timed, write_page
+from harness import Judged, arguments, machine, points_of, table, timed, write_page
 
 import engine
 from engine.evaluation.splits import split_in_half, subsample
@@ -108,9 +108,7 @@ def quality(name, most):
 
     def measured(scorers, split):
         decoders = [engine.Decoder(engine.make("top_k"), scorer) for scorer in scorers]
-        points = engine.sweep(decoders, space, queries[split], splits[split], K, METRICS, split=split)
-        points = {p.label: p for p in points}
-        return [points[decoder.label] for decoder in decoders]
+        return points_of(decoders, space, queries[split], splits[split], K, METRICS, split)
 
     tried = list(settings())
     # Of equals the first: the smallest weight.

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import version
@@ -163,6 +163,20 @@ def run_json(*command: Any) -> Any:
     """What another Python process prints on its last line, as JSON."""
     process = subprocess.run([sys.executable, *map(str, command)], check=True, capture_output=True, text=True)
     return json.loads(process.stdout.splitlines()[-1])
+
+
+def points_of(
+    decoders: Sequence[engine.Decoder],
+    space: engine.Space,
+    queries: engine.Embeddings,
+    qrels: engine.Qrels,
+    k: int,
+    metrics: tuple[str, ...],
+    split: str = "",
+) -> list[Any]:
+    """The point of each decoder, in their order."""
+    points = {p.label: p for p in engine.sweep(decoders, space, queries, qrels, k, metrics, split=split)}
+    return [points[decoder.label] for decoder in decoders]
 
 
 def line(cells: Iterable[Any]) -> str:

@@ -6,16 +6,12 @@ picks; computing the relevance is part of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import faiss
 import numpy as np
 import torch
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pyversity import diversify
 from torch import Tensor
-
-Picks = Callable[[], list[int]]
 
 NOTES = {
     "pyversity msd": "sums distances that ours weighs by k",

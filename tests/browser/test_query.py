@@ -5,7 +5,7 @@ import re
 from support.browser import (
     MARKS,
     WAIT,
-    column,
+    columns,
     fill_path,
     metric,
     settled,
@@ -18,6 +18,11 @@ from support.browser import (
 pytestmark = MARKS
 
 
+def documents(page):
+    """Those of each set."""
+    return columns(page, "Document", sets=True)
+
+
 def test_type_a_query_slide_read_and_reload(page, server):
     page.goto(server)
     settled(page)
@@ -27,20 +32,20 @@ def test_type_a_query_slide_read_and_reload(page, server):
     page.get_by_text("Without judgements there is no Recall").wait_for(timeout=WAIT)
     settled(page)
     assert page.get_by_test_id("stMetric").filter(has_text="Recall@10").count() == 0
-    top, before = column(page, 0, "Document"), column(page, 1, "Document")
+    top, before = documents(page)
     spread = metric(page, "ILAD@10", 1)
 
     page.get_by_test_id("stDataFrame").first.click(position={"x": 150, "y": 48})
     page.get_by_text(re.compile(r"^relevance 0\.\d{3}, #\d+ of \d+")).wait_for(timeout=WAIT)
     panel = page.locator(".st-key-reading-panel")
-    until(page, lambda: column(page, 0, "Why")[0].startswith("In"))
+    until(page, lambda: columns(page, "Why")[0][0].startswith("In"))
     assert panel.get_by_text(top[0], exact=True).count() == 1
 
     assert page.get_by_test_id("stSlider").filter(has_text="relevance weight").count() == 1
     slide(page, "Home")
-    until(page, lambda: metric(page, "ILAD@10", 1) > max(spread, 0.5) and column(page, 1, "Document") != before)
-    assert column(page, 0, "Document") == top, "the baseline must not move with another decoder's slider"
-    changes = column(page, 1, "Change")
+    until(page, lambda: metric(page, "ILAD@10", 1) > max(spread, 0.5) and documents(page)[1] != before)
+    assert documents(page)[0] == top, "the baseline must not move with another decoder's slider"
+    changes = columns(page, "Change", sets=True)[-1]
     assert changes[0] == "=" and "NEW" in changes and "DROPPED" in changes
     # The panel follows the document, not the place in the grid, when the set below changes.
     assert panel.get_by_text(top[0], exact=True).count() == 1
@@ -71,4 +76,4 @@ def test_a_path_is_loaded_found_after_a_reload_and_explored(page, server, tmp_pa
     page.wait_for_function(
         "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length >= 20", timeout=WAIT
     )
-    assert column(page, 0, "Document")[0] == "a cat that sleeps"
+    assert documents(page)[0][0] == "a cat that sleeps"
