@@ -65,7 +65,10 @@ def picture(by_set: dict[str, list[Searched]]) -> go.Figure:
             "set": name,
             "vectors": f"{row.per_document:.2f} vectors a document" if row.per_document > 1 else "one vector",
             "index": ", ".join(
-                [row.index["kind"], *(f"{key} {row.index[key]}" for key in ("links", "cells") if key in row.index)]
+                [
+                    row.index.get("kind", ""),
+                    *(f"{key} {row.index[key]}" for key in ("links", "cells") if key in row.index),
+                ]
             ),
             "exact": row.exact,
             "ms a query": row.milliseconds,
