@@ -29,7 +29,6 @@ from support.frozen import (
     STRINGS,
     Source,
     Stopped,
-    drawn,
     frontier,
     gone,
     judged,
@@ -39,13 +38,12 @@ from support.frozen import (
     parameters,
     read_link,
     sealed,
-    settled,
     shared,
     spelt,
     stored,
     study,
-    texts,
 )
+from support.pages import ended, press, run, texts
 from support.paths import ROOT
 
 
@@ -292,7 +290,7 @@ def test_the_pages_find_what_they_kept(home):
     app = page("tune", **{"tune.page": "Train"})
     (name,) = {Path(file).parts[0] for file in run if len(Path(file).parts) > 1}
     assert "finished" in texts(app) and app.button(key=f"train.open.{name}")
-    settled(app.button(key=f"train.open.{name}").click().run())
+    ended(press(app, f"train.open.{name}"))
     assert any("System" in table.value for table in app.dataframe)
     assert sealed(home / "sweeps") == cells and sealed(home / "trained") == run
 
@@ -301,15 +299,15 @@ def test_the_page_goes_on_with_a_simulation(home):
     session = EXPECTED["simulation"]["session"]
     app = page("drift", FEW, **session)
     assert app.button(key="drift.simulate.start").label == "Go on", "the file's name is what it was"
-    app = settled(app.button(key="drift.simulate.start").click().run())
+    app = ended(press(app, "drift.simulate.start"))
     (outcome,) = app.session_state["drift.outcomes"].values()
     assert rounded(outcome.simulated.checkpoints[-1].as_json()) == rounded(EXPECTED["simulation"]["last"])
     assert not list((home / "simulations").glob("*.npz"))
 
 
 def test_the_feedback_is_on_the_page():
-    app = settled(page("drift", **{"drift.source.True": "Your feedback"}))
-    app = settled(app.segmented_control(key="drift.view.True").set_value("Feedback").run())
+    app = ended(page("drift", **{"drift.source.True": "Your feedback"}))
+    app = ended(app.segmented_control(key="drift.view.True").set_value("Feedback").run())
     kept = [table.value for table in app.dataframe if len(table.value) == EXPECTED["log"]["round"]]
     assert kept and any("undone" in " ".join(map(str, row)) for row in kept[0].values.tolist()), texts(app)
 
@@ -317,12 +315,12 @@ def test_the_feedback_is_on_the_page():
 def test_a_snapshot_opens(home):
     expected = EXPECTED["snapshot"]
     (file,) = (home / "snapshots").glob("*.json")
-    app = drawn(page("explore").button(key="snapshots.open").click().run())
+    app = press(page("explore"), "snapshots.open")
     assert app.selectbox(key="snapshot.picked").value == expected["id"]
     assert any(expected["name"] in option for option in app.selectbox(key="snapshot.picked").options)
     app.button(key="snapshots.open").click()
     app.button(key="snapshot.open").click()
-    drawn(app.run())
+    run(app)
     assert not app.warning, texts(app)
     assert {key: app.session_state[key] for key in expected["session"]} == expected["session"]
     kept = json.loads(file.read_bytes())["state"]
@@ -338,7 +336,7 @@ def test_a_link_opens(link):
     if link["page"] == "data":  # it keeps the link for the page that is opened next
         assert not app.warning and not app.error and app.session_state["source"] == source
         app = page("explore", source, given)
-    app = drawn(app.run()) if trained else app
+    app = run(app) if trained else app
     assert not app.warning and "Not all of the link" not in texts(app), texts(app)
     assert {key: app.session_state[key] for key in link["session"]} == link["session"]
     back = shared(app)

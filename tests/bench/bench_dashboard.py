@@ -10,23 +10,22 @@ animation frame after the overlay's data changed. Server: the script run, Stream
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-import urllib.request
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
-from harness import ROOT, chromium, machine, open_page, options, spread, table, timed, write_page
+import torch
+from harness import arguments, machine, spread, table, timed, write_page
+from selector_data import clustered
+
+import engine
+from engine.values import Embeddings
+from support.browser import START, WAIT, Server, chromium, open_page, slider
+from support.processes import started
 
 DECODERS = ("mmr", "frank_wolfe", "nnn")
-WAIT = 180_000
 PLAIN = "import dashboard.components.live_plot as p; p.available = lambda: False; "
 TIMED = """
 import os, time
@@ -41,7 +40,6 @@ def timed(*given, **named):
             file.write(f'{1000 * (time.perf_counter() - started):.1f}\\n')
 ScriptRunner._run_script = timed
 """
-START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
 SIGNATURE = """() => {
     const plot = document.querySelector('.js-plotly-plot');
     if (!plot || !plot.data) return null;
@@ -68,17 +66,12 @@ WATCH = f"""() => {{
 }}"""
 
 
-def corpus(folder: Path, n: int, d: int = 384, seed: int = 0) -> Path:
+def corpus(folder: Path, n: int, seed: int = 0) -> Path:
     """A made corpus with its vectors: clusters of near-duplicates, so that every λ has something to do."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((max(8, n // 40), d))
-    vectors = centres[rng.integers(len(centres), size=n)] + 0.7 * rng.standard_normal((n, d))
-    vectors += 1.5 * centres[0] / np.linalg.norm(centres[0]) * np.sqrt(d)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     folder.mkdir(parents=True)
     rows = ({"_id": f"d{i}", "title": f"document {i}", "text": f"the text of document {i}"} for i in range(n))
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    np.save(folder / "vectors.npy", clustered(n, 384, seed).vectors.numpy())
     return folder
 
 
@@ -88,72 +81,40 @@ def mapped(path: Path, home: Path) -> None:
         "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
         "engine.layout(engine.Space(d.corpus, d.vectors))"
     )
-    environment = {**os.environ, "FRONTIER_HOME": str(home)}
-    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, env=environment, check=True)
+    if started("-c", code, str(path), quiet=True, FRONTIER_HOME=str(home)).wait():
+        raise RuntimeError("the map was not made")
 
 
-class Server:
-    """A dashboard of its own on a free port, which answers.
+class TimedServer(Server):
+    """A server of one torch thread that notes how long each script run takes."""
 
-    code: what its process runs; threads: of the engine, "" for its own choice.
-    """
+    def __init__(self, home: Path, path: Path, code: str = START) -> None:
+        self.times = home.parent / f"times-{id(self)}"
+        super().__init__(home, "--corpus", str(path), code=TIMED + code, FRONTIER_THREADS="1", TIMES=str(self.times))
 
-    def __init__(self, home: Path, *flags: str, code: str = TIMED + START, threads: str = "1") -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.times = home.parent / f"times-{port}"
-        command = [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags]
-        self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, "FRONTIER_HOME": str(home), "FRONTIER_THREADS": threads, "TIMES": str(self.times)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + WAIT / 1000
-        while time.monotonic() < deadline:
-            try:
-                if urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200:
-                    return
-            except OSError:
-                time.sleep(0.02)
-        raise RuntimeError("the server did not answer")
-
-    def runs(self) -> int:
-        """How many script runs have ended."""
-        return self.times.read_text(encoding="utf-8").count("\n")
-
-    def last_run(self) -> float:
-        """Milliseconds that the last script run took, Streamlit's own part with it."""
-        return float(self.times.read_text(encoding="utf-8").splitlines()[-1])
-
-    def close(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(60)
+    def runs(self) -> list[float]:
+        """Milliseconds that each script run took, Streamlit's own part with it."""
+        return list(map(float, self.times.read_text(encoding="utf-8").split()))
 
 
 class Session:
     """One browser page with the four decoders and the map, and the times of what its slider does."""
 
-    def __init__(self, browser, server: Server) -> None:
+    def __init__(self, browser, server: TimedServer) -> None:
         self.server = server
         self.page = page = open_page(browser, server.url)
         page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
-        for title in self.titles():
-            pill = page.get_by_test_id("stButtonGroup").get_by_text(title, exact=False).first
-            if title != self.titles()[0]:
-                pill.click()
-                page.wait_for_timeout(1500)
+        for name in DECODERS[1:]:
+            page.get_by_test_id("stButtonGroup").get_by_text(engine.methods()[name].title, exact=False).first.click()
+            page.wait_for_timeout(1500)
         page.get_by_text("Map", exact=True).first.click()
-        page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
+        plot = page.locator(".js-plotly-plot").first
+        plot.wait_for(timeout=WAIT)
         page.wait_for_timeout(4000)
-        slider = page.get_by_test_id("stSlider").filter(has_text="relevance weight").first
-        self.slider = slider.locator("input[type=range]")
+        self.slider = slider(page)
         self.slider.evaluate("element => { window.__input = element; }")
         page.evaluate(WATCH)
-        box = page.locator(".js-plotly-plot").first.bounding_box()
+        box = plot.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.mouse.wheel(0, -200)
         page.wait_for_timeout(2500)
@@ -162,12 +123,6 @@ class Session:
     def range(self) -> list[float]:
         return self.page.evaluate("document.querySelector('.js-plotly-plot').layout.xaxis.range.map(Number)")
 
-    @staticmethod
-    def titles() -> list[str]:
-        from engine.stages import methods
-
-        return [methods()[name].title for name in DECODERS]
-
     def move(self, key: str) -> tuple[float | None, float]:
         """Milliseconds until painted, None where the sets did not change, and those of the script run."""
         count = self.page.evaluate("window.__moves.length")
@@ -175,7 +130,7 @@ class Session:
         self.slider.press(key)
         self.page.wait_for_function(f"window.__moves.length > {count}", timeout=WAIT)
         self.page.wait_for_timeout(600)
-        return self.page.evaluate("window.__moves.at(-1)"), self.server.last_run()
+        return self.page.evaluate("window.__moves.at(-1)"), self.server.runs()[-1]
 
     def zoom_kept(self) -> bool:
         return bool(np.allclose(self.range(), self.zoom, rtol=1e-6))
@@ -183,12 +138,6 @@ class Session:
 
 def floor(path: Path, moves: int) -> tuple[float, float]:
     """Milliseconds of one λ move in this process: of the decoder, and of torch's product and topk."""
-    import torch
-
-    import engine
-    from engine.values import Embeddings
-
-    torch.set_num_threads(1)
     dataset = engine.load_dataset(str(path))
     space = engine.Space(dataset.corpus, dataset.vectors)
     query = Embeddings(space.vectors[:1].cpu(), ("q",), None)
@@ -202,9 +151,9 @@ def floor(path: Path, moves: int) -> tuple[float, float]:
 
 def race(path: Path, home: Path, moves: int) -> dict[str, tuple[list[float], list[float], bool]]:
     """Milliseconds painted, and of the script run, by chart; and whether it kept its zoom."""
-    codes = {"live plot": TIMED + START, "st.plotly_chart": TIMED + PLAIN + START}
+    codes = {"live plot": START, "st.plotly_chart": PLAIN + START}
     with chromium(len(codes)) as browsers, ExitStack() as stack:
-        servers = [stack.enter_context(closing(Server(home, "--corpus", str(path), code=c))) for c in codes.values()]
+        servers = [stack.enter_context(closing(TimedServer(home, path, code))) for code in codes.values()]
         sessions = dict(zip(codes, map(Session, browsers, servers), strict=True))
         painted, served = ({name: [] for name in sessions} for _ in range(2))
         zoomed = dict.fromkeys(sessions, True)
@@ -224,10 +173,7 @@ def race(path: Path, home: Path, moves: int) -> dict[str, tuple[list[float], lis
 
 
 def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--n", type=int, nargs="+", default=[10_000])
-    parser.add_argument("--moves", type=int, default=20)
-    given = parser.parse_args()
+    given = arguments(__doc__, n=[10_000], moves=20)
     rows, ratios = [], []
     for n in given.n:
         with tempfile.TemporaryDirectory() as folder:
@@ -242,9 +188,9 @@ def main() -> None:
         ratios.append(f"{n:,} documents: the live plot paints {plain / live:.1f} × sooner.")
     head = ("documents", "chart", "painted", "server", "zoom kept", "alone: the decoder", "product and topk")
     write_page(
-        given.out / "dashboard.md",
-        "# A slider's key press on the map",
-        f"`python tests/bench/bench_dashboard.py --n {' '.join(map(str, given.n))} --moves {given.moves}`; "
+        given,
+        "dashboard",
+        "A slider's key press on the map",
         f"{machine(('torch', 'streamlit'))}; headless Chromium without a GPU. Milliseconds: median (least to most). "
         "Four decoders chosen, λ of one moved, the map zoomed in. Painted: key event to the second animation frame "
         "with the new sets. Server: the script run, Streamlit's own part with it.",

@@ -14,8 +14,11 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from bench_dashboard import WAIT, Server, corpus
-from harness import chromium, machine, one_thread, open_page, options, spread, table, timed, write_page
+from bench_dashboard import corpus
+from harness import arguments, machine, spread, table, timed, write_page
+
+import engine
+from support.browser import WAIT, Server, chromium, open_page, read_first
 
 DEMO = "numpy-api"
 SETS = """() => new Set([...document.querySelectorAll('[data-testid=stDataFrame] table')]
@@ -49,15 +52,7 @@ def voted(browser, server: Server, votes: int) -> list[float]:
     page = open_page(browser, server.url)
     page.get_by_test_id("stDataFrame").nth(1).wait_for(timeout=WAIT)
     page.wait_for_timeout(5000)
-    button = page.get_by_role("button", name="Bad")
-    for _ in range(20):
-        box = page.get_by_test_id("stDataFrame").first.bounding_box()
-        page.mouse.move(box["x"] + 150, box["y"] + 78)
-        page.wait_for_timeout(300)
-        page.mouse.click(box["x"] + 150, box["y"] + 78)
-        page.wait_for_timeout(3000)
-        if button.count():
-            break
+    read_first(page)
     page.evaluate(WATCH)
     for turn in range(votes + 2):
         page.get_by_role("button", name="Good" if turn % 2 else "Bad").click()
@@ -90,37 +85,27 @@ def alone(path: str, home: Path, votes: int) -> tuple[list[float], list[float]]:
 
 
 def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--n", type=int, nargs="+", default=[10_000, 20_000])
-    parser.add_argument("--votes", type=int, default=20)
-    given = parser.parse_args()
-    one_thread()
+    given = arguments(__doc__, n=[10_000, 20_000], votes=20)
     load, rows = os.getloadavg()[0], []
     for n in (None, *given.n):
         with tempfile.TemporaryDirectory() as folder:
             path = DEMO if n is None else str(corpus(Path(folder) / f"made-{n}", n))
             home = Path(folder) / "home"
-            with chromium() as (browser,), closing(Server(home, "--corpus", path)) as server:
+            with chromium() as (browser,), closing(Server(home, "--corpus", path, FRONTIER_THREADS="1")) as server:
                 painted = voted(browser, server, given.votes)
-            name, count = ("the demo", _documents()) if n is None else ("made", n)
+            name, count = ("the demo", len(engine.load_dataset(DEMO).corpus)) if n is None else ("made", n)
             rows.append((name, f"{count:,}", spread(painted), *map(spread, alone(path, home, given.votes))))
             print(rows[-1], flush=True)
     write_page(
-        given.out / "feedback.md",
-        "# From a thumb to the list that it makes",
-        f"`python tests/bench/bench_feedback.py --n {' '.join(map(str, given.n))} --votes {given.votes}`; "
+        given,
+        "feedback",
+        "From a thumb to the list that it makes",
         f"{machine(('torch', 'streamlit'))}; load {load:.1f} at the start, headless Chromium without a GPU. "
         "Milliseconds: median (least to most). Two decoders beside each other. Painted: the click to the second "
         "animation frame after a set's table had drawn the new score. Alone: without a page, the feedback on the disk "
         "and folded; the corpus that comes of it, with its digest.",
         table(("corpus", "documents", "painted", "alone: feedback", "alone: corpus"), rows, "lr"),
     )
-
-
-def _documents() -> int:
-    import engine
-
-    return len(engine.load_dataset(DEMO).corpus)
 
 
 if __name__ == "__main__":

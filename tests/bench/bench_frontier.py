@@ -3,7 +3,7 @@
 python tests/bench/bench_frontier.py --data <folder of judged sets> --out assets/results     needs Debian's chromium
 """
 
-from harness import WHITE_SHEET, draw, load_judged, one_thread, options, write_page
+from harness import WHITE_SHEET, Judged, arguments, draw, write_page
 
 import engine
 from dashboard.charts.frontier import frontier_figure
@@ -24,14 +24,14 @@ COLUMNS = ["name", "k", "split", "queries", "left_out", "returned", "millisecond
 
 
 def main() -> None:
-    given = options(__doc__, data=True).parse_args()
-    one_thread()
+    given = arguments(__doc__, data=True)
     blocks = []
     for name, (split, axes) in SETS.items():
-        dataset, space, queries, qrels = load_judged(given.data / name, split)
+        judged = Judged(given.data / name)
+        data, space, queries = judged.data, judged.space, judged.asked(split)
         decoders = [decoder for method, points in SELECTORS.items() for decoder in grid(method, points)]
-        metrics = available(qrels, dataset.aspects, queries)
-        points = list(sweep(decoders, space, queries, qrels, K, metrics, split=split, aspects=dataset.aspects))
+        metrics = available(data.qrels[split], data.aspects, queries)
+        points = list(sweep(decoders, space, queries, data.qrels[split], K, metrics, split=split, aspects=data.aspects))
         print(name, len(points), flush=True)
         write(frame(points)[[*COLUMNS, *metrics]], given.out / f"frontier-{name}.csv")
         blocks.append(f"## {name}, {split}: {len(queries):,} queries, {len(space):,} documents")
@@ -48,9 +48,9 @@ def main() -> None:
             front = ", ".join(f"{p.name} ({p.x:.3f}, {p.y:.3f})" for p in curve.front)
             blocks.append(f"Not dominated, {len(curve.front)} of {len(curve.points)}: {front}.")
     write_page(
-        given.out / "frontiers.md",
-        "# Frontiers",
-        "`python tests/bench/bench_frontier.py --data <folder of judged sets> --out assets/results`",
+        given,
+        "frontiers",
+        "Frontiers",
         f"Bundled encoder, frozen; k = {K}; every setting of {', '.join(SELECTORS)} (nnn filled up to k). Bands: "
         "95 % paired bootstrap over queries. A difference is claimed only where a paired randomisation test, after "
         "Holm over all settings, and the interval agree.",

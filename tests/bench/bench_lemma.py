@@ -3,10 +3,12 @@
 python tests/bench/bench_lemma.py --data <folder of judged sets> --out assets/results     needs Debian's chromium
 """
 
+from collections.abc import Iterable
 from itertools import product
 
+import numpy as np
 import plotly.graph_objects as go
-from harness import WHITE_SHEET, Block, draw, one_thread, options, table, write_page
+from harness import WHITE_SHEET, Block, arguments, draw, table, write_page
 from plotly.subplots import make_subplots
 
 import engine
@@ -15,7 +17,7 @@ from engine.theory.random_projections import DIMENSIONS, PairErrors
 SETS = {"cranfield": "test", "perspectrum": "dev"}
 PROJECTIONS = ("rademacher", "gaussian")
 WEIGHTINGS = ("bm25", "boolean")
-DRAWS, PAIRS, BINS = 100, 200, 12
+BINS = 12
 LEAST_R2, LEAST_BINS = 0.9, 8
 COLOURS = {"cranfield": "#0072B2", "perspectrum": "#D55E00"}
 LEFT, RIGHT = {"row": 1, "col": 1}, {"row": 1, "col": 2}
@@ -29,46 +31,46 @@ Measured = dict[tuple[str, str, str], PairErrors]
 
 
 def main() -> None:
-    given = options(__doc__, data=True).parse_args()
-    one_thread()
+    given = arguments(__doc__, data=True, draws=100, pairs=200)
     sets = {name: engine.load_dataset(str(given.data / name)) for name in SETS}
     measured: Measured = {}
     for name, weighting, projection in product(sets, WEIGHTINGS, PROJECTIONS):
         queries = sets[name].judged(SETS[name])
         errors = engine.pair_errors(
-            sets[name].corpus, queries, weighting, projection=projection, bins=BINS, pairs=PAIRS, draws=DRAWS
+            sets[name].corpus,
+            queries,
+            weighting,
+            projection=projection,
+            bins=BINS,
+            pairs=given.pairs,
+            draws=given.draws,
         )
         measured[name, weighting, projection] = errors
         print(name, weighting, projection, errors.line, flush=True)
-    write_page(given.out / "lemma.md", *bounds(measured), *by_bin(measured), *by_length(sets), *theorem(sets))
+    blocks = [*bounds(measured, given.draws, given.pairs), *by_bin(measured), *by_length(sets), *theorem(sets)]
+    write_page(given, "lemma", "Lemma 1 in action", *blocks)
     draw(picture({name: measured[name, "bm25", "rademacher"] for name in SETS}), given.out / "lemma.png")
 
 
-def bounds(measured: Measured) -> list[Block]:
+def bounds(measured: Measured, draws: int, pairs: int) -> list[Block]:
     """Every cell against the bound, and the line through the bins' dimensions."""
     rows = []
     for (name, weighting, projection), one in measured.items():
         cells = [c for c in one.cells if c.bound < 1]
         positive = [c for c in cells if c.error > 0]
-        counts = (
-            len(cells),
-            len(positive),
-            sum(c.error > c.bound for c in cells),
-            sum(c.high > c.bound for c in positive),
-        )
+        above = sum(c.error > c.bound for c in cells), sum(c.high > c.bound for c in positive)
         line = one.line
         ratios = [row.dimension / row.inverse for row in one.bins if row.dimension and row.dimension > DIMENSIONS[0]]
         fit = ("–",) * 4
         if line:
             equation = f"k = {line.slope:.2f} x {'+' if line.intercept >= 0 else '−'} {abs(line.intercept):.0f}"
             fit = (line.bins, equation, f"{line.r2:.3f}", f"{min(ratios):.2f} – {max(ratios):.2f}")
-        rows.append((name, weighting, projection, *counts, f"{max(c.error / c.bound for c in cells):.2f}", *fit))
+        most = f"{max(c.error / c.bound for c in cells):.2f}"
+        rows.append((name, weighting, projection, len(cells), len(positive), *above, most, *fit))
     holds = all(c.error <= c.bound for one in measured.values() for c in one.cells if c.bound < 1)
     straight = [one.line.r2 for one in measured.values() if one.line and one.line.bins >= LEAST_BINS]
     return [
-        "# Lemma 1 in action",
-        "`python tests/bench/bench_lemma.py --data <folder of judged sets> --out assets/results`",
-        f"Pairs of a query's best document and another, at most {PAIRS} a bin of like margin ε; {DRAWS} projections, "
+        f"Pairs of a query's best document and another, at most {pairs} a bin of like margin ε; {draws} projections, "
         f"seed 0; k on {len(DIMENSIONS)} values from {DIMENSIONS[0]} to {DIMENSIONS[-1]}. Sparse-dense paper, §2.1.3 "
         "and Fig. 2, where the sets were others.",
         "![The dimension that keeps 95 % of pairs, and the share turned round beside the bound](lemma.png)",
@@ -81,7 +83,7 @@ def bounds(measured: Measured) -> list[Block]:
         f"{len(straight)} have {LEAST_BINS} bins or more; the smallest R² among them is {min(straight):.3f}"
         f"{'' if min(straight) >= LEAST_R2 else f', below {LEAST_R2}'}. The bound's own line, at β = .05, is k = "
         f"{next(iter(measured.values())).slope:.2f} x. Ends of intervals are counted where an error was seen: where "
-        "none was, 200 pairs and 100 projections exclude no share below .00015.",
+        f"none was, {pairs} pairs and {draws} projections exclude no share below {3 / pairs / draws:.2g}.",
     ]
 
 
@@ -156,54 +158,37 @@ def picture(measured: dict[str, PairErrors]) -> go.Figure:
     """Left the dimension needed, right the errors of a few bins with their bounds."""
     titles = ("The smallest k that keeps 95 % of pairs", "Pairs turned round: measured, and the bound (dashed)")
     chart = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.1)
+
+    def draw_line(points: Iterable[tuple[float, float]], place: dict, name: str | None = None, **line: object) -> None:
+        x, y = np.reshape(list(points), (-1, 2)).T
+        chart.add_scatter(x=x, y=y, mode="lines", line=line, name=name, showlegend=name is not None, **place)
+
     for name, one in measured.items():
-        style = {"color": COLOURS[name]}
         rows = [row for row in one.bins if row.dimension]
         chart.add_scatter(
             x=[row.inverse for row in rows],
             y=[row.dimension for row in rows],
             mode="markers",
             name=f"{name}, R² = {one.line.r2:.3f}",
-            marker={**style, "size": 9},
+            marker={"color": COLOURS[name], "size": 9},
             **LEFT,
         )
-        ends = [0, max(row.inverse for row in rows)]
-        line = [one.line.slope * x + one.line.intercept for x in ends]
-        chart.add_scatter(x=ends, y=line, mode="lines", line={**style, "width": 1}, showlegend=False, **LEFT)
-    most = max(row.inverse for one in measured.values() for row in one.bins)
-    slope = next(iter(measured.values())).slope
-    bound = {"color": "#555555", "dash": "dash", "width": 1}
-    chart.add_scatter(x=[0, most], y=[0, slope * most], mode="lines", line=bound, name=f"bound: {slope:.2f} x", **LEFT)
+        ends = (0, max(row.inverse for row in rows))
+        draw_line([(x, one.line.slope * x + one.line.intercept) for x in ends], LEFT, color=COLOURS[name], width=1)
     name, one = next(iter(measured.items()))
+    most = max(row.inverse for other in measured.values() for row in other.bins)
+    bound = [(0, 0), (most, one.slope * most)]
+    draw_line(bound, LEFT, f"bound: {one.slope:.2f} x", color="#555555", dash="dash", width=1)
     for shade, bin_ in zip(("#08306B", "#2171B5", "#6BAED6", "#9ECAE1"), SHOWN, strict=True):
         cells = [c for c in one.cells if c.bin == bin_]
-        positive = [c for c in cells if c.error > 0]
-        chart.add_scatter(
-            x=[c.k for c in positive],
-            y=[c.error for c in positive],
-            mode="lines+markers",
-            marker={"color": shade, "size": 4},
-            name=f"{name}, ε {one.bins[bin_].least:.3f}–{one.bins[bin_].most:.3f}",
-            **RIGHT,
-        )
-        bounded = [c for c in cells if 1e-5 < c.bound < 1]
-        dashes = {"color": shade, "dash": "dash", "width": 1}
-        chart.add_scatter(
-            x=[c.k for c in bounded],
-            y=[c.bound for c in bounded],
-            mode="lines",
-            line=dashes,
-            showlegend=False,
-            **RIGHT,
-        )
+        errors = f"{name}, ε {one.bins[bin_].least:.3f}–{one.bins[bin_].most:.3f}"
+        draw_line([(c.k, c.error) for c in cells if c.error > 0], RIGHT, errors, color=shade)
+        draw_line([(c.k, c.bound) for c in cells if 1e-5 < c.bound < 1], RIGHT, color=shade, dash="dash", width=1)
     chart.update_xaxes(title="x = (ε²/2 − ε³/3)⁻¹", **LEFT)
     chart.update_yaxes(title="k", range=[0, 1.15 * DIMENSIONS[-1]], **LEFT)
     chart.update_xaxes(title="k", type="log", dtick="D2", **RIGHT)
     chart.update_yaxes(title="share of pairs", type="log", range=[-5, 0.05], dtick=1, exponentformat="power", **RIGHT)
-    chart.update_layout(
-        **WHITE_SHEET, legend={"orientation": "h", "y": -0.15}, margin={"l": 60, "r": 20, "t": 40, "b": 120}
-    )
-    return chart
+    return chart.update_layout(**WHITE_SHEET, legend={"orientation": "h", "y": -0.15}, margin={"b": 120})
 
 
 if __name__ == "__main__":

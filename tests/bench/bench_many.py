@@ -8,9 +8,10 @@ all splits count. Time: one query at a time against an index in memory, the quer
 """
 
 import statistics
+from pathlib import Path
 
 import numpy as np
-from harness import machine, one_thread, options, table, timed, write_page
+from harness import Judged, arguments, machine, points_of, table, timed, write_page
 
 import engine
 from engine.data.encoders import truncated_count
@@ -25,11 +26,6 @@ LENGTHS = (50, 100, 200)
 METRICS = ("recall", "ndcg", "mrr")
 
 
-def judged(dataset: engine.Dataset) -> Qrels:
-    """The judgements of all splits."""
-    return Qrels({query: grades for qrels in dataset.qrels.values() for query, grades in qrels.grades.items()})
-
-
 def milliseconds(scorers: dict[str, object], space: engine.Space, batch: object, runs: int) -> dict[str, float]:
     """Median time of one query by scorer."""
     spent: dict[str, list[float]] = {name: [] for name in scorers}
@@ -42,22 +38,20 @@ def milliseconds(scorers: dict[str, object], space: engine.Space, batch: object,
 
 def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
     """The set's rows of the table, and what there is to know of the set."""
-    dataset = engine.load_dataset(str(DATA / name))
-    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus), "cpu")
-    qrels = judged(dataset)
-    queries = engine.embed(dataset.queries.only(qrels.grades))
+    judged = Judged(Path(DATA) / name)
+    data, space = judged.data, judged.space
+    qrels = Qrels({query: grades for own in data.qrels.values() for query, grades in own.grades.items()})
+    queries = engine.embed(data.queries.only(qrels.grades), device="cpu")
     scorers = {"one vector (dense)": engine.make("dense")}
     for length in LENGTHS:
         scorers[f"max_sim, {length} words"] = engine.make("max_sim", length=length, overlap=overlap)
-    measured = {}
-    for label, scorer in scorers.items():
-        ranking = engine.decode(engine.Decoder(engine.make("top_k"), scorer), space, queries, k=10)
-        measured[label] = engine.measure(ranking, space, queries, qrels, k=10, metrics=METRICS)
+    decoders = [engine.Decoder(engine.make("top_k"), scorer) for scorer in scorers.values()]
+    measured = dict(zip(scorers, points_of(decoders, space, queries, qrels, 10, METRICS), strict=True))
     times = milliseconds(scorers, space, query_batch(space, queries), 101)
     base, *others = scorers
-    values = {label: [list(measured[label].per_query[m].values()) for m in METRICS] for label in scorers}
-    p = holm(np.concatenate([sign_flips(np.subtract(values[o], values[base]).T, resamples, 0) for o in others]))
-    tests = iter(p)
+    values = {label: [measured[label].values[metric] for metric in METRICS] for label in scorers}
+    p = [sign_flips(np.subtract(values[other], values[base]).T, resamples, 0) for other in others]
+    tests = iter(holm(np.concatenate(p)))
     lines = []
     for label, scorer in scorers.items():
         index = None if label == base else scorer.index(space)
@@ -65,10 +59,10 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
         cells = [f"{measured[label].mean[m]:.4f}" + (f" (p = {next(tests):.3f})" if index else "") for m in METRICS]
         most = int(index.counts.max()) if index else 1
         lines.append((name, label, *cells, f"{per:.2f} ×", most, f"{size / 1e6:.1f}", f"{times[label]:.2f}"))
-    words = sorted(len(text.split()) for text in dataset.corpus.passages)
+    words = sorted(len(text.split()) for text in data.corpus.passages)
     about = (
         f"{name}: {len(space):,} documents of {statistics.fmean(words):.0f} words on average (median "
-        f"{statistics.median(words):.0f}, most {words[-1]}), {len(queries)} queries; {truncated_count(dataset.corpus)} "
+        f"{statistics.median(words):.0f}, most {words[-1]}), {len(queries)} queries; {truncated_count(data.corpus)} "
         f"documents are longer than the {find('bundled').limit} tokens that the encoder reads, so one vector misses "
         "their ends."
     )
@@ -76,17 +70,13 @@ def rows(name: str, overlap: float, resamples: int) -> tuple[list[tuple], str]:
 
 
 def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--overlap", type=float, default=0.25)
-    parser.add_argument("--resamples", type=int, default=10_000)
-    given = parser.parse_args()
-    one_thread()
+    given = arguments(__doc__, overlap=0.25, resamples=10_000)
     parts = [rows(name, given.overlap, given.resamples) for name in SETS]
     head = ("set", "vectors", "Recall@10", "nDCG@10", "MRR@10", "m", "most m", "MB", "ms a query")
     write_page(
-        given.out / "many-vectors.md",
-        "# Many vectors a document against one",
-        f"`python tests/bench/bench_many.py --overlap {given.overlap} --resamples {given.resamples}`",
+        given,
+        "many-vectors",
+        "Many vectors a document against one",
         f"{machine(('torch',))}; the bundled encoder.",
         f"A document scores as the best of its passages: windows of so many words, each repeating {given.overlap:.0%} "
         "of the one before, its document's title before each. m: vectors a document on average, and so how many times "

@@ -4,12 +4,12 @@ python tests/bench/bench_nnn.py --data <folder of judged sets> [--part speed|ite
 
 Writes assets/results/nnn.md from the raw figures beside it, nnn.json; a part that is not measured again stays as it
 was. --data: a folder that has toolbank-numpy, toollens and ultratool-en in BEIR layout; what is not there is left out.
-One thread.
+One thread. --quick: few queries, n up to 10,000, to see that it runs.
 """
 
 import nnn_quality
 import nnn_speed
-from harness import options, run_parts
+from harness import run_parts
 
 PACKAGES = ("torch", "numpy", "numba", "scikit-learn")
 TITLE = "NNN: speed, iterations, retrieval"
@@ -20,12 +20,5 @@ PARTS = {
 }
 
 
-def main() -> None:
-    parser = options(__doc__, data=True)
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
-    parser.add_argument("--quick", action="store_true", help="few queries, n up to 10,000: to see that it runs")
-    run_parts("nnn", TITLE, PARTS, PACKAGES, parser.parse_args())
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, "nnn", TITLE, PARTS, PACKAGES, quick=False)

@@ -15,8 +15,9 @@ from itertools import product
 import numpy as np
 import peers
 import torch
-from harness import machine, median_seconds, one_thread, options, spread, table, timed, write_page
+from harness import arguments, machine, median_seconds, spread, table, timed, write_page
 from pyversity import Strategy, diversify
+from selector_data import clustered
 
 import engine
 from engine.candidates import Candidates, without_autocast
@@ -51,37 +52,6 @@ def optimality(instances: int) -> list[tuple]:
     return lines
 
 
-def corpus(n: int, d: int, kind: str) -> torch.Tensor:
-    made = torch.Generator().manual_seed(0)
-    rows = torch.randn(n, d, generator=made)
-    if kind == "clustered":
-        centres = torch.randn(2000, d, generator=made) + 0.7 * torch.randn(d, generator=made)
-        centres = torch.nn.functional.normalize(centres, dim=1)
-        rows = centres[torch.randint(2000, (n,), generator=made)] + 1.2 * rows / d**0.5
-    return torch.nn.functional.normalize(rows, dim=1)
-
-
-def algorithm_1(rows: torch.Tensor, query: torch.Tensor, k: int, weight: float, gathered: bool) -> torch.Tensor:
-    """Algorithm 1 in plain torch: products with the dense x, or Uᵀ(indicator) gathered from k rows (§3)."""
-    n = len(rows)
-    relevance, x = rows @ query, torch.full((n,), k / n, dtype=rows.dtype)
-    y = rows.T @ x
-    for _ in range(200):
-        gradient = weight * (k - 1) * relevance + 2 * (1 - weight) * (2 * x - rows @ y)
-        corner = gradient.topk(k).indices
-        move = -x
-        move[corner] += 1
-        gap = gradient @ move
-        if gap == 0:
-            break
-        turned = (rows[corner].sum(0) if gathered else rows.T @ (move + x)) - y
-        curvature = 2 * (1 - weight) * (2 * move @ move - turned @ turned)
-        step = 1.0 if curvature >= 0 else min(1.0, float(gap / -curvature))
-        x = x + step * move
-        y = y + step * turned if gathered else rows.T @ x
-    return x.topk(k).indices
-
-
 def contenders(rows: torch.Tensor, k: int, weight: float) -> dict:
     """Name → function of one query to the chosen rows."""
     matrix, plain = Matrix(rows), rows.numpy()
@@ -100,8 +70,8 @@ def contenders(rows: torch.Tensor, k: int, weight: float) -> dict:
         return torch.from_numpy(np.asarray(result.indices))
 
     made = {
-        "Algorithm 1, plain torch, dense products": lambda q: algorithm_1(rows, q, k, weight, False),
-        "Algorithm 1, plain torch, gathered": lambda q: algorithm_1(rows, q, k, weight, True),
+        f"Algorithm 1, plain torch, {how}": lambda q, fast=fast: peers.reference_frank_wolfe(rows, q, k, weight, fast)
+        for how, fast in {"dense products": False, "gathered": True}.items()
     }
     for name, (method, params) in METHODS.items():
         stage = engine.make(method, relevance_weight=weight, **params)
@@ -113,9 +83,8 @@ def contenders(rows: torch.Tensor, k: int, weight: float) -> dict:
 
 def measure(rows: torch.Tensor, kind: str, k: int, weight: float, runs: int) -> list[tuple]:
     """Rows of the table: milliseconds a query and the mean objective."""
-    made = torch.Generator().manual_seed(1)
-    queries = rows[:runs] + 0.05 * torch.randn(runs, rows.shape[1], generator=made)
-    queries = torch.nn.functional.normalize(queries, dim=1)
+    noise = torch.randn(runs, rows.shape[1], generator=torch.Generator().manual_seed(1))
+    queries = torch.nn.functional.normalize(rows[:runs] + 0.05 * noise, dim=1)
     methods = contenders(rows, k, weight)
     milliseconds: dict[str, list[float]] = {name: [] for name in methods}
     values: dict[str, list[float]] = {name: [] for name in methods}
@@ -132,27 +101,27 @@ def measure(rows: torch.Tensor, kind: str, k: int, weight: float, runs: int) -> 
 
 
 def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--instances", type=int, default=400)
-    parser.add_argument("--runs", type=int, default=7)
-    given = parser.parse_args()
-    one_thread()
-    corpora = {kind: corpus(100_000, 384, kind) for kind in ("clustered", "uniform")}
+    given = arguments(__doc__, instances=400, runs=7, size=100_000)
+    noise = torch.randn(given.size, 384, generator=torch.Generator().manual_seed(0))
+    corpora = {
+        "clustered": clustered(given.size, 384).vectors,
+        "uniform": torch.nn.functional.normalize(noise, dim=1),
+    }
     uniform = corpora["uniform"]
     one_pass = 1e3 * median_seconds(lambda: uniform @ uniform[0], 15)
     times = []
     for (kind, rows), k, weight in product(corpora.items(), (100, 10), (0.5, 0.8)):
         times += measure(rows, kind, k, weight, given.runs)
     write_page(
-        given.out / "optimality.md",
-        "# How near to the optimum, and at what cost",
-        f"`python tests/bench/bench_optimality.py --instances {given.instances} --runs {given.runs}`",
+        given,
+        "optimality",
+        "How near to the optimum, and at what cost",
         f"{machine(('torch', 'numpy', 'pyversity'))}.",
         f"## Against brute force: {given.instances} instances, n = 22, k = 5",
         "Share solved to optimality in %, of all, the uniform and the clustered instances; gap to the optimum in % of "
         "(best − worst).",
         table(HEAD, optimality(given.instances)),
-        "## Time a query: 100,000 × 384, float32, one thread",
+        f"## Time a query: {given.size:,} × 384, float32, one thread",
         "Milliseconds, median (least to most); the mean objective of the same queries, larger is better. One pass over "
         f"this corpus, a matrix-vector product: {one_pass:.0f} ms.",
         table(("corpus", "k", "θ", "method", "ms", "objective"), times),

@@ -8,32 +8,69 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from harness import machine, one_thread, options, table, timed, write_page
+from harness import arguments, machine, space_of, table, timed, write_page
 
 import engine
 from engine import orag
 from engine.values import EncoderRef
 
-SIZES, DIMENSION, EVENTS, REPLAYED = (500, 10_000, 100_000), 384, 3000, 3000
+DIMENSION, EVENTS, REPLAYED = 384, 3000, 3000
+ROWS = {
+    "step": ("event made and fed, µs", 1),
+    "step95": ("the same, 95th percentile, µs", 1),
+    "between": ("the same right after a score has swept the caches, µs", 1),
+    "click": ('"this is the right one" of ten, made and fed, µs', 1),
+    "replay": (f"replay of {REPLAYED:,} events, best of 5, ms", 1),
+    "undo": ("undo of an event, µs", 1),
+    "ask": ("score and draw, µs", 1),
+    "line": ("line in the log with fsync, µs", 0),
+    "unsynced": ("the same without fsync, µs", 0),
+    "shown": ("thumb until the new list of ten: step, vectors, digest, space, decoding, ms", 1),
+    "start": ("a session begun, with its temperature, ms", 0),
+    "full": ("event in full mode, mean, µs", 0),
+    "full undo": ("undo of one of 200 in full mode, ms", 1),
+    "paper": ("event of the paper's preset, mean over its batches, µs", 0),
+    "paper undo": ("undo of one of 200 of the paper's preset, ms", 1),
+}
+"""What is measured, in words, and its digits."""
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    one_thread()
-    _report(given.out / "orag-speed.md", [_measure(size) for size in SIZES])
+    given = arguments(__doc__, sizes=[500, 10_000, 100_000])
+    columns = [_measure(size, size == min(given.sizes)) for size in given.sizes]
+    write_page(
+        given,
+        "orag-speed",
+        "Feedback",
+        f"Made-up unit vectors, d = {DIMENSION}, preset default, {EVENTS:,} outcomes of 300 questions; "
+        f"{machine(('torch', 'numpy'))}; load average {os.getloadavg()[1]:.1f}. Medians unless said otherwise. Asked "
+        "for: a chosen-mode event at most 20 µs beyond score and disk, whatever the number of documents; a replay of "
+        "3,000 at most 50 ms; an undo at most 1 ms.",
+        table(
+            ("", *(f"{size:,} documents" for size in given.sizes)),
+            (
+                (label, *(f"{column[key]:,.{digits}f}" if key in column else "" for column in columns))
+                for key, (label, digits) in ROWS.items()
+            ),
+            "lr",
+        ),
+    )
 
 
-def _measure(size: int) -> dict[str, float]:
+def _measure(size: int, modes: bool) -> dict[str, float]:
+    """Figures by their keys; modes: those of the slower modes too."""
     rng = np.random.default_rng(0)
-    space, points = _space(size, rng), rng.standard_normal((300, DIMENSION)).astype(np.float32)
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    vectors, points = (rng.standard_normal((n, DIMENSION)).astype(np.float32) for n in (size, 300))
+    vectors, points = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, points))
+    space = space_of(vectors, EncoderRef("made", "00" * 32, "float32"))
     start, micro = _micro(orag.session, space)
-    figures = {"size": size, "start": 1e-3 * micro}
+    figures = {"start": 1e-3 * micro}
     queries = [start.resolve_query(row) for row in points]
     gc.collect()
     gc.freeze()
@@ -64,17 +101,15 @@ def _measure(size: int) -> dict[str, float]:
         clicks.append(took)
     figures["undo"], figures["click"] = np.median(undone), np.median(clicks)
     figures |= _log(after, queries) | _shown(after, queries[0])
-    if size == SIZES[0]:
-        for preset in ("full", "paper"):
-            now = orag.session(space, mode="full", temperature=start.temperature)
-            now = now if preset == "full" else orag.session(space, "paper")
+    if modes:
+        full = orag.session(space, mode="full", temperature=start.temperature)
+        for name, now in (("full", full), ("paper", orag.session(space, "paper"))):
             steps = []
             for turn in range(200):
-                draw = orag.ask(now, queries[turn])
-                now, took = _micro(_step, now, draw, turn)
+                now, took = _micro(_step, now, orag.ask(now, queries[turn]), turn)
                 steps.append(took)
-            figures[preset] = np.mean(steps)
-            figures[f"{preset} undo"] = 1e-3 * np.median([_micro(orag.undo, now, e.id)[1] for e in now.events[::20]])
+            figures[name] = np.mean(steps)
+            figures[f"{name} undo"] = 1e-3 * np.median([_micro(orag.undo, now, e.id)[1] for e in now.events[::20]])
     gc.unfreeze()
     return figures
 
@@ -114,59 +149,15 @@ def _shown(session: orag.Session, query: orag.Query) -> dict[str, float]:
     return {"shown": 1e-3 * float(np.median([_micro(shown)[1] for _ in range(7)]))}
 
 
-def _space(size: int, rng: np.random.Generator) -> engine.Space:
-    rows = rng.standard_normal((size, DIMENSION)).astype(np.float32)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    ids = tuple(map(str, range(size)))
-    embeddings = engine.Embeddings(torch.from_numpy(rows), ids, EncoderRef("made", "00" * 32, "float32"))
-    return engine.Space(engine.Corpus(ids, ids), embeddings, "cpu")
-
-
 def _step(session: orag.Session, draw: orag.Draw, turn: int) -> orag.Session:
     """An outcome made and fed: every third a success."""
     return orag.feed(session, orag.outcome(session, draw, turn % 3 == 0))
 
 
-def _micro(call: Any, *args: Any) -> tuple[Any, float]:
+def _micro(call: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     """What a call returns, and the µs that it took."""
     seconds, result = timed(call, *args)
     return result, 1e6 * seconds
-
-
-def _report(file: Path, columns: list[dict[str, float]]) -> None:
-    def row(label: str, key: str, digits: int = 1) -> tuple[str, ...]:
-        return label, *(f"{column[key]:,.{digits}f}" if key in column else "" for column in columns)
-
-    write_page(
-        file,
-        "# Feedback",
-        "`python tests/bench/bench_orag.py --out assets/results`",
-        f"Made-up unit vectors, d = {DIMENSION}, preset default, {EVENTS:,} outcomes of 300 questions; "
-        f"{machine(('torch', 'numpy'))}; load average {os.getloadavg()[1]:.1f}. Medians unless said otherwise. Asked "
-        "for: a chosen-mode event at most 20 µs beyond score and disk, whatever the number of documents; a replay of "
-        "3,000 at most 50 ms; an undo at most 1 ms.",
-        table(
-            ("", *(f"{column['size']:,} documents" for column in columns)),
-            (
-                row("event made and fed, µs", "step"),
-                row("the same, 95th percentile, µs", "step95"),
-                row("the same right after a score has swept the caches, µs", "between"),
-                row('"this is the right one" of ten, made and fed, µs', "click"),
-                row(f"replay of {REPLAYED:,} events, best of 5, ms", "replay"),
-                row("undo of an event, µs", "undo"),
-                row("score and draw, µs", "ask"),
-                row("line in the log with fsync, µs", "line", 0),
-                row("the same without fsync, µs", "unsynced", 0),
-                row("thumb until the new list of ten: step, vectors, digest, space, decoding, ms", "shown"),
-                row("a session begun, with its temperature, ms", "start", 0),
-                row("event in full mode, mean, µs", "full", 0),
-                row("undo of one of 200 in full mode, ms", "full undo"),
-                row("event of the paper's preset, mean over its batches, µs", "paper", 0),
-                row("undo of one of 200 of the paper's preset, ms", "paper undo"),
-            ),
-            "lr",
-        ),
-    )
 
 
 if __name__ == "__main__":

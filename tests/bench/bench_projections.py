@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from bench_training import PACKAGES
-from harness import Block, Say, join_blocks, load_figures, machine, one_thread, options, stopwatch, table
+from harness import Block, Judged, Say, arguments, join_blocks, load_figures, machine, stopwatch, table
 
 import engine
 from engine.evaluation.statistics import RESAMPLES, intervals
 from engine.training.loop import generator_of
 from engine.training.projections import initial_heads
+from engine.training.trained import Trained
 from engine.values import Embeddings
 
 
@@ -61,25 +62,21 @@ COUNTS = (1, 2, 4, 8)
 LESS = ("less PCA", "less dense, then PCA")
 
 
-class Judged:
+class Projected(Judged):
     """One set, and what a system is worth on its test queries."""
 
     def __init__(self, name: str, given: argparse.Namespace, say: Say) -> None:
         self.name, self.plan, self.work, self.say = name, SETS[name], given.work, say
-        self.data = engine.load_dataset(str(given.data / self.plan.folder), qrels=self.plan.qrels)
-        self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus), "cpu")
-        self.queries = engine.embed(self.data.queries)
-        place = self.data.queries.position
-        self.test = self.queries.take([place[query] for query in self.data.judged("test").ids])
-        self.d = self.space.embeddings.dimension
+        super().__init__(given.data / self.plan.folder, self.plan.qrels)
+        self.test, self.d = self.asked("test"), self.space.embeddings.dimension
 
-    def train(self, method: str, seed: int, start: engine.Space | None = None, **params):
+    def train(self, method: str, seed: int, start: engine.Space | None = None, **params) -> Trained:
         params["epochs"] = self.plan.epochs
         trained = engine.train(method, start or self.space, self.queries, self.data.qrels, seed=seed, **params)
         self.say(f"{self.name}, seed {seed}: {method} {params}: best {trained.run.best}")
         return trained
 
-    def dense(self, seed: int):
+    def dense(self, seed: int) -> Trained:
         path = None if self.work is None else self.work / self.plan.folder / f"dense-{seed}.safetensors"
         if path is None or not path.is_file():
             return self.train("dense", seed)
@@ -94,7 +91,12 @@ class Judged:
         values = engine.measure(ranking, space, self.test, self.data.qrels["test"], K, METRICS).values
         return np.stack([values[metric] for metric in METRICS], axis=1)
 
-    def rows(self, seed: int) -> Iterator[tuple[str, int, int, np.ndarray]]:
+    def learnt(self, method: str, seed: int, start: engine.Space | None = None, **params) -> np.ndarray:
+        """(B, metrics) of what is trained."""
+        trained = self.train(method, seed, start, **params)
+        return self.worth(trained.space, trained.decoder)
+
+    def rows(self, seed: int) -> Iterator[tuple[str, int, float, np.ndarray]]:
         """System, dimensions, vectors a document, worth."""
         top = engine.make("top_k")
         plain = engine.Decoder(top)
@@ -110,24 +112,26 @@ class Judged:
             yield "dense, then PCA", k, 1, self.worth(dense.space, pca)
             one = self.train("dual_encoder", seed, dimension=k)
             yield "DE-k", k, 1, self.worth(one.space, one.decoder)
-            over = self.train("dual_encoder", seed, dense.space, dimension=k)
-            yield "DE-k over dense", k, 1, self.worth(over.space, over.decoder)
-            if k == 64 and self.plan.varied:
-                if self.name == LONG:
-                    passages = engine.Decoder(top, engine.make("max_sim", length=100))
-                    per_document = round(engine.make("max_sim", length=100).index(self.space).per_document, 2)
-                    yield "encoder, passages", self.d, per_document, self.worth(self.space, passages)
-                    yield "DE-k, passages", k, per_document, self.worth(one.space, passages)
-                yield "4 uniform, 4 hard", 0, 0, self.worth(one.space, one.decoder)
-                for name, params in NEGATIVES.items():
-                    if params:
-                        other = self.train("dual_encoder", seed, dimension=k, **params)
-                        yield name, 0, 0, self.worth(other.space, other.decoder)
-                wide = self.train("dual_encoder", seed, dimension=4 * k)
-                yield "DE-k", 4 * k, 1, self.worth(wide.space, wide.decoder)
-            for m in COUNTS if k == 64 and self.plan.varied else (4,):
-                many = self.train("multi_vector", seed, dimension=k, vectors=m)
-                yield "ME-k", k, m, self.worth(many.space, many.decoder)
+            yield "DE-k over dense", k, 1, self.learnt("dual_encoder", seed, dense.space, dimension=k)
+            varied = k == 64 and self.plan.varied
+            if varied:
+                yield from self.variants(k, seed, one)
+            for m in COUNTS if varied else (4,):
+                yield "ME-k", k, m, self.learnt("multi_vector", seed, dimension=k, vectors=m)
+
+    def variants(self, k: int, seed: int, one: Trained) -> Iterator[tuple[str, int, float, np.ndarray]]:
+        """DE-k, which is `one`, on passages, by its negatives, and four times as wide."""
+        if self.name == LONG:
+            scorer = engine.make("max_sim", length=100)
+            passages = engine.Decoder(engine.make("top_k"), scorer)
+            per_document = round(scorer.index(self.space).per_document, 2)
+            yield "encoder, passages", self.d, per_document, self.worth(self.space, passages)
+            yield "DE-k, passages", k, per_document, self.worth(one.space, passages)
+        yield "4 uniform, 4 hard", 0, 0, self.worth(one.space, one.decoder)
+        for name, params in NEGATIVES.items():
+            if params:
+                yield name, 0, 0, self.learnt("dual_encoder", seed, dimension=k, **params)
+        yield "DE-k", 4 * k, 1, self.learnt("dual_encoder", seed, dimension=4 * k)
 
     def randomly(self, k: int, seed: int) -> engine.Space:
         """The corpus through k random directions; queries go through the same."""
@@ -145,33 +149,24 @@ class Judged:
         return engine.Space(self.data.corpus, rows, "cpu", adapt=Through())
 
 
-def measure(judged: Judged) -> dict:
+def measure(judged: Projected) -> dict:
     """Means, and differences query by query, of each query's mean over the seeds."""
-    cube: dict[str, list[np.ndarray]] = {}
+    cube: dict[tuple[str, int, float], list[np.ndarray]] = {}
     for seed in range(judged.plan.seeds):
-        for name, k, m, worth in judged.rows(seed):
-            cube.setdefault(f"{name}|{k}|{m}", []).append(worth)
-    mean = {name: np.mean(values, axis=0) for name, values in cube.items()}
+        for *system, worth in judged.rows(seed):
+            cube.setdefault(tuple(system), []).append(worth)
+    mean = {system: np.mean(values, axis=0) for system, values in cube.items()}
     systems = {}
-    for name, own in mean.items():
-        label, k, m = name.split("|")
-        base = {"PCA": f"PCA|{k}|1", "dense": "dense, then PCA|" + k + "|1", "encoder": f"encoder|{judged.d}|1"}
-        base |= {"DE": f"DE-k|{k}|1", "same size": f"DE-k|{int(k) * int(float(m))}|1", "drawn": "4 uniform, 4 hard|0|0"}
+    for (label, k, m), own in mean.items():
+        base = {"PCA": ("PCA", k, 1), "dense": ("dense, then PCA", k, 1), "encoder": ("encoder", judged.d, 1)}
+        base |= {"DE": ("DE-k", k, 1), "same size": ("DE-k", int(k * m), 1), "drawn": ("4 uniform, 4 hard", 0, 0)}
         against = {}
         for what, other in base.items():
-            if other in mean and other != name:
+            if other in mean and other != (label, k, m):
                 gap = own - mean[other]
-                low, high = intervals(gap, RESAMPLES.default, 0)
-                against[what] = [
-                    [round(float(x), 6) for x in (gap[:, i].mean(), low[i], high[i])] for i in range(len(METRICS))
-                ]
-        systems[name] = {
-            "label": label,
-            "k": int(k),
-            "m": float(m),
-            "mean": own.mean(0).round(6).tolist(),
-            "against": against,
-        }
+                against[what] = np.column_stack([gap.mean(0), *intervals(gap, RESAMPLES.default, 0)]).round(6).tolist()
+        figures = {"label": label, "k": k, "m": float(m), "mean": own.mean(0).round(6).tolist(), "against": against}
+        systems[f"{label}|{k}|{m}"] = figures
     counts = {split: len(own) for split, own in judged.data.qrels.items()}
     return {
         "machine": machine(PACKAGES),
@@ -272,17 +267,13 @@ HOW = (
 
 
 def main() -> None:
-    parser = options(__doc__, data=True)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="what bench_training.py has trained")
-    given = parser.parse_args()
-    one_thread()
+    given = arguments(__doc__, data=True, sets=list(SETS), work=Path)
     raw, say = given.out / "projections.json", stopwatch()
     for name in given.sets:
         if not (given.data / SETS[name].folder).is_dir():
             say(f"{name} is not there")
             continue
-        figures = load_figures(raw) | {name: measure(Judged(name, given, say))}
+        figures = load_figures(raw) | {name: measure(Projected(name, given, say))}
         figures = {name: figures[name] for name in SETS if name in figures}
         lines = (f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}" for name, one in figures.items())
         raw.write_text("{" + ",\n".join(lines) + "}\n", encoding="utf-8")

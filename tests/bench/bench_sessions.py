@@ -11,8 +11,10 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from bench_dashboard import WAIT, Server, corpus
-from harness import chromium, machine, one_thread, open_page, options, table, write_page
+from bench_dashboard import TimedServer, corpus
+from harness import arguments, machine, memory, table, write_page
+
+from support.browser import WAIT, chromium, fill_path, idle, open_page, slider
 
 CORPORA, SIZE = 5, 10_000
 """More than a server keeps loaded, so that every switch loads one and drops one."""
@@ -21,17 +23,7 @@ COMPILED = 60
 """After so many seconds a new server has compiled, beside the page, what its methods need."""
 
 
-def megabytes(pid: int) -> float:
-    """Resident memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(status.split("VmRSS:")[1].split()[0]) / 1000
-
-
-def slider(page):
-    return page.get_by_test_id("stSlider").filter(has_text="relevance weight").first.locator("input[type=range]")
-
-
-def visit(browser, server: Server):
+def visit(browser, server: TimedServer):
     """A page of a new visitor, drawn."""
     page = open_page(browser, server.url)
     wait_until_drawn(page)
@@ -40,15 +32,15 @@ def visit(browser, server: Server):
 
 def wait_until_drawn(page) -> None:
     page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
-    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
+    idle(page)
 
 
-def moved(server: Server, pages: list, key: str) -> float:
+def moved(server: TimedServer, pages: list, key: str) -> float:
     """Seconds until a key press on the slider of every page has been answered by a script run each."""
-    before, started = server.runs(), time.perf_counter()
+    before, started = len(server.runs()), time.perf_counter()
     for page in pages:
         slider(page).press(key)
-    while server.runs() < before + len(pages):
+    while len(server.runs()) < before + len(pages):
         if time.perf_counter() - started > WAIT / 1000:
             raise RuntimeError("a key press was never answered")
         pages[0].wait_for_timeout(5)
@@ -58,10 +50,7 @@ def moved(server: Server, pages: list, key: str) -> float:
 def switch(page, url: str, path: Path) -> None:
     """Load a corpus on the Data page and come back to Explore."""
     page.get_by_role("link", name="Data").click()
-    page.get_by_text("Path", exact=True).click()
-    box = page.get_by_label("File or folder on this machine")
-    box.fill(str(path))
-    box.press("Enter")
+    fill_path(page, path)
     page.wait_for_timeout(500)
     page.get_by_text("Load and embed").click()
     page.get_by_test_id("stSidebar").get_by_text(path.name).or_(page.get_by_text(path.name, exact=True)).first.wait_for(
@@ -74,26 +63,22 @@ def switch(page, url: str, path: Path) -> None:
 
 
 def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--moves", type=int, default=200)
-    parser.add_argument("--switches", type=int, default=30)
-    given = parser.parse_args()
-    one_thread()
+    given = arguments(__doc__, moves=200, switches=30)
     curves: dict[str, list[float]] = {"λ moves": [], "corpus switches": []}
     with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
         paths = [corpus(Path(folder) / f"made{i}", SIZE, seed=i) for i in range(CORPORA)]
-        with closing(Server(Path(folder) / "home", "--corpus", str(paths[0]))) as server:
+        with closing(TimedServer(Path(folder) / "home", paths[0])) as server:
             page = visit(browser, server)
             page.wait_for_timeout(1000 * COMPILED)
             for turn in range(given.moves + 40):
                 moved(server, [page], "ArrowLeft" if turn // 40 % 2 == 0 else "ArrowRight")
                 if turn >= 40 and turn % 20 == 0:
-                    curves["λ moves"].append(megabytes(server.process.pid))
-            curves["λ moves"].append(megabytes(server.process.pid))
+                    curves["λ moves"].append(memory("VmRSS", server.process.pid) / 1e6)
+            curves["λ moves"].append(memory("VmRSS", server.process.pid) / 1e6)
             for turn in range(given.switches + CORPORA):
                 switch(page, server.url, paths[(turn + 1) % CORPORA])
                 if turn >= CORPORA:
-                    curves["corpus switches"].append(megabytes(server.process.pid))
+                    curves["corpus switches"].append(memory("VmRSS", server.process.pid) / 1e6)
             keys = ["ArrowLeft" if turn // 10 % 2 == 0 else "ArrowRight" for turn in range(20)]
             alone = [moved(server, [page], key) for key in keys]
             pages = [page, *(visit(browser, server) for _ in range(TOGETHER - 1))]
@@ -104,9 +89,9 @@ def main() -> None:
         for name, curve in curves.items()
     )
     write_page(
-        given.out / "sessions.md",
-        "# Memory, and several people at once",
-        f"`python tests/bench/bench_sessions.py --moves {given.moves} --switches {given.switches}`; "
+        given,
+        "sessions",
+        "Memory, and several people at once",
         f"{machine(('torch', 'streamlit'))}. {CORPORA} made corpora of {SIZE:,} documents with 384 numbers each; "
         "resident memory of the server in MB, after a warm-up.",
         table(("", "first", "least", "most", "last"), rows, "lr"),

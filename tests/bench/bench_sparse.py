@@ -4,18 +4,18 @@ python tests/bench/bench_sparse.py [--queries 1000]      writes assets/results/s
 
 Speed: BM25 of this project, bm25s by itself and rank_bm25 (extra `bench`) on cranfield and on 20,000 made documents.
 Quality: on the judged sets ($FRONTIER_DATA, else shared/data beside the checkout), the hybrid's setting chosen on
-half of the queries, or on the split dev, and reported on the others. Fails where a query of 20,000 documents takes
-longer than is promised.
+half of the queries, or on the split dev, and reported on the others. --queries: at most so many of a split. Fails
+where a query of 20,000 documents takes longer than is promised.
 """
 
 import os
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
-import torch
-from harness import machine, one_thread, options, table, timed, write_page
+from harness import Judged, arguments, machine, points_of, table, timed, write_page
 
 import engine
 from engine.evaluation.splits import split_in_half, subsample
@@ -23,7 +23,7 @@ from engine.evaluation.statistics import holm, sign_flips
 from engine.text.bag_of_words import count_terms
 from engine.text.bm25_index import Bm25Index
 from engine.text.tokenizer import terms
-from engine.values import Corpus, Embeddings, EncoderRef
+from support.bm25_cases import batch_of, space_of
 from support.judged_sets import DATA, SETS
 
 PROMISED = 2.0
@@ -68,15 +68,9 @@ def speed(name, texts, queries):
     counting, counts = cpu_seconds(lambda: count_terms(texts))
     building, index = cpu_seconds(lambda: Bm25Index(counts, "1", "lucene", 1.5, 0.75))
     both, pairs = cpu_seconds(lambda: Bm25Index(count_terms(texts, ngrams="2"), "2", "lucene", 1.5, 0.75))
-    ids = tuple(map(str, range(len(texts))))
-    vectors = Embeddings(torch.ones(len(texts), 2), ids, EncoderRef("none", "", ""))
-    space = engine.Space(Corpus(ids, tuple(texts)), vectors, "cpu")
-    stage = engine.make("bm25")
-
-    def score(query):
-        return stage.score(space, engine.space.QueryBatch(("q",), torch.ones(1, 2), (query,)))
-
-    milliseconds, wide = median_ms(score, queries), median_ms(pairs.scores, queries)
+    space, stage = space_of(texts), engine.make("bm25")
+    milliseconds = median_ms(lambda query: stage.score(space, batch_of([query])), queries)
+    wide = median_ms(pairs.scores, queries)
     rows = [
         (place, "frontier, words", f"{counting + building:.2f}", f"{building:.2f}", f"{milliseconds:.3f}"),
         (place, "frontier, words and pairs", f"{both:.2f}", "–", f"{wide:.3f}"),
@@ -106,51 +100,42 @@ def settings():
 
 def quality(name, most):
     """(rows of the table, rows of the tests, what was chosen) of one set."""
-    data = engine.load_dataset(DATA / name)
-    whole = SPLITS[name]
+    judged = Judged(Path(DATA) / name)
+    data, space, whole = judged.data, judged.space, SPLITS[name]
     splits = split_in_half(data.qrels[whole]) if whole else {s: data.qrels[s] for s in ("dev", "test")}
     splits = {s: subsample(qrels, most) for s, qrels in splits.items()}
-    space = engine.Space(data.corpus, engine.embed(data.corpus), "cpu")
     queries = {s: engine.embed(data.queries.only(qrels.grades)) for s, qrels in splits.items()}
 
     def measured(scorers, split):
         decoders = [engine.Decoder(engine.make("top_k"), scorer) for scorer in scorers]
-        points = engine.sweep(decoders, space, queries[split], splits[split], K, METRICS, split=split)
-        return {p.label: p for p in points}, [d.label for d in decoders]
+        return points_of(decoders, space, queries[split], splits[split], K, METRICS, split)
 
     tried = list(settings())
-    points, labels = measured(tried, "dev")
     # Of equals the first: the smallest weight.
-    chosen = tried[int(np.argmax([points[label].mean["ndcg"] for label in labels]))]
-    plain = engine.make("hybrid", combination="rrf")
+    chosen = tried[int(np.argmax([point.mean["ndcg"] for point in measured(tried, "dev")]))]
     rivals = {
         "dense": engine.make("dense"),
         "bm25, words": engine.make("bm25"),
         "bm25, words and pairs": engine.make("bm25", ngrams="2"),
-        "hybrid, reciprocal ranks, λ = .5": plain,
+        "hybrid, reciprocal ranks, λ = .5": engine.make("hybrid", combination="rrf"),
         "hybrid, chosen on dev": chosen,
     }
-    points, labels = measured(list(rivals.values()), "test")
-    cells = {title: points[label] for title, label in zip(rivals, labels, strict=True)}
+    cells = dict(zip(rivals, measured(list(rivals.values()), "test"), strict=True))
     sizes = f"{name} ({len(queries['dev']):,} dev, {len(queries['test']):,} test)"
     rows = [(sizes, title, *(f"{cell.mean[m]:.4f}" for m in METRICS)) for title, cell in cells.items()]
     mine, tests = cells["hybrid, chosen on dev"], []
     for metric in METRICS:
-        parts = [cells["dense"], cells["bm25, words"]]
-        differences = np.stack([mine.values[metric] - other.values[metric] for other in parts], axis=1)
-        p = holm(sign_flips(differences, 10_000, 0))
-        for title, other, corrected in zip(("dense", "bm25, words"), parts, p, strict=True):
+        parts = {title: cells[title] for title in ("dense", "bm25, words")}
+        differences = np.stack([mine.values[metric] - other.values[metric] for other in parts.values()], axis=1)
+        for (title, other), corrected in zip(parts.items(), holm(sign_flips(differences, 10_000, 0)), strict=True):
             gap = mine.mean[metric] - other.mean[metric]
-            verdict = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
-            tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", verdict))
+            told = ("more" if gap > 0 else "less") if corrected < 0.05 else "cannot be told apart"
+            tests.append((name, f"{metric}@{K}", title, f"{gap:+.4f}", f"{corrected:.4f}", told))
     return rows, tests, f"- {name}: `{chosen.label}`"
 
 
 def main():
-    parser = options(__doc__)
-    parser.add_argument("--queries", type=int, default=1000, help="at most so many of a split")
-    given = parser.parse_args()
-    one_thread()
+    given = arguments(__doc__, queries=1000)
     os.environ["FRONTIER_THREADS"] = "1"
     fast, apart = [], 0.0
     corpora = {"made": made(MADE)}
@@ -167,9 +152,9 @@ def main():
         figures, tests, chosen = figures + rows, tests + comparisons, [*chosen, choice]
         print(*rows, *comparisons, choice, sep="\n", flush=True)
     write_page(
-        given.out / "sparse.md",
-        "# Sparse, dense and both",
-        f"`python tests/bench/bench_sparse.py --queries {given.queries}`",
+        given,
+        "sparse",
+        "Sparse, dense and both",
         f"{machine(('numpy', 'torch'))}.",
         "## Time",
         "Builds: CPU seconds of one run; queries: the median by the clock (of 200; rank_bm25: of 30), other work on "

@@ -14,11 +14,11 @@ import sys
 import tempfile
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-from bench_dashboard import START, Server
-from harness import ROOT, chromium, machine, options, table, timed, write_page
+from harness import ROOT, arguments, machine, spread, table, timed, write_page
+
+from support.browser import Server, chromium
 
 ROWS = "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length > 12"
 STAGES = ("health", "paint", "usable")
@@ -36,7 +36,7 @@ def start(browser: Any, home: str) -> dict[str, float]:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     seconds = {}
     started = time.perf_counter()
-    with closing(page), closing(Server(Path(home), code=START, threads="")) as server:
+    with closing(page), closing(Server(home)) as server:
         seconds["health"] = time.perf_counter() - started
         page.goto(server.url)
         page.get_by_text("Explore", exact=True).wait_for(timeout=60_000)
@@ -47,9 +47,7 @@ def start(browser: Any, home: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args()
+    given = arguments(__doc__, threads=None, runs=5)
     imports, warm, cold, embeds = [], [], [], []
     with chromium() as (browser,), tempfile.TemporaryDirectory() as home:
         start(browser, home)  # fills the cache, and the disk cache of the operating system
@@ -64,14 +62,11 @@ def main() -> None:
     times = {"import streamlit, torch": imports, "embed the demo, command line, cold": embeds}
     times |= {f"warm, {stage}": [one[stage] for one in warm] for stage in STAGES}
     times |= {f"cold, {stage}": [one[stage] for one in cold] for stage in STAGES}
-    rows = (
-        (name, f"{statistics.median(s):.2f} ({min(s):.2f} to {max(s):.2f})", f"{statistics.median(s) / floor:.2f}")
-        for name, s in times.items()
-    )
+    rows = ((name, spread(s, 2), f"{statistics.median(s) / floor:.2f}") for name, s in times.items())
     write_page(
-        given.out / "start.md",
-        "# From the command to a page with answers",
-        f"`python tests/bench/bench_start.py --runs {given.runs}`",
+        given,
+        "start",
+        "From the command to a page with answers",
         f"{machine(('torch', 'streamlit')).replace(', one thread used', '')}. Medians; (least to most).",
         table(("what", "seconds", "times a bare import"), rows),
     )

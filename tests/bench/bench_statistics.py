@@ -8,21 +8,14 @@ project promises does not hold.
 """
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
-from harness import machine, median_seconds, one_thread, options, table, write_page
+from harness import arguments, machine, median_seconds, table, write_page
 from scipy import stats
 
 from engine.evaluation.frontier import BAND_RESAMPLES, frontier
-from engine.evaluation.statistics import (
-    ALPHA,
-    RESAMPLES,
-    compare,
-    holm,
-    intervals,
-    sign_flips,
-)
+from engine.evaluation.statistics import ALPHA, RESAMPLES, compare, holm, intervals, sign_flips
+from support.points import cell
 
 SIZES = (20, 50, 200)
 PROMISED = {("Recall", 50), ("Recall", 200), ("ILAD", 50), ("ILAD", 200)}
@@ -103,16 +96,14 @@ def alarms(simulations):
     lines, good = [], True
     for kind, draw in KINDS.items():
         for n in SIZES:
-            single = np.zeros(simulations)
-            family, any_ = np.zeros(simulations), np.zeros(simulations)
-            power = np.zeros(simulations)
+            single, any_, family, power = found = np.zeros((4, simulations))
             for seed in range(simulations):
                 values = draw(np.random.default_rng([2, n, seed]), n, NONE)
                 p = sign_flips(values[:, 1:] - values[:, :1], RESAMPLES.default, seed)
                 single[seed], any_[seed], family[seed] = p[0], p.min(), holm(p).min()
                 pair = draw(np.random.default_rng([3, n, seed]), n, np.array([0.0, BETTER]))
                 power[seed] = sign_flips(pair[:, 1:] - pair[:, :1], 2000, seed)[0]
-            rates = [(p < ALPHA).mean() for p in (single, any_, family, power)]
+            rates = (found < ALPHA).mean(1)
             good &= rates[0] <= FALSE and rates[2] <= FALSE
             lines.append((kind, n, *(f"{100 * r:.1f} %" for r in rates)))
     return lines, good
@@ -139,22 +130,11 @@ def times():
     """Rows of the table: a frontier and a comparison of a hundred points over 1,998 queries, and scipy's one."""
     n, rng = 1998, np.random.default_rng(5)
     columns = {"recall": recall(rng, n, np.zeros(100)), "ilad": ilad(rng, n, np.zeros(100))}
-    queries = tuple(map(str, range(n)))
     points = [
-        SimpleNamespace(
-            k=10,
-            method="method",
-            label=f"method({i})",
-            queries=queries,
-            values={name: values[:, i] for name, values in columns.items()},
-            decoder={"select": {"name": "method", "weight": float(i)}, "retrieve": None, "rerank": None, "depth": None},
-        )
+        cell("mmr", {name: values[:, i] for name, values in columns.items()}, relevance_weight=i / 100)
         for i in range(100)
     ]
-    a, b = (points[i].values["recall"] for i in (0, 1))
-
-    def difference(x, y, axis):
-        return x.mean(axis) - y.mean(axis)
+    a, b = columns["recall"].T[:2]
 
     work = {
         f"frontier of 100 points, {BAND_RESAMPLES:,} resamples": lambda: frontier(points),
@@ -163,17 +143,15 @@ def times():
         ),
         "sign_flips of one pair, 10,000 patterns": lambda: sign_flips((a - b)[:, None], 10_000, 0),
         "scipy.stats.permutation_test of one pair, 10,000 patterns": lambda: stats.permutation_test(
-            (a, b), difference, permutation_type="samples", vectorized=True, n_resamples=10_000, batch=500
+            (a, b), lambda x, y, axis: x.mean(axis) - y.mean(axis), permutation_type="samples", vectorized=True,
+            n_resamples=10_000, batch=500,
         ),
-    }
+    }  # fmt: skip
     return [(name, f"{median_seconds(run, 3):.2f} s") for name, run in work.items()]
 
 
 def main():
-    parser = options(__doc__)
-    parser.add_argument("--simulations", type=int, default=2000)
-    given = parser.parse_args()
-    one_thread()
+    given = arguments(__doc__, simulations=2000)
     simulations = given.simulations
     bands, outside, holds = coverage(simulations)
     rates, quiet = alarms(simulations)
@@ -181,9 +159,9 @@ def main():
     lowest, highest = (round(100 * c) for c in COVERS)
     others = f"any of {DECODERS - 1}"
     write_page(
-        given.out / "statistics.md",
-        "# Whether the statistics keep their word",
-        f"`python tests/bench/bench_statistics.py --simulations {simulations}`",
+        given,
+        "statistics",
+        "Whether the statistics keep their word",
         f"{machine(('numpy', 'scipy'))}. {simulations:,} seeded simulations a row: a rate near 5 % is known to ± "
         f"{noise:.1f} points.",
         'Queries differ in difficulty, which decoders share; recall takes the values 0, 1/3, 1/2, 2/3, 1; "mostly '

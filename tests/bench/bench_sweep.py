@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from pathlib import Path
 
-from harness import load_judged, machine, one_thread, options, table, timed, write_page
+from harness import Judged, arguments, machine, table, timed, write_page
 
 import engine
 from engine.evaluation.sweep.cell import digest_of_all
@@ -22,11 +22,9 @@ METRICS = ("recall", "comp", "ndcg", "ilad")
 
 
 def main() -> None:
-    parser = options(__doc__, data=True)
-    parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    one_thread()
-    _, space, queries, qrels = load_judged(given.data / SET, SPLIT)
+    given = arguments(__doc__, data=True, workers=2)
+    judged = Judged(given.data / SET)
+    space, queries, qrels = judged.space, judged.asked(SPLIT), judged.data.qrels[SPLIT]
     decoders = [decoder for name in SELECTORS for decoder in grid(name)]
     most, halt = [0], threading.Event()
     threading.Thread(target=_watch, args=(most, halt), daemon=True).start()
@@ -54,10 +52,9 @@ def main() -> None:
         milliseconds = 1000 * share / len(queries) / cells[name]
         rows.append((name, cells[name], f"{milliseconds:.3f}", f"{cells[name] / share:.2f}"))
     write_page(
-        given.out / "sweep.md",
-        "# A whole sweep",
-        f"`python tests/bench/bench_sweep.py --data <folder of judged sets> --workers {given.workers} --out "
-        "assets/results`",
+        given,
+        "sweep",
+        "A whole sweep",
         f"{SET}: {len(queries):,} queries, {len(space)} documents, k = {', '.join(map(str, KS))}, "
         f"{', '.join(METRICS)}; {len(points)} cells, {given.workers} worker processes of one thread; "
         f"{machine(('torch',))}.",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import training_speed
 import training_tables
-from harness import options, run_parts
+from harness import run_parts
 
 PARTS = {
     "speed": ("An epoch", training_speed.measure, training_speed.tables),
@@ -21,14 +21,6 @@ PACKAGES = ("torch", "numpy", "numba")
 TITLE = "Training for the decoder"
 
 
-def main() -> None:
-    parser = options(__doc__, data=True)
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
-    parser.add_argument("--work", type=Path, default=Path("training-work"), metavar="DIR", help="what is finished")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--sets", nargs="*", default=list(training_tables.SETS))
-    run_parts("training", TITLE, PARTS, PACKAGES, parser.parse_args())
-
-
 if __name__ == "__main__":
-    main()
+    sets = list(training_tables.SETS)
+    run_parts(__doc__, "training", TITLE, PARTS, PACKAGES, work=Path("training-work"), seeds=3, sets=sets)

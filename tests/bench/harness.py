@@ -1,4 +1,4 @@
-"""What the benches share: one thread, the checkout's engine, a clock, Markdown pages, and a browser."""
+"""What the benches share: one thread, the checkout's engine, a clock, and Markdown pages."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import json
 import os
 import platform
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
@@ -26,7 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "assets" / "results"
 # The checkout is measured, whatever copy of the engine is installed.
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+import engine  # noqa: E402
+from engine.values import EncoderRef  # noqa: E402
 
+DATA_FOLDER = "<folder of judged sets>"
 Say = Callable[[str], None]
 WHITE_SHEET = {"template": "plotly_white", "width": 1100, "height": 620}
 """Layout of a figure in a page."""
@@ -36,13 +40,26 @@ Part = tuple[str, Callable[[argparse.Namespace, Say], Any], Callable[[Any], list
 """Title, what measures the raw figures, and what makes Markdown of them."""
 
 
-class Judged(NamedTuple):
-    """A judged set: its data set and space, and the vectors and judgements of one split's queries."""
+class Judged:
+    """A judged set of a folder on the CPU: its data set and its embedded documents and queries."""
 
-    dataset: Any
-    space: Any
-    queries: Any
-    qrels: Any
+    def __init__(self, folder: Path, qrels: str = "qrels") -> None:
+        self.data = engine.load_dataset(str(folder), qrels=qrels)
+        self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus, device="cpu"), "cpu")
+
+    @cached_property
+    def queries(self) -> engine.Embeddings:
+        return engine.embed(self.data.queries, device="cpu")
+
+    def asked(self, split: str) -> engine.Embeddings:
+        """The queries of a split."""
+        return engine.embed(self.data.judged(split), device="cpu")
+
+
+def space_of(vectors: torch.Tensor | np.ndarray, encoder: EncoderRef | None = None) -> engine.Space:
+    """Documents without text, on the CPU."""
+    ids = tuple(map(str, range(len(vectors))))
+    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(vectors, ids, encoder), "cpu")
 
 
 def one_thread() -> None:
@@ -53,13 +70,33 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def options(doc: str, data: bool = False) -> argparse.ArgumentParser:
-    """A parser with --out, and --data where judged sets are needed; doc: the bench's docstring."""
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+def arguments(doc: str, data: bool = False, threads: int | None = 1, **flags: Any) -> argparse.Namespace:
+    """What a bench is given: --out, --data where judged sets are needed, flags, and its `command` in words.
+
+    doc: the bench's docstring; threads: None leaves the process and its children as many as they take; flags: the
+    default by name, whose type a value has; a list takes several values, False none, and a type has the default None.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if data:
         parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of judged sets")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="DIR")
-    return parser
+    for name, default in flags.items():
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+        elif isinstance(default, list):
+            parser.add_argument(flag, nargs="*", type=type(default[0]), default=default)
+        elif isinstance(default, type):
+            parser.add_argument(flag, type=default)
+        else:
+            parser.add_argument(flag, type=type(default), default=default)
+    given = parser.parse_args()
+    words = [DATA_FOLDER if data and word == str(given.data) else word for word in sys.argv[1:]]
+    given.command = " ".join(["python", f"tests/bench/{Path(sys.argv[0]).name}", *words])
+    given.out.mkdir(parents=True, exist_ok=True)
+    if threads:
+        one_thread()
+    return given
 
 
 def machine(packages: Iterable[str]) -> str:
@@ -85,6 +122,11 @@ def median_seconds(call: Callable[..., Any], runs: int) -> float:
     return statistics.median(timed(call)[0] for _ in range(runs))
 
 
+def summary(seconds: list[float]) -> dict[str, float]:
+    """Median and range."""
+    return {"seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
+
+
 def spread(values: list[float], digits: int = 0) -> str:
     """Median, and the range."""
     low, middle, high = (f"{value:.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
@@ -107,10 +149,10 @@ def forget_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def memory(name: str) -> int:
-    """VmRSS or VmHWM of this process in bytes."""
+def memory(name: str, process: int | str = "self") -> int:
+    """VmRSS or VmHWM of a process in bytes."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
         # Not on Linux, where it may begin at the peak of the parent.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -123,13 +165,18 @@ def run_json(*command: Any) -> Any:
     return json.loads(process.stdout.splitlines()[-1])
 
 
-def load_judged(folder: Path, split: str, qrels: str = "qrels") -> Judged:
-    """A judged set of a folder, embedded on the CPU, with the queries of a split."""
-    import engine
-
-    dataset = engine.load_dataset(str(folder), qrels=qrels)
-    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus, device="cpu"), "cpu")
-    return Judged(dataset, space, engine.embed(dataset.judged(split), device="cpu"), dataset.qrels[split])
+def points_of(
+    decoders: Sequence[engine.Decoder],
+    space: engine.Space,
+    queries: engine.Embeddings,
+    qrels: engine.Qrels,
+    k: int,
+    metrics: tuple[str, ...],
+    split: str = "",
+) -> list[Any]:
+    """The point of each decoder, in their order."""
+    points = {p.label: p for p in engine.sweep(decoders, space, queries, qrels, k, metrics, split=split)}
+    return [points[decoder.label] for decoder in decoders]
 
 
 def line(cells: Iterable[Any]) -> str:
@@ -149,11 +196,11 @@ def join_blocks(blocks: Iterable[Block]) -> str:
     return "\n\n".join(block if isinstance(block, str) else "\n".join(block) for block in blocks) + "\n"
 
 
-def write_page(file: Path, *blocks: Block) -> None:
-    """Write a page of Markdown, and print it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(join_blocks(blocks), encoding="utf-8")
-    print(join_blocks(blocks), flush=True)
+def write_page(given: argparse.Namespace, name: str, title: str, *blocks: Block) -> None:
+    """Write a page of Markdown that begins with its title and the bench's command, and print it."""
+    page = join_blocks([f"# {title}", f"`{given.command}`", *blocks])
+    (given.out / f"{name}.md").write_text(page, encoding="utf-8")
+    print(page, flush=True)
 
 
 def stopwatch() -> Say:
@@ -184,18 +231,17 @@ def parts_page(title: str, parts: Mapping[str, Part], figures: Mapping[str, Any]
 
 
 def run_parts(
-    name: str, title: str, parts: Mapping[str, Part], packages: Iterable[str], given: argparse.Namespace
+    doc: str, name: str, title: str, parts: Mapping[str, Part], packages: Iterable[str], **flags: Any
 ) -> None:
-    """Measure one part of a page or all; the figures of the others are read from the JSON beside the page."""
-    one_thread()
-    given.out.mkdir(parents=True, exist_ok=True)
+    """Measure one --part of a page or all; the figures of the others are read from the JSON beside the page."""
+    given = arguments(doc, data=True, part="all", **flags)
     raw, say = given.out / f"{name}.json", stopwatch()
-    flags = " --quick" if getattr(given, "quick", False) else ""
+    quick = " --quick" if flags.get("quick") is False and given.quick else ""
     for part in parts if given.part == "all" else (given.part,):
         measured = parts[part][1](given, say)
         figures = load_figures(raw)
         figures[part] = {
-            "command": f"python tests/bench/bench_{name}.py --data <folder of judged sets> --part {part}{flags}",
+            "command": f"python tests/bench/bench_{name}.py --data {DATA_FOLDER} --part {part}{quick}",
             "machine": machine(packages),
             "date": datetime.date.today().isoformat(),
             "figures": measured,
@@ -205,35 +251,11 @@ def run_parts(
     say("done")
 
 
-@contextmanager
-def chromium(count: int = 1) -> Iterator[list[Any]]:
-    """Headless browsers without a GPU."""
-    from playwright.sync_api import sync_playwright
-
-    from support.browser import FLAGS
-
-    with sync_playwright() as playwright:
-        browsers = [
-            playwright.chromium.launch(executable_path=shutil.which("chromium"), chromium_sandbox=False, args=FLAGS)
-            for _ in range(count)
-        ]
-        try:
-            yield browsers
-        finally:
-            for browser in browsers:
-                browser.close()
-
-
-def open_page(browser: Any, url: str) -> Any:
-    """A page of a visitor of its own."""
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    page.goto(url)
-    return page
-
-
 def draw(figure: Any, file: Path, width: int = 1100, height: int = 620) -> None:
     """Draw a figure of plotly as a picture."""
     html = figure.to_html(include_plotlyjs=True, config={"staticPlot": True})
+    from support.browser import chromium
+
     with chromium() as (browser,):
         page = browser.new_page(viewport={"width": width, "height": height})
         page.set_content(html.replace("<body>", "<body style='margin:0'>"))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from harness import Block, Say, table
-from nnn_speed import PAPER, SET, STEPS, Row
+from harness import Block, Judged, Say, table
+from nnn_speed import FISTA_50, GRID, PAPER, SET, STEPS, Row
 from torch import Tensor
 
 import engine
+from engine.evaluation.statistics import intervals
 
 SETS = (SET, "toollens", "ultratool-en")
 K, SAMPLE, LARGE_SAMPLE, RESAMPLES = 5, 200, 100, 1_000
@@ -25,12 +26,13 @@ WEIGHTS = tuple(round(0.05 * i, 2) for i in range(1, 21))
 RESPLIT = "qrels_resplit"
 HEAD = ("recall@3", "recall@5", "comp@3", "comp@5")
 DENSE = "top_k (dense)"
+SYMBOLS = {"relevance_weight": "λ", "l1": "λ₁", "l2": "λ₂"}
 VARIANTS = {
-    "nnn": tuple({"l1": l1, "l2": l2} for l1, l2 in product(PAPER, PAPER)),
-    "L1 (λ₂ = 0)": tuple({"l1": l1, "l2": 0.0} for l1 in PAPER),
-    "L2 (λ₁ = 0)": tuple({"l1": 0.0, "l2": l2} for l2 in PAPER),
+    "nnn": GRID,
+    "L1 (λ₂ = 0)": [{"l1": l1, "l2": 0.0} for l1 in PAPER],
+    "L2 (λ₁ = 0)": [{"l1": 0.0, "l2": l2} for l2 in PAPER],
 }
-SOLVERS = {"exact": {}, "FISTA-50": {"solver": "fista", "iterations": STEPS}}
+SOLVERS = {"exact": {}, "FISTA-50": FISTA_50}
 
 
 def judged_sets(folder: Path, names: Iterable[str]) -> list[Path]:
@@ -46,39 +48,32 @@ def iterations(given: Namespace, say: Say) -> dict[str, Any]:
     rows, late = [], []
     sample, large = (20, 5) if given.quick else (SAMPLE, LARGE_SAMPLE)
     for folder in judged_sets(given.data, SETS):
-        judged = engine.load_dataset(folder)
-        vectors, asked = engine.embed(judged.corpus).vectors, engine.embed(judged.queries).vectors
+        judged = Judged(folder)
+        asked = judged.queries.vectors
         some = np.sort(np.random.default_rng(0).choice(len(asked), min(sample, len(asked)), replace=False))
-        rows += _compared(folder.name, vectors, asked[torch.from_numpy(some)], say)
+        rows += _compared(folder.name, judged.space.vectors, asked[some], say)
         if folder.name == SET:
             real = engine.embed(engine.load_dataset(PROBE).corpus).vectors
-            late = _compared(PROBE, real, asked[torch.from_numpy(some[:large])], say)
+            late = _compared(PROBE, real, asked[some[:large]], say)
     return {"rows": rows + late, "queries": {"sample": sample, "large": large}}
 
 
 def _compared(name: str, vectors: Tensor, asked: Tensor, say: Say) -> list[Row]:
-    say(f"{name}: {len(asked)} queries at {len(PAPER) ** 2} settings, exact and by FISTA-{STEPS}")
-    grid = [{"l1": l1, "l2": l2} for l2 in PAPER for l1 in PAPER]
+    say(f"{name}: {len(asked)} queries at {len(GRID)} settings, exact and by FISTA-{STEPS}")
     best = (asked.double() @ vectors.double().T).amax(1).numpy()
-    rows = []
-    for params, exact in zip(grid, engine.select_grid("nnn", vectors, asked, k=K, grid=grid), strict=True):
-        stopped = engine.select("nnn", vectors, asked, k=K, **params, **SOLVERS["FISTA-50"])
+    place, rows = {"data": name, "n": len(vectors), "queries": len(asked)}, []
+    for params, exact in zip(GRID, engine.select_grid("nnn", vectors, asked, k=K, grid=GRID), strict=True):
+        stopped = engine.select("nnn", vectors, asked, k=K, **params, **FISTA_50)
         other = (exact.index.sort(1).values != stopped.index.sort(1).values).any(1)
-        off = np.array([info["residual"] for info in stopped.info]) / best
-        rows.append(
-            params
-            | {
-                "data": name,
-                "n": len(vectors),
-                "queries": len(asked),
-                "set": float(other.double().mean()),
-                "order": float((exact.index != stopped.index).any(1).double().mean()),
-                "residual": float(np.median(off)),
-                "certified": float(np.mean([info["certified"] for info in exact.info])),
-                "support": float(np.median([info["support"] for info in exact.info])),
-                "stopped_support": float(np.median([info["support"] for info in stopped.info])),
-            }
-        )
+        figures = {
+            "set": other.double().mean(),
+            "order": (exact.index != stopped.index).any(1).double().mean(),
+            "residual": np.median(np.array([info["residual"] for info in stopped.info]) / best),
+            "certified": np.mean([info["certified"] for info in exact.info]),
+            "support": np.median([info["support"] for info in exact.info]),
+            "stopped_support": np.median([info["support"] for info in stopped.info]),
+        }
+        rows.append(params | place | {key: float(value) for key, value in figures.items()})
     return rows
 
 
@@ -120,22 +115,22 @@ ITERATIONS = (
 # Retrieval.
 
 
-@dataclass(frozen=True)
-class Part:
-    """The queries of one split: their vectors, (B, d), and what measures their answers."""
+class Part(NamedTuple):
+    """The queries of one split, and what judges their answers."""
 
-    ids: tuple[str, ...]
-    points: Tensor
-    qrels: engine.Qrels
     space: engine.Space
+    queries: engine.Embeddings
+    qrels: engine.Qrels
+
+    def select(self, method: str, grid: list[dict]) -> list[engine.Ranking]:
+        return engine.select_grid(method, self.space.vectors, self.queries.vectors, k=K, grid=grid)
 
     def measured(self, ranking: engine.Ranking) -> dict[str, np.ndarray]:
         """(B,) values of each metric, query by query."""
         values = {}
         for k in (3, K):
-            result = engine.measure(ranking, self.space, self.ids, self.qrels, k=k, metrics=("recall", "comp"))
-            for name, of in result.per_query.items():
-                values[f"{name}@{k}"] = np.array([of[q] for q in self.ids])
+            result = engine.measure(ranking, self.space, self.queries, self.qrels, k=k, metrics=("recall", "comp"))
+            values |= {f"{name}@{k}": of for name, of in result.values.items()}
         return values
 
 
@@ -144,62 +139,51 @@ def quality(given: Namespace, say: Say) -> dict[str, Any]:
     rows = []
     for folder in judged_sets(given.data, SETS):
         dev, test, how = _split(folder, given.quick)
-        place = {"data": folder.name, "n": len(dev.space), "split": how, "dev": len(dev.ids), "test": len(test.ids)}
+        counts = {"dev": len(dev.queries), "test": len(test.queries)}
+        place = {"data": folder.name, "n": len(dev.space), "split": how, **counts}
         rows += [place | row for row in _tuned(folder.name, dev, test, say)]
     return {"rows": rows}
 
 
 def _split(folder: Path, quick: bool) -> tuple[Part, Part, str]:
     kind = RESPLIT if (folder / RESPLIT).is_dir() else "qrels"
-    data = engine.load_dataset(folder, qrels=kind)
-    corpus, asked = engine.embed(data.corpus), engine.embed(data.queries)
-    space = engine.Space(data.corpus, corpus, "cpu")
-    place = {query: i for i, query in enumerate(asked.ids)}
+    judged = Judged(folder, kind)
+    qrels, place = judged.data.qrels, {query: i for i, query in enumerate(judged.queries.ids)}
+    ids = {split: [q for q in place if q in own.grades and own.relevant(q)] for split, own in qrels.items()}
 
-    def part(qrels: engine.Qrels, ids: Sequence[str]) -> Part:
-        ids = tuple(ids)[:60] if quick else tuple(ids)
-        return Part(ids, asked.vectors[[place[q] for q in ids]], qrels, space)
+    def part(split: str, own: list[str]) -> Part:
+        return Part(judged.space, judged.queries.take([place[q] for q in own[: 60 if quick else None]]), qrels[split])
 
-    def ids_of(qrels: engine.Qrels) -> list[str]:
-        return [q for q in asked.ids if q in qrels.grades and qrels.relevant(q)]
-
-    test = data.qrels["test"]
-    if "dev" in data.qrels:
-        return part(data.qrels["dev"], ids_of(data.qrels["dev"])), part(test, ids_of(test)), f"{kind}, dev and test"
-    ids = np.random.default_rng(0).permutation(ids_of(test)).tolist()
-    half = len(ids) // 2
-    return part(test, ids[:half]), part(test, ids[half:]), f"{kind}, two random halves of test (seed 0)"
+    if "dev" in qrels:
+        return part("dev", ids["dev"]), part("test", ids["test"]), f"{kind}, dev and test"
+    mixed = np.random.default_rng(0).permutation(ids["test"]).tolist()
+    half = len(mixed) // 2
+    return part("test", mixed[:half]), part("test", mixed[half:]), f"{kind}, two random halves of test (seed 0)"
 
 
 def _tuned(name: str, dev: Part, test: Part, say: Say) -> Iterator[Row]:
-    say(f"{name}: {len(dev.ids)} queries to tune on, {len(test.ids)} to test")
-    dense = test.measured(_select("top_k", test, [{}])[0])
+    say(f"{name}: {len(dev.queries)} queries to tune on, {len(test.queries)} to test")
+    dense = test.measured(test.select("top_k", [{}])[0])
     yield _row(DENSE, {}, dense, dense, K)
-    yield _best("mmr", "mmr", [{"relevance_weight": w} for w in WEIGHTS], dev, test, dense)[0]
+    yield from _best("mmr", "mmr", [{"relevance_weight": w} for w in WEIGHTS], dev, test, dense)
     for (variant, grid), (solver, more) in product(VARIANTS.items(), SOLVERS.items()):
         say(f"{name}: {variant}, {solver}")
         yield from _best(f"{variant}, {solver}", "nnn", [g | more | {"fill": "fill"} for g in grid], dev, test, dense)
 
 
-def _select(method: str, part: Part, grid: list[dict]) -> list[engine.Ranking]:
-    return engine.select_grid(method, part.space.vectors, part.points, k=K, grid=grid)
-
-
-def _best(title: str, method: str, grid: list[dict], dev: Part, test: Part, dense: dict[str, np.ndarray]) -> list[Row]:
+def _best(
+    title: str, method: str, grid: list[dict], dev: Part, test: Part, dense: dict[str, np.ndarray]
+) -> Iterator[Row]:
     """The figures on test of the setting that is best on dev; of nnn, for answers filled up and strict ones."""
-    answers = _select(method, dev, grid)
-    rows = []
+    answers = dev.select(method, grid)
     for strict in (False, True) if method == "nnn" else (False,):
-        ranked = [_only_weighed(a) if strict else a for a in answers]
-        values = [dev.measured(a) for a in ranked]
-        score = [(v[f"comp@{K}"].mean(), v[f"recall@{K}"].mean()) for v in values]
-        at = max(range(len(grid)), key=lambda i: score[i])
-        answer = _select(method, test, [grid[at]])[0]
-        answer = _only_weighed(answer) if strict else answer
-        label = f"{title}, {'strict' if strict else 'fill'}" if method == "nnn" else title
+        own = _only_weighed if strict else lambda answer: answer
+        values = [dev.measured(own(a)) for a in answers]
+        at = max(range(len(grid)), key=lambda i: (values[i][f"comp@{K}"].mean(), values[i][f"recall@{K}"].mean()))
+        answer = own(test.select(method, [grid[at]])[0])
         returned = float((answer.index >= 0).sum(1).double().mean())
-        rows.append(_row(label, grid[at], test.measured(answer), dense, returned))
-    return rows
+        label = f"{title}, {'strict' if strict else 'fill'}" if method == "nnn" else title
+        yield _row(label, grid[at], test.measured(answer), dense, returned)
 
 
 def _only_weighed(answer: engine.Ranking) -> engine.Ranking:
@@ -209,16 +193,15 @@ def _only_weighed(answer: engine.Ranking) -> engine.Ranking:
 
 def _row(title: str, params: dict, values: dict[str, np.ndarray], dense: dict[str, np.ndarray], returned: float) -> Row:
     difference = values[f"comp@{K}"] - dense[f"comp@{K}"]
-    drawn = np.random.default_rng(0).integers(0, len(difference), (RESAMPLES, len(difference)))
-    low, high = np.quantile(difference[drawn].mean(1), (0.025, 0.975))
+    low, high = intervals(difference[:, None], RESAMPLES, 0)
     return {
         "who": title,
-        "params": {key: params[key] for key in ("relevance_weight", "l1", "l2") if key in params},
+        "params": {key: params[key] for key in SYMBOLS if key in params},
         "returned": returned,
         **{name: float(values[name].mean()) for name in HEAD},
         "gain": float(difference.mean()),
-        "low": float(low),
-        "high": float(high),
+        "low": float(low[0]),
+        "high": float(high[0]),
         "won": int((difference > 0).sum()),
         "lost": int((difference < 0).sum()),
     }
@@ -227,14 +210,13 @@ def _row(title: str, params: dict, values: dict[str, np.ndarray], dense: dict[st
 def quality_tables(figures: dict[str, Any]) -> list[Block]:
     """The section as Markdown."""
     blocks: list[Block] = [PROTOCOL]
-    symbols = {"relevance_weight": "λ", "l1": "λ₁", "l2": "λ₂"}
     head = ("method", "tuned", *(h.capitalize() for h in HEAD), "Comp@5 − dense", "won · lost", "returned")
     for name in dict.fromkeys(row["data"] for row in figures["rows"]):
         rows = [row for row in figures["rows"] if row["data"] == name]
         first = rows[0]
         body = []
         for row in rows:
-            tuned = ", ".join(f"{symbols[key]} {value:g}" for key, value in row["params"].items())
+            tuned = ", ".join(f"{SYMBOLS[key]} {value:g}" for key, value in row["params"].items())
             gain = f"{100 * row['gain']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
             against = ("", "") if row["who"] == DENSE else (gain, f"{row['won']} · {row['lost']}")
             body.append((row["who"], tuned, *(f"{100 * row[h]:.1f}" for h in HEAD), *against, f"{row['returned']:.1f}"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import selector_data
 import torch
-from harness import ROOT, Block, Say, ms, table, timed, verdict
+from harness import ROOT, Block, Say, median_seconds, ms, space_of, summary, table, timed, verdict
 from selector_data import Data
 from sklearn.linear_model import ElasticNet
 from torch import Tensor
@@ -32,9 +32,11 @@ from engine.solvers.elastic_net.solve import Solutions, certificate, elastic_net
 SIZES, D, QUERIES = (2_000, 10_000, 100_000), 384, 64
 SETTINGS = ((0.1, 0.1), (0.03, 0.03))
 PAPER = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
-"""The paper's grid, for λ₁ and for λ₂."""
+"""The paper's values of λ₁ and of λ₂."""
+GRID = [{"l1": l1, "l2": l2} for l2 in PAPER for l1 in PAPER]
 PASSES = ((0.03, 0.06, 0.1, 0.3), (0.0, 0.01, 0.1, 1.0))
 STEPS, TOLERANCE = 50, 1e-6
+FISTA_50 = {"solver": "fista", "iterations": STEPS}
 STOPS, BETWEEN = 25, (0.03, 0.3)
 """As many stops as the dashboard's slider has; moves are timed between these two λ₁."""
 LOWEST = 1e-3
@@ -62,11 +64,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Contestant:
-    """call(i) answers query i; most: how many queries it gets; residual(i, answer): of the best score."""
+    """call(i) answers query i; most: how many queries it gets; checked: whether its answers are weights."""
 
     call: Callable[[int], Any]
     most: int
-    residual: Callable[[int, Any], float] | None = None
+    checked: bool = False
 
 
 class Bench:
@@ -74,12 +76,10 @@ class Bench:
 
     def __init__(self, data: Data) -> None:
         self.data, self.n = data, len(data.vectors)
-        ids = [str(i) for i in range(self.n)]
-        self.space = engine.Space(engine.Corpus(ids, ids), engine.Embeddings(data.vectors, ids), "cpu")
+        self.space = space_of(data.vectors)
         # Two that keep: one contestant must not find what another's call has left there.
         self.bare, self.kept = Matrix(data.vectors), Matrix(data.vectors, cached=True)
-        self.gram = self.n <= GRAM_ROWS
-        self.made = {what: _made(data, what) for what in (("codes", "gram") if self.gram else ("codes",))}
+        self.made = {what: _made(data, what) for what in (("codes", "gram") if self.n <= GRAM_ROWS else ("codes",))}
         for what in self.made:
             getattr(self.kept, what)
             getattr(self.space.matrix, what)
@@ -92,15 +92,21 @@ class Bench:
         matrix, query = matrix or self.bare, self.data.queries[i : i + 1]
         return Candidates(matrix.vectors, products(matrix.vectors, query), query, matrix)
 
-    def residual(self, i: int, weight: Tensor | np.ndarray, l1: float, l2: float) -> float:
-        """The largest violation of the optimality conditions by weights, (n,), of the best score."""
-        weight = np.asarray(weight, np.float64)
-        members = np.flatnonzero(weight > 0)
-        none = np.zeros(1)
+    def best(self, i: int) -> float:
+        """The largest score of a query."""
+        return float(self.candidates(i).relevance.max())
+
+    def residual(self, i: int, answer: Solutions | Tensor | np.ndarray, l1: float, l2: float) -> float:
+        """The largest violation of the optimality conditions by an answer, or (n,) weights, of the best score."""
+        if not isinstance(answer, Solutions):
+            weight = np.asarray(answer, np.float64).reshape(-1)
+            members, none = np.flatnonzero(weight > 0), np.zeros(1)
+            answer = Solutions(
+                ends=np.array([len(members)]), members=members, weights=weight[members], residual=none, gap=none,
+                passes=none,
+            )  # fmt: skip
         c = self.candidates(i)
-        ends = np.array([len(members)])
-        solution = Solutions(ends=ends, members=members, weights=weight[members], residual=none, gap=none, passes=none)
-        return float(certificate(c, solution, np.array([l1]), np.array([l2]))[0][0] / c.relevance.max())
+        return float(certificate(c, answer, np.array([l1]), np.array([l2]))[0][0] / c.relevance.max())
 
 
 def sources(given: Namespace) -> Iterator[Data]:
@@ -147,17 +153,14 @@ def _first(what: str, n: int, queries: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         around = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": str(ROOT)}
         child = [sys.executable, "-c", FIRST.format(n=n, queries=queries)]
-        seconds = [float(subprocess.check_output(child, env=around)) for _ in range(2)]
-    return {"what": what, "fresh": seconds[0], "kept": seconds[1]}
+        fresh, kept = (float(subprocess.check_output(child, env=around)) for _ in range(2))
+    return {"what": what, "fresh": fresh, "kept": kept}
 
 
 def _made(data: Data, what: str) -> Row:
     """What it takes to make something that a kept corpus holds, median of three."""
-    seconds = []
-    for _ in range(3):
-        spent, parts = timed(getattr, Matrix(data.vectors), what)
-        seconds.append(spent)
-    tensors = parts if isinstance(parts, tuple) else (parts,)
+    seconds, parts = zip(*(timed(getattr, Matrix(data.vectors), what) for _ in range(3)), strict=True)
+    tensors = parts[0] if isinstance(parts[0], tuple) else parts[:1]
     return {"seconds": statistics.median(seconds), "bytes": sum(t.numel() * t.element_size() for t in tensors)}
 
 
@@ -165,7 +168,7 @@ def _race(bench: Bench, l1: float, l2: float, queries: int) -> list[Row]:
     """Every contestant's times, taking turns query by query; ratios are medians over the queries of a pair."""
     racers = _contestants(bench, l1, l2, queries)
     seconds: dict[str, list[float]] = {who: [] for who in racers}
-    worst = dict.fromkeys(racers, 0.0)
+    worst = {who: 0.0 if racer.checked else None for who, racer in racers.items()}
     for i in range(-1, queries):
         for who, racer in racers.items():
             # The first turn warms up; what lasts seconds needs none.
@@ -176,27 +179,17 @@ def _race(bench: Bench, l1: float, l2: float, queries: int) -> list[Row]:
             spent, answer = timed(racer.call, max(i, 0))
             if i >= 0:
                 seconds[who].append(spent)
-                if racer.residual:
-                    worst[who] = max(worst[who], racer.residual(i, answer))
+                if racer.checked:
+                    worst[who] = max(worst[who], bench.residual(i, answer, l1, l2))
+
+    def ratio(who: str, peer: str) -> float:
+        return statistics.median(a / b for a, b in zip(seconds[who], seconds[peer], strict=False))
+
     return [
-        {
-            "l1": l1,
-            "l2": l2,
-            "who": who,
-            "calls": len(spent),
-            **_summary(spent),
-            "residual": worst[who] if racers[who].residual else None,
-            "to": {
-                peer: statistics.median(a / b for a, b in zip(spent, seconds[peer], strict=False))
-                for peer in (SEARCH, FAST_SEARCH, BARE, KEPT)
-            },
-        }
+        {"l1": l1, "l2": l2, "who": who, "calls": len(spent), **summary(spent), "residual": worst[who]}
+        | {"to": {peer: ratio(who, peer) for peer in (SEARCH, FAST_SEARCH, BARE, KEPT)}}
         for who, spent in seconds.items()
     ]
-
-
-def _summary(seconds: list[float]) -> Row:
-    return {"seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
 
 
 def _contestants(bench: Bench, l1: float, l2: float, queries: int) -> dict[str, Contestant]:
@@ -219,27 +212,19 @@ def _contestants(bench: Bench, l1: float, l2: float, queries: int) -> dict[str, 
         table = rows.numpy().astype(kind, copy=False).T
         return lambda i: model.fit(table, points[i].numpy().astype(kind)).coef_
 
-    def proven(i: int, answer: Solutions) -> float:
-        weight = np.zeros(bench.n)
-        weight[answer.members] = answer.weights
-        return bench.residual(i, weight, l1, l2)
-
-    def weighed(i: int, answer: Any) -> float:
-        return bench.residual(i, answer.reshape(-1), l1, l2)
-
     bound = bench.bound + l2
     slow = min(queries, 3 if bench.n > CACHED else 12)
     return {
         SEARCH: Contestant(lambda i: torch.mv(rows, points[i]).topk(10), queries),
         FAST_SEARCH: Contestant(lambda i: products(rows, points[i : i + 1]).topk(10), queries),
-        BARE: Contestant(lambda i: solve(i, bench.bare), queries, proven),
-        KEPT: Contestant(lambda i: solve(i, bench.kept), queries, proven),
+        BARE: Contestant(lambda i: solve(i, bench.bare), queries, True),
+        KEPT: Contestant(lambda i: solve(i, bench.kept), queries, True),
         SELECT: Contestant(lambda i: engine.select("nnn", rows, points[i], l1=l1, l2=l2), queries),
         DECODE: Contestant(lambda i: engine.decode(decoder, bench.space, bench.asked[i]), queries),
-        FISTA: Contestant(steps, slow, weighed),
-        PLAIN_FISTA: Contestant(lambda i: plain_fista(rows, points[i], l1, l2, bound), slow, weighed),
-        SKLEARN: Contestant(sklearn(np.float32), slow, weighed),
-        SKLEARN_64: Contestant(sklearn(np.float64), slow, weighed),
+        FISTA: Contestant(steps, slow, True),
+        PLAIN_FISTA: Contestant(lambda i: plain_fista(rows, points[i], l1, l2, bound), slow, True),
+        SKLEARN: Contestant(sklearn(np.float32), slow, True),
+        SKLEARN_64: Contestant(sklearn(np.float64), slow, True),
     }
 
 
@@ -273,132 +258,129 @@ def _moves(bench: Bench, queries: int) -> Row:
     return {"move": median(moves), "search": median(search), "passes": max(passes)} | ends
 
 
+def _on_kept(bench: Bench, queries: int, solve: Callable[..., Any], *given: Any) -> tuple[list[float], list[Any]]:
+    """Seconds and answers of a solver on the kept corpus, query by query, after one call that warms up."""
+    calls = [timed(solve, bench.candidates(max(i, 0), bench.kept), *given) for i in range(-1, queries)][1:]
+    return [spent for spent, _ in calls], [answer for _, answer in calls]
+
+
 def _paths(bench: Bench, queries: int) -> Row:
-    seconds, kinks, passes, sizes, residuals = [], [], [], [], []
-    for i in range(-1, queries):
-        c = bench.candidates(max(i, 0), bench.kept)
-        spent, path = timed(regularization_path, c, 0.1, LOWEST)
-        if i >= 0:
-            seconds.append(spent)
-            kinks.append(len(path))
-            passes.append(path.passes)
-            sizes.append(int(path.sizes.max()))
-            residuals.append(path.residual / float(c.relevance.max()) if path.finished else float("inf"))
+    seconds, paths = _on_kept(bench, queries, regularization_path, 0.1, LOWEST)
+    residuals = [p.residual / bench.best(i) if p.finished else float("inf") for i, p in enumerate(paths)]
     return {
-        "queries": queries, **_summary(seconds),
-        "kinks": statistics.median(kinks), "passes": max(passes), "support": max(sizes), "residual": max(residuals),
+        "queries": queries, **summary(seconds), "kinks": statistics.median(map(len, paths)),
+        "passes": max(p.passes for p in paths), "support": max(int(p.sizes.max()) for p in paths),
+        "residual": max(residuals),
     }  # fmt: skip
 
 
 def _ridge(bench: Bench, l2: float, queries: int) -> Row:
     """λ₁ = 0."""
-    seconds, sizes, residuals = [], [], []
-    for i in range(-1, queries):
-        spent, solutions = timed(
-            lambda i: elastic_nets(bench.candidates(i, bench.kept), np.zeros((1, 1)), np.array([l2])), max(i, 0)
-        )
-        if i >= 0:
-            seconds.append(spent)
-            sizes.append(len(solutions.members))
-            residuals.append(float(solutions.residual[0] / bench.candidates(i).relevance.max()))
-    return {
-        "l2": l2, **_summary(seconds),
-        "support": statistics.median(sizes), "largest": max(sizes), "residual": max(residuals),
-    }  # fmt: skip
+    seconds, answers = _on_kept(bench, queries, elastic_nets, np.zeros((1, 1)), np.array([l2]))
+    sizes = [len(answer.members) for answer in answers]
+    residual = max(float(answer.residual[0]) / bench.best(i) for i, answer in enumerate(answers))
+    ends = {"support": statistics.median(sizes), "largest": max(sizes), "residual": residual}
+    return {"l2": l2, **summary(seconds), **ends}
 
 
 def _passes(bench: Bench, queries: int) -> Iterator[Row]:
-    for l1 in PASSES[0]:
-        for l2 in PASSES[1]:
-            infos = [
-                engine.select("nnn", bench.data.vectors, bench.data.queries[i], l1=l1, l2=l2).info[0]
-                for i in range(queries)
-            ]
-            passes = [info["passes"] for info in infos]
-            certified = sum(info["certified"] for info in infos) / queries
-            yield {"l1": l1, "l2": l2, "mean": statistics.fmean(passes), "most": max(passes), "certified": certified}
+    rows, points = bench.data.vectors, bench.data.queries
+    for l1, l2 in product(*PASSES):
+        infos = [engine.select("nnn", rows, points[i], l1=l1, l2=l2).info[0] for i in range(queries)]
+        passes = [info["passes"] for info in infos]
+        certified = sum(info["certified"] for info in infos) / queries
+        yield {"l1": l1, "l2": l2, "mean": statistics.fmean(passes), "most": max(passes), "certified": certified}
 
 
 def _grid(vectors: Tensor, asked: Tensor, runs: int, slow: int) -> Row:
     """The paper's 49 settings for all queries in one call; and by FISTA for the first `slow` of them."""
-    grid = [{"l1": l1, "l2": l2} for l2 in PAPER for l1 in PAPER]
-    spent = [timed(lambda: engine.select_grid("nnn", vectors, asked, grid=grid))[0] for _ in range(runs)]
-    row = {"queries": len(asked), "seconds": statistics.median(spent) / len(asked), "runs": runs}
+    whole = median_seconds(lambda: engine.select_grid("nnn", vectors, asked, grid=GRID), runs)
+    row = {"queries": len(asked), "seconds": whole / len(asked), "runs": runs}
     if slow:
-        steps = [params | {"solver": "fista", "iterations": STEPS} for params in grid]
+        steps = [params | FISTA_50 for params in GRID]
         row["fista"] = timed(lambda: engine.select_grid("nnn", vectors, asked[:slow], grid=steps))[0] / slow
     return row
 
 
+def judge(target: str, values: list[float], limit: float, unit: str, least: bool = False) -> tuple[str, str, str]:
+    """A target, the worst measured and the best, and whether the worst is at most the limit, or at least."""
+    if not values:
+        return target, "not measured", verdict(None)
+    worst, best = (min(values), max(values)) if least else (max(values), min(values))
+    more = f" (the best of {len(values)}: {best:.3g} {unit})" if len(values) > 1 else ""
+    return target, f"{worst:.3g} {unit}{more}", verdict(worst >= limit if least else worst <= limit)
+
+
 def verdicts(figures: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Every target, what was measured, and whether it is met."""
-    cells = figures["cells"]
 
-    def rows_of(who: Iterable[str], n: int) -> list[Row]:
-        return [row for row in cells if row["n"] == n and row["who"] in who and row["data"] == "clustered"]
-
-    def judge(target: str, values: list[float], limit: float, unit: str, least: bool = False):
-        if not values:
-            return target, "not measured", "–"
-        worst = min(values) if least else max(values)
-        met = worst >= limit if least else worst <= limit
-        shown = f"{worst:.3g} {unit}" + (f" (the best of {len(values)}: " if len(values) > 1 else "")
-        best = max(values) if least else min(values)
-        return target, shown + (f"{best:.3g} {unit})" if len(values) > 1 else ""), verdict(met)
-
-    def over_search(who: str, n: int) -> list[float]:
-        return [row["to"][SEARCH] for row in rows_of([who], n)]
+    def to(peer: str, who: Iterable[str], n: int) -> list[float]:
+        cells = (row for row in figures["cells"] if row["n"] == n and row["data"] == "clustered")
+        return [row["to"][peer] for row in cells if row["who"] in who]
 
     for who, n, most in ((BARE, 10_000, 5), (BARE, 100_000, 4), (KEPT, 10_000, 5), (KEPT, 100_000, 3)):
         codes = " with 8-bit codes" if who == KEPT else ""
         target = f"a cold query{codes}, n = {n:,}: at most {most} × {SEARCH}"
-        yield judge(target, over_search(who, n), most, "×")
+        yield judge(target, to(SEARCH, [who], n), most, "×")
     for n, most in ((2_000, 200), (10_000, 500)):
         moves = [1e6 * row["move"] for row in figures["moves"] if row["n"] == n]
         yield judge(f"a slider move, n = {n:,}: at most {most} µs", moves, most, "µs")
     whole = [1e3 * row["seconds"] for row in figures["grids"] if row["data"] == SET]
     yield judge(f"the 7 × 7 grid on {SET}: at most 2 ms a query", whole, 2, "ms")
-    for peers, least in (((FISTA, PLAIN_FISTA), 20), ((SKLEARN, SKLEARN_64), 100)):
+    for name, peers, least in (
+        ("either FISTA-50", (FISTA, PLAIN_FISTA), 20),
+        ("scikit-learn in either precision", (SKLEARN, SKLEARN_64), 100),
+    ):
         for n in SIZES:
-            slower = [row["to"][BARE] for row in rows_of(peers, n)]
-            name = "either FISTA-50" if least == 20 else "scikit-learn in either precision"
-            yield judge(f"a cold query, n = {n:,}: at least {least} × as fast as {name}", slower, least, "×", True)
+            target = f"a cold query, n = {n:,}: at least {least} × as fast as {name}"
+            yield judge(target, to(BARE, peers, n), least, "×", True)
     passes = [float(row["most"]) for row in figures["passes"]]
     yield judge("passes of a query (info), λ₁ .03 to .3, λ₂ 0 to 1: at most 5", passes, 5, "passes")
+
+
+def _section(title: str, head: Iterable[str], figures: Iterable[Row], cells: Callable[[Row], Iterable[Any]]) -> list:
+    """A heading and a table whose rows begin with the corpus."""
+    rows = ((row["data"], f"{row['n']:,}", *cells(row)) for row in figures)
+    return [f"### {title}", table(("data", "n", *head), rows)]
 
 
 def tables(figures: dict[str, Any]) -> list[Block]:
     """The section as Markdown."""
     blocks = ["### Targets", table(("target", "measured", "met"), verdicts(figures)), "### A query, cold", COLD]
     blocks += [_cold_table(figures["cells"], l1, l2) for l1, l2 in SETTINGS]
-    head = ("data", "n", "median", "90 % within", SEARCH, "most passes", "moves")
-    blocks += ["### A slider move", MOVES, table(head, map(_move_row, figures["moves"]))]
-    head = ("data", "n", "queries", "exact, a query", "FISTA-50, a query")
-    rows = (
-        (*_place(r), r["queries"], ms(r["seconds"]), ms(r["fista"]) if "fista" in r else "–") for r in figures["grids"]
+    title, moves = _section(
+        "A slider move",
+        ("median", "90 % within", SEARCH, "most passes", "moves"),
+        figures["moves"],
+        lambda r: (*(f"{1e6 * r[key]:.0f} µs" for key in ("move", "p90", "search")), r["passes"], r["moves"]),
     )
-    blocks += ["### The paper's grid, 7 × 7, in one call of select_grid", table(head, rows)]
+    blocks += [title, MOVES, moves]
+    blocks += _section(
+        "The paper's grid, 7 × 7, in one call of select_grid",
+        ("queries", "exact, a query", "FISTA-50, a query"),
+        figures["grids"],
+        lambda r: (r["queries"], ms(r["seconds"]), ms(r["fista"]) if "fista" in r else "–"),
+    )
     blocks += ["### Passes over the corpus", COUNTED, _passes_table(figures["passes"])]
-    blocks.append(f"### The whole path, λ₂ = .1, from the best score to λ₁ = {LOWEST:g}")
-    head = ("data", "n", "time", "least to most", "kinks", "most passes", "largest support", "residual")
-    rows = (
-        (*_place(r), *_times(r), f"{r['kinks']:.0f}", r["passes"], r["support"], f"{r['residual']:.0e}")
-        for r in figures["paths"]
+    blocks += _section(
+        f"The whole path, λ₂ = .1, from the best score to λ₁ = {LOWEST:g}",
+        ("time", "least to most", "kinks", "most passes", "largest support", "residual"),
+        figures["paths"],
+        lambda r: (*_times(r), f"{r['kinks']:.0f}", r["passes"], r["support"], f"{r['residual']:.0e}"),
     )
-    blocks += [table(head, rows), "### λ₁ = 0"]
-    head = ("data", "n", "λ₂", "time", "least to most", "support, median", "largest", "residual")
-    rows = (
-        (*_place(r), r["l2"], *_times(r), f"{r['support']:.0f}", r["largest"], f"{r['residual']:.0e}")
-        for r in figures["ridge"]
+    blocks += _section(
+        "λ₁ = 0",
+        ("λ₂", "time", "least to most", "support, median", "largest", "residual"),
+        figures["ridge"],
+        lambda r: (r["l2"], *_times(r), f"{r['support']:.0f}", r["largest"], f"{r['residual']:.0e}"),
     )
-    blocks += [table(head, rows), "### What a kept corpus makes once"]
-    rows = (
-        (*_place(r), name, ms(r[name]["seconds"]), f"{size / 2**20:.1f} MiB", f"{size / r['vectors']:.2f}")
-        for r in figures["made"]
-        for name in ("codes", "gram")
-        if name in r and (size := r[name]["bytes"])
+    made = [row | {"what": what, **row[what]} for row in figures["made"] for what in ("codes", "gram") if what in row]
+    blocks += _section(
+        "What a kept corpus makes once",
+        ("what", "time", "memory", "of the vectors'"),
+        made,
+        lambda r: (r["what"], ms(r["seconds"]), f"{r['bytes'] / 2**20:.1f} MiB", f"{r['bytes'] / r['vectors']:.2f}"),
     )
-    blocks.append(table(("data", "n", "what", "time", "memory", "of the vectors'"), rows))
     blocks += ["### The first call in a process", "One thread; compiling happens once a machine."]
     rows = ((row["what"], ms(row["fresh"]), ms(row["kept"])) for row in figures["first"])
     return [*blocks, table(("call", "nothing compiled yet", "compiled code on the disk"), rows), selector_data.HOW]
@@ -431,15 +413,6 @@ def _passes_table(rows: list[Row]) -> list[str]:
         cells = (f"{row['mean']:.2f} · {row['most']}" for row in line)
         body.append([name, f"{n:,}", l1, *cells, f"{min(row['certified'] for row in line):.0%}"])
     return table(("data", "n", "λ₁", *(f"λ₂ = {l2:g}" for l2 in PASSES[1]), "certified"), body)
-
-
-def _move_row(row: Row) -> tuple[Any, ...]:
-    micro = (f"{1e6 * row[key]:.0f} µs" for key in ("move", "p90", "search"))
-    return *_place(row), *micro, row["passes"], row["moves"]
-
-
-def _place(row: Row) -> tuple[str, str]:
-    return row["data"], f"{row['n']:,}"
 
 
 def _times(row: Row) -> tuple[str, str]:

@@ -6,16 +6,12 @@ picks; computing the relevance is part of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import faiss
 import numpy as np
 import torch
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pyversity import diversify
 from torch import Tensor
-
-Picks = Callable[[], list[int]]
 
 NOTES = {
     "pyversity msd": "sums distances that ours weighs by k",
@@ -87,17 +83,18 @@ def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
     return picks
 
 
-def reference_frank_wolfe(rows: Tensor, query: Tensor, k: int, weight: float, loading: float = 1.0) -> Tensor:
-    """The relaxation of the quadratic programme by Frank–Wolfe from x = k/n, then the k largest of x.
+def reference_frank_wolfe(rows: Tensor, query: Tensor, k: int, weight: float, gathered: bool = False) -> Tensor:
+    """The paper's Algorithm 1: the relaxation of the quadratic programme from x = k/n, then the k largest of x.
 
-    maximises θ(k−1) r·x + (1−θ) xᵀ((1+δ)I − S)x over the capped simplex; stops where the gap is 0.
+    maximises θ(k−1) r·x + (1−θ) xᵀ(2I − S)x over the capped simplex; stops where the gap is 0. gathered: Uᵀx is carried
+    along from the sums of the k rows of each corner, instead of a product each step.
     """
     n = len(rows)
     linear = weight * (k - 1) * (rows @ query)
     x = torch.full((n,), k / n, device=rows.device)
+    mean = x @ rows
     for _ in range(MOST_STEPS):
-        mean = x @ rows
-        gradient = linear + 2 * (1 - weight) * ((1 + loading) * x - rows @ mean)
+        gradient = linear + 2 * (1 - weight) * (2 * x - rows @ mean)
         corner = gradient.topk(k).indices
         vertex = torch.zeros_like(x)
         vertex[corner] = 1
@@ -106,10 +103,11 @@ def reference_frank_wolfe(rows: Tensor, query: Tensor, k: int, weight: float, lo
         if gap <= 0:
             break
         moved = rows[corner].sum(0) - mean
-        curve = float(2 * (1 - weight) * ((1 + loading) * (step @ step) - moved @ moved))
+        curve = float(2 * (1 - weight) * (2 * (step @ step) - moved @ moved))
         size = 1.0 if curve >= 0 else min(1.0, gap / -curve)
         # In this form a full step lands on the vertex exactly, and the next gap is exactly 0.
         x = (1 - size) * x + size * vertex
+        mean = mean + size * moved if gathered else x @ rows
     return x.topk(k).indices
 
 

@@ -47,9 +47,9 @@ class Data:
     together: float
 
 
-def clustered(n: int, d: int) -> Data:
-    """n rows in about n / 100 clusters, from seed 0."""
-    source = torch.Generator().manual_seed(0)
+def clustered(n: int, d: int, seed: int = 0) -> Data:
+    """n rows in about n / 100 clusters."""
+    source = torch.Generator().manual_seed(seed)
 
     def units(count: int) -> Tensor:
         return torch.nn.functional.normalize(torch.randn(count, d, generator=source))

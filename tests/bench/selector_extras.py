@@ -7,15 +7,12 @@ import random
 import statistics
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from harness import forget_peak, memory, one_thread, run_json
-from selector_cells import LONG, Bench, timed_on
-from selector_data import Data
-from selector_rows import GRID, MEMORY, Row
+from harness import forget_peak, memory, one_thread, run_json, summary
+from selector_cells import GRID, LONG, MEMORY, Bench, Row
 
 import engine
 
@@ -31,68 +28,56 @@ WARM_ROWS = 2000
 
 def grid_rows(bench: Bench, runs: int) -> list[Row]:
     """mmr for 64 queries at nine weights: one call of select_grid, between single calls of a sample of the 576."""
-    n, d = bench.shape
     k = GRID_CELL[2]
     grid = [{"relevance_weight": w} for w in GRID_WEIGHTS]
     every = [(q, s) for q in range(len(bench.queries)) for s in range(len(grid))]
     sample = random.Random(0).sample(every, min(GRID_SINGLES, len(every)))
 
-    def at_once(_: int) -> object:
+    def at_once(_: int) -> list[engine.Ranking]:
         return engine.select_grid("mmr", bench.vectors, bench.queries, k=k, grid=grid)
 
     def single(i: int) -> torch.Tensor:
         query, setting = sample[i]
         return engine.select("mmr", bench.vectors, bench.queries[query], k=k, **grid[setting]).index[0]
 
-    timed_on(bench.device, single, 0)
-    seconds, answers = timed_on(bench.device, at_once, 0)
+    bench.timed(single, 0)
+    seconds, answers = bench.timed(at_once, 0)
     runs = min(runs, 3) if seconds > LONG else runs
-    whole, singles, same, passes = [], [], [], []
+    whole, scaled, same, passes = [], [], [], []
     for part in range(runs):
-        whole.append(timed_on(bench.device, at_once, 0)[0])
+        whole.append(bench.timed(at_once, 0)[0])
         for i in range(part, len(sample), runs):
-            seconds, picks = timed_on(bench.device, single, i)
+            seconds, picks = bench.timed(single, i)
             query, setting = sample[i]
-            singles.append(seconds)
+            scaled.append(len(every) * seconds)
             same.append(torch.equal(picks, answers[setting].index[query]))
-            passes.append(timed_on(bench.device, bench.one_pass, query)[0])
-    row = Row(GRID, bench.device, bench.data.name, n, d, k, None, "mmr", AT_ONCE, len(every))
-    row = replace(row, pass_seconds=statistics.median(passes))
-    scaled = [len(every) * seconds for seconds in singles]
+            passes.append(bench.timed(bench.one_pass, query)[0])
+    row = bench.row(GRID, k, None, "mmr", queries=len(every), pass_seconds=statistics.median(passes))
+    # The mean, as the sum over all settings is wanted and the weights differ in cost.
+    mean = {"seconds": statistics.mean(scaled), "same": statistics.mean(same)}
     note = f"{len(sample)} of {len(every)} calls, drawn at random and scaled"
     return [
-        replace(row, runs=runs, seconds=statistics.median(whole), least=min(whole), most=max(whole)),
-        replace(
-            row,
-            who=ONE_BY_ONE,
-            runs=len(singles),
-            # The mean, as the sum over all settings is wanted and the weights differ in cost.
-            seconds=statistics.mean(scaled),
-            least=min(scaled),
-            most=max(scaled),
-            same=statistics.mean(same),
-            note=note,
-        ),
+        row | {"who": AT_ONCE, "runs": runs} | summary(whole),
+        row | {"who": ONE_BY_ONE, "runs": len(scaled), "note": note} | summary(scaled) | mean,
     ]
 
 
-def memory_rows(data: Data, weights: tuple[float, ...]) -> list[Row]:
+def memory_rows(bench: Bench, weights: tuple[float, ...]) -> list[Row]:
     """The most that dpp takes beyond the vectors, each weight in processes of its own."""
-    n, d = data.vectors.shape
-    k = MEMORY_CELL[2]
-    rows = []
+    n, d = bench.array.shape
+    k, rows = MEMORY_CELL[2], []
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / "vectors.npy", Path(folder) / "query.npy"]
-        np.save(files[0], data.vectors.numpy())
-        np.save(files[1], data.queries[0].numpy())
+        np.save(files[0], bench.array)
+        np.save(files[1], bench.points[0])
         for weight in weights:
             runs = [run_json(__file__, *files, weight, k) for _ in range(MEMORY_RUNS)]
             # The largest: what the allocator happens to have at hand differs by a few MiB between processes.
             answer = max(runs, key=lambda run: run["bytes"])
-            row = Row(MEMORY, "cpu", data.name, n, d, k, weight, "dpp", PEAK, runs=len(runs), bytes=answer["bytes"])
             note = "" if answer["pool"] is not None else "the answer names no pool: counted as 0"
             allowance = 4 * ((2 * k + (answer["pool"] or 0)) * d + 8 * n)
-            rows.append(replace(row, allowance=allowance, note=note))
+            figures = {"who": PEAK, "runs": len(runs), "bytes": answer["bytes"], "allowance": allowance, "note": note}
+            rows.append(bench.row(MEMORY, k, weight, "dpp", **figures))
     return rows
 
 

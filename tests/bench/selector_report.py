@@ -1,140 +1,258 @@
-"""selectors.md: the targets, the tables and how they were made, all from the rows."""
+"""selectors.md: the targets, the tables and how they were made; it knows no figure that was not measured."""
 
 from __future__ import annotations
 
 import datetime
-import statistics
+from typing import Any
 
+import pandas as pd
 import peers
-from harness import Block, join_blocks, machine, ms, table
-from selector_cells import LONG, METHODS, OURS, TOO_LONG
+from harness import Block, join_blocks, machine, ms, table, verdict
+from selector_cells import (
+    BATCH,
+    CELL,
+    COLUMNS,
+    DATA,
+    GREEDY,
+    GRID,
+    KEYS,
+    LONG,
+    MEMORY,
+    METHODS,
+    OURS,
+    PAPER,
+    PRODUCT,
+    REFERENCE,
+    TOO_LONG,
+    Row,
+)  # fmt: skip
 from selector_data import HOW
-from selector_rows import CELL, DATA, Row
-from selector_summary import Cells, verdicts
+from selector_extras import AT_ONCE, ONE_BY_ONE
 
 PACKAGES = ("torch", "numpy", "pyversity", "langchain-core", "faiss-cpu")
 DOT = " · "
+MMR_PEER, MMR_TARGETS = "pyversity mmr", {0.9: 20, 0.7: 4, 0.5: 1}
+Verdict = tuple[str, str, str]
+"""A target in words, the figure it is about, and whether it is met."""
 
 
-def report(rows: list[Row], command: str, devices: list[str], notes: list[str]) -> str:
+def report(measured: list[Row], command: str, devices: list[str], notes: list[str]) -> str:
     """The whole page as Markdown. devices: those of this machine; notes: what was left out."""
+    rows = pd.DataFrame(measured, columns=list(COLUMNS))
+    rows["cell"] = rows.groupby(list(KEYS), dropna=False, sort=False).ngroup()
+    rows["passes"] = rows.seconds / rows.pass_seconds
+    grid = rows[rows.part == CELL]
+    cells = grid[(grid.device == "cpu") & grid.seconds.notna()]
     if "cuda" not in devices:
         notes = [*notes, "There was no CUDA device: CPU only."]
     blocks: list[Block] = [
         "# Selectors: time, passes over the vectors, memory",
         f"`{command}`",
         f"{machine(PACKAGES)}; {datetime.date.today().isoformat()}.",
-        _method(),
+        METHOD,
         *([[f"- {note}" for note in notes]] if notes else []),
         "## Targets",
-        table(("target", "measured", "met"), verdicts(rows)),
+        table(("target", "measured", "met"), verdicts(rows, cells)),
         "## Beside the fastest peer",
-        *_overview(rows),
-        *_agreement(rows),
+        *_overview(cells),
+        *_agreement(grid[(grid.method == "mmr") & grid.same.notna()]),
         "## Data",
         HOW,
-        _data(rows),
+        _data(rows[rows.part == DATA]),
     ]
-    for device in sorted({row.device for row in rows if row.part == CELL}):
-        for method in METHODS:
-            blocks += _cells(rows, device, method)
+    for device, method in ((device, method) for device in sorted(set(grid.device)) for method in METHODS):
+        where = "" if device == "cpu" else f", {device}"
+        for queries, some in grid[(grid.device == device) & (grid.method == method)].groupby("queries"):
+            many = f", {queries} queries a call" if queries > 1 else ""
+            blocks += [f"## {method}{many}{where}", *_one_table(some, device)]
     return join_blocks(blocks)
 
 
-def _method() -> str:
-    return (
-        f"Each time is a whole call, from float32 vectors and one query to the picks: ours with its validation, a "
-        f"peer's with the relevance that it asks for. Medians of several calls, each with another query, ours and the "
-        f"peers' in turn (three calls where one takes over {LONG:g} s; a peer is called once where that takes over "
-        f"{TOO_LONG:g} s, and not again in larger cells). A pass is one product of all vectors with one vector, "
-        "measured among the calls. Every selector has to read all vectors once: the floor is 1 pass, or less where the "
-        "product is slower than reading (under Data: what a pass and a plain sum over the vectors read a second). In "
-        "the tables, weights "
-        f".5{DOT}.7{DOT}.9 share a line. Peers' definitions: "
-        + "; ".join(f"{who}: {note}" for who, note in peers.NOTES.items())
-        + "."
-    )
+METHOD = (
+    f"Each time is a whole call, from float32 vectors and one query to the picks: ours with its validation, a "
+    f"peer's with the relevance that it asks for. Medians of several calls, each with another query, ours and the "
+    f"peers' in turn (three calls where one takes over {LONG:g} s; a peer is called once where that takes over "
+    f"{TOO_LONG:g} s, and not again in larger cells). A pass is one product of all vectors with one vector, "
+    "measured among the calls. Every selector has to read all vectors once: the floor is 1 pass, or less where the "
+    "product is slower than reading (under Data: what a pass and a plain sum over the vectors read a second). In "
+    f"the tables, weights .5{DOT}.7{DOT}.9 share a line. Peers' definitions: "
+    + "; ".join(f"{who}: {note}" for who, note in peers.NOTES.items())
+    + "."
+)
 
 
-def _overview(rows: list[Row]) -> list[Block]:
-    cells, lines = Cells(rows), []
+def beside(
+    cells: pd.DataFrame, method: str, who: str | None = None, ours: str = OURS, queries: int = 1
+) -> pd.DataFrame:
+    """Our rows of a method, with the `figure` peer's seconds ÷ ours; who: None for the fastest peer."""
+    rows = cells[(cells.method == method) & (cells.queries == queries)]
+    peer = rows[rows.who == who] if who else rows[~rows.who.str.startswith("engine")]
+    mine = rows[rows.who == ours]
+    return mine.assign(figure=mine.cell.map(peer.groupby("cell").seconds.min()) / mine.seconds).dropna(subset="figure")
+
+
+def _overview(cells: pd.DataFrame) -> list[Block]:
+    lines = []
     for method in METHODS:
-        ratios = [ratio for _, ratio in cells.ratios(method)]
-        if ratios:
-            ends = (f"{ratio:.2f}" for ratio in (min(ratios), statistics.median(ratios), max(ratios)))
-            lines.append((method, len(ratios), *ends))
+        ratios = beside(cells, method).figure
+        if len(ratios):
+            lines.append((method, len(ratios), *(f"{r:.2f}" for r in (ratios.min(), ratios.median(), ratios.max()))))
     if not lines:
         return ["No method was measured beside a peer."]
-    return [
-        "Seconds of the fastest peer in a cell ÷ ours.",
-        table(("method", "cells", "least", "median", "most"), lines),
-    ]
+    head = ("method", "cells", "least", "median", "most")
+    return ["Seconds of the fastest peer in a cell ÷ ours.", table(head, lines)]
 
 
-def _agreement(rows: list[Row]) -> list[Block]:
-    lines = []
-    for who in sorted({row.who for row in rows if row.method == "mmr" and row.part == CELL and row.same is not None}):
-        shares = [row.same for row in rows if row.method == "mmr" and row.who == who and row.same is not None]
-        alike = sum(share == 1 for share in shares) / len(shares)
-        lines.append((who, len(shares), f"{alike:.0%}", f"{statistics.mean(shares):.1%}"))
+def _agreement(rows: pd.DataFrame) -> list[Block]:
+    shares = [(who, same) for who, same in rows.groupby("who").same]
+    lines = [(who, len(same), f"{(same == 1).mean():.0%}", f"{same.mean():.1%}") for who, same in shares]
     head = ("mmr of", "cells", "cells with our picks for every query", "queries with our picks")
     return ["The same picks in the same order as ours:", table(head, lines)] if lines else []
 
 
-def _data(rows: list[Row]) -> list[str]:
+def _data(rows: pd.DataFrame) -> list[str]:
     lines = []
-    for row in rows:
-        if row.part == DATA and row.pass_seconds:
-            gigabytes = 4 * row.n * row.d / 1e9
-            rates = (f"{gigabytes / seconds:.1f}" for seconds in (row.pass_seconds, row.seconds))
-            lines.append((row.device, row.data, f"{row.n:,}", row.d, row.note, ms(row.pass_seconds), *rates))
+    for row in rows.itertuples():
+        rates = (f"{4 * row.n * row.d / 1e9 / seconds:.1f}" for seconds in (row.pass_seconds, row.seconds))
+        lines.append((row.device, row.data, f"{row.n:,}", row.d, row.note, ms(row.pass_seconds), *rates))
     return table(("device", "data", "n", "d", "mean cosine", "one pass", "GB/s of a pass", "GB/s of a sum"), lines)
 
 
-def _cells(rows: list[Row], device: str, method: str) -> list[Block]:
-    rows = [row for row in rows if row.part == CELL and row.device == device and row.method == method]
-    blocks: list[Block] = []
-    for queries in sorted({row.queries for row in rows}):
-        many = f", {queries} queries a call" if queries > 1 else ""
-        blocks.append(f"## {method}{many}{'' if device == 'cpu' else f', {device}'}")
-        blocks += _one_table([row for row in rows if row.queries == queries], device)
-    return blocks
-
-
-def _one_table(rows: list[Row], device: str) -> list[Block]:
-    peers = [who for who in dict.fromkeys(row.who for row in rows) if who != OURS]
+def _one_table(rows: pd.DataFrame, device: str) -> list[Block]:
+    others = [who for who in rows.who.unique() if who != OURS]
     share = ["share of the floor"] if device != "cpu" else []
-    head = ["data", "n", "d", "k", OURS, "passes", *share, *peers, "fastest peer ÷ ours"]
-    lines, absent = [], {}
-    for data, n, d, k in dict.fromkeys((row.data, row.n, row.d, row.k) for row in rows):
-        cells = [row for row in rows if (row.data, row.n, row.d, row.k) == (data, n, d, k)]
-        weights = list(dict.fromkeys(row.weight for row in cells))
-        by = {(row.who, row.weight): row for row in cells}
-        ours = [by[OURS, weight] for weight in weights]
+    head = ["data", "n", "d", "k", OURS, "passes", *share, *others, "fastest peer ÷ ours"]
+    lines = []
+    for (data, n, d, k), cells in rows.groupby(["data", "n", "d", "k"], sort=False):
+        mine = cells[cells.who == OURS]
+        peer = cells[~cells.who.str.startswith("engine")].groupby("cell").seconds.min()
+        ratios = mine.cell.map(peer) / mine.seconds
         columns = [
-            map(_shown, ours),
-            ("–" if row.passes is None else f"{row.passes:.1f}" for row in ours),
-            *([("–" if row.passes is None else f"{1 / row.passes:.0%}" for row in ours)] if share else []),
-            *([_shown(by[who, weight]) for weight in weights] for who in peers),
-            (_ratio(cells, weight) for weight in weights),
+            map(_shown, mine.itertuples()),
+            ("–" if pd.isna(passes) else f"{passes:.1f}" for passes in mine.passes),
+            *([("–" if pd.isna(passes) else f"{1 / passes:.0%}" for passes in mine.passes)] if share else []),
+            *(map(_shown, cells[cells.who == who].itertuples()) for who in others),
+            ("–" if pd.isna(ratio) else f"{ratio:.2f}" for ratio in ratios),
         ]
         lines.append([data, f"{n:,}", d, k, *map(DOT.join, columns)])
-        for row in cells:
-            if row.note:
-                absent.setdefault((row.who, row.note), []).append(row)
-    notes = [f"{who}: {note} ({len(cells)} cells)" for (who, note), cells in absent.items()]
+    absent = rows[rows.note != ""].groupby(["who", "note"], sort=False).size()
+    notes = [f"{who}: {note} ({count} cells)" for (who, note), count in absent.items()]
     return [table(head, lines), *([f"– {'; '.join(notes)}."] if notes else [])]
 
 
-def _ratio(cells: list[Row], weight: float | None) -> str:
-    mine = next((r.seconds for r in cells if r.who == OURS and r.weight == weight), None)
-    theirs = [r.seconds for r in cells if r.weight == weight and r.seconds and not r.who.startswith("engine")]
-    return f"{min(theirs) / mine:.2f}" if mine and theirs else "–"
-
-
-def _shown(row: Row) -> str:
-    if row.seconds is None:
+def _shown(row: Any) -> str:
+    if pd.isna(row.seconds):
         return "–"
-    if row.seconds > TOO_LONG and not row.who.startswith("engine"):
-        return f"> {TOO_LONG:g} s"
-    return ms(row.seconds)
+    too_long = row.seconds > TOO_LONG and not row.who.startswith("engine")
+    return f"> {TOO_LONG:g} s" if too_long else ms(row.seconds)
+
+
+def place(row: Any) -> str:
+    """A cell in words."""
+    weight = "" if pd.isna(row.weight) else f", weight {row.weight:g}"
+    return f"{row.data}, {row.n:,} × {row.d}, k = {row.k}{weight}"
+
+
+def verdicts(rows: pd.DataFrame, cells: pd.DataFrame) -> list[Verdict]:
+    """Every target on the CPU rows; cells: those of the grid with a time."""
+    return [
+        *_mmr(cells),
+        *_dpp(cells),
+        *_frank_wolfe(cells),
+        *_vrsd(cells),
+        *_top_k(cells),
+        _grid(rows[(rows.part == GRID) & (rows.device == "cpu")].set_index("who")),
+        *_memory(rows[rows.part == MEMORY]),
+    ]
+
+
+def _bounded(target: str, rows: pd.DataFrame, limit: float, least: bool = True) -> Verdict:
+    """Met where the smallest `figure` reaches the limit; not least: where the largest stays within it."""
+    if rows.empty:
+        return target, "not measured", verdict(None)
+    worst = rows.loc[rows.figure.idxmin() if least else rows.figure.idxmax()]
+    more = f"; median of {len(rows)} cells {rows.figure.median():.2f}" if len(rows) > 1 else ""
+    met = worst.figure >= limit if least else worst.figure <= limit
+    return target, f"{worst.figure:.2f} × ({place(worst)}){more}", verdict(met)
+
+
+def _mmr(cells: pd.DataFrame) -> list[Verdict]:
+    rows = beside(cells, "mmr", MMR_PEER).query("data == 'clustered' and n == 100_000 and d == 384 and k == 100")
+    target = f"mmr, 100,000 × 384, k = 100, weight {{}}: at least {{}} × as fast as {MMR_PEER}"
+    best = beside(cells, "mmr")
+    middle = best.figure.median() if len(best) else None
+    shown = "not measured" if middle is None else f"{middle:.2f} × over {len(best)} cells"
+    return [
+        *(_bounded(target.format(w, ratio), rows[rows.weight == w], ratio) for w, ratio in MMR_TARGETS.items()),
+        _bounded("mmr: nowhere under .8 × the fastest peer", best, 0.8),
+        ("mmr: median at least 2 × the fastest peer", shown, verdict(None if middle is None else middle >= 2)),
+    ]
+
+
+def _dpp(cells: pd.DataFrame) -> list[Verdict]:
+    rows = beside(cells, "dpp", GREEDY).query("n == 100_000 and k == 100")
+    name = f"dpp, n = 100,000, k = 100, weight {{}}: at least {{}} × as fast as the {GREEDY}"
+    return [
+        _bounded(name.format("0.9", 15), rows[rows.weight == 0.9], 15),
+        _bounded(name.format("0.5 and 0.7", 1), rows[rows.weight != 0.9], 1),
+    ]
+
+
+def _frank_wolfe(cells: pd.DataFrame) -> list[Verdict]:
+    rows = beside(cells, "frank_wolfe", REFERENCE, PAPER).query("n == 100_000 and k == 100")
+    time = "frank_wolfe (loading 1, no polish), n = 100,000, k = 100: at most the reference's time"
+    shares = cells[(cells.method == "frank_wolfe") & (cells.who == REFERENCE) & cells.objective.notna()]
+    target = "frank_wolfe as it comes: objective no lower than the reference's on every query of every cell"
+    shown, met = "not measured", None
+    if len(shares):
+        full, worst = int((shares.objective == 1).sum()), shares.loc[shares.objective.idxmin()]
+        met = full == len(shares)
+        shown = f"{full} of {len(shares)} cells"
+        shown += "" if met else f"; {worst.objective:.0%} of the queries in {place(worst)}"
+    return [_bounded(time, rows.assign(figure=1 / rows.figure), 1, least=False), (target, shown, verdict(met))]
+
+
+def _vrsd(cells: pd.DataFrame) -> list[Verdict]:
+    rows = cells[(cells.method == "vrsd") & (cells.who == OURS) & (cells.queries == 1) & (cells.k > 1)]
+    rows = rows.assign(figure=rows.passes / (rows.k - 1))
+    target = "vrsd{}: at most 1.3 × (k − 1) passes"
+    if rows.empty:
+        return [_bounded(target.format(""), rows, 1.3, least=False)]
+    return [_bounded(target.format(f", n = {n:,}"), some, 1.3, least=False) for n, some in rows.groupby("n")]
+
+
+def _top_k(cells: pd.DataFrame) -> list[Verdict]:
+    slower = beside(cells, "top_k", PRODUCT)
+    slower = slower.assign(figure=1 / slower.figure)
+    ours = cells[cells.who == OURS]
+    one, many = ours[(ours.queries == 1) & (ours.n >= 10_000)], ours[ours.queries == BATCH].set_index("cell").seconds
+    rates = one.assign(figure=one.seconds * BATCH / one.cell.map(many)).dropna(subset="figure")
+    return [
+        _bounded(f"top_k: at most 1.1 × the time of {PRODUCT}", slower, 1.1, least=False),
+        _bounded(f"top_k, n ≥ 10,000: {BATCH} queries in one call at least 5 × the rate of one a call", rates, 5),
+    ]
+
+
+def _grid(rows: pd.DataFrame) -> Verdict:
+    target = "select_grid, mmr, 10,000 × 384, k = 50, 64 queries × 9 weights: at least 4 × one by one"
+    if len(rows) < 2:
+        return target, "not measured", verdict(None)
+    one, whole = rows.loc[ONE_BY_ONE], rows.loc[AT_ONCE]
+    ratio = one.seconds / whole.seconds
+    shown = f"{ratio:.2f} × ({whole.seconds:.1f} s; one by one {one.seconds:.1f} s: {one.note})"
+    return target, f"{shown}; {one.same:.0%} of these the same picks", verdict(ratio >= 4)
+
+
+def _memory(rows: pd.DataFrame) -> list[Verdict]:
+    target = "dpp, 100,000 × 384, k = 100, weight {}: peak memory over the vectors at most (2k + pool)·d + 8n numbers"
+    if rows.empty:
+        return [(target.format("any"), "not measured", verdict(None))]
+    return [
+        (
+            target.format(f"{row.weight:g}"),
+            f"{row.bytes / 2**20:.1f} MiB of {row.allowance / 2**20:.1f} MiB, the most of {row.runs} runs"
+            + (f" ({row.note})" if row.note else ""),
+            verdict(row.bytes <= row.allowance),
+        )
+        for row in rows.itertuples()
+    ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import Block, Say, forget_peak, memory, one_thread, run_json, table, timed, verdict
+from harness import Block, Judged, Say, forget_peak, memory, one_thread, run_json, space_of, table, timed, verdict
 from selector_data import clustered
 
 import engine
@@ -23,7 +23,7 @@ from engine.training.dataset import Samples, gather_samples
 from engine.training.loop import generator_of
 from engine.training.recipes import make_recipe
 from engine.training.train import prepare_run
-from engine.values import Corpus, Embeddings, Qrels
+from engine.values import Embeddings, Qrels
 
 D, BATCH, QUERIES = 384, 64, 13_515
 """Queries: of toollens; an epoch of made data is one of so many."""
@@ -48,24 +48,21 @@ HEAD = (
 def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     """Space, samples, and queries an epoch."""
     if where in REAL:
-        dataset = engine.load_dataset(str(data / where), qrels=REAL[where])
-        space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
-        judged = {q for split in ("train", "dev") for q in dataset.qrels[split].grades}
-        queries = engine.embed(dataset.queries.only(judged))
-        samples = gather_samples(space, queries, dataset.qrels, "train", "dev")
-        return space, samples, len(samples)
+        judged = Judged(data / where, REAL[where])
+        learnt = {q for split in ("train", "dev") for q in judged.data.qrels[split].grades}
+        queries = engine.embed(judged.data.queries.only(learnt), device="cpu")
+        samples = gather_samples(judged.space, queries, judged.data.qrels, "train", "dev")
+        return judged.space, samples, len(samples)
     n, count = MADE[where], BATCH * (max(STEPS.values()) + 1)
-    rows = clustered(n, D).vectors
+    space = space_of(clustered(n, D).vectors)
     source = torch.Generator().manual_seed(1)
     relevant = torch.randint(n, (count, 3), generator=source)
     noise = 0.02 * torch.randn(count, D, generator=source)
-    asked = torch.nn.functional.normalize(rows[relevant].mean(1) + noise)
-    ids, names = tuple(f"d{i}" for i in range(n)), tuple(f"q{i}" for i in range(count))
-    grades = {name: {ids[j]: 1 for j in own} for name, own in zip(names, relevant.tolist(), strict=True)}
-    space = engine.Space(Corpus(ids, ids), Embeddings(rows, ids))
-    last = Qrels({names[-1]: grades.pop(names[-1])})
-    samples = gather_samples(space, Embeddings(asked, names), {"train": Qrels(grades), "dev": last}, "train", "dev")
-    return space, samples, QUERIES
+    asked = torch.nn.functional.normalize(space.vectors[relevant].mean(1) + noise)
+    grades = {f"q{i}": {str(j): 1 for j in own} for i, own in enumerate(relevant.tolist())}
+    queries, (last, *_) = Embeddings(asked, tuple(grades)), reversed(grades)
+    qrels = {"dev": Qrels({last: grades.pop(last)}), "train": Qrels(grades)}
+    return space, gather_samples(space, queries, qrels, "train", "dev"), QUERIES
 
 
 def cell(where: str, way: str, steps: int, data: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from harness import Block, Say, table
+from harness import Block, Judged, Say, table
 
 import engine
 from engine.evaluation.statistics import intervals
@@ -18,17 +18,16 @@ from engine.training.dataset import gather_samples
 from engine.training.metrics import REPORTED
 from engine.training.train import best_on_dev
 from engine.training.trained import Trained
-from engine.values import Embeddings
 
 SETS = {"toolbank-numpy": "qrels_resplit", "toollens": "qrels"}
 CONTROL = "dense-cont"
 EQ6 = {"loss": "eq6"}
-TRAINED: dict[str, tuple[str, dict[str, Any]]] = {
-    "NNN-Tr, implicit + ours": ("nnn", {}),
-    "NNN-Tr, implicit": ("nnn", EQ6),
-    "NNN-Tr, unrolled": ("nnn", {**EQ6, "gradient": "unrolled"}),
-    "L1-Tr": ("nnn", {"l2": 0.0}),
-    "L2-Tr": ("nnn", {"l1": 0.0}),
+TRAINED: dict[str, dict[str, Any]] = {
+    "NNN-Tr, implicit + ours": {},
+    "NNN-Tr, implicit": EQ6,
+    "NNN-Tr, unrolled": {**EQ6, "gradient": "unrolled"},
+    "L1-Tr": {"l2": 0.0},
+    "L2-Tr": {"l1": 0.0},
 }
 ORDER = (
     "encoder", "dense", CONTROL, "MMR", "NNN-Fix", "L1-Fix", "L2-Fix", "dense-cont, NNN-Fix", "COLT",
@@ -42,19 +41,17 @@ COLUMNS = ("Recall@3", "Recall@5", "Comp@3", "Comp@5")
 COMPARED = (("comp", 5), ("comp", 3), ("recall", 5))
 PAPER = {"toolbank-numpy": (22.1, 35.3), "toollens": (80.3, 80.3)}
 """Comp@5 of the control and of implicit + ours that were measured before, by a throw-away build."""
+Made = tuple[engine.Space, engine.Decoder, Trained | None]
+"""A system, and the training that it came of."""
 
 
-class Work:
+class Work(Judged):
     """One set: what is trained lies in a folder, and what was answered beside it."""
 
     def __init__(self, name: str, given: argparse.Namespace, say: Say) -> None:
-        self.name, self.say, self.folder = name, say, given.work / name
+        super().__init__(given.data / name, SETS[name])
+        self.name, self.say, self.folder, self.test = name, say, given.work / name, self.asked("test")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.data = engine.load_dataset(str(given.data / name), qrels=SETS[name])
-        self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus))
-        self.queries = engine.embed(self.data.queries)
-        place = self.data.queries.position
-        self.test: Embeddings = self.queries.take([place[q] for q in self.data.judged("test").ids])
 
     def train(self, stage: str, method: str, seed: int, start: Trained | None, **params: Any) -> Trained:
         space = self.space if start is None else start.space
@@ -64,25 +61,25 @@ class Work:
         return result
 
     def best(self, space: engine.Space, decoders: list[engine.Decoder]) -> engine.Decoder:
-        samples = gather_samples(space, self.queries, self.data.qrels, "train", "dev")
-        return best_on_dev(decoders, samples)
+        return best_on_dev(decoders, gather_samples(space, self.queries, self.data.qrels, "train", "dev"))
 
-    def answers(self, seed: int, name: str, make: Callable[[], tuple[engine.Space, engine.Decoder, Any]]) -> dict:
+    def answers(self, seed: int, name: str, make: Callable[[], Made]) -> dict:
         """Per query what a system is worth; from the folder where it is there already."""
         path = self.folder / f"answers-{seed}.json"
         kept = json.loads(path.read_text()) if path.is_file() else {}
         if name not in kept:
             space, decoder, trained = make()
-            table = compare_systems([System(name, space, decoder)], self.test, self.data.qrels["test"], "test")
-            values = {f"{m}@{k}": table.values[name][m, k].tolist() for m, k in REPORTED}
-            epochs = None if trained is None else [e.seconds for e in trained.history[1:]]
-            note = None if trained is None else {"best": trained.run.best, "stopped": trained.stopped}
-            kept[name] = {"values": values, "decoder": decoder.label, "epochs": epochs, "note": note}
+            worth = compare_systems([System(name, space, decoder)], self.test, self.data.qrels["test"], "test")
+            values = {f"{m}@{k}": worth.values[name][m, k].tolist() for m, k in REPORTED}
+            kept[name] = {"values": values, "decoder": decoder.label, "epochs": None, "note": None}
+            if trained is not None:
+                kept[name]["epochs"] = [e.seconds for e in trained.history[1:]]
+                kept[name]["note"] = {"best": trained.run.best, "stopped": trained.stopped}
             path.write_text(json.dumps(kept))
             self.say(f"{self.name}, seed {seed}: {name}: Comp@5 {100 * np.mean(values['comp@5']):.1f}")
         return kept[name]
 
-    def systems(self, seed: int) -> Iterator[tuple[str, Callable[[], tuple[engine.Space, engine.Decoder, Any]]]]:
+    def systems(self, seed: int) -> Iterator[tuple[str, Callable[[], Made]]]:
         """Name → how it is made."""
         plain = engine.Decoder(engine.make("top_k"))
         start = self.train("dense", "dense", seed, None)
@@ -96,16 +93,11 @@ class Work:
             yield name, lambda own=own: (start.space, self.best(start.space, own), None)
         own = grid("nnn", fill="strict")
         yield "dense-cont, NNN-Fix", lambda: (control.space, self.best(control.space, own), None)
-        for name, (method, params) in TRAINED.items():
-
-            def made(name=name, method=method, params=params):
-                result = self.train(name, method, seed, start, **params)
-                return result.space, result.decoder, result
-
-            yield name, made
+        for name, params in TRAINED.items():
+            yield name, lambda name=name, params=params: made_by(self.train(name, "nnn", seed, start, **params))
         yield "COLT", lambda: self._mixed(seed, start)
 
-    def _mixed(self, seed: int, start: Trained) -> tuple[engine.Space, engine.Decoder, Trained]:
+    def _mixed(self, seed: int, start: Trained) -> Made:
         chosen = self.folder / "colt.json"
         settings = MIXED if self.name == "toolbank-numpy" else [s for s in MIXED if s["contrast"] == 0.1]
         if self.name == "toollens" and chosen.is_file():
@@ -113,7 +105,11 @@ class Work:
         result = [self.train(f"colt {s['depth']} {s['contrast']}", "colt", seed, start, **s) for s in settings]
         best = max(range(len(result)), key=lambda i: result[i].best.dev.comp5)
         chosen.write_text(json.dumps(settings[best]))
-        return result[best].space, result[best].decoder, result[best]
+        return made_by(result[best])
+
+
+def made_by(trained: Trained) -> Made:
+    return trained.space, trained.decoder, trained
 
 
 def measure(given: argparse.Namespace, say: Say) -> dict[str, Any]:

@@ -1,20 +1,12 @@
 """One server, one browser, and pages that fail on what they log as an error or ask of other hosts."""
 
 import re
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import pytest
 
 import engine
 from support import warm_home
-from support.browser import CHROMIUM, FLAGS
-from support.patience import PATIENCE
-from support.processes import environment
+from support.browser import CHROMIUM, Server, chromium
 
 NARROW = (0.002, 0.009)
 """A thumb down takes .01 from a score: a lead between these it turns round, whatever rounding does."""
@@ -22,34 +14,9 @@ NARROW = (0.002, 0.009)
 
 @pytest.fixture(scope="session")
 def server(warm, tmp_path_factory):
-    home = warm_home.copy(tmp_path_factory.mktemp("served") / "home")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dashboard.serve", "--no-browser", "--port", str(port)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(FRONTIER_HOME=str(home)),
-    )
-    url = f"http://127.0.0.1:{port}"
-    for _ in range(int(300 * PATIENCE)):
-        try:
-            if urllib.request.urlopen(f"{url}/_stcore/health", timeout=2).status == 200:
-                break
-        except OSError:
-            time.sleep(0.2)
-    else:
-        process.kill()
-        pytest.fail(f"the server did not answer:\n{process.stdout.read()}")
-    yield url
-    process.send_signal(signal.SIGINT)
-    try:
-        assert process.wait(30 * PATIENCE) == 0, "Ctrl-C must end the server cleanly"
-    finally:
-        process.kill()
-    printed = process.stdout.read()
+    served = Server(warm_home.copy(tmp_path_factory.mktemp("served") / "home"))
+    yield served.url
+    printed = served.close()
     assert "Traceback" not in printed and "Aborted" not in printed, printed
 
 
@@ -57,12 +24,8 @@ def server(warm, tmp_path_factory):
 def browser():
     if CHROMIUM is None:
         pytest.fail("CI needs a chromium for the tests of the page")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=False, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as (browser,):
+        yield browser
 
 
 @pytest.fixture(params=["light"])

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 
-from support.browser import MARKS, WAIT, column, metric, settled, until
+from support.browser import MARKS, WAIT, choose, column, idle, metric, settled, slide, type_query, until, view
 
 pytestmark = MARKS
 
@@ -34,21 +34,6 @@ def upload(page, server, name, content):
     page.get_by_text("Text column").wait_for(timeout=WAIT)
 
 
-def choose(page, label, option):
-    """Open a select box and take an option, by their texts."""
-    page.get_by_test_id("stSelectbox").filter(has_text=label).locator("input").click()
-    page.get_by_role("option", name=option, exact=True).click()
-
-
-def view(page, name):
-    page.get_by_role("radio", name=name, exact=True).or_(page.get_by_text(name, exact=True)).first.click()
-
-
-def quiet(page):
-    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
-    page.wait_for_timeout(500)
-
-
 def test_upload_map_embed_query_and_slide(page, server):
     rows = [("code", "notes", "said")] + [
         (f"00{i}", f"note {i}", f"a {a} that {v}")
@@ -59,20 +44,17 @@ def test_upload_map_embed_query_and_slide(page, server):
     assert column(page, 0, "code")[:2] == ["000", "001"]
     choose(page, "Text column", "said")
     choose(page, "Id column", "code")
-    quiet(page)
+    idle(page)
     page.get_by_text("Load and embed").click()
     page.get_by_text("24 documents").wait_for(timeout=WAIT)
 
     page.get_by_text("Explore", exact=True).click()
-    page.get_by_label("Your query").fill("a sleeping cat")
-    page.get_by_label("Your query").press("Control+Enter")
+    type_query(page, "a sleeping cat")
     settled(page)
     top, before = column(page, 0, "Document"), column(page, 1, "Document")
     assert top[0] == "a cat that sleeps"
     spread = metric(page, "ILAD@10", 1)
-    slider = page.locator("[data-testid=stSlider]").filter(has_text="relevance weight").locator("input[type=range]")
-    slider.focus()
-    slider.press("Home")
+    slide(page, "Home")
     until(page, lambda: metric(page, "ILAD@10", 1) > spread and column(page, 1, "Document") != before)
     assert column(page, 0, "Document") == top
 
@@ -87,23 +69,22 @@ def test_text_of_a_hostile_table_never_acts(page, server):
     innocent(page, acted)
     for label, head in (("Text column", heads[1]), ("Id column", heads[0]), ("Title column", heads[2])):
         choose(page, label, head)
-    quiet(page)
+    idle(page)
     innocent(page, acted)
     page.get_by_text("Load and embed").click()
     page.get_by_text("18 documents").wait_for(timeout=WAIT)
     innocent(page, acted)
     for name in ("Encoders", "Cache"):
         view(page, name)
-        quiet(page)
+        idle(page)
         innocent(page, acted)
 
     page.get_by_text("Explore", exact=True).click()
-    page.get_by_label("Your query").fill(" ".join(HOSTILE))
-    page.get_by_label("Your query").press("Control+Enter")
+    type_query(page, " ".join(HOSTILE))
     page.wait_for_function(
         "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length >= 10", timeout=WAIT
     )
-    quiet(page)
+    idle(page)
     innocent(page, acted)
     page.get_by_test_id("stDataFrame").first.click(position={"x": 150, "y": 48})
     page.get_by_text(re.compile(r"^relevance -?\d\.\d{3}, #\d+ of 18")).wait_for(timeout=WAIT)

@@ -1,8 +1,8 @@
-"""Explore's charts in a real browser: they keep their zoom, tell what was clicked, and follow the theme."""
+"""Explore's charts in a real browser: they are saved, keep their zoom, and tell what was clicked."""
 
 import pytest
 
-from support.browser import BOTH_SCHEMES, MARKS, WAIT, metric, settled, until
+from support.browser import MARKS, WAIT, settled, slide, until, view
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -13,9 +13,9 @@ PLACE = """at => {
 }"""
 
 
-def look(page, view):
-    page.get_by_test_id("stMain").get_by_text(view, exact=True).first.click()
-    if view == "Map":
+def look(page, name):
+    view(page, name)
+    if name == "Map":
         page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)  # until then another map stands in for it
     page.locator(PLOT).first.wait_for(timeout=WAIT)
     page.wait_for_function(f"document.querySelector('{PLOT}').data?.length > 1", timeout=WAIT)
@@ -33,12 +33,6 @@ def overlay(page):
 
 def span(page):
     return page.evaluate(f"document.querySelector('{PLOT}').layout.xaxis.range.map(Number)")
-
-
-def slide(page, label, key):
-    slider = page.get_by_test_id("stSlider").filter(has_text=label).first.locator("input[type=range]")
-    slider.focus()
-    slider.press(key)
 
 
 def lonely(page):
@@ -61,59 +55,7 @@ def lonely(page):
     )
 
 
-def test_the_map_keeps_its_node_and_its_zoom_while_lambda_moves(page, server):
-    page.goto(server)
-    settled(page)
-    look(page, "Map")
-    page.evaluate(f"window.__node = document.querySelector('{PLOT}')")
-    whole = span(page)
-    box = page.locator(PLOT).bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.wheel(0, -300)
-    until(page, lambda: span(page) != whole)
-    page.wait_for_timeout(500)
-    zoomed, before = span(page), overlay(page)
-    slide(page, "relevance weight", "Home")
-    until(page, lambda: overlay(page)["MMR"] != before["MMR"])
-    assert overlay(page)["Top-k"] == before["Top-k"]
-    assert span(page) == pytest.approx(zoomed)
-    assert page.evaluate(f"window.__node === document.querySelector('{PLOT}')"), "the chart was made anew"
-
-
-def test_a_click_on_the_map_shows_the_document_and_its_true_neighbours(page, server):
-    page.goto(server)
-    settled(page)
-    look(page, "Map")
-    at = lonely(page)
-    name = page.evaluate(f"at => document.querySelector('{PLOT}').data[0].hovertext[at]", at)
-    page.mouse.click(*page.evaluate(PLACE, at))
-    page.get_by_text("nearest in the embedding space").wait_for(timeout=WAIT)
-    page.get_by_test_id("stMain").get_by_text(name).first.wait_for(timeout=WAIT)
-    page.wait_for_function(
-        f"document.querySelector('{PLOT}').data.some(t => t.name === 'nearest' && t.x.length === 30)", timeout=WAIT
-    )
-
-
-def test_a_lasso_lists_what_is_inside_and_exports_its_ids(page, server):
-    page.goto(server)
-    settled(page)
-    look(page, "Map")
-    page.locator(".modebar-btn[data-title='Box Select']").click()
-    box = page.locator(f"{PLOT} .nsewdrag").bounding_box()
-    page.mouse.move(box["x"] + 20, box["y"] + 20)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=8)
-    page.mouse.up()
-    inside = page.get_by_text("documents inside")
-    inside.wait_for(timeout=WAIT)
-    count = int(inside.inner_text().split()[0])
-    with page.expect_download(timeout=WAIT) as told:
-        page.get_by_text("Ids (.txt)").click()
-    ids = told.value.path().read_text(encoding="utf-8").split()
-    assert len(ids) == count > 5 and all(i.startswith("numpy") for i in ids)
-
-
-def test_charts_are_saved_as_pictures_and_as_a_page(page, server):
+def test_the_map_is_saved_keeps_its_zoom_tells_what_was_clicked_and_lists_what_is_inside(page, server):
     page.goto(server)
     settled(page)
     look(page, "Map")
@@ -127,6 +69,45 @@ def test_charts_are_saved_as_pictures_and_as_a_page(page, server):
         content = told.value.path().read_bytes()
         assert told.value.suggested_filename == f"map.{suffix}" and content.startswith(begins)
     assert b"Plotly.newPlot" in content and b"MMR" in content
+
+    page.evaluate(f"window.__node = document.querySelector('{PLOT}')")
+    whole = span(page)
+    box = page.locator(PLOT).bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.wheel(0, -300)
+    until(page, lambda: span(page) != whole)
+    page.wait_for_timeout(500)
+    zoomed, before = span(page), overlay(page)
+    slide(page, "Home")
+    until(page, lambda: overlay(page)["MMR"] != before["MMR"])
+    assert overlay(page)["Top-k"] == before["Top-k"]
+    assert span(page) == pytest.approx(zoomed)
+    assert page.evaluate(f"window.__node === document.querySelector('{PLOT}')"), "the chart was made anew"
+
+    page.locator(PLOT).first.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    at = lonely(page)
+    name = page.evaluate(f"at => document.querySelector('{PLOT}').data[0].hovertext[at]", at)
+    page.mouse.click(*page.evaluate(PLACE, at))
+    page.get_by_text("nearest in the embedding space").wait_for(timeout=WAIT)
+    page.get_by_test_id("stMain").get_by_text(name).first.wait_for(timeout=WAIT)
+    page.wait_for_function(
+        f"document.querySelector('{PLOT}').data.some(t => t.name === 'nearest' && t.x.length === 30)", timeout=WAIT
+    )
+
+    page.locator(".modebar-btn[data-title='Box Select']").click()
+    box = page.locator(f"{PLOT} .nsewdrag").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=8)
+    page.mouse.up()
+    inside = page.get_by_text("documents inside")
+    inside.wait_for(timeout=WAIT)
+    count = int(inside.inner_text().split()[0])
+    with page.expect_download(timeout=WAIT) as told:
+        page.get_by_text("Ids (.txt)").click()
+    ids = told.value.path().read_text(encoding="utf-8").split()
+    assert len(ids) == count > 5 and all(i.startswith("numpy") for i in ids)
 
 
 def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
@@ -144,19 +125,3 @@ def test_a_cell_of_the_redundancy_map_opens_both_documents(page, server):
     )
     page.mouse.click(*shown[:2])
     page.get_by_text(f"similarity of A and B: {shown[2]:.4f}").wait_for(timeout=WAIT)
-
-
-@BOTH_SCHEMES
-def test_charts_follow_the_theme_and_nothing_else_changes(page, server):
-    page.goto(server)
-    settled(page)
-    slide(page, "relevance weight", "PageDown")
-    look(page, "Map")
-    spread = metric(page, "ILAD@10", 1)
-    ink = page.evaluate(f"document.querySelector('{PLOT}').layout.font.color")
-    page.emulate_media(color_scheme="dark" if page.scheme == "light" else "light")
-    until(page, lambda: page.evaluate(f"document.querySelector('{PLOT}').layout.font.color") != ink)
-    symbol = f"document.querySelector('{PLOT}').data.find(t => t.name === 'Top-k').marker.color"
-    light = page.scheme == "light"  # so it is dark now
-    until(page, lambda: page.evaluate(symbol) == ("#E6E6E6" if light else "#222222"))
-    assert metric(page, "ILAD@10", 1) == spread

@@ -1,8 +1,10 @@
 """A link in a real browser: made in one session, opened in another, which then shows the same."""
 
+import re
+
 import pytest
 
-from support.browser import BOTH_SCHEMES, MARKS, WAIT, settled, until
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, columns, idle, settled, slide, slider, until, view
 from support.demo import demo_counts
 
 pytestmark = MARKS
@@ -16,12 +18,6 @@ def sliders(page):
     )
 
 
-def slider(page, label):
-    found = page.get_by_test_id("stSlider").filter(has_text=label).locator("input[type=range]")
-    assert found.count() == 1
-    return found
-
-
 def decoders(page):
     return page.get_by_role("toolbar", name="Decoders")
 
@@ -29,11 +25,6 @@ def decoders(page):
 def chosen(page):
     """The labels of the decoders that are chosen."""
     return decoders(page).locator("[aria-pressed=true]").all_inner_texts()
-
-
-def idle(page):
-    page.wait_for_timeout(300)
-    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
 
 
 def linked(page):
@@ -49,12 +40,7 @@ def linked(page):
 
 def tables(page):
     """The documents of each set shown."""
-    return page.evaluate(
-        """() => [...document.querySelectorAll('[data-testid=stDataFrame]')].map(frame => {
-            const at = [...frame.querySelectorAll('thead th')].map(h => h.textContent.trim()).indexOf('Document');
-            return at < 0 ? [] : [...frame.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
-        }).filter(set => set.length)"""
-    )
+    return columns(page, "Document")
 
 
 def first(page):
@@ -85,8 +71,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     for _ in range(45):
         page.keyboard.press("ArrowLeft")
     idle(page)
-    slider(page, "λ₁").focus()
-    page.keyboard.press("ArrowLeft")
+    slide(page, "ArrowLeft", "λ₁")
     idle(page)
     at = page.get_by_test_id("stSidebar").get_by_test_id("stSlider").locator("input[type=range]")
     at.focus()
@@ -127,21 +112,34 @@ def test_a_link_to_other_content_says_so(page, server):
     said.wait_for(state="hidden", timeout=WAIT)
 
 
+PAPER, INK = (
+    "getComputedStyle(document.querySelector('.stApp')).backgroundColor",
+    "document.querySelector('.js-plotly-plot').layout.font.color",
+)
+SYMBOL = "document.querySelector('.js-plotly-plot').data.find(t => t.name === 'Top-k').marker.color"
+
+
+def assert_repainted(page, scheme):
+    """Page and chart come to have the scheme's colours."""
+    dark = scheme == "dark"
+    until(page, lambda: (sum(map(int, re.findall(r"\d+", page.evaluate(PAPER))[:3])) < 150) == dark)
+    until(page, lambda: page.evaluate(SYMBOL) == ("#E6E6E6" if dark else "#222222"))
+
+
 @BOTH_SCHEMES
-def test_a_theme_switch_keeps_the_state_and_repaints(page, server):
-    page.goto(
-        f"{server}/?v=1&corpus=numpy-api&k=6&text=median%20of%20an%20array&decoders=mmr&mmr.relevance_weight=0.25"
-    )
+def test_a_theme_switch_keeps_the_state_and_repaints_page_and_charts(page, server):
+    state = "k=6&text=median%20of%20an%20array&decoders=top_k,mmr&mmr.relevance_weight=0.25"
+    page.goto(f"{server}/?v=1&corpus=numpy-api&{state}")
     until(page, lambda: first(page) >= 6)
+    view(page, "Map")
+    page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     idle(page)
-    shown, was = (
-        (tables(page), sliders(page)),
-        page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor"),
-    )
-    page.emulate_media(color_scheme="dark" if page.scheme == "light" else "light")
-    page.wait_for_function(
-        "was => getComputedStyle(document.querySelector('.stApp')).backgroundColor !== was", arg=was, timeout=WAIT
-    )
+    shown, ink = (tables(page), sliders(page)), page.evaluate(INK)
+    assert_repainted(page, page.scheme)
+    other = "dark" if page.scheme == "light" else "light"
+    page.emulate_media(color_scheme=other)
+    assert_repainted(page, other)
+    until(page, lambda: page.evaluate(INK) != ink)
     idle(page)
     assert (tables(page), sliders(page)) == shown
     assert "0.25" in str(shown[1]) and page.get_by_label("Your query").input_value() == "median of an array"
@@ -174,6 +172,8 @@ def test_a_link_to_another_page_is_applied_all_the_same(page, server):
     page.goto(f"{server}/data?v=1&corpus=numpy-api&k=6&decoders=top_k")
     page.get_by_text("Load and embed").wait_for(timeout=WAIT)
     page.get_by_text("In use").wait_for(timeout=WAIT)
+    body = page.inner_text("body")
+    assert "Explore" in body and "Encoders" in body and "Cache" in body
     page.get_by_text("Explore", exact=True).click()
     until(page, lambda: first(page) == 6)
     assert chosen(page) == ["✕ Top-k"]

@@ -1,11 +1,19 @@
-"""What tests do with a page in a real browser."""
+"""What tests and benches do with a page in a real browser, and the server that they look at."""
 
 import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
-from support.patience import PATIENCE
+from support.patience import PATIENCE, patient
+from support.processes import environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MARKS = [
@@ -26,37 +34,88 @@ FLAGS = [
 ]
 WAIT = int(90_000 * PATIENCE)
 """Milliseconds."""
-SET = """head => {
-    for (const grid of document.querySelectorAll('[data-testid=stDataFrame] table')) {
-        const heads = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim());
-        if (!heads.includes('#') || !heads.includes(head)) continue;
-        const at = heads.indexOf(head);
-        return [...grid.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
-    }
-    return [];
-}"""
+COLUMNS = """([name, sets]) => [...document.querySelectorAll('[data-testid=stDataFrame] table')].map(grid => {
+    const heads = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim()), at = heads.indexOf(name);
+    if (at < 0 || sets && !heads.includes('#')) return [];
+    return [...grid.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
+})"""
+"""The cells of a column in each table, or each set, from the grids' accessible twins; none where it is not there."""
+START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
+
+
+class Server:
+    """A dashboard of its own on a free port, which answers; code: what its process runs."""
+
+    def __init__(self, home, *flags, code=START, **variables):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment(FRONTIER_HOME=str(home), **variables),
+        )
+        end = time.monotonic() + patient(60)
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                raise AssertionError(f"the server did not answer:\n{self.process.stdout.read()}")
+            time.sleep(0.02)
+
+    def _answers(self):
+        try:
+            return urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2).status == 200
+        except OSError:
+            return False
+
+    def close(self):
+        """End it by Ctrl-C; what it printed."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            assert self.process.wait(patient(60)) == 0, "Ctrl-C must end the server cleanly"
+        finally:
+            self.process.kill()
+        return self.process.stdout.read()
+
+
+@contextmanager
+def chromium(count=1):
+    """Headless browsers without a GPU."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browsers = [
+            playwright.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=False, args=FLAGS)
+            for _ in range(count)
+        ]
+        yield browsers
+        for browser in browsers:
+            browser.close()
+
+
+def open_page(browser, url, **how):
+    """A page of a visitor of its own."""
+    page = browser.new_context(viewport={"width": 1440, "height": 900}, **how).new_page()
+    page.goto(url)
+    return page
+
+
+def columns(page, name, sets=False):
+    """The cells of that column, of every table that has it; sets: only of sets of documents."""
+    return [cells for cells in page.evaluate(COLUMNS, [name, sets]) if cells]
 
 
 def column(page, table, name):
-    """The cells of a column of the nth table, from the grid's accessible twin."""
-    return page.evaluate(
-        """([table, name]) => {
-            const grid = document.querySelectorAll('[data-testid=stDataFrame] table')[table];
-            if (!grid) return [];
-            const heads = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim());
-            const at = heads.indexOf(name);
-            if (at < 0) return [];
-            return [...grid.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
-        }""",
-        [table, name],
-    )
+    """The cells of a column of the nth table; none before it is there."""
+    return dict(enumerate(page.evaluate(COLUMNS, [name, False]))).get(table, [])
 
 
 def metric(page, label, which):
-    text = (
-        page.get_by_test_id("stMetric").filter(has_text=label).nth(which).get_by_test_id("stMetricValue").inner_text()
-    )
-    return float(text)
+    shown = page.get_by_test_id("stMetric").filter(has_text=label).nth(which)
+    return float(shown.get_by_test_id("stMetricValue").inner_text())
 
 
 def until(page, condition):
@@ -71,14 +130,43 @@ def until(page, condition):
     pytest.fail("the page never came to show it")
 
 
-def load_path(page, server, file):
-    """Load a table through the Data page."""
-    page.goto(f"{server}/data")
+def fill_path(page, file):
+    """Name a table or folder of this machine on the Data page."""
     page.get_by_text("Path", exact=True).click()
-    page.get_by_label("File or folder on this machine").fill(str(file))
-    page.get_by_label("File or folder on this machine").press("Enter")
-    page.get_by_text("Text column").wait_for(timeout=WAIT)
-    page.get_by_text("Load and embed").click()
+    box = page.get_by_label("File or folder on this machine")
+    box.fill(str(file))
+    box.press("Enter")
+
+
+def type_query(page, text):
+    page.get_by_label("Your query").fill(text)
+    page.get_by_label("Your query").press("Control+Enter")
+
+
+def choose(page, label, option):
+    """Open a select box and take an option, by their texts."""
+    page.get_by_test_id("stSelectbox").filter(has_text=label).locator("input").first.click()
+    page.get_by_role("option", name=option, exact=isinstance(option, str)).click()
+
+
+def slider(page, label="relevance weight"):
+    return page.get_by_test_id("stSlider").filter(has_text=label).first.locator("input[type=range]")
+
+
+def slide(page, key, label="relevance weight"):
+    slider(page, label).focus()
+    slider(page, label).press(key)
+
+
+def view(page, name):
+    """Choose a view of the page."""
+    page.get_by_test_id("stMain").get_by_role("radio", name=name, exact=True).click()
+
+
+def idle(page):
+    """Wait until no script runs."""
+    page.wait_for_timeout(300)
+    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
 
 
 def settled(page):
@@ -89,7 +177,7 @@ def settled(page):
 
 
 def first_set(page, head):
-    return page.evaluate(SET, head)
+    return next(iter(columns(page, head, sets=True)), [])
 
 
 def scores(page):

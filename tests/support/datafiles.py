@@ -25,7 +25,8 @@ def beir(folder, corpus=None, queries=None, **files):
     corpus = corpus if corpus is not None else [{"_id": f"d{i}", "text": f"text {i}"} for i in range(4)]
     queries = queries if queries is not None else [{"_id": f"q{i}", "text": f"query {i}"} for i in range(3)]
     written(folder, "corpus.jsonl", "".join(json.dumps(row) + "\n" for row in corpus))
-    written(folder, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries))
+    if queries:
+        written(folder, "queries.jsonl", "".join(json.dumps(row) + "\n" for row in queries))
     for name, content in files.items():
         written(folder, name.replace("__", "/") + ".tsv", content)
     return folder

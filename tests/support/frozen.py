@@ -9,20 +9,16 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 import click
-from streamlit.testing.v1 import AppTest
 
 import engine
 from engine import orag
 
 # --- All that these tests take from within: whatever moves is changed here and nowhere else. ---
 from dashboard.serve import main as frontier  # isort: skip
-from dashboard.services.corpora import loading as load_source  # isort: skip
 from dashboard.services.source import Source  # isort: skip
 from dashboard.session.link import read as read_link  # noqa: F401  # isort: skip
 from support.paths import ROOT  # isort: skip
-from support.patience import patient
-
-PAGES = ROOT / "dashboard" / "screens"
+from support import pages  # isort: skip
 # ---
 
 FROZEN = ROOT / "tests" / "frozen"
@@ -137,36 +133,14 @@ def spelt():
 def page(name, source=CORPUS, link=None, **session):
     """A page as a session sees it that comes by a link, or whose source is loaded."""
     for wanted in {source, *([Source(source.path, dtype=source.dtype)] if source.trained else [])}:
-        load_source(wanted).join(patient(120))
-    app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=patient(60))
-    for key, value in (link or {}).items():
-        app.query_params[key] = value
-    for key, value in ({} if link else {"source": source, **session}).items():
-        app.session_state[key] = value
-    return drawn(app.run())
-
-
-def drawn(app):
-    """The page, which no exception ended."""
-    assert not app.exception, app.exception
-    return app
-
-
-def settled(app):
-    """The page when what it began by itself has ended."""
-    for job in app.session_state["jobs"].values() if "jobs" in app.session_state else ():
-        job.join(patient(120))
-    return drawn(app.run())
-
-
-def texts(app):
-    """All plain text of a page."""
-    return " ".join(t.value for kind in (app.text, app.caption, app.info, app.error, app.warning) for t in kind)
+        pages.load(wanted)
+    session = {} if link else {"source": source, **session}
+    return pages.drawn(pages.SCREENS / f"{name}.py", link or {}, **session)
 
 
 def shared(app):
     """The parameters of the link that the Share dialog shows."""
-    drawn(app.button(key="share.open").click().run())
+    pages.press(app, "share.open")
     address = next(c.value for c in app.code if "v=1" in c.value)
     return dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
 
@@ -210,19 +184,19 @@ def page_keys(name):
     """The keys of a page's widgets: in all its views, and in the dialogs."""
     found, seen = set(), set()
     for session in LOOKS[name]:
-        app = settled(page(name, **session))
+        app = pages.ended(page(name, **session))
         for button in [b.key for b in app.button if str(b.key).startswith(CLICKED) and not b.disabled]:
             found |= keys_of(app)
-            settled(app.button(key=button).click().run())
+            pages.ended(pages.press(app, button))
         found |= keys_of(app)
         for key, options, first in [(group.key, tuple(group.options), group.value) for group in app.segmented_control]:
             for option in () if (key, options) in seen else (*options, first):
                 group = next((g for g in app.segmented_control if g.key == key), None)
                 if group is not None and option != "Worked example":
-                    found |= keys_of(settled(group.set_value(option).run()))
+                    found |= keys_of(pages.ended(group.set_value(option).run()))
             seen.add((key, options))
     for dialog in ("share.open", "export.open", "snapshots.open") if name == "explore" else ():
-        found |= keys_of(drawn(page(name).button(key=dialog).click().run()))
+        found |= keys_of(pages.press(page(name), dialog))
     # What is drawn while something is at work is there or not, as it comes.
     return sorted(key for key in found if not key.endswith(".cancel"))
 

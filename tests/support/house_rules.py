@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-PAGES = ("explore", "tradeoff", "tuning", "training", "drift", "theory", "data", "sharing")
-"""Folders of the dashboard that are pages: none imports another."""
+import networkx
+
 MOST_LINES, MOST_METHODS, MOST_POSITIONAL = 60, 12, 6
 
 
@@ -41,47 +41,9 @@ def imports(name: str, tree: ast.Module, known: set[str]) -> Iterator[tuple[str,
 
 
 def circles(parsed: dict[str, ast.Module]) -> list[list[str]]:
-    """Strongly connected components of more than one module (Tarjan 1972)."""
-    graph = {name: {m for m, _, _ in imports(name, tree, set(parsed)) if m != name} for name, tree in parsed.items()}
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    components = []
-
-    def visit(name: str) -> None:
-        index[name] = low[name] = len(index)
-        stack.append(name)
-        for other in graph[name]:
-            if other not in index:
-                visit(other)
-                low[name] = min(low[name], low[other])
-            elif other in stack:
-                low[name] = min(low[name], index[other])
-        if low[name] == index[name]:
-            at = stack.index(name)
-            component = stack[at:]
-            del stack[at:]
-            if len(component) > 1:
-                components.append(sorted(component))
-
-    for name in graph:
-        if name not in index:
-            visit(name)
-    return components
-
-
-def page_to_page(parsed: dict[str, ast.Module]) -> list[str]:
-    """Imports between page folders, and imports of a page by what lies below pages."""
-    rows = []
-    for name, tree in parsed.items():
-        parts = name.split(".")
-        if parts[0] != "dashboard" or len(parts) < 2 or parts[1] in ("screens", "app", "serve", "frame", "report"):
-            continue
-        for module, _, line in imports(name, tree, set(parsed)):
-            other = module.split(".")
-            if other[0] == "dashboard" and len(other) > 1 and other[1] in PAGES and other[1] != parts[1]:
-                rows.append(f"{name}:{line} imports {module}")
-    return rows
+    """Modules that import each other in a circle, those in functions included."""
+    pairs = ((name, m) for name, tree in parsed.items() for m, _, _ in imports(name, tree, set(parsed)) if m != name)
+    return [sorted(own) for own in networkx.strongly_connected_components(networkx.DiGraph(pairs)) if len(own) > 1]
 
 
 def private_imports(parsed: dict[str, ast.Module]) -> list[str]:
@@ -116,40 +78,37 @@ def repeated_classes(parsed: dict[str, ast.Module]) -> list[str]:
     return [f"{name}: {', '.join(where)}" for name, where in sorted(homes.items()) if len(where) > 1]
 
 
-def _compiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any("compiled" in ast.unparse(d) or "njit" in ast.unparse(d) for d in node.decorator_list)
+def _decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+    return " ".join(map(ast.unparse, node.decorator_list))
 
 
 def long_functions(parsed: dict[str, ast.Module]) -> list[str]:
-    """Functions of more than 60 lines, decorators and docstring included; loops that Numba compiles are exempt."""
+    """Functions of more than 60 lines, docstring included; loops that Numba compiles are exempt."""
     rows = []
     for name, tree in parsed.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _compiled(node):
+            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if function and not re.search("compiled|njit", _decorators(node)):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 if length > MOST_LINES:
                     rows.append(f"{name}.{node.name}: {length}")
     return rows
 
 
-def _is_dataclass(node: ast.ClassDef) -> ast.expr | None:
-    return next((d for d in node.decorator_list if "dataclass" in ast.unparse(d)), None)
-
-
-def large_classes(parsed: dict[str, ast.Module], exempt: frozenset[str]) -> list[str]:
+def large_classes(parsed: dict[str, ast.Module]) -> list[str]:
     """Classes of more than 12 methods, or of more than six fields that may be given by position."""
     rows = []
     for name, tree in parsed.items():
         for node in ast.walk(tree):
-            if not isinstance(node, ast.ClassDef) or node.name in exempt:
+            if not isinstance(node, ast.ClassDef):
                 continue
             methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
             if len(methods) > MOST_METHODS:
                 rows.append(f"{name}.{node.name}: {len(methods)} methods")
             kinds = [ast.unparse(n.annotation) for n in node.body if isinstance(n, ast.AnnAssign)]
             fields = [kind for kind in takewhile(lambda kind: kind != "KW_ONLY", kinds) if "ClassVar" not in kind]
-            decorator = _is_dataclass(node)
-            if decorator is not None and len(fields) > MOST_POSITIONAL and "kw_only=True" not in ast.unparse(decorator):
+            by_position = "dataclass" in _decorators(node) and "kw_only=True" not in _decorators(node)
+            if by_position and len(fields) > MOST_POSITIONAL:
                 rows.append(f"{name}.{node.name}: {len(fields)} fields by position")
     return rows
 

@@ -1,6 +1,5 @@
 """Pages without a browser: a screen as a session sees it, what it shows, and corpora for it."""
 
-import json
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -8,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
+from support import datafiles
 from support.patience import patient
 
 SCREENS = Path(dashboard.__file__).parent / "screens"
@@ -198,14 +198,9 @@ def assert_plain(app, *markup):
 
 def beir(folder, documents, queries=(), **splits):
     """A BEIR folder: documents and queries as (id, text), splits as (query, document) pairs that are relevant."""
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    for name, rows in (("corpus", documents), ("queries", queries)):
-        lines = [json.dumps({"_id": ident, "text": text}) + "\n" for ident, text in rows]
-        if lines:
-            (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    for name, pairs in splits.items():
-        (folder / "qrels" / f"{name}.tsv").write_text("".join(f"{query}\t{doc}\t1\n" for query, doc in pairs))
-    return folder
+    documents, queries = ([{"_id": ident, "text": text} for ident, text in rows] for rows in (documents, queries))
+    pairs = {name: "".join(f"{query}\t{doc}\t1\n" for query, doc in own) for name, own in splits.items()}
+    return datafiles.beir(folder, documents, queries, **{f"qrels__{name}": text for name, text in pairs.items()})
 
 
 def csv_source(file, rows):

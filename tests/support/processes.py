@@ -1,6 +1,8 @@
 """What a process that a test starts finds: the packages of the test's own process, and these modules."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import engine
@@ -13,3 +15,10 @@ def environment(**given: str) -> dict[str, str]:
     """Variables for such a process; whatever folder it starts in, it imports nothing from there."""
     found = filter(None, (str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH")))
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found), **given}
+
+
+def started(*arguments: str, quiet: bool = False, **variables: str) -> subprocess.Popen[str]:
+    """A Python process, on one thread; quiet: nobody hears what it prints."""
+    heard = subprocess.DEVNULL if quiet else subprocess.PIPE
+    around = environment(OMP_NUM_THREADS="1", **variables)
+    return subprocess.Popen([sys.executable, *arguments], env=around, stdout=heard, stderr=heard, text=True)

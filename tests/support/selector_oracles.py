@@ -9,22 +9,17 @@ from engine.matrix import Matrix
 from support.stage_laws import ROUNDED_GAINS
 
 
-def steps_top_k(rows, query, picks):
-    """The score of every document at every step, given the picks before it; −inf where already chosen."""
-    score = np.array([np.dot(row, query) for row in rows])
-    for step in range(len(picks)):
-        yield _without(score, picks[:step])
+def score_top_k(rows, query, chosen, k):
+    """The score of every document at the next of k steps, given those chosen; of the chosen ones it does not matter."""
+    return np.array([np.dot(row, query) for row in rows])
 
 
-def steps_mmr(rows, query, picks, relevance_weight, window=None):
-    relevance = np.array([np.dot(row, query) for row in rows])
-    for step in range(len(picks)):
-        if step == 0:
-            yield relevance
-            continue
-        recent = picks[max(0, step - (window or step)) : step]
-        nearest = np.array([max(np.dot(row, rows[j]) for j in recent) for row in rows])
-        yield _without(relevance_weight * relevance - (1 - relevance_weight) * nearest, picks[:step])
+def score_mmr(rows, query, chosen, k, relevance_weight, window=None):
+    relevance = score_top_k(rows, query, chosen, k)
+    if not chosen:
+        return relevance
+    nearest = np.array([max(np.dot(row, rows[j]) for j in chosen[-(window or k) :]) for row in rows])
+    return relevance_weight * relevance - (1 - relevance_weight) * nearest
 
 
 def residuals(rows, chosen, least):
@@ -44,41 +39,43 @@ def _distance(row, others):
     return left @ left
 
 
-def steps_dpp(rows, query, picks, relevance_weight, window=None, floor=1e-6):
+def _by_relevance(rows, chosen, k):
+    """Whether the first pick is by relevance alone: as every row is as long, or as it is the only one."""
+    return not chosen and (k == 1 or np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 1e-6)
+
+
+def score_dpp(rows, query, chosen, k, relevance_weight, window=None, floor=1e-6):
     """Scores in which a document past the rank is a million below its relevance."""
     relevance, square = rows @ query, (rows**2).sum(1)
-    unit = np.abs(np.sqrt(square) - 1).max() < 1e-6
-    for step in range(len(picks)):
-        if relevance_weight == 1 or (step == 0 and (unit or len(picks) == 1)):
-            yield _without(relevance, picks[:step])
-            continue
-        left = residuals(rows, picks[max(0, step - (window or step)) : step], floor)
-        with np.errstate(divide="ignore"):
-            alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(left, 1e-300))
-        yield _without(np.where(left > floor * square, alive, relevance - 1e6), picks[:step])
+    if relevance_weight == 1 or _by_relevance(rows, chosen, k):
+        return relevance
+    left = residuals(rows, chosen[-(window or k) :], floor)
+    alive = relevance_weight * relevance + (1 - relevance_weight) * np.log(np.maximum(left, 1e-300))
+    return np.where(left > floor * square, alive, relevance - 1e6)
 
 
-def steps_ssd(rows, query, picks, relevance_weight, window=None):
+def score_ssd(rows, query, chosen, k, relevance_weight, window=None):
     relevance, square = rows @ query, (rows**2).sum(1)
-    unit = np.abs(np.sqrt(square) - 1).max() < 1e-6
-    for step in range(len(picks)):
-        if step == 0 and (unit or len(picks) == 1):
-            yield relevance
-            continue
-        left = residuals(rows, picks[max(0, step - (window or step)) : step], 1e-12)
-        left[left < 1e-12 * square] = 0
-        yield _without(relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(left), picks[:step])
+    if _by_relevance(rows, chosen, k):
+        return relevance
+    left = residuals(rows, chosen[-(window or k) :], 1e-12)
+    left[left < 1e-12 * square] = 0
+    return relevance_weight * relevance + (1 - relevance_weight) * np.sqrt(left)
 
 
-STEPS = {"top_k": steps_top_k, "mmr": steps_mmr, "dpp": steps_dpp, "ssd": steps_ssd}
+STEPS = {"top_k": score_top_k, "mmr": score_mmr, "dpp": score_dpp, "ssd": score_ssd}
 
 
 def check_picks(name, rows, query, picks, **params):
     """Every pick is the oracle's, up to METHODS' margin; how many were decided by more than that."""
     rows64, query64 = rows.astype(np.float64), query.astype(np.float64)
     margin = 1e-5 * max(1e-12, np.abs(rows64 @ query64).max())
-    steps = STEPS[name](rows64, query64, picks, **params)
-    return sum(is_decided(score, rows64, pick, margin) for score, pick in zip(steps, picks, strict=True))
+    decided = 0
+    for step, pick in enumerate(picks):
+        score = STEPS[name](rows64, query64, picks[:step], len(picks), **params)
+        score[picks[:step]] = -np.inf
+        decided += is_decided(score, rows64, pick, margin)
+    return decided
 
 
 def is_decided(score, rows, pick, margin):
@@ -117,9 +114,3 @@ def one_at_a_time(name, rows, queries, k, **params):
         assert torch.equal(answer.index[0], together.index[b])
         assert torch.allclose(answer.gain[0], together.gain[b], rtol=0, atol=1e-6 if name in ROUNDED_GAINS else 0.0)
     return together, alone
-
-
-def _without(score, taken):
-    score = score.copy()
-    score[list(taken)] = -np.inf
-    return score

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from engine.stages import Selector, register
 from engine.values import Qrels
 from support.instances import problem
 from support.patience import patient
-from support.processes import environment
+from support.processes import started
 from support.rankings import queries_of, space_of
 
 KS = (2, 5)
@@ -114,17 +113,6 @@ def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
         "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
         TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
     )  # fmt: skip
-
-
-def started(*arguments, quiet=False, **variables):
-    heard = subprocess.DEVNULL if quiet else subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        env=environment(OMP_NUM_THREADS="1", **variables),
-        stdout=heard,
-        stderr=heard,
-        text=True,
-    )
 
 
 def alive(pid):
