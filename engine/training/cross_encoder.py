@@ -388,7 +388,7 @@ def _trainer_parts(
             """No card: it would ask the hub what it knows of the model."""
 
         def training_step(self, *args: Any, **more: Any) -> torch.Tensor:
-            loss = super().training_step(*args, **more)
+            loss: torch.Tensor = super().training_step(*args, **more)
             losses.append(float(loss))
             return loss
 

@@ -125,7 +125,7 @@ def _downloaded(name: str, on_download: Callable[[], None]) -> Path:
 
     class Silent(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **{**kwargs, "disable": True})  # type: ignore[no-untyped-call]
+            super().__init__(*args, **{**kwargs, "disable": True})
 
     on_download()
     problem: Exception | None = None
