@@ -81,15 +81,10 @@ def _folder(path: Path, qrels: str, watch: Progress) -> Dataset:
     corpus, notices = _corpus(
         path / "corpus.jsonl", path.resolve().name, Columns(id="_id", text="text", title="title"), watch
     )
-    queries, more = _queries(path / "queries.jsonl", watch)
-    splits, remarks = _splits(path, qrels, watch)
-    notices += more + remarks
-    for split, grades in splits.items():
-        notices += _unknown(f"{qrels}/{split}.tsv", grades, corpus, queries)
+    queries, judged, more = _judged(path, qrels, corpus, watch)
     aspects, remarks = _aspects(path / "aspects.tsv", corpus, queries, watch)
-    embeddings, more = _vectors_of(path, corpus, watch)
-    judged = {split: _qrels(grades) for split, grades in splits.items()}
-    return Dataset(corpus, queries, judged, aspects, embeddings, notices + remarks + more)
+    embeddings, last = _vectors_of(path, corpus, watch)
+    return Dataset(corpus, queries, judged, aspects, embeddings, notices + more + remarks + last)
 
 
 def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop | None) -> Dataset:
@@ -100,16 +95,25 @@ def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop 
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
         return Dataset(corpus, Queries((), ()), notices=_blank(corpus))
-    folder = _demo_folder() / name
+    queries, judged, notices = _judged(_demo_folder() / name, "qrels", corpus, watch, demo.canonical)
+    return Dataset(corpus, queries, judged, notices=_blank(corpus) + notices)
+
+
+def _judged(
+    folder: Path, name: str, corpus: Corpus, watch: Progress, canonical: Callable[[str], str] | None = None
+) -> tuple[Queries, dict[str, Qrels], tuple[Notice, ...]]:
+    """Queries and judgements by split; canonical: a function's document by any name, KeyError where there is none."""
     queries, notices = _queries(folder / "queries.jsonl", watch)
-    splits, more = _splits(folder, "qrels", watch)
-    notices = _blank(corpus) + notices + more
-    judged = {}
+    splits, more = _splits(folder, name, watch)
+    notices += more
     for split, grades in splits.items():
-        judged[split], gone = _canonical(grades, demo.canonical)
-        notices += Notice.of(f"functions judged in qrels/{split}.tsv are not in the installed NumPy and left out", gone)
-        notices += _unknown(f"qrels/{split}.tsv", judged[split], corpus, queries)
-    return Dataset(corpus, queries, {split: _qrels(grades) for split, grades in judged.items()}, notices=notices)
+        file = f"{name}/{split}.tsv"
+        if canonical is not None:
+            splits[split], gone = _canonical(grades, canonical)
+            notices += Notice.of(f"functions judged in {file} are not in the installed NumPy and left out", gone)
+        notices += _unknown(file, splits[split], corpus, queries)
+    qrels = {split: Qrels({query: docs for (query,), docs in grades.items()}) for split, grades in splits.items()}
+    return queries, qrels, notices
 
 
 def _demo_folder() -> Path:
@@ -261,10 +265,6 @@ def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddin
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
     return Embeddings(embeddings.vectors, corpus.ids), (Notice(what, len(embeddings)), *_lengths(embeddings))
-
-
-def _qrels(grades: Grades) -> Qrels:
-    return Qrels({query: documents for (query,), documents in grades.items()})
 
 
 def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:
