@@ -14,10 +14,7 @@ from engine.errors import ParamError
 from engine.params import Whole
 
 DIMENSION = Whole(768, "k", 1, comfortable=(32, 4096), name="k", help="Dimensions of the projection.")
-DOCUMENTS = Whole(1000, "|D|", 1, name="documents", help="How many documents compete with the one wanted.")
 RANK = Whole(10, "r₀", 1, name="rank", help="Within how many results the document is wanted.")
-QUERY_WORDS = Whole(10, "L_Q", 1, name="query_words", help="Distinct words of the query.")
-DOCUMENT_WORDS = Whole(100, "L_D", 1, name="document_words", help="Distinct words of the longest document.")
 
 
 def rate(margin: Any) -> Any:

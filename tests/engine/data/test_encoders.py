@@ -3,7 +3,6 @@
 import json
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import huggingface_hub
@@ -17,6 +16,7 @@ from engine.errors import Cancelled, DataError, FrontierError
 from engine.values import Corpus, Dataset, Queries
 from support.encoders import TEXTS, entries, load_encoder, python, sentences
 from support.paths import ROOT
+from support.patience import until
 from support.random_texts import corpus_of as corpus
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -214,9 +214,7 @@ os.write(1, json.dumps([digest, [m for m in ("sentence_transformers", "transform
 def test_a_killed_run_loses_at_most_one_chunk(home, encoded):
     texts = sentences(1200)
     run = python(f"from engine.data.encoders import embed\nembed({texts!r}, dtype='float32')", home)
-    deadline = time.time() + 60
-    while len(entries()) < 2 and run.poll() is None and time.time() < deadline:
-        time.sleep(0.02)
+    until(lambda: len(entries()) > 1 or run.poll() is not None)
     run.send_signal(signal.SIGKILL)
     run.communicate()
     assert run.returncode == -signal.SIGKILL
