@@ -104,6 +104,11 @@ class LoopState:
     optimizer: State  # the optimiser's state, tensors by "<parameter>.<name>"
     stopped: str = ""  # why the run is over, "" while it is not
 
+    @property
+    def idle(self) -> int:
+        """Epochs since the last gain."""
+        return self.history[-1].epoch - self.best
+
 
 def generator_of(seed: int, epoch: int) -> torch.Generator:
     """The random generator of an epoch; epoch −1: of the initial weights."""
@@ -169,7 +174,7 @@ def _end_reason(state: LoopState, schedule: Schedule) -> str:
     last = state.history[-1]
     if last.empty == 1:
         return f"in epoch {last.epoch} no document had a weight for any query"
-    if schedule.patience is not None and last.epoch - state.best >= schedule.patience:
+    if schedule.patience is not None and state.idle >= schedule.patience:
         return f"no gain in Comp@5 on dev for {schedule.patience} epochs"
     if last.epoch + 1 >= schedule.epochs:
         return f"all {schedule.epochs} epochs done"
