@@ -16,6 +16,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(warm_home.CODE))
 
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
 MAIN = sys.modules["__main__"]
 
@@ -32,11 +33,15 @@ def pytest_xdist_auto_num_workers(config):
     return None
 
 
-def pytest_collection_modifyitems(items):
+class ByFile(LoadScopeScheduling):
     """The tests of a file share what they make, and those of the browser one server: each group is one worker's."""
-    for item in items:
-        group = "browser" if item.get_closest_marker("browser") else item.nodeid.split("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid):
+        return "browser" if nodeid.startswith("tests/browser/") else nodeid.split("::")[0]
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
