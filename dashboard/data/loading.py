@@ -111,8 +111,8 @@ def in_use() -> Loaded | None:
     if loaded is not None:
         corpus_chip(loaded)
         encoders(loaded)
-    elif st.session_state.get(LOADING) == source:
-        pass  # it is shown already
+    elif st.session_state.get(LOADING) == source:  # shown by `load`
+        return None
     elif running:
         watch(job, None, title=f"Loading {source.path}", to_end=True)
     else:

@@ -147,6 +147,6 @@ def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
     corpus = loaded.space.corpus
     with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):
         st.text(replace_surrogates(corpus.ids[row]))
-        for distance in paths.distance[paths.rows == row]:
-            st.text(f"moved by {distance:.3f} at the last step")
+        if row in paths.rows:
+            st.text(f"moved by {paths.distance[paths.rows == row][0]:.3f} at the last step")
         st.text(replace_surrogates(corpus.passages[row]) or "(no text)")

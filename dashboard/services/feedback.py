@@ -149,11 +149,10 @@ def carry(loaded: Loaded) -> tuple[Notice, ...]:
 
 def begin_anew(loaded: Loaded) -> Path:
     """Begin a new log for this state of the corpus; returns where the unusable one is left."""
-    blank, old = _blank(loaded), path(loaded)
-    key = _key(loaded, old)
+    blank, key = _blank(loaded), _key(loaded, path(loaded))
     with _opening(key):
         _LOGS.forget(key)
-        first, of_state = _paths(loaded)
+        (first, of_state), old = _paths(loaded), path(loaded)
         if old != first:
             old = storage.move_aside(old)
         orag.save(blank, of_state)
@@ -175,7 +174,7 @@ def _opened(loaded: Loaded) -> orag.Log | None:
     with _opening(key):
         log = _LOGS.get(key)
         if log is None or log.session.space is not space:
-            log = _LOGS[key] = orag.log(file, space)
+            log = _LOGS[key] = orag.log(path(loaded), space)
         return log
 
 

@@ -89,7 +89,8 @@ def at_work(loaded: Loaded) -> bool:
 
 def trainings_of(loaded: Loaded) -> list[TrainingJob]:
     """Trainings begun on these embeddings, the last one first; what cannot be read is skipped."""
-    known = [_read(file) for file in cache.section(SECTION).glob(f"*/{FILE}") if len(file.parent.name) == LENGTH]
+    names = [file.parent.name for file in cache.section(SECTION).glob(f"*/{FILE}")]
+    known = [_read(name) for name in names if len(name) == LENGTH]
     digest = loaded.space.embeddings.digest
     rows = [training for facts, training in filter(None, known) if facts.get("embeddings") == digest]
     return sorted(rows, key=lambda row: -row.begun)
@@ -97,17 +98,18 @@ def trainings_of(loaded: Loaded) -> list[TrainingJob]:
 
 def describe(digest: str) -> str | None:
     """A training as the list of the cache names it; None where there is none of that name."""
-    if (known := _read(folder(digest) / FILE)) is None or "corpus" not in known[0]:
+    if (known := _read(digest)) is None or "corpus" not in known[0]:
         return None
     return replace_surrogates(f"{known[0]['corpus']}: training of {known[1].request.method}")
 
 
-def _read(file: Path) -> tuple[dict[str, Any], TrainingJob] | None:
+def _read(digest: str) -> tuple[dict[str, Any], TrainingJob] | None:
     """What the file of a training holds, and the training; None where it cannot be read."""
     try:
+        file = folder(digest) / FILE
         facts = json.loads(file.read_bytes())
         request = TrainingRequest.from_json(facts["request"])
-        return facts, TrainingJob(file.parent.name, request, file.stat().st_mtime)
+        return facts, TrainingJob(digest, request, file.stat().st_mtime)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FrontierError):
         return None
 

@@ -68,8 +68,9 @@ def _many(loaded: Loaded, words: int) -> None:
     choice = query_source.choose_queries(loaded)
     key, title = ("segments", "many", choice.key, words), "Margins of segments"
     margins = measure(key, title, partial(_work, choice, words), by_itself=choice.small)
-    for sentence in segments_said(*margins) if margins else ():
-        st.text(sentence)
+    if margins:
+        for sentence in segments_said(*margins):
+            st.text(sentence)
 
 
 def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, int, int]:

@@ -108,15 +108,15 @@ def _introduce() -> None:
 def _plan(loaded: Loaded, request: TuningRequest) -> None:
     """Draw the work of a start or its obstacle, and the button."""
     summary, start = st.columns([5, 1], vertical_alignment="center")
-    problem, count = True, 0
+    problem, count = False, 0
     with summary:
         st.title("Tune")
         try:
             count = request.settings.count(request.trials)
             decoders.checked(request.like, loaded.space)
             splits = _splits(loaded, request)
-            problem = False
         except FrontierError as error:
+            problem = True
             show_failure("This cannot be tuned as it is asked.", error)
         else:
             named, test = request.settings.spec.title, splits.test

@@ -132,7 +132,9 @@ def _without_votes(now: orag.Session, question: Question, row: int, kind: str) -
 
 def _mine(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
     try:
-        return votes_given(feedback.counting(loaded), question)
+        # With live feedback on, the page has looked at the file already.
+        counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).counting
+        return votes_given(counting, question)
     except FrontierError:
         return {}  # the sidebar says why, and a vote would
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from numbers import Real as RealNumber
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def frontier(
     scorers = scorers_matter([*common.points, *common.left_out])
     curves = {}
     for curve in _curves(common.points):
-        label = name_of(common.points[curve[0][0]].decoder, scorers, without=curve[1])
+        label = name_of(common.points[curve.members[0]].decoder, scorers, without=curve.swept)
         curves[label] = _placed(curve, common.points, scorers, where, bands, beaten)
     front = [p for curve in curves.values() for p in curve if not p.dominated]
     return Frontier(
@@ -128,13 +128,12 @@ def _placed(
 ) -> tuple[FrontierPoint, ...]:
     """The points of a curve; where: (m, 2) means; bands: (m, 4) ends in x and y; beaten: (m,) dominated."""
     points = []
-    members, parameter, values = curve
-    for i, value in zip(members, values, strict=True):
+    for i, value in zip(curve.members, curve.values, strict=True):
         (x, y), (x_low, x_high, y_low, y_high) = where[i].tolist(), bands[i]
         point = FrontierPoint(
             point=cells[i],
             name=name_of(cells[i].decoder, scorers),
-            parameter=parameter[1] if parameter else "",
+            parameter=curve.swept[1] if curve.swept else "",
             value=value,
             x=x,
             y=y,
@@ -222,8 +221,10 @@ def _reference(given: tuple[float, float] | None, where: np.ndarray) -> tuple[fl
     return float(pair[0]), float(pair[1])
 
 
-_Curve = tuple[list[int], tuple[str, str] | None, list[Any]]
-"""Positions of points; (stage, name) of the parameter that they sweep, if any; its values."""
+class _Curve(NamedTuple):
+    members: list[int]  # positions of points
+    swept: tuple[str, str] | None  # (stage, name) of the parameter that they sweep
+    values: list[Any]  # of that parameter
 
 
 def _curves(points: Sequence[Any]) -> list[_Curve]:
@@ -247,7 +248,7 @@ def _curves(points: Sequence[Any]) -> list[_Curve]:
         group.sort(key=partial(place, keys=[*rest, swept]))
         for _, line in groupby(group, partial(place, keys=rest)):
             own = list(line)
-            curves.append((own, swept, [settings[i].get(swept) if swept else None for i in own]))
+            curves.append(_Curve(own, swept, [settings[i].get(swept) if swept else None for i in own]))
     return curves
 
 

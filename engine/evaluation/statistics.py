@@ -122,7 +122,8 @@ def sign_flips(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray
         d = d[d.any(1)]
         rng = np.random.default_rng(seed)
         extreme = np.zeros(len(many))
-        for rows in slices(resamples, len(d)):
+        # The blocks are part of what a seed draws: NumPy drops the rest of a word after each.
+        for rows in slices(resamples, 2 * len(d)):
             extreme += _extreme(rng.integers(2, size=(rows.stop - rows.start, len(d)), dtype=np.int8), d)
         p[many] = (extreme + 1) / (resamples + 1)
     return p

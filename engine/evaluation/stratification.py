@@ -57,7 +57,7 @@ KINDS = {
 def kinds(
     corpus: Corpus, queries: Queries, qrels: Qrels, aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
 ) -> dict[str, dict[str, int]]:
-    """Of KINDS those that some of these queries have a number for, each with query → number, without the zeros.
+    """Of KINDS those that some of these queries have a number for, each with query → number, which is 0 for words only.
 
     Words are what spaces part.
     """

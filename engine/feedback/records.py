@@ -255,14 +255,14 @@ class Journal:
         if (vote := event.vote) is None:
             return "counts"
         since, _ = self._events[event.id]
-        newer = (other for position, other in self._votes[vote] if since < position < length)
+        newer = (other for position, other in self._votes.get(vote, ()) if since < position < length)
         return "counts" if all(self.undone(other.id, length) for other in newer) else "replaced"
 
     def rivals(self, event: Event, length: int) -> tuple[Event, ...]:
         """The votes of which only the newest counts, the event among them."""
         if (vote := event.vote) is None:
             return (event,)
-        return tuple(other for position, other in self._votes[vote] if position < length)
+        return tuple(other for position, other in self._votes.get(vote, ()) if position < length)
 
     def touching(self, row: int, length: int) -> Iterator[Move]:
         """The records that move a row, in order."""

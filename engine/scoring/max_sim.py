@@ -68,7 +68,11 @@ class MaxSim(Scorer):
         key = ("max_sim", None if space.parts else (self.length, self.overlap), most)
         return space.derived(key, lambda: whole.first(most))
 
-    prepare = document_vectors = index
+    def prepare(self, space: Space) -> Parts:
+        return self.index(space)
+
+    def document_vectors(self, space: Space) -> Parts:
+        return self.index(space)
 
     def _embedded(self, space: Space) -> Parts:
         encoder = space.encoder

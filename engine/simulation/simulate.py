@@ -248,7 +248,10 @@ def simulate(
     if plan.regret == "hindsight":
         best = hindsight(begun.start.exact, setup.rounds(history.trail), progress=progress, stop=stop)
     given = {each.name: getattr(setup, each.name) for each in fields(setup)}
-    return Simulated(**given, **vars(history), final=run.vectors(), hindsight=best)
+    return Simulated(
+        **given, checkpoints=history.checkpoints, trail=history.trail, snapshots=history.snapshots,
+        final=run.vectors().copy(), hindsight=best,
+    )  # fmt: skip
 
 
 def _played(

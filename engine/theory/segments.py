@@ -155,4 +155,4 @@ def segments(
                 rows.append((query, first, second, *margins))
     names = [field.name for field in fields(Segments)]
     table = np.array(rows, dtype=list(zip(names, kinds, strict=True)))
-    return Segments(**{name: table[name] for name in names})
+    return Segments(**{name: np.ascontiguousarray(table[name]) for name in names})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,11 +74,12 @@ class Table:
     def records(self) -> tuple[dict[str, Any], ...]:
         """A row a system, as numbers with standard errors: for files."""
         columns = [f"{title}{suffix}" for title in self.head[1:] for suffix in ("", " se")]
-        cells = {name: (number for column in REPORTED for number in self.mean(name, *column)) for name in self.values}
-        return tuple(
-            {"system": name, "split": self.split, "queries": self.queries, **dict(zip(columns, numbers, strict=True))}
-            for name, numbers in cells.items()
-        )
+        rows = []
+        for name in self.values:
+            numbers = chain.from_iterable(self.mean(name, *column) for column in REPORTED)
+            row = {"system": name, "split": self.split, "queries": self.queries}
+            rows.append(row | dict(zip(columns, numbers, strict=True)))
+        return tuple(rows)
 
     def groups(self, most: int = GROUPS) -> tuple[Group, ...]:
         """Comp@5 by the count of relevant documents (paper, Fig. 4), in ascending groups."""

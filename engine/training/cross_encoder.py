@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,9 +184,14 @@ class _Record:
 
 def _check_installed() -> None:
     """Raise a FrontierError where a library that the trainer needs is not installed."""
-    if absent := [name for name in ("accelerate", "datasets") if find_spec(name) is None]:
-        advice = "which is not installed: pip install 'frontier-retrieval[train]'"
-        raise FrontierError(f"training a cross-encoder needs {absent[0]}, {advice}")
+    try:
+        import accelerate  # noqa: F401
+        import datasets  # noqa: F401
+    except ImportError as error:
+        raise FrontierError(
+            f"training a cross-encoder needs {error.name or 'datasets'}, which is not installed: "
+            "pip install 'frontier-retrieval[train]'"
+        ) from None
 
 
 def _device(device: str | None) -> str:

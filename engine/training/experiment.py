@@ -1,6 +1,6 @@
 """Controlled experiment: a method, and a control that continues its starting point for as many epochs, in one table."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -197,22 +197,21 @@ def course(
         recipe=recipe, space=space, queries=vectors, qrels=judgements, train=train, dev=dev, start=start, lines=lines,
         progress=progress, stop=stop,
     )  # fmt: skip
-    ended_early = Course(run.stages, None, method)
     for stage, (learner, own) in _plan(recipe, params, start is not None).items():
         if learner == recipe.name and run.origin is not None:
             try:
                 run.report_untrained(run.origin)
             except Cancelled:
-                return ended_early
+                return Course(run.stages, None, method)
         path = None if folder is None else checkpoint(folder, stage)
         run.train_stage(stage, learner, watch, {"seed": seed, "checkpoint": path, **own})
         if stop is not None and stop.is_set():
-            return ended_early
+            return Course(run.stages, None, method)
     split = test if test in judgements else dev
     try:
         systems = list(run.systems())
     except Cancelled:
-        return ended_early
+        return Course(run.stages, None, method)
     return Course(run.stages, compare_systems(systems, run.judged(split), judgements[split], split, seed), method)
 
 
@@ -310,12 +309,12 @@ def _plan(recipe: Recipe, params: Mapping[str, Any], begun: bool) -> Plan:
     For inner products the control of other methods shows whether more of the same is worth anything.
     """
     dense = recipe.name == DenseRecipe.name
-    first, control = (
-        params if dense else {name: params[name] for name in shared if name in params}
-        for shared in (START_PARAMS, CONTROL_PARAMS)
-    )
-    plan: Plan = {} if begun else {START: (DenseRecipe.name, first)}
-    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **control})
+
+    def shared(names: Collection[str]) -> Mapping[str, Any]:
+        return params if dense else {name: params[name] for name in names if name in params}
+
+    plan: Plan = {} if begun else {START: (DenseRecipe.name, shared(START_PARAMS))}
+    plan[CONTROL] = (DenseRecipe.name, {"patience": None, **shared(CONTROL_PARAMS)})
     return plan if dense else plan | {recipe.name: (recipe.name, params)}
 
 

@@ -135,12 +135,12 @@ def find(name: str, memo: bool = True, on_download: Callable[[], None] = lambda:
 def load(source: ModelSource, device: str, dtype: Dtype) -> Encoder:
     """The model in memory, as `shared`; nothing is printed. Raises FrontierError when the files make no model."""
     key = (source.digest, device, dtype)
-    return shared(_loaded, key, lambda: Encoder(_model(source, device, dtype), source, device, dtype))
+    return shared(_loaded, _lock, key, lambda: Encoder(_model(source, device, dtype), source, device, dtype))
 
 
-def shared(loaded: OrderedDict[K, M], key: K, make: Callable[[], M]) -> M:
+def shared(loaded: OrderedDict[K, M], lock: threading.RLock, key: K, make: Callable[[], M]) -> M:
     """A model that all callers share, made if need be; the last few stay in memory."""
-    with _lock:
+    with lock:
         if key not in loaded:
             loaded[key] = make()
             while len(loaded) > _MOST_LOADED:

@@ -21,6 +21,7 @@ from engine.values import replace_surrogates
 _PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt"}
 
 _loaded: OrderedDict[tuple[str, str], CrossEncoderModel] = OrderedDict()
+_lock = threading.RLock()
 
 
 class CrossEncoderModel:
@@ -63,7 +64,7 @@ def load(name: str, device: str | None = None) -> CrossEncoderModel:
     device = encoder_model.device_of(device)
     folder = _folder(name)
     key = (hub.fingerprint(folder), device)
-    return encoder_model.shared(_loaded, key, lambda: CrossEncoderModel(_model(name, folder, device), name))
+    return encoder_model.shared(_loaded, _lock, key, lambda: CrossEncoderModel(_model(name, folder, device), name))
 
 
 def unshared(name: str, device: str) -> Any:

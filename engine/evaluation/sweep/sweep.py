@@ -168,7 +168,7 @@ def several(values: Any, name: str, what: str, kind: type = object) -> list[Any]
         raise ParamError(f"{name} must be {what}; got {values!r}")
     listed = list(values)
     if not listed:
-        raise ParamError(f"{name} must hold at least one; got none")
+        raise ParamError(f"{name} must be {what}, at least one; got none")
     if wrong := [value for value in listed if not isinstance(value, kind)]:
         raise ParamError(f"{name} must be {what}; got {wrong[0]!r} among them")
     return listed

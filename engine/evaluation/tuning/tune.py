@@ -254,7 +254,7 @@ class _Run:
         rows: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
         on_test: dict[Stage, Cell] = {}
-        _, test = (*self.splits, None)[:2]
+        test = next((name for name in self.splits if name != self.dev), None)
         if test is not None:
             label = f"reporting on {test}"
             on_test = self._measure([stage, plain], test, lambda done, total, _: self.report(done, total, label))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import DataError, FrontierError, ParamError
+from engine.errors import DataError, ParamError
 from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
 from engine.evaluation.stratification import grouped, kinds, stratify
 from engine.values import Corpus, Qrels, Queries
@@ -208,16 +208,16 @@ def test_means_are_over_queries_that_all_points_have():
 def test_bad_arguments_are_named():
     points = sweep(n=5)
     bad = {
-        "ndcg was not measured": {"y": "ndcg"},
-        "k of the points: 10": {"k": 3},
-        "k of the points: none": {"points": []},
-        "k must be": {"k": 0},
-        "seed": {"seed": -1},
-        "x must be a metric of which more is better; got 'redundancy'": {"x": "redundancy"},
-        "y must be a metric of which more is better; got 'redundancy'": {"y": "redundancy"},
+        "ndcg was not measured": (ParamError, {"y": "ndcg"}),
+        "k of the points: 10": (DataError, {"k": 3}),
+        "k of the points: none": (DataError, {"points": []}),
+        "k must be": (ParamError, {"k": 0}),
+        "seed": (ParamError, {"seed": -1}),
+        "x must be a metric of which more is better; got 'redundancy'": (ParamError, {"x": "redundancy"}),
+        "y must be a metric of which more is better; got 'redundancy'": (ParamError, {"y": "redundancy"}),
     }
-    for message, change in bad.items():
-        with pytest.raises(FrontierError, match=message):
+    for message, (error, change) in bad.items():
+        with pytest.raises(error, match=message):
             frontier(**{"points": points, **change})
     for reference in ((1,), (1, np.nan), "ab", 3):
         with pytest.raises(ParamError, match="reference must be two finite numbers"):

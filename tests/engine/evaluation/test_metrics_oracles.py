@@ -10,6 +10,7 @@ import torch
 import engine
 from engine.evaluation.metrics import METRICS, REDUNDANT, available
 from support.instances import FAMILIES, problem
+from support.judged_sets import DATA, SETS
 from support.rankings import queries_of, ranking_of, space_of
 
 AGREES = dict(rel=0, abs=1e-9)
@@ -181,3 +182,23 @@ def test_a_gpu_measures_the_same():
         got = engine.measure(given, there, asked, qrels, 10, tuple(METRICS), aspects).values
         for name in METRICS:
             assert np.allclose(got[name], expected[name], rtol=0, atol=1e-12, equal_nan=True), name
+
+
+@pytest.mark.skipif("perspectrum" not in SETS, reason="perspectrum is not here")
+def test_perspectives_are_counted_as_ndeval_counts_them():
+    dataset = engine.load_dataset(DATA / "perspectrum")
+    qrels, ids, n = dataset.qrels["dev"], dataset.judged("dev").ids, len(dataset.corpus)
+    space = engine.Space(dataset.corpus, engine.Embeddings(torch.ones(n, 2), dataset.corpus.ids), "cpu")
+    rng = np.random.default_rng(0)
+    rows = np.zeros((len(ids), 10), dtype=int)
+    for b, query in enumerate(ids):
+        right = sorted(dataset.corpus.position[d] for d in qrels.relevant(query))[:30]
+        others = np.setdiff1d(rng.integers(n, size=40), right)[:20]
+        rows[b] = rng.permutation([*right, *others])[:10]
+    run = their_run(space, ids, rows)
+    for k in (5, 10):
+        ours = engine.measure(ranking_of(rows), space, ids, qrels, k, tuple(NDEVAL), aspects=dataset.aspects)
+        expected = ndeval({q: dataset.aspects[q] for q in ids}, k, run)
+        assert ours.undefined == {"alpha_ndcg": 0, "s_recall": 0} and 0.1 < ours.mean["s_recall"] < 0.9
+        for name in NDEVAL:
+            assert ours.per_query[name] == pytest.approx({q: expected[name, q] for q in ids}, **AGREES)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.errors import DataError, FrontierError, ParamError
+from engine.errors import DataError, ParamError
 from engine.evaluation import frontier, statistics, stratification
 from engine.evaluation import paired as pairing
 from engine.evaluation.paired import names, shared
@@ -72,6 +72,8 @@ def test_drawn_patterns_agree_with_all_of_them():
     rng = np.random.default_rng(3)
     a, b = rng.random(12), rng.random(12) + 0.2
     exact = p_value(a, b, resamples=5000)
+    signs = np.array(list(product([1, -1], repeat=12)))
+    assert exact == pytest.approx((np.abs(signs @ (a - b)) >= abs((a - b).sum()) - 1e-12).mean())
     assert p_value(a, b, resamples=4000) == pytest.approx(exact, abs=4 * np.sqrt(exact / 4000))
 
 
@@ -125,9 +127,14 @@ def test_pairs_are_drawn_together():
 def test_blocks_do_not_matter(monkeypatch):
     a, b = recalls(12), recalls(13)
     whole = interval(a, b), p_value(a, b)
-    monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", 4000)
+    monkeypatch.setattr("engine.matrix.CHUNK_NUMBERS", 8000)  # rows of whole words: others draw other patterns
     assert interval(a, b) == pytest.approx(tuple(whole[0]))
     assert p_value(a, b) == pytest.approx(whole[1])
+
+
+def test_blocks_of_an_odd_width_draw_what_they_always_drew():
+    d = np.random.default_rng(1).normal(0.02, 0.3, size=(301, 3))
+    assert statistics.sign_flips(d, 10_000, 0) == pytest.approx([0.07719228, 0.26467353, 0.03189681])
 
 
 def test_bad_arguments_are_named():
@@ -208,13 +215,13 @@ def test_only_queries_that_all_have_are_compared():
 
 def test_points_that_do_not_belong_together_are_refused():
     a, b = sweep()[:2]
-    for points, metric, k, message in (
-        ([a, b], "ilad", 10, "ilad was not measured"),
-        ([a, b], "recall", 3, "k of the points: 10"),
-        ([a, cell("mmr", b.values, split="dev")], "recall", 10, "one split; got dev, test"),
-        ([a, cell("top_k", b.values)], "recall", 10, "one data set at a time"),
+    for points, metric, k, error, message in (
+        ([a, b], "ilad", 10, ParamError, "ilad was not measured"),
+        ([a, b], "recall", 3, DataError, "k of the points: 10"),
+        ([a, cell("mmr", b.values, split="dev")], "recall", 10, DataError, "one split; got dev, test"),
+        ([a, cell("top_k", b.values)], "recall", 10, DataError, "one data set at a time"),
     ):
-        with pytest.raises(FrontierError, match=message):
+        with pytest.raises(error, match=message):
             compare(points, metric, a.label, k)
     assert len(compare([a, b, b, cell("mmr", b.values, k=5)], "recall", a)) == 1
 

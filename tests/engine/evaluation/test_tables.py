@@ -220,13 +220,13 @@ def test_the_baseline_may_be_named_or_given():
     outside = results(points[1:], ("recall",), points[0], resamples=200)
     assert len(outside.rows) == 4 and "top_k" in outside.rows[0][0]
     twice = [*points, cell(engine.Decoder(engine.make("mmr")), points[1].values)]
-    for cells, baseline, k, message in (
-        (points, "nosuch", 10, "none is called 'nosuch'"),
-        (points[:1], None, 10, "nothing to compare"),
-        (points, None, 5, "k = 5"),
-        (twice, "mmr", 10, "'mmr' means 2 points"),
+    for cells, baseline, k, error, message in (
+        (points, "nosuch", 10, engine.ParamError, "none is called 'nosuch'"),
+        (points[:1], None, 10, engine.DataError, "nothing to compare"),
+        (points, None, 5, engine.DataError, "k = 5"),
+        (twice, "mmr", 10, engine.ParamError, "'mmr' means 2 points"),
     ):
-        with pytest.raises(engine.FrontierError, match=message):
+        with pytest.raises(error, match=message):
             results(cells, ("recall",), baseline, k)
 
 

@@ -91,9 +91,9 @@ def test_looking_back_is_a_replay_to_there(lives):
 def test_two_futures_of_one_session_do_not_meet(lives):
     start, after = lives
     middle = orag.at(after, 20)
-    for future in (20, 30):
-        one = orag.feed(middle, after.events[future])
-        assert same(one, orag.replay(start, [*after.events[:20], after.events[future]]))
+    one, other = (orag.feed(middle, after.events[future]) for future in (20, 30))
+    assert same(one, orag.replay(start, after.events[:21]))
+    assert same(other, orag.replay(start, [*after.events[:20], after.events[30]]))
     assert same(middle, orag.at(after, 20)) and middle.events == after.events[:20]
 
 

@@ -69,7 +69,7 @@ def test_depth_needs_a_reranker_and_room_for_k(backwards, data):
         ({"decoders": [engine.Decoder(top)]}, r"must have a rerank stage.* dense → top_k has none"),
         ({"depths": (5, 20)}, r"depths must be whole numbers in \[10, ∞\), k being 10; got 5"),
         ({"depths": (0,)}, r"depth .* got 0"),
-        ({"depths": ()}, "depths must hold at least one"),
+        ({"depths": ()}, "depths must be a list of whole numbers in .*, at least one; got none"),
         *[({"depths": wrong}, "depths must be a list") for wrong in (5.0, None, 20, "12")],
         *[({"decoders": wrong}, r"must be a list of engine\.Decoder") for wrong in ([backwards], 5, backwards)],
         *[({"k": wrong}, r"k must be a whole number in \[1, ") for wrong in ("a", (5, 10), 0, 2.5, None)],
