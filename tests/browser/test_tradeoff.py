@@ -5,7 +5,7 @@ import re
 import pytest
 
 import engine
-from support.browser import MARKS, WAIT, column, until
+from support.browser import MARKS, WAIT, column, slide, until
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -24,6 +24,9 @@ LONELIEST = f"""() => {{
 def test_a_click_on_a_point_opens_its_set(page, server, scope):
     page.goto(f"{server}/tradeoff")
     page.get_by_text("All labelled queries", exact=True).wait_for(timeout=WAIT)
+    page.get_by_text("Grid", exact=True).click()
+    slide(page, "Home", "values of each parameter")
+    page.keyboard.press("Escape")
     page.get_by_text(scope, exact=True).click()
     page.locator(PLOT).first.wait_for(timeout=2 * WAIT)
     if scope != "This query":

@@ -54,7 +54,8 @@ def screen(name, source=None, **session):
 
 def opened(params, name="explore", **session):
     """A screen as a new session sees it that comes by an address."""
-    load()
+    if params.get("corpus", "numpy-api") == "numpy-api":
+        load()
     return drawn(SCREENS / f"{name}.py", params, **session)
 
 

@@ -80,14 +80,16 @@ def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_pat
     assert other.dataset.corpus is load(first).dataset.corpus, "the texts are in memory once"
 
 
-def test_an_address_opens_the_encoder_it_names(judged):
-    one, two = (Source(str(judged), dtype=dtype) for dtype in ("float32", "bfloat16"))
+def test_an_address_opens_the_encoder_it_names(judged, tmp_path):
+    other = str(other_encoder(tmp_path))
+    one, two = Source(str(judged), dtype="float32"), Source(str(judged), encoder=other, dtype="float32")
     for source in (one, two):
         load(source)
     app = view("Corpus", one)
     assert app.query_params["dtype"] == "float32"
-    again = opened({"corpus": str(judged), "dtype": "float32"}, "data")
-    assert again.session_state["source"] == one
+    for source, named in ((one, {}), (two, {"encoder": other})):
+        again = opened({"corpus": str(judged), "dtype": "float32", **named}, "data")
+        assert again.session_state["source"] == source
     elsewhere = opened({"corpus": str(judged), "encoder": "/etc"}, "data").session_state["source"]
     assert elsewhere in (one, two), "an address opens no encoder that nobody loaded"
 
