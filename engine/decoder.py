@@ -203,8 +203,10 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     points = space.fitted(queries)
     ours, theirs = space.embeddings.encoder, points.encoder
     if ours and theirs and ours.digest != theirs.digest:
-        asked, there = (f"{encoder.name} (weights {encoder.digest[:8]})" for encoder in (theirs, ours))
-        raise DataError(f"queries were embedded by {asked}, the corpus by {there}; embed both with one encoder")
+        queries_by, corpus_by = (f"{encoder.name} (weights {encoder.digest[:8]})" for encoder in (theirs, ours))
+        raise DataError(
+            f"queries were embedded by {queries_by}, the corpus by {corpus_by}; embed both with one encoder"
+        )
     vectors = Matrix(points.vectors, "queries").vectors
     check_dimension("queries", vectors, space.vectors, "the corpus")
     return QueryBatch(points.ids, vectors.to(space.device, space.vectors.dtype), points.texts)
