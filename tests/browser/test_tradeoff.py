@@ -27,7 +27,7 @@ def test_a_click_on_a_point_opens_its_set(page, server, scope):
     page.get_by_text("Grid", exact=True).click()
     slide(page, "Home", "values of each parameter")
     page.keyboard.press("Escape")
-    page.get_by_text(scope, exact=True).click()
+    page.get_by_role("radio", name=scope).click()
     page.locator(PLOT).first.wait_for(timeout=2 * WAIT)
     if scope != "This query":
         page.get_by_text(re.compile("Means over the")).wait_for(timeout=3 * WAIT)
