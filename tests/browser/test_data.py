@@ -41,7 +41,7 @@ def test_upload_map_embed_query_and_slide(page, server):
     ]  # fmt: skip
     upload(page, server, f"animals-{page.scheme}.csv", table(rows))
     page.locator("[data-testid=stDataFrame] table th", has_text="code").wait_for(state="attached", timeout=WAIT)
-    assert column(page, 0, "code")[:2] == ["000", "001"]
+    until(page, lambda: column(page, 0, "code")[:2] == ["000", "001"])
     choose(page, "Text column", "said")
     choose(page, "Id column", "code")
     idle(page)

@@ -7,6 +7,7 @@ from support.browser import (
     WAIT,
     columns,
     fill_path,
+    idle,
     metric,
     settled,
     slide,
@@ -31,7 +32,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
     type_query(page, "sum of the elements ignoring missing values")
     page.get_by_text("Without judgements there is no Recall").wait_for(timeout=WAIT)
     settled(page)
-    assert page.get_by_test_id("stMetric").filter(has_text="Recall@10").count() == 0
+    until(page, lambda: page.get_by_test_id("stMetric").filter(has_text="Recall@10").count() == 0)
     top, before = documents(page)
     spread = metric(page, "ILAD@10", 1)
 
@@ -39,7 +40,7 @@ def test_type_a_query_slide_read_and_reload(page, server):
     page.get_by_text(re.compile(r"^relevance 0\.\d{3}, #\d+ of \d+")).wait_for(timeout=WAIT)
     panel = page.locator(".st-key-reading-panel")
     until(page, lambda: columns(page, "Why")[0][0].startswith("In"))
-    assert panel.get_by_text(top[0], exact=True).count() == 1
+    until(page, lambda: panel.get_by_text(top[0], exact=True).count() == 1)
 
     assert page.get_by_test_id("stSlider").filter(has_text="relevance weight").count() == 1
     slide(page, "Home")
@@ -48,13 +49,17 @@ def test_type_a_query_slide_read_and_reload(page, server):
     changes = columns(page, "Change", sets=True)[-1]
     assert changes[0] == "=" and "NEW" in changes and "DROPPED" in changes
     # The panel follows the document, not the place in the grid, when the set below changes.
+    idle(page)
     assert panel.get_by_text(top[0], exact=True).count() == 1
 
     slide(page, "ArrowRight")
     until(page, lambda: "mmr.relevance_weight=0.01" in page.url)
     page.reload()
     settled(page)
-    assert page.get_by_label("Your query").input_value() == "sum of the elements ignoring missing values"
+    until(
+        page,
+        lambda: page.get_by_label("Your query").input_value() == "sum of the elements ignoring missing values",
+    )
     until(page, lambda: float(slider(page).input_value()) == 0.01)
 
 

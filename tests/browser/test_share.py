@@ -85,12 +85,14 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     other.goto(address)
     settled(other)
     until(other, lambda: tables(other) == tables(page))
-    assert sliders(other) == sliders(page) and len(sliders(other)) >= 4
+    until(other, lambda: sliders(other) == sliders(page))
+    assert len(sliders(other)) >= 4
     assert chosen(other) == chosen(page) and len(chosen(other)) == 3
     assert other.get_by_text("Not all of the link").count() == 0 and other.get_by_text("Don't show again").count() == 0
     other.reload()
     settled(other)
     until(other, lambda: tables(other) == tables(page))
+    idle(other)
     assert linked(other) == address
 
     page.get_by_text("Weights", exact=True).click()
@@ -165,7 +167,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     dialog.get_by_role("button", name="Open snapshot").focus()
     page.keyboard.press("Enter")
     until(page, lambda: tables(page) == shown)
-    assert page.get_by_label("Your query").input_value() == "sort an array"
+    until(page, lambda: page.get_by_label("Your query").input_value() == "sort an array")
 
 
 def test_a_link_to_another_page_is_applied_all_the_same(page, server):

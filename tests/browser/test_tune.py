@@ -52,7 +52,7 @@ def test_cancel_go_on_and_apply(page, server):
     assert 0 < known < total > 100
     assert so_far(page) == known
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
-    assert page.get_by_text("Cancel", exact=True).count() == 0
+    until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
 
     page.get_by_text("Go on", exact=True).click()
     page.get_by_text("Go on", exact=True).wait_for(state="hidden", timeout=WAIT)

@@ -1,7 +1,9 @@
 """Pages without a browser: a screen as a session sees it, what it shows, and corpora for it."""
 
+from functools import cache
 from pathlib import Path
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import dashboard
@@ -15,6 +17,8 @@ DEMO = Source("numpy-api")
 PETS = [(1, "a cat"), (2, "a dog"), (3, "a horse")]
 PATIENCE = 300
 """Seconds for the longest job of a test."""
+# Each AppTest looks for components in every installed package, half a second each time.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 
 def run(app):

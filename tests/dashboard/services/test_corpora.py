@@ -80,8 +80,9 @@ class Thing:
         self.me = self
 
 
-def test_what_is_dropped_dies(monkeypatch):
+def test_what_is_dropped_dies(monkeypatch, light_settle):
     """Although everything alive is frozen out of the collector's sight after every load."""
+    monkeypatch.setattr(corpora, "settle", light_settle)
     fresh_corpora(monkeypatch)
     alive = []
 
@@ -91,12 +92,12 @@ def test_what_is_dropped_dies(monkeypatch):
         return thing
 
     monkeypatch.setattr(corpora, "_load", load)
-    for turn in range(12):
+    for turn in range(6):
         done(f"corpus {turn}")
-    done("corpus 11")
-    assert len(alive) == 12 and sum(ref() is not None for ref in alive) <= corpora.MOST_LOADED + 1
+    done("corpus 5")
+    assert len(alive) == 6 and sum(ref() is not None for ref in alive) <= corpora.MOST_LOADED + 1
     corpora.settle()
-    assert [ref() is not None for ref in alive] == [False] * 9 + [True] * 3
+    assert [ref() is not None for ref in alive] == [False] * 3 + [True] * 3
 
 
 def test_what_failed_goes_before_what_is_of_use(loads):
