@@ -21,7 +21,7 @@ def settings(name):
     ]
 
 
-@few_or_all(range(40), range(125))
+@few_or_all(range(24), range(125))
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", STEPS)
 def test_equals_the_oracle(name, family, seeds):
