@@ -12,10 +12,11 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 from engine.errors import Cancelled, FrontierError
@@ -77,14 +78,16 @@ def _pooled(
         while running or (waiting and whole):
             if stop is not None and stop.is_set():
                 raise Cancelled(STOPPED)
-            # One worker gets one unit, so that it is known what it died at; several find the next one waiting.
-            while waiting and whole and len(running) < (2 * workers if workers > 1 else 1):
-                try:
-                    running[pool.submit(_compute, packed(waiting[0]))] = waiting[0]
-                    waiting.popleft()
-                except BrokenProcessPool:
-                    whole = False
-            for future in wait(running, LOOK, FIRST_COMPLETED).done:
+            with _interrupts_held():
+                # One worker gets one unit, so that it is known what it died at; several find the next one waiting.
+                while waiting and whole and len(running) < (2 * workers if workers > 1 else 1):
+                    try:
+                        running[pool.submit(_compute, packed(waiting[0]))] = waiting[0]
+                        waiting.popleft()
+                    except BrokenProcessPool:
+                        whole = False
+                done = wait(running, LOOK, FIRST_COMPLETED).done
+            for future in done:
                 unit = running.pop(future)
                 try:
                     points = future.result()
@@ -98,6 +101,23 @@ def _pooled(
         halt.value = 1
         pool.shutdown(wait=not (stop is not None and stop.is_set()), cancel_futures=True)
     return finished, lost
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C take effect at the end: in a pool it may hit a half-started worker, or a finalizer that drops it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    held: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *call: held.append(call))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    for call in held:
+        handler(*call)
 
 
 _TASK: Any = None
