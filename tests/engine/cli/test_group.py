@@ -9,6 +9,7 @@ import pytest
 import engine
 from dashboard.serve import main
 from support.cli import run
+from support.datafiles import beir
 from support.processes import environment
 
 
@@ -35,6 +36,25 @@ def test_a_labelled_query_by_id(demo):
     queries = demo[0].queries
     output = run("decode", "--query-id", queries.ids[0], "-k", "3")
     assert queries.texts[0][:40] in output and "Recall@3" in output
+
+
+def test_a_typed_query_is_not_judged_as_the_one_that_has_its_number(tmp_path):
+    judged = {"queries": [{"_id": "0", "text": "query 0"}], "qrels__dev": "0\td1\t1\n"}
+    asked = ("decode", "--corpus", str(beir(tmp_path / "set", **judged)), "-k", "2")
+    assert "Recall@2" in run(*asked, "--query-id", "0") and "Recall@2" not in run(*asked, "--query", "text 3")
+
+
+def test_a_trace_has_what_each_pick_is_relevant_and_near_to(demo):
+    lines = run("decode", "--query", "sort an array", "--select", "mmr", "-k", "3", "--trace").splitlines()
+    start = next(at for at, line in enumerate(lines) if line.split() == "# score relevance nearest chosen".split())
+    space = demo[1]
+    answer = engine.decode(engine.Decoder(select=engine.make("mmr")), space, ["sort an array"], k=3)
+    picks = engine.trace(answer, space, ["sort an array"]).rows(0)
+    for pick, line in zip(picks, lines[start + 1 :], strict=False):
+        rank, score, relevance, similarity = line.split()[:4]
+        assert (rank, score, relevance) == (str(pick["rank"]), f"{pick['score']:.4f}", f"{pick['relevance']:.4f}")
+        assert similarity == ("–" if pick["nearest"] is None else f"{pick['similarity']:.4f}")
+    assert len(picks) == 3
 
 
 def test_a_beir_folder_and_a_table(tmp_path):

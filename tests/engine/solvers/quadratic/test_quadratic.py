@@ -104,6 +104,24 @@ def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch):
     assert rounds > 50
 
 
+@each_name
+def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypatch):
+    for what, value in (("NARROWEST", 1), ("JOINING", 1), ("ROUNDS", 1)):
+        monkeypatch.setattr(f"engine.solvers.quadratic.local_search.{what}", value)
+    proven, improvable = [], 0
+    for family in FAMILIES:
+        for seed in range(6):
+            rows, queries = problem(family, seed, n=70, d=6)
+            k, weight = (3, 6, 12)[seed % 3], WEIGHTS[seed % 6]
+            answer = engine.select(name, rows, queries, k=k, relevance_weight=weight)
+            for b, query in enumerate(queries):
+                proven.append(answer.info[b]["swap_optimal"])
+                better = Problem(rows, query, weight, k).best_swap(picks(answer, b)) > 1e-7
+                improvable += better
+                assert not (proven[-1] and better)
+    assert any(proven) and improvable > 2, "one round suffices everywhere"
+
+
 def test_pools_of_max_sum_change_nothing(monkeypatch):
     """Also with wrong and with no guesses, on a pool a query, and where relevance is a scorer's own."""
     rng = np.random.default_rng(0)
