@@ -46,7 +46,9 @@ def test_a_typed_query_is_not_judged_as_the_one_that_has_its_number(tmp_path):
 
 def test_a_trace_has_what_each_pick_is_relevant_and_near_to(demo):
     lines = run("decode", "--query", "sort an array", "--select", "mmr", "-k", "3", "--trace").splitlines()
-    start = next(at for at, line in enumerate(lines) if line.split() == "# score relevance nearest chosen".split())
+    start = next(
+        at for at, line in enumerate(lines) if line.split() == ["#", "score", "relevance", "nearest", "chosen"]
+    )
     space = demo[1]
     answer = engine.decode(engine.Decoder(select=engine.make("mmr")), space, ["sort an array"], k=3)
     picks = engine.trace(answer, space, ["sort an array"]).rows(0)
