@@ -1,6 +1,7 @@
 """Settings of the whole run: homes of their own, one torch thread, workers by file, seeds that CI fixes."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from hypothesis import settings  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
 MAIN = sys.modules["__main__"]
+# What a shell starts in the background ignores Ctrl-C, and so does all that it starts: tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(1)
 settings.register_profile("here", deadline=None)

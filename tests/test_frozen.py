@@ -57,7 +57,11 @@ def root():
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A copy of the FRONTIER_HOME that the older version left."""
+    """A copy of the FRONTIER_HOME that the older version left, and the versions that it trained with.
+
+    What another build of torch trained is trained anew, and pip brings another one elsewhere.
+    """
+    monkeypatch.setattr("engine.training.train._versions", lambda: {"torch": "2.13.0+cpu", "frontier": "0.1.0"})
     shutil.copytree(FROZEN / "home", tmp_path / "home")
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
