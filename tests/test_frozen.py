@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import engine
 from engine import orag
+from engine.training import train
 from support.frozen import (
     CORPUS,
     EXPECTED,
@@ -57,11 +58,12 @@ def root():
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A copy of the FRONTIER_HOME that the older version left, and the versions that it trained with.
+    """A copy of the FRONTIER_HOME that the older version left, and the build of torch that it trained with.
 
-    What another build of torch trained is trained anew, and pip brings another one elsewhere.
+    What another build trained is trained anew, and pip brings another one elsewhere.
     """
-    monkeypatch.setattr("engine.training.train._versions", lambda: {"torch": "2.13.0+cpu", "frontier": "0.1.0"})
+    versions = {**train._versions(), "torch": "2.13.0+cpu"}
+    monkeypatch.setattr(train, "_versions", lambda: versions)
     shutil.copytree(FROZEN / "home", tmp_path / "home")
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
     return tmp_path / "home"

@@ -105,7 +105,7 @@ def _pooled(
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end: in a pool it may hit a half-started worker, or a finalizer that drops it."""
+    """Let Ctrl-C take effect at the end: inside, a worker that is half started would hold it up."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
