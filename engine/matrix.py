@@ -1,15 +1,18 @@
 """A matrix of vectors and what every query over it shares, each made when first asked for."""
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.errors import DataError
+
+T = TypeVar("T")
 
 CHUNK_NUMBERS = 1 << 22
 """How many numbers a float64 pass holds at a time (32 MiB)."""
@@ -38,6 +41,8 @@ class Matrix:
             )
         self.vectors, self.cached = vectors, cached
         self._scores: dict[bytes, Tensor] = {}
+        self._derived: dict[str, Any] = {}
+        self._deriving = threading.RLock()
         self.lengths = torch.linalg.vector_norm(vectors, dim=1)
         self.max_norm = float(self.lengths.max())
         # A finite length proves every entry of its row finite; only a failure looks closer.
@@ -71,6 +76,13 @@ class Matrix:
     def centrality(self) -> Tensor:
         """(n,) inner product of every row with the mean row."""
         return products(self.vectors, self.mean.to(self.vectors.dtype).unsqueeze(0))[0]
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """What a solver makes of the vectors once, by name."""
+        with self._deriving:
+            if name not in self._derived:
+                self._derived[name] = make()
+            return cast(T, self._derived[name])
 
     def remembered(self, query: Tensor, make: Callable[[], Tensor]) -> Tensor:
         """What `make` gives for a query, (d,); a cached matrix remembers it for the last few."""

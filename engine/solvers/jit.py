@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 from numba.core import config
@@ -14,17 +14,33 @@ from engine.paths import home
 
 ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be taken in any order; NaN and infinity keep their meaning."""
+MAXIMA = {"nnan", "nsz"}
+"""Loops that look for a largest number run in lanes; no number changes."""
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: F) -> F:
     """The function as machine code, made at its first call and kept on the disk; it runs without Python's lock."""
+    return _compiled(function, ARITHMETIC)
+
+
+def exactly(function: F) -> F:
+    """The same, with every operation rounded as it is written: equal input gives equal bits wherever it is built in."""
+    return _compiled(function, False)
+
+
+def maxima(function: F) -> F:
+    """The same as `exactly`, for numbers that are no NaN."""
+    return _compiled(function, MAXIMA)
+
+
+def _compiled(function: F, fastmath: Any) -> F:
     before = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
     # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
     setattr(config, "CACHE_DIR", folder())  # noqa: B010
     try:
-        machine_code: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=ARITHMETIC)(
-            function
-        )
+        machine_code: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
         return machine_code
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010

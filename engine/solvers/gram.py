@@ -1,0 +1,102 @@
+"""Inner products in float64 that come out the same to the last bit in whatever company they are made.
+
+Each is a sum over the dimensions in one fixed order, four at a time, and a lane of the processor holds one product: no
+blocking, batch or thread count changes a bit, identical rows have identical products, and s_ij = s_ji.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.matrix import GRAM_ROWS
+from engine.solvers.jit import exactly
+
+STRIP = 512
+"""So many rows' sums stay in the nearest cache while the dimensions pass."""
+
+
+@exactly
+def products(columns: np.ndarray, points: np.ndarray, out: np.ndarray) -> None:
+    """out (p, n) = points (p, d) · columns (d, n)."""
+    d, n = columns.shape
+    out[:] = 0.0
+    for start in range(0, n, STRIP):
+        for j in range(0, d - 3, 4):
+            c0, c1 = columns[j, start : start + STRIP], columns[j + 1, start : start + STRIP]
+            c2, c3 = columns[j + 2, start : start + STRIP], columns[j + 3, start : start + STRIP]
+            for p in range(len(points)):
+                x0, x1, x2, x3 = points[p, j], points[p, j + 1], points[p, j + 2], points[p, j + 3]
+                total = out[p, start : start + STRIP]
+                for i in range(len(total)):
+                    total[i] += (x0 * c0[i] + x1 * c1[i]) + (x2 * c2[i] + x3 * c3[i])
+        for j in range(d - d % 4, d):
+            c0 = columns[j, start : start + STRIP]
+            for p in range(len(points)):
+                x0, total = points[p, j], out[p, start : start + STRIP]
+                for i in range(len(total)):
+                    total[i] += x0 * c0[i]
+
+
+@exactly
+def make_row(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, i: int) -> None:
+    """Make row i of the Gram matrix, unless it is there."""
+    if not made[i]:
+        products(columns, columns[:, i].copy().reshape(1, -1), rows[i : i + 1])
+        made[i] = True
+
+
+class Gram:
+    """The (n, n) inner products of some vectors, each row made when a compiled loop first asks for it.
+
+    columns: (d, n) the vectors; rows: (n, n), of which `made`, (n,), says what is there; squares: (n,) the diagonal
+    """
+
+    def __init__(self, vectors: Tensor) -> None:
+        # Pages of zeros cost memory when they are first written to.
+        self.columns = vectors.T.double().contiguous().cpu().numpy()
+        n = self.columns.shape[1]
+        self.rows, self.made = np.zeros((n, n)), np.zeros(n, np.bool_)
+        self.squares = squares(self.columns)
+
+    def relevance(self, queries: Tensor) -> np.ndarray:
+        """(B, n) inner products with queries, (B, d)."""
+        out = np.empty((len(queries), self.columns.shape[1]))
+        products(self.columns, queries.double().cpu().numpy(), out)
+        return out
+
+    def whole(self) -> np.ndarray:
+        """(n, n) all inner products."""
+        missing = np.flatnonzero(~self.made)
+        if len(missing):
+            self.rows[missing] = self.relevance(torch.from_numpy(self.columns.T[missing]))
+            self.made[:] = True
+        return self.rows
+
+
+@exactly
+def squares(columns: np.ndarray) -> np.ndarray:
+    """(n,) squared lengths, summed as `products` sums."""
+    d, n = columns.shape
+    out = np.zeros(n)
+    for j in range(0, d - 3, 4):
+        c0, c1, c2, c3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
+        for i in range(n):
+            out[i] += (c0[i] * c0[i] + c1[i] * c1[i]) + (c2[i] * c2[i] + c3[i] * c3[i])
+    for j in range(d - d % 4, d):
+        c0 = columns[j]
+        for i in range(n):
+            out[i] += c0[i] * c0[i]
+    return out
+
+
+def corpus_gram(c: Candidates) -> Gram | None:
+    """The Gram matrix that all queries over a small corpus share; None for pools and for more than GRAM_ROWS rows."""
+    return c.matrix.derived("gram", lambda: Gram(c.vectors)) if c.shared and c.count <= GRAM_ROWS else None
+
+
+def relevance(c: Candidates, gram: Gram) -> np.ndarray:
+    """(B, n) float64 relevance of all candidates: the inner product made anew, or the scorer's own numbers."""
+    return gram.relevance(c.queries) if c.inner_product else c.relevance.double().cpu().numpy()
