@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 from numba.core import config
@@ -17,30 +17,30 @@ ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 MAXIMA = {"nnan", "nsz"}
 """Loops that look for a largest number run in lanes; no number changes."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+Compiled = Callable[..., Any]
 
 
-def compiled(function: F) -> F:
+def compiled(function: Compiled) -> Compiled:
     """The function as machine code, made at its first call and kept on the disk; it runs without Python's lock."""
     return _compiled(function, ARITHMETIC)
 
 
-def exactly(function: F) -> F:
+def exactly(function: Compiled) -> Compiled:
     """The same, with every operation rounded as it is written: equal input gives equal bits wherever it is built in."""
     return _compiled(function, False)
 
 
-def maxima(function: F) -> F:
+def maxima(function: Compiled) -> Compiled:
     """The same as `exactly`, for numbers that are no NaN."""
     return _compiled(function, MAXIMA)
 
 
-def _compiled(function: F, fastmath: Any) -> F:
+def _compiled(function: Compiled, fastmath: Any) -> Compiled:
     before = getattr(config, "CACHE_DIR")  # noqa: B009  (set when Numba reads its environment)
     # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
     setattr(config, "CACHE_DIR", folder())  # noqa: B010
     try:
-        machine_code: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
+        machine_code: Compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
         return machine_code
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
