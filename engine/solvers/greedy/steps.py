@@ -1,0 +1,299 @@
+"""One greedy step, compiled: the gain of each method, how a pick changes it, and who is best.
+
+The gain of candidate i is weight·a_i + (1 − weight)·b_i, where a is fixed and b follows from a state that every pick is
+folded into:
+    NEAREST        a = r          b = −max s_ij over the chosen      (mmr)
+    SUM            a = (k−1) r    b = −2 Σ s_ij over the chosen      (max_sum)
+    LOG_RESIDUAL   a = r          b = log d²                         (dpp)
+    ROOT_RESIDUAL  a = r          b = d                              (ssd)
+with d the distance to the span of the chosen. At or under floor·|u|² a d² is noise: for LOG_RESIDUAL such a candidate
+comes after all others, by relevance; for ROOT_RESIDUAL d counts as 0. All is float64 in one fixed order of operations
+over `Gram` rows, so identical candidates have identical gains, and of equals the lower row is taken.
+"""
+
+import numpy as np
+
+from engine.solvers.gram import make_row, products
+from engine.solvers.jit import exactly, maxima
+
+NEAREST, SUM, LOG_RESIDUAL, ROOT_RESIDUAL, COVERAGE = range(5)
+OUT = -1e300
+"""In a and b both: never chosen. In b alone: chosen when nothing else is left, or at weight 1."""
+NOTHING_BUT_OUT = -1e200
+LANES = 64
+STEEP = 16.0
+"""A residual with larger coefficients in the chosen rows, or under FLAT of a row's squared length, is taken from the
+rows themselves: inner products would lose its digits."""
+FLAT = 0.01
+LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+
+
+@maxima
+def lanes(weight, a, b):
+    """(LANES,) largest gain of the candidates of each residue: a single maximum would not be vectorised."""
+    n, rest, top = len(a), 1 - weight, np.full(LANES, -np.inf)
+    for start in range(0, n - LANES + 1, LANES):
+        x, y = a[start : start + LANES], b[start : start + LANES]
+        for j in range(LANES):
+            value = weight * x[j] + rest * y[j]
+            top[j] = value if value > top[j] else top[j]
+    for i in range(n - n % LANES, n):
+        top[i % LANES] = max(top[i % LANES], weight * a[i] + rest * b[i])
+    return top
+
+
+@maxima
+def best(weight, a, b):
+    """Lowest candidate with the largest gain; where b is OUT for all that are left, with the largest a."""
+    n, rest, largest, at = len(a), 1 - weight, -np.inf, 0
+    top = lanes(weight, a, b)
+    for j in range(LANES):
+        largest = max(largest, top[j])
+    if largest > NOTHING_BUT_OUT:
+        at = n
+        for j in range(LANES):
+            if top[j] == largest:
+                for i in range(j, at, LANES):
+                    if weight * a[i] + rest * b[i] == largest:
+                        at = i
+                        break
+        return at
+    for i in range(n):
+        if a[i] > a[at]:
+            at = i
+    return at
+
+
+@exactly
+def logarithms(x, out, power):
+    """out = log x of positive normal x, within 2 units, in loops that vectorise; power is scratch.
+
+    No two of the three may share memory.
+    """
+    bits, mantissa, exponent = x.view(np.uint64), out.view(np.uint64), power.view(np.uint64)
+    low, one, shift = np.uint64(0x000FFFFFFFFFFFFF), np.uint64(0x3FF0000000000000), np.uint64(52)
+    large = np.uint64(0x4330000000000000)  # 2^52: the exponent becomes a float64 without a conversion
+    for i in range(len(x)):
+        mantissa[i] = (bits[i] & low) | one
+        exponent[i] = (bits[i] >> shift) | large
+    for i in range(len(x)):
+        m = out[i]
+        big = m > 1.4142135623730951
+        m = m * 0.5 if big else m
+        c = (power[i] - 4503599627370496.0) - (1022.0 if big else 1023.0)
+        s = (m - 1) / (m + 1)
+        q = s * s
+        tail = q * (1 / 11 + q * (1 / 13 + q * (1 / 15 + q * (1 / 17 + q / 19))))
+        p = q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + tail))))
+        out[i] = c * LN2_HIGH + (c * LN2_LOW + (2 * s + 2 * s * p))
+
+
+@exactly
+def begin(kind, squares, relevance, k, a, state):
+    """The fixed part a of all gains, and the state before the first pick."""
+    for i in range(len(a)):
+        a[i] = (k - 1.0) * relevance[i] if kind == SUM else relevance[i]
+    nothing_chosen(kind, squares, state)
+
+
+@exactly
+def nothing_chosen(kind, squares, state):
+    """The state before the first pick."""
+    for i in range(len(state)):
+        state[i] = 0.0 if kind == SUM else np.inf if kind == NEAREST else squares[i]
+
+
+@maxima
+def gains(kind, state, squares, floor, a, b, scratch):
+    """b of all candidates from the state; who is out stays out. scratch: (2, n)."""
+    n = len(state)
+    if kind == LOG_RESIDUAL:
+        for i in range(n):
+            scratch[0, i] = max(state[i], 1e-300)
+        logarithms(scratch[0], b, scratch[1])
+        for i in range(n):
+            b[i] = b[i] if state[i] > floor * squares[i] and a[i] > OUT else OUT
+    elif kind == ROOT_RESIDUAL:
+        for i in range(n):
+            root = np.sqrt(state[i] if state[i] > floor * squares[i] else 0.0)
+            b[i] = root if a[i] > OUT else OUT
+    else:
+        for i in range(n):
+            b[i] = state[i] if a[i] > OUT else OUT
+
+
+@exactly
+def orthonormal(columns, chosen, count, floor, basis):
+    """basis (d, count) = unit vectors that each chosen row adds to the span of those before, zeros where it is noise."""
+    d, inner = len(columns), np.empty(count)
+    for at in range(count):
+        row, whole, square = columns[:, chosen[at]].copy(), 0.0, 0.0
+        for l in range(d):
+            whole += row[l] * row[l]
+        # Twice: the first pass leaves rounding along the basis that a short residual would magnify.
+        for _ in range(2):
+            inner[:at] = 0.0
+            for l in range(d):
+                for j in range(at):
+                    inner[j] += row[l] * basis[l, j]
+            for l in range(d):
+                for j in range(at):
+                    row[l] -= inner[j] * basis[l, j]
+        for l in range(d):
+            square += row[l] * row[l]
+        basis[:, at] = row * (1 / np.sqrt(square) if square > floor * whole else 0.0)
+
+
+@exactly
+def new_direction(columns, rows, squares, chosen, t, state, floor, along, coefficients):
+    """along[t]: inner products of all candidates with the unit vector that pick t adds to the span.
+
+    along: (k, n) of the earlier picks too; coefficients: (k, k), row t of which becomes that vector in the chosen rows.
+    """
+    p, e, n, own = chosen[t], along[t], len(state), coefficients[t]
+    own[:] = 0.0
+    e[:] = 0.0
+    if not state[p] > floor * squares[p]:
+        return
+    for j in range(t):
+        for l in range(j + 1):
+            own[l] -= along[j, p] * coefficients[j, l]
+    own[t] = 1.0
+    inverse, size = 1 / np.sqrt(state[p]), 0.0
+    for l in range(t + 1):
+        own[l] *= inverse
+        size += abs(own[l]) * np.sqrt(squares[chosen[l]])
+    if size > STEEP or state[p] < FLAT * squares[p]:
+        basis = np.empty((len(columns), t + 1))
+        orthonormal(columns, chosen, t + 1, floor, basis)
+        products(columns, basis[:, t].copy().reshape(1, -1), along[t : t + 1])
+        return
+    l = 0
+    while l + 3 <= t:
+        m0, m1, m2, m3 = own[l], own[l + 1], own[l + 2], own[l + 3]
+        g0, g1, g2, g3 = rows[chosen[l]], rows[chosen[l + 1]], rows[chosen[l + 2]], rows[chosen[l + 3]]
+        for i in range(n):
+            e[i] += (m0 * g0[i] + m1 * g1[i]) + (m2 * g2[i] + m3 * g3[i])
+        l += 4
+    while l <= t:
+        m0, g0 = own[l], rows[chosen[l]]
+        for i in range(n):
+            e[i] += m0 * g0[i]
+        l += 1
+
+
+@maxima
+def fold(kind, columns, rows, made, squares, chosen, t, before, after, floor, along, coefficients):
+    """The state after pick t = chosen[t]; `after` may be the array `before`."""
+    p, n = chosen[t], len(before)
+    make_row(columns, rows, made, p)
+    g = rows[p]
+    if kind == NEAREST:
+        for i in range(n):
+            after[i] = min(before[i], -g[i])
+    elif kind == SUM:
+        for i in range(n):
+            after[i] = before[i] - 2 * g[i]
+    else:
+        new_direction(columns, rows, squares, chosen, t, before, floor, along, coefficients)
+        e = along[t]
+        for i in range(n):
+            after[i] = before[i] - e[i] * e[i]
+
+
+@exactly
+def beyond(outside, along, moved):
+    """No candidate outside the pool has a larger SUM gain after the chosen moved by a vector.
+
+    outside: the largest gain at the start, β = 2·(1 − weight), the longest row, the length of the field's point z (0
+    where there is none); along: the inner product of the move with z; moved: its squared length. With a_j = u_j·z/|z| ≤
+    τ outside, u_j·(z − βΔ) ≤ A a + B √(L² − a²), A = |z| − β Δ·z/|z|, B = β |Δ − its part along z|.
+    """
+    top, beta, longest, length = outside[0], outside[1], outside[2], outside[3]
+    far = top + beta * longest * np.sqrt(max(moved, 0.0))
+    if length == 0 or top == -np.inf:
+        return far
+    part = along / length
+    a, b = length - beta * part, beta * np.sqrt(max(moved - part * part, 0.0))
+    cosine = min(max(top / length, -longest), longest)
+    whole = np.hypot(a, b)
+    if cosine * whole >= longest * a:
+        return min(far, longest * whole)
+    return min(far, a * cosine + b * np.sqrt(longest * longest - cosine * cosine))
+
+
+@maxima
+def choose(
+    kind, columns, rows, made, squares, relevance, k, weight, window, floor, by_relevance,
+    outside, along_point, chosen, scores, done, stop,
+):  # fmt: skip
+    """Continue picks chosen[:done] up to `stop`, or to where a candidate outside could equal the best.
+
+    window: only the last so many picks count, 0 for all; by_relevance: the first pick is the most relevant; outside:
+    see `beyond`, its first number alone for the others; along_point: (n,) products with z there. Returns how many are
+    chosen, and the first pick whose b is OUT, −1 for none.
+    """
+    n, keeps, past = len(relevance), kind == LOG_RESIDUAL or kind == ROOT_RESIDUAL, -1
+    a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
+    b = np.empty(n) if keeps else state
+    along, coefficients = np.empty((stop if keeps else 0, n)), np.empty((stop, stop) if keeps else (0, 0))
+    begin(kind, squares, relevance, k, a, state)
+    for t in range(done):
+        a[chosen[t]] = OUT
+        if not window or t >= done - window:
+            first = max(0, done - window) if window else 0
+            fold(
+                kind, columns, rows, made, squares, chosen[first:], t - first, state, state, floor, along, coefficients
+            )
+    if not keeps:
+        for t in range(done):
+            state[chosen[t]] = OUT
+    at_start, in_z, moved = state.copy() if kind == SUM else state, 0.0, 0.0
+    for t in range(done, stop):
+        if keeps:
+            gains(kind, state, squares, floor, a, b, scratch)
+        if t == 0 and by_relevance:
+            p, score = best(1.0, a, a), 0.0
+            score = weight * a[p] + ((1 - weight) * b[p] if keeps else 0.0)
+        else:
+            p = best(weight, a, b)
+            score = weight * a[p] + (1 - weight) * b[p]
+        if score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
+            return t, past
+        if score < NOTHING_BUT_OUT:
+            past, score = t if past < 0 else past, a[p]
+        chosen[t], scores[t] = p, score
+        a[p] = OUT
+        if t + 1 == stop:
+            break
+        if kind == SUM:
+            in_z += along_point[p]
+            moved += squares[p] + at_start[p] - state[p]
+        if window and t + 1 > window:
+            first = t + 1 - window
+            nothing_chosen(kind, squares, state)
+            for j in range(window):
+                fold(kind, columns, rows, made, squares, chosen[first:], j, state, state, floor, along, coefficients)
+            if not keeps:
+                for j in range(t + 1):
+                    state[chosen[j]] = OUT
+        else:
+            fold(kind, columns, rows, made, squares, chosen, t, state, state, floor, along, coefficients)
+            if not keeps:
+                state[p] = OUT
+    return stop, past
+
+
+@exactly
+def choose_many(kind, columns, rows, made, squares, relevance, k, weights, window, floor, by_relevance):
+    """(B, L, k) picks of every query, relevance (B, n), at every weight; their scores; and (B, L) first picks past b."""
+    batch, n = relevance.shape
+    chosen, scores = np.empty((batch, len(weights), k), np.int64), np.empty((batch, len(weights), k))
+    past, nothing, outside = np.empty((batch, len(weights)), np.int64), np.zeros(n), np.array([-np.inf, 0.0, 0.0, 0.0])
+    for q in range(batch):
+        for at in range(len(weights)):
+            _, past[q, at] = choose(
+                kind, columns, rows, made, squares, relevance[q], k, weights[at], window, floor, by_relevance,
+                outside, nothing, chosen[q, at], scores[q, at], 0, k,
+            )  # fmt: skip
+    return chosen, scores, past
