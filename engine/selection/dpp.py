@@ -9,7 +9,7 @@ import torch
 from engine.candidates import Candidates
 from engine.params import declare
 from engine.solvers.greedy.certified import greedy_grid
-from engine.solvers.greedy.objectives import LogResidual
+from engine.solvers.greedy.steps import LOG_RESIDUAL
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -48,5 +48,4 @@ class DPP(Selector):
         among such, relevance decides. gain: the growth of the objective, past the rank the relevance. info: see
         `certified.greedy`.
         """
-        largest = float(candidates.relevance.abs().max())
-        return greedy_grid(stages, candidates, k, LogResidual.over(NOISE[candidates.vectors.dtype], largest))
+        return greedy_grid(stages, candidates, k, LOG_RESIDUAL, NOISE[candidates.vectors.dtype])

@@ -6,7 +6,8 @@ import torch
 
 from engine.candidates import Candidates
 from engine.params import Flag, declare
-from engine.solvers.greedy.max_sum import greedy
+from engine.solvers.greedy.certified import greedy
+from engine.solvers.greedy.steps import SUM
 from engine.solvers.quadratic.local_search import polish
 from engine.solvers.quadratic.objective import Quadratic, most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
@@ -40,7 +41,7 @@ class MaxSum(Selector):
         if k == 1:
             return most_relevant(candidates)
         p = Quadratic(candidates, k, self.relevance_weight)
-        index = greedy(p).sort(dim=1).values
+        index = greedy(candidates, k, SUM, [self.relevance_weight])[0].index.sort(dim=1).values
         if not self.polish:
             return p.ranking(index, {})
         field, error = p.field(p.every, p.sums(p.every, index))

@@ -7,7 +7,7 @@ from typing import Self
 from engine.candidates import Candidates
 from engine.params import declare
 from engine.solvers.greedy.certified import greedy_grid
-from engine.solvers.greedy.objectives import Nearest
+from engine.solvers.greedy.steps import NEAREST
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -37,4 +37,4 @@ class MMR(Selector):
 
         gain: that score at the moment of the pick (the first: λ·relevance). info: see `certified.greedy`.
         """
-        return greedy_grid(stages, candidates, k, Nearest())
+        return greedy_grid(stages, candidates, k, NEAREST)

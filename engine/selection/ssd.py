@@ -7,9 +7,12 @@ from typing import Self
 from engine.candidates import Candidates
 from engine.params import declare
 from engine.solvers.greedy.certified import greedy_grid
-from engine.solvers.greedy.objectives import RootResidual
+from engine.solvers.greedy.steps import ROOT_RESIDUAL
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
+
+SPENT = 1e-12
+"""A squared residual under this share of a row's squared length is rounding, even in float64."""
 
 
 @register(
@@ -35,4 +38,4 @@ class SSD(Selector):
 
         gain: that score at the moment of the pick. info: see `certified.greedy`.
         """
-        return greedy_grid(stages, candidates, k, RootResidual())
+        return greedy_grid(stages, candidates, k, ROOT_RESIDUAL, SPENT)

@@ -56,8 +56,8 @@ class Gram:
 
     def __init__(self, vectors: Tensor) -> None:
         # Pages of zeros cost memory when they are first written to.
-        self.columns = vectors.T.double().contiguous().cpu().numpy()
-        n = self.columns.shape[1]
+        n, d = vectors.shape
+        self.columns = torch.empty(d, n, dtype=torch.float64).copy_(vectors.T).numpy()
         self.rows, self.made = np.zeros((n, n)), np.zeros(n, np.bool_)
         self.squares = squares(self.columns)
 

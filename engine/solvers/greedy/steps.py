@@ -124,23 +124,23 @@ def gains(kind, state, squares, floor, a, b, scratch):
 
 @exactly
 def orthonormal(columns, chosen, count, floor, basis):
-    """basis (d, count) = unit vectors that each chosen row adds to the span of those before, zeros where it is noise."""
+    """basis (d, count) = the unit vector that each chosen row adds to the span of those before, zeros for noise."""
     d, inner = len(columns), np.empty(count)
     for at in range(count):
         row, whole, square = columns[:, chosen[at]].copy(), 0.0, 0.0
-        for l in range(d):
-            whole += row[l] * row[l]
+        for x in range(d):
+            whole += row[x] * row[x]
         # Twice: the first pass leaves rounding along the basis that a short residual would magnify.
         for _ in range(2):
             inner[:at] = 0.0
-            for l in range(d):
+            for x in range(d):
                 for j in range(at):
-                    inner[j] += row[l] * basis[l, j]
-            for l in range(d):
+                    inner[j] += row[x] * basis[x, j]
+            for x in range(d):
                 for j in range(at):
-                    row[l] -= inner[j] * basis[l, j]
-        for l in range(d):
-            square += row[l] * row[l]
+                    row[x] -= inner[j] * basis[x, j]
+        for x in range(d):
+            square += row[x] * row[x]
         basis[:, at] = row * (1 / np.sqrt(square) if square > floor * whole else 0.0)
 
 
@@ -156,30 +156,30 @@ def new_direction(columns, rows, squares, chosen, t, state, floor, along, coeffi
     if not state[p] > floor * squares[p]:
         return
     for j in range(t):
-        for l in range(j + 1):
-            own[l] -= along[j, p] * coefficients[j, l]
+        for i in range(j + 1):
+            own[i] -= along[j, p] * coefficients[j, i]
     own[t] = 1.0
     inverse, size = 1 / np.sqrt(state[p]), 0.0
-    for l in range(t + 1):
-        own[l] *= inverse
-        size += abs(own[l]) * np.sqrt(squares[chosen[l]])
+    for j in range(t + 1):
+        own[j] *= inverse
+        size += abs(own[j]) * np.sqrt(squares[chosen[j]])
     if size > STEEP or state[p] < FLAT * squares[p]:
         basis = np.empty((len(columns), t + 1))
         orthonormal(columns, chosen, t + 1, floor, basis)
         products(columns, basis[:, t].copy().reshape(1, -1), along[t : t + 1])
         return
-    l = 0
-    while l + 3 <= t:
-        m0, m1, m2, m3 = own[l], own[l + 1], own[l + 2], own[l + 3]
-        g0, g1, g2, g3 = rows[chosen[l]], rows[chosen[l + 1]], rows[chosen[l + 2]], rows[chosen[l + 3]]
+    j = 0
+    while j + 3 <= t:
+        m0, m1, m2, m3 = own[j], own[j + 1], own[j + 2], own[j + 3]
+        g0, g1, g2, g3 = rows[chosen[j]], rows[chosen[j + 1]], rows[chosen[j + 2]], rows[chosen[j + 3]]
         for i in range(n):
             e[i] += (m0 * g0[i] + m1 * g1[i]) + (m2 * g2[i] + m3 * g3[i])
-        l += 4
-    while l <= t:
-        m0, g0 = own[l], rows[chosen[l]]
+        j += 4
+    while j <= t:
+        m0, g0 = own[j], rows[chosen[j]]
         for i in range(n):
             e[i] += m0 * g0[i]
-        l += 1
+        j += 1
 
 
 @maxima
@@ -229,11 +229,11 @@ def choose(
 ):  # fmt: skip
     """Continue picks chosen[:done] up to `stop`, or to where a candidate outside could equal the best.
 
-    window: only the last so many picks count, 0 for all; by_relevance: the first pick is the most relevant; outside:
-    see `beyond`, its first number alone for the others; along_point: (n,) products with z there. Returns how many are
+    window: only the last so many picks count, 0 for all; by_relevance: the first pick is the most relevant, which is
+    among the candidates; outside: see `beyond`, its first number alone for the others; along_point: (n,) products with z there. Returns how many are
     chosen, and the first pick whose b is OUT, −1 for none.
     """
-    n, keeps, past = len(relevance), kind == LOG_RESIDUAL or kind == ROOT_RESIDUAL, -1
+    n, keeps, past = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
     a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
     b = np.empty(n) if keeps else state
     along, coefficients = np.empty((stop if keeps else 0, n)), np.empty((stop, stop) if keeps else (0, 0))
@@ -253,20 +253,22 @@ def choose(
         if keeps:
             gains(kind, state, squares, floor, a, b, scratch)
         if t == 0 and by_relevance:
-            p, score = best(1.0, a, a), 0.0
+            p = best(1.0, a, a)
             score = weight * a[p] + ((1 - weight) * b[p] if keeps else 0.0)
         else:
             p = best(weight, a, b)
             score = weight * a[p] + (1 - weight) * b[p]
-        if score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
-            return t, past
+            if score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
+                return t, past
         if score < NOTHING_BUT_OUT:
             past, score = t if past < 0 else past, a[p]
         chosen[t], scores[t] = p, score
         a[p] = OUT
         if t + 1 == stop:
             break
-        if kind == SUM:
+        # The bound outside knows of a first pick by relevance.
+        moves = kind == SUM and not (t == 0 and by_relevance)
+        if moves:
             in_z += along_point[p]
             moved += squares[p] + at_start[p] - state[p]
         if window and t + 1 > window:
@@ -281,12 +283,14 @@ def choose(
             fold(kind, columns, rows, made, squares, chosen, t, state, state, floor, along, coefficients)
             if not keeps:
                 state[p] = OUT
+            if kind == SUM and not moves:
+                at_start[:] = state
     return stop, past
 
 
 @exactly
 def choose_many(kind, columns, rows, made, squares, relevance, k, weights, window, floor, by_relevance):
-    """(B, L, k) picks of every query, relevance (B, n), at every weight; their scores; and (B, L) first picks past b."""
+    """(B, L, k) picks of each query, relevance (B, n), at each weight; their scores; (B, L) first picks past b."""
     batch, n = relevance.shape
     chosen, scores = np.empty((batch, len(weights), k), np.int64), np.empty((batch, len(weights), k))
     past, nothing, outside = np.empty((batch, len(weights)), np.int64), np.zeros(n), np.array([-np.inf, 0.0, 0.0, 0.0])
@@ -297,3 +301,36 @@ def choose_many(kind, columns, rows, made, squares, relevance, k, weights, windo
                 outside, nothing, chosen[q, at], scores[q, at], 0, k,
             )  # fmt: skip
     return chosen, scores, past
+
+
+@exactly
+def fold_bound(kind, inner, error, state):
+    """Fold picks into an upper bound on the state: their inner products (p, n) with all candidates, each within error.
+
+    Of a residual method they are with orthonormal points of the picks.
+    """
+    for product in inner:
+        for i in range(len(state)):
+            if kind == NEAREST:
+                state[i] = min(state[i], error - product[i])
+            elif kind == SUM:
+                state[i] += 2 * (error - product[i])
+            else:
+                least = max(abs(product[i]) - error, 0.0)
+                state[i] -= least * least
+
+
+@exactly
+def upper_bounds(kind, relevance, error, state, squares, k, weight, floor):
+    """(n,) upper bounds on all gains, from one on each state; relevance is within error."""
+    n = len(state)
+    a, b, nothing, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))
+    begin(kind, squares, relevance, k, a, nothing)
+    for i in range(n):
+        a[i] += error * (k - 1.0 if kind == SUM else 1.0)
+    # Squares are rounded too: what may be above the floor counts as above it.
+    gains(kind, state, squares, 0.1 * floor, a, b, scratch)
+    for i in range(n):
+        value, rest = weight * a[i], (1 - weight) * b[i]
+        b[i] = value + rest + 1e-12 * (abs(value) + abs(rest))
+    return b

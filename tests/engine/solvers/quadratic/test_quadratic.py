@@ -8,7 +8,10 @@ import pytest
 import torch
 
 import engine
-from engine.solvers.quadratic.objective import Quadratic
+from engine.candidates import Candidates
+from engine.matrix import Matrix
+from engine.solvers.greedy.certified import greedy
+from engine.solvers.greedy.steps import SUM
 from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
 from support.selector_oracles import foreign, lowest_of_their_kind, one_at_a_time
@@ -123,7 +126,7 @@ def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypa
 
 
 def test_pools_of_max_sum_change_nothing(monkeypatch):
-    """Also with wrong and with no guesses, on a pool a query, and where relevance is a scorer's own."""
+    """Also on a pool a query, and where relevance is a scorer's own."""
     rng = np.random.default_rng(0)
     for family in FAMILIES:
         for seed, weight in enumerate(WEIGHTS):
@@ -136,21 +139,19 @@ def test_pools_of_max_sum_change_nothing(monkeypatch):
                 return [*(engine.select(stage, rows, q, k=k, pool=m) for q, m in asked), stage.select(other, k)]
 
             plain = answers()
-            for ahead in (0, 3):
-                with monkeypatch.context() as patch:
-                    for size, value in {"DENSE": 0, "POOL": 20, "TOGETHER": 2, "AHEAD": ahead}.items():
-                        patch.setattr(f"engine.solvers.greedy.max_sum.{size}", value)
-                    for dense, pooled in zip(plain, answers(), strict=True):
-                        assert torch.equal(dense.index, pooled.index) and torch.equal(dense.gain, pooled.gain)
+            with monkeypatch.context() as patch:
+                for size, value in {"MANY": 1000, "FEW": 0, "SUM_POOL": 20}.items():
+                    patch.setattr(f"engine.solvers.greedy.certified.{size}", value)
+                for dense, pooled in zip(plain, answers(), strict=True):
+                    assert torch.equal(dense.index, pooled.index) and torch.equal(dense.gain, pooled.gain)
 
 
 def test_pools_spare_passes(monkeypatch):
     rows, query = problem("clustered", 3, n=6000, d=32, batch=1)
-    monkeypatch.setattr("engine.solvers.greedy.max_sum.POOL", 200)
-    passes, made = [], Quadratic.field_beside
-    monkeypatch.setattr(Quadratic, "field_beside", lambda *args: passes.append(1) or made(*args))
-    engine.select("max_sum", rows, query, k=50, polish=False)
-    assert 0 < len(passes) < 20
+    monkeypatch.setattr("engine.solvers.greedy.certified.SUM_POOL", 200)
+    c = Candidates(*[torch.tensor(x) for x in (rows, query @ rows.T, query)], Matrix(torch.tensor(rows)))
+    info = greedy(c, 50, SUM, [0.8])[0].info[0]
+    assert 0 < info["passes"] < 20 and info["pool"] < 700
 
 
 @each_name
