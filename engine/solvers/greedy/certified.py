@@ -8,7 +8,7 @@ those of max_sum move by no more than `beyond` says. Then the bounds are renewed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -36,18 +36,19 @@ FEW = 256
 """Up to so many candidates all are one pool."""
 MANY = 8
 """So many problems over a small corpus repay keeping its inner products."""
-POOL, ROWS_A_PICK = 128, 8
-"""Sizes of the first pool, or a hundredth of the candidates if that is more; it doubles while no pick is certified."""
+POOL = (128, 256)
+"""The first pool has eight rows a pick within these limits; it doubles after fewer than FRUITFUL picks."""
 SUM_POOL = 1024
 """That of max_sum has so many rows and two a pick."""
 MOST_POOL = 1024
 """No pool is larger."""
 NEAR = 4096
 """The bounds of so many candidates are renewed alone, where that is less than a tenth of all."""
-FRUITFUL = 8
-"""After fewer picks than this from such a pool all bounds are renewed."""
+FRUITFUL = 16
 TOGETHER = 16
 """With so many points a pass has products at a time."""
+AHEAD = 8
+"""So many further picks of a pool are guessed, and share a pass."""
 
 
 class Weighted(Protocol):
@@ -136,6 +137,15 @@ def _ranking(c: Candidates, chosen: np.ndarray, scores: np.ndarray, told: list[t
     return Ranking(torch.from_numpy(chosen.copy()).to(device), torch.from_numpy(scores.copy()).to(device), info)
 
 
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Some candidates, ascending, with their inner products and relevance in float64."""
+
+    ids: np.ndarray
+    gram: Gram
+    relevance: np.ndarray
+
+
 class _Query:
     """One query over many candidates, and its problems."""
 
@@ -148,6 +158,8 @@ class _Query:
         self.query = c.queries[b : b + 1] if c.inner_product else None
         # With a window a bound is true only while the picks it was computed from are inside it.
         self.horizon = (window + 1) // 2 if window else k
+        self.pool: Pool | None = None
+        self.ahead: dict[int, Tensor] = {}
 
     @cached_property
     def squares(self) -> np.ndarray:
@@ -181,69 +193,75 @@ class _Query:
 
     def solved(self, weights: Sequence[float]) -> list[Problem]:
         """The problems at some weights, each with its k picks."""
-        size = max(POOL, ROWS_A_PICK * self.k, self.c.count // 100)
-        size = SUM_POOL + 2 * self.k if self.kind == SUM else min(size, MOST_POOL)
         chosen = np.full(self.k, self.first if self.by_relevance else 0)
+        size = SUM_POOL + 2 * self.k if self.kind == SUM else min(max(8 * self.k, POOL[0]), POOL[1])
         problems = [Problem(weight, chosen.copy(), np.empty(self.k), size) for weight in weights]
+        if self.c.count <= FEW:
+            everything = self._pool(np.arange(self.c.count))
+            for p in problems:
+                self._advance(p, everything, -np.inf, self.k)
         while active := [p for p in problems if p.done < self.k]:
             self._round(active)
         return problems
 
-    def _round(self, active: list[Problem]) -> None:
-        """A pool for all problems, and what each can pick there."""
-        bounds = [self._bounds(p) for p in active]
-        near = [_largest(upper, min(p.pool, len(upper))) for p, (upper, _) in zip(active, bounds, strict=True)]
-        ids = np.unique(np.concatenate([*near, *(p.chosen[: self._sure(p)] for p in active)]))
-        ids = ids if self.c.count > FEW else np.arange(self.c.count)
+    def _pool(self, ids: np.ndarray) -> Pool:
         gram = Gram(self.rows(ids))
-        own = self.relevance[ids] if self.query is None else gram.relevance(self.query)[0]
-        for p, (upper, stale) in zip(active, bounds, strict=True):
-            upper[ids] = -np.inf
-            self._advance(p, ids, gram, own, upper, stale)
+        return Pool(ids, gram, self.relevance[ids] if self.query is None else gram.relevance(self.query)[0])
+
+    def _round(self, active: list[Problem]) -> None:
+        """Picks for all problems: from the pool that is there, or from a new one for those to whom it gives none."""
+        bounds = [self._bounds(p) for p in active]
+        if self.kind != SUM:
+            # Every pick moves the best by bound; those of max_sum stay much the same, and its pools are large.
+            self.pool = None
+        stuck = [(p, *bound) for p, bound in zip(active, bounds, strict=True) if not self._picked(p, *bound)]
+        if not stuck:
+            return
+        near = [_largest(upper, min(p.pool, len(upper))) for p, upper, _ in stuck]
+        self.pool = self._pool(np.unique(np.concatenate([*near, *(p.chosen[: self._sure(p)] for p, _, _ in stuck)])))
+        for p, upper, stale in stuck:
+            done, size = p.done, p.pool
+            picked = self._picked(p, upper, stale)
+            if p.done - done < FRUITFUL:
+                p.pool, p.whole = min(2 * size, max(size, MOST_POOL)), True
+            if not picked and size >= MOST_POOL and stale == -np.inf:
+                self._settle(p, upper)
 
     def _sure(self, p: Problem) -> int:
         """How many picks are known: the first before any pool."""
         return max(p.done, int(self.by_relevance))
 
-    def _advance(
-        self, p: Problem, ids: np.ndarray, gram: Gram, own: np.ndarray, upper: np.ndarray, stale: float
-    ) -> None:
-        """The picks of a problem among the candidates `ids`; where there are none, the way to the next.
+    def _picked(self, p: Problem, upper: np.ndarray, stale: float) -> bool:
+        """Whether the pool gave a problem picks.
 
-        upper: (n,) bounds on the gains of the others, no larger than `stale` where they are −inf
+        upper: (n,) bounds on the gains, no larger than `stale` where they are −inf
         """
-        before, p.largest = p.done, max(p.largest, len(ids))
-        stop = min(self.k, self._sure(p) + self.horizon)
-        p.chosen, p.scores = self._chosen(p, ids, gram, own, max(float(upper.max()), stale), stop)
-        if p.done - before < FRUITFUL:
-            p.whole = True
-        if p.done == self.k or p.done > max(before, 1):
-            return
-        if p.pool < MOST_POOL:
-            p.pool *= 2
-        elif stale == -np.inf:
-            self._settle(p, ids, gram, own, upper)
+        if self.pool is None or not np.isin(p.chosen[: self._sure(p)], self.pool.ids).all():
+            return False
+        before, outside = self._sure(p), upper.copy()
+        outside[self.pool.ids] = -np.inf
+        stop = min(self.k, before + self.horizon)
+        self._advance(p, self.pool, max(float(outside.max()), stale), stop)
+        return p.done > before or p.done == self.k
 
-    def _chosen(
-        self, p: Problem, ids: np.ndarray, gram: Gram, own: np.ndarray, outside: float, stop: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The picks and scores of a problem, continued among the candidates `ids` up to `stop`."""
-        geometry, along = np.array([outside, 0.0, 0.0, 0.0]), np.zeros(len(ids))
+    def _advance(self, p: Problem, pool: Pool, outside: float, stop: int) -> None:
+        """Picks of a problem in a pool up to `stop`, while they beat what is outside."""
+        geometry, along = np.array([outside, 0.0, 0.0, 0.0]), np.zeros(len(pool.ids))
         if self.kind == SUM:
             beta = 2 * (1 - p.weight)
             geometry[1:3] = beta, self.c.max_norm * (1 + 1e-5)
             if self.query is not None:
                 picked = self.rows(p.chosen[: self._sure(p)]).double().sum(0)
                 point = (self.k - 1) * p.weight * self.query.double() - beta * picked
-                geometry[3], along = float(point.norm()), gram.relevance(point)[0]
-        places, scores = np.zeros(self.k, np.int64), p.scores.copy()
-        places[: p.done] = np.searchsorted(ids, p.chosen[: p.done])
-        p.done, past = choose(
-            self.kind, gram.columns, gram.rows, gram.made, gram.squares, own, self.k, p.weight, self.window, self.floor,
-            self.by_relevance, geometry, along, places, scores, p.done, stop,
+                geometry[3], along = float(point.norm()), pool.gram.relevance(point)[0]
+        places, gram = np.zeros(self.k, np.int64), pool.gram
+        places[: p.done] = np.searchsorted(pool.ids, p.chosen[: p.done])
+        done, past = choose(
+            self.kind, gram.columns, gram.rows, gram.made, gram.squares, pool.relevance, self.k, p.weight, self.window,
+            self.floor, self.by_relevance, geometry, along, places, p.scores, p.done, stop,
         )  # fmt: skip
-        p.past = past if p.past < 0 else p.past
-        return ids[places], scores
+        p.chosen[p.done : done], p.done = pool.ids[places[p.done : done]], done
+        p.past, p.largest = past if p.past < 0 else p.past, max(p.largest, len(pool.ids))
 
     def _bounds(self, p: Problem) -> tuple[np.ndarray, float]:
         """(n,) upper bounds on the gains of those that may enter the pool, −inf for others, and a bound on theirs."""
@@ -264,7 +282,7 @@ class _Query:
             return upper, beyond
         if p.fresh < sure:
             self._fold(p, p.state, self.vectors)
-            p.passes, p.whole = p.passes + 1, False
+            p.passes, p.whole = p.passes + self.residual, False
             p.fresh = p.fresh if self.window else sure
         return self._upper(p, p.state), -np.inf
 
@@ -276,8 +294,33 @@ class _Query:
             columns, basis = points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(points.shape)))
             orthonormal(columns, np.arange(len(points)), len(points), self.floor, basis)
             points = torch.from_numpy(basis.T[p.fresh - start :].copy()).to(vectors.device)
+        if vectors is self.vectors and not self.residual:
+            self._fold_ahead(p, points, state)
+            return
         for part in points.to(vectors.dtype).split(TOGETHER):
             fold_bound(self.kind, products(vectors, part).cpu().numpy(), self._error(part), state)
+
+    def _fold_ahead(self, p: Problem, points: Tensor, state: np.ndarray) -> None:
+        """The same for picked rows themselves; a pass that has to be made takes along what the pool would pick next."""
+        picks = p.chosen[self._sure(p) - len(points) : self._sure(p)].tolist()
+        missing = [row for row in picks if row not in self.ahead]
+        if missing:
+            p.passes += 1
+            rows = list(dict.fromkeys([*missing, *self._guesses(p)]))
+            made = products(self.vectors, self.rows(np.array(rows))).cpu()
+            self.ahead = {row: self.ahead[row] for row in picks if row in self.ahead}
+            self.ahead |= zip(rows, made, strict=True)
+        error = self._error(points)
+        for row in picks:
+            fold_bound(self.kind, self.ahead[row].unsqueeze(0).numpy(), error, state)
+
+    def _guesses(self, p: Problem) -> list[int]:
+        """What a problem would pick next if there were nothing outside its pool."""
+        if self.pool is None or not np.isin(p.chosen[: self._sure(p)], self.pool.ids).all():
+            return []
+        guess = replace(p, chosen=p.chosen.copy(), scores=p.scores.copy())
+        self._advance(guess, self.pool, -np.inf, min(self.k, self._sure(p) + AHEAD))
+        return [int(row) for row in guess.chosen[self._sure(p) : guess.done]]
 
     def _error(self, points: Tensor) -> float:
         """Bound on the error of products with points."""
@@ -295,28 +338,27 @@ class _Query:
         upper[picked if ids is None else np.isin(ids, picked)] = -np.inf
         return upper
 
-    def _settle(self, p: Problem, ids: np.ndarray, gram: Gram, own: np.ndarray, upper: np.ndarray) -> None:
+    def _settle(self, p: Problem, upper: np.ndarray) -> None:
         """The next pick by comparison of all whose bound reaches the best of the pool, a pool at a time."""
-        done, past = p.done, p.past
+        assert self.pool is not None
+        done, past, best = p.done, p.past, (False, -np.inf, 0)
 
-        def tried(ids: np.ndarray, gram: Gram, own: np.ndarray) -> tuple[bool, float, int]:
+        def contest(pool: Pool) -> None:
+            nonlocal best
             p.done, p.past = done, -1
-            picks, scores = self._chosen(p, ids, gram, own, -np.inf, done + 1)
-            return p.past < 0, scores[done], -picks[done]
+            self._advance(p, pool, -np.inf, done + 1)
+            best = max(best, (p.past < 0, float(p.scores[done]), -int(p.chosen[done])))
 
-        winner = tried(ids, gram, own)
-        reach = np.flatnonzero((upper >= winner[1]) | (not winner[0]) & (upper > -np.inf))
+        contest(self.pool)
+        reach = np.flatnonzero((upper >= best[1]) | (not best[0]) & (upper > -np.inf))
         # Of identical candidates only the lowest can win.
         reach = reach[np.sort(np.unique(self.duplicate_of[reach], return_index=True)[1])]
         for start in range(0, len(reach), MOST_POOL):
-            some = np.union1d(reach[start : start + MOST_POOL], p.chosen[:done])
-            gram = Gram(self.rows(some))
-            own = self.relevance[some] if self.query is None else gram.relevance(self.query)[0]
-            winner = max(winner, tried(some, gram, own))
-        p.chosen[done], p.scores[done], p.done = -winner[2], winner[1], done + 1
-        p.past = done if past < 0 and not winner[0] else past
+            contest(self._pool(np.union1d(reach[start : start + MOST_POOL], p.chosen[:done])))
+        p.chosen[done], p.scores[done], p.done = -best[2], best[1], done + 1
+        p.past = done if past < 0 and not best[0] else past
         p.close_calls += 1
-        if not winner[0] and not self.window:
+        if not best[0] and not self.window:
             self._rest(p)
 
     def _rest(self, p: Problem) -> None:

@@ -110,7 +110,7 @@ def gains(kind, state, squares, floor, a, b, scratch):
     if kind == LOG_RESIDUAL:
         for i in range(n):
             scratch[0, i] = max(state[i], 1e-300)
-        logarithms(scratch[0], b, scratch[1])
+        logarithms(scratch[0, :n], b, scratch[1, :n])
         for i in range(n):
             b[i] = b[i] if state[i] > floor * squares[i] and a[i] > OUT else OUT
     elif kind == ROOT_RESIDUAL:
@@ -230,8 +230,8 @@ def choose(
     """Continue picks chosen[:done] up to `stop`, or to where a candidate outside could equal the best.
 
     window: only the last so many picks count, 0 for all; by_relevance: the first pick is the most relevant, which is
-    among the candidates; outside: see `beyond`, its first number alone for the others; along_point: (n,) products with z there. Returns how many are
-    chosen, and the first pick whose b is OUT, −1 for none.
+    among the candidates; outside: see `beyond`, of which the others need the first number; along_point: (n,) products
+    with z there. Returns how many are chosen, and the first pick whose b is OUT, −1 for none.
     """
     n, keeps, past = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL), -1
     a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
@@ -250,12 +250,14 @@ def choose(
             state[chosen[t]] = OUT
     at_start, in_z, moved = state.copy() if kind == SUM else state, 0.0, 0.0
     for t in range(done, stop):
-        if keeps:
-            gains(kind, state, squares, floor, a, b, scratch)
         if t == 0 and by_relevance:
             p = best(1.0, a, a)
+            if keeps:
+                gains(kind, state[p : p + 1], squares[p : p + 1], floor, a[p : p + 1], b[p : p + 1], scratch)
             score = weight * a[p] + ((1 - weight) * b[p] if keeps else 0.0)
         else:
+            if keeps:
+                gains(kind, state, squares, floor, a, b, scratch)
             p = best(weight, a, b)
             score = weight * a[p] + (1 - weight) * b[p]
             if score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):

@@ -20,7 +20,7 @@ each = pytest.mark.parametrize("name", NAMES)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-SMALL = {"MANY": 1000, "FEW": 0, "POOL": 3, "ROWS_A_PICK": 0, "SUM_POOL": 3}
+SMALL = {"MANY": 1000, "FEW": 0, "POOL": (3, 3), "SUM_POOL": 3}
 ROUTES = {
     "all inner products": {"MANY": 1},
     "pools": SMALL,
@@ -147,7 +147,7 @@ def test_problems_of_a_query_may_be_at_different_stages(monkeypatch):
 @pytest.mark.parametrize("length", [1e-6, 1e-3, 1.0, 1e3])
 def test_short_queries_and_weights_near_one(length, monkeypatch):
     """1 − λ and what is left of a difference keep their digits."""
-    monkeypatch.setattr(certified, "POOL", 32)
+    monkeypatch.setattr(certified, "POOL", (32, 32))
     rng = np.random.default_rng(1)
     for d in (1, 2, 12):
         rows = unit(rng.standard_normal((3000, d)) + 0.3).astype(np.float32)
