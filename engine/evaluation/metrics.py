@@ -4,10 +4,10 @@ Recall, Comp, nDCG, MRR and Precision need judgements, α-nDCG and S-recall aspe
 vectors; ILAD and redundancy need nothing but the set.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -250,14 +250,17 @@ def measure(
 
     sets = RetrievedSets(ranking.index[:, :k], space, ids, qrels, aspects, points)
     values = {name: METRICS[name].values(sets) for name in names}
-    per_query = {
-        name: {query: value for query, value in zip(ids, column.tolist(), strict=True) if not math.isnan(value)}
-        for name, column in values.items()
-    }
+    per_query = {name: _by_query(ids, column) for name, column in values.items()}
     mean = {name: defined_mean(column) for name, column in values.items()}
     left_out = 0 if qrels is None else int(np.isnan(sets.relevant).sum())
     undefined = {name: int(np.isnan(column).sum()) for name, column in values.items()}
     return Measures(k, per_query, mean, left_out, undefined, values)
+
+
+def _by_query(ids: Sequence[str], column: np.ndarray) -> dict[str, float]:
+    """Query id → value, without NaN."""
+    defined = ~np.isnan(column)
+    return dict(zip(ids if defined.all() else compress(ids, defined), column[defined].tolist(), strict=True))
 
 
 def _refuse_needy(names: Sequence[str], given: Mapping[Need, object]) -> None:
