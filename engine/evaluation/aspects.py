@@ -49,6 +49,20 @@ class Judgements:
         grades[known] = self.grades[position]
         return grades
 
+    def repeated(self, query: np.ndarray) -> "Judgements":
+        """Those of queries by number, (M,), each as often as it is named."""
+        source, row = _segments(np.searchsorted(self.keys, self.rows * np.arange(len(self.counts) + 1)), query)
+        best, of = _segments(np.concatenate([[0], np.cumsum(self.counts)]), query)
+        return Judgements(
+            rows=self.rows,
+            keys=row * self.rows + self.keys[source] % self.rows,
+            grades=self.grades[source],
+            counts=self.counts[query],
+            query=of,
+            place=self.place[best],
+            best=self.best[best],
+        )
+
     def ideal(self, k: int) -> np.ndarray:
         """(B, k) the grades of the best possible list."""
         grades = np.zeros((len(self.counts), k))
@@ -68,16 +82,24 @@ class Coverage:
     counts: np.ndarray  # (B,) aspects a query
     ideal: np.ndarray  # (B,) discounted gain of the greedy best list at k
 
+    def repeated(self, query: np.ndarray) -> "Coverage":
+        """Those of queries by number, (M,), each as often as it is named."""
+        source, row = _segments(np.searchsorted(self.keys, self.rows * np.arange(len(self.counts) + 1)), query)
+        aspect, of = _segments(self.starts, source)
+        # Numbers of aspects differ between repetitions.
+        number = row[of] * (int(self.aspect.max(initial=0)) + 1) + self.aspect[aspect]
+        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[source])])
+        keys = row * self.rows + self.keys[source] % self.rows
+        return Coverage(self.rows, keys, starts, number, self.counts[query], self.ideal[query])
+
     def covered(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For index, (B, k) rows, −1 pads: a query, a rank from 0, and how often higher ranks had covered the same
         aspect, for every aspect of every document listed; each (e,), in no particular order."""
         known, position = _find(self.keys, index, self.rows)
         query, rank = np.nonzero(known)
-        starts = self.starts[position]
-        many = self.starts[position + 1] - starts
-        query, rank = np.repeat(query, many), np.repeat(rank, many)
-        # Each document's aspects: its start, and then one after the other.
-        aspect = self.aspect[np.arange(len(query)) + np.repeat(starts - (np.cumsum(many) - many), many)]
+        # Each document's aspects, one after the other.
+        aspect, of = _segments(self.starts, position)
+        query, rank, aspect = query[of], rank[of], self.aspect[aspect]
         # Documents come query by query and rank by rank; a stable sort by aspect keeps that order within each.
         order = np.argsort(aspect, kind="stable")
         aspect = aspect[order]
@@ -191,6 +213,13 @@ def _find(keys: np.ndarray, index: np.ndarray, n: int) -> tuple[np.ndarray, np.n
     position = keys.searchsorted(queried)
     known = (keys[np.minimum(position, len(keys) - 1)] == queried) & (index >= 0)
     return known, position[known]
+
+
+def _segments(starts: np.ndarray, query: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of segments, which begin at starts, (B + 1,), for each number in query, (M,); and whose each is."""
+    many = np.diff(starts)[query]
+    of = np.repeat(np.arange(len(query)), many)
+    return np.arange(len(of)) + np.repeat(starts[query] - (np.cumsum(many) - many), many), of
 
 
 def _over(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ class RetrievedSets:
     qrels: Qrels | None
     aspects: Aspects | None
     points: Tensor  # (B, d) the queries' vectors, empty without them
+    query: np.ndarray | None = None  # (B,) whose each set is, where `ids` are fewer and have several
 
     @cached_property
     def index(self) -> np.ndarray:
@@ -49,7 +50,8 @@ class RetrievedSets:
 
     @cached_property
     def known(self) -> Judgements:
-        return judgements(self.space, self.ids, self.qrels or Qrels({}))
+        known = judgements(self.space, self.ids, self.qrels or Qrels({}))
+        return known if self.query is None else known.repeated(self.query)
 
     @cached_property
     def grades(self) -> np.ndarray:
@@ -68,7 +70,8 @@ class RetrievedSets:
 
     @cached_property
     def coverage(self) -> Coverage:
-        return coverage(self.space, self.ids, {} if self.aspects is None else self.aspects, self.rows.shape[1])
+        known = coverage(self.space, self.ids, {} if self.aspects is None else self.aspects, self.rows.shape[1])
+        return known if self.query is None else known.repeated(self.query)
 
 
 Need = Literal["qrels", "aspects", "vectors"]
@@ -281,13 +284,22 @@ def ilad(vectors: Tensor, rows: Tensor) -> Tensor:
 
     vectors: (n, d); rows: (B, k) int64, −1 pads. A zero row has cosine 0 to everything.
     """
+    rows = rows.to(vectors.device)
     parts = []
-    for listed, positions in _listed(vectors, rows):
-        unit = _unit(listed)
-        ones = unit.square().sum(1)
-        # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
-        parts += [_sums(unit, block).square().sum(1) - ones[block].sum(1) for block in positions]
-    count = (rows >= 0).sum(1).double().to(vectors.device)
+    if len(vectors) ** 2 <= rows.numel():
+        # Very many sets over few documents: every pair once, and looked up.
+        padded = torch.nn.functional.pad(_unit(vectors.double()), (0, 0, 0, 1))
+        cosines = padded @ padded.T
+        for block in rows.split(max(1, CHUNK_NUMBERS // rows.shape[1] ** 2)):
+            pairs = cosines[block.unsqueeze(2), block.unsqueeze(1)]
+            parts.append(pairs.sum((1, 2)) - pairs.diagonal(dim1=1, dim2=2).sum(1))
+    else:
+        for listed, positions in _listed(vectors, rows):
+            unit = _unit(listed)
+            ones = unit.square().sum(1)
+            # The sum of all pairs is (|Σû|² − Σ|û|²)/2: one pass over k·d numbers instead of k²·d.
+            parts += [_sums(unit, block).square().sum(1) - ones[block].sum(1) for block in positions]
+    count = (rows >= 0).sum(1).double()
     spread = 1 - torch.cat(parts) / (count * (count - 1))
     return spread.clamp_min(0).masked_fill(count < 2, torch.nan)
 

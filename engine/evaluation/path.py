@@ -121,6 +121,12 @@ def path(
     ]
 
 
+def path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:
+    """The ends of an interval of a path, checked."""
+    over = _over(stage, interval)
+    return over.low, over.high
+
+
 def _over(stage: Selector, interval: Sequence[float]) -> Real:
     """The parameter that the path runs over, its range cut to the interval."""
     declared = next((p for p in stage.spec.params if p.name == stage.path_parameter), None)

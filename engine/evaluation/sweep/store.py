@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from operator import attrgetter
@@ -14,6 +15,7 @@ import numpy as np
 
 from engine.data.sqlite import WAIT, make_tables, write_ahead
 from engine.errors import DataError
+from engine.evaluation.curve import PLACES, Curve
 from engine.evaluation.sweep.cell import Cell, means, result_digest
 from engine.values import digest_of
 
@@ -21,6 +23,11 @@ VERSION = 1
 PLAIN = ("key", "label", "method", "k", "split", "left_out", "returned", "milliseconds", "digest")
 """The columns that hold a field of a Cell as it is."""
 COLUMNS = (*PLAIN, "decoder", "queries", "metrics", "values", "provenance")
+CURVE = (
+    "selector", "label", "method", "parameter", "interval", "k", "split", "queries", "left_out", "tolerance",
+    "resamples", "seed",
+)  # fmt: skip
+"""The fields of a Curve that are kept as they are."""
 LISTED = ", ".join(f'"{name}"' for name in COLUMNS)
 AMONG = "WHERE key IN (SELECT value FROM json_each(?))"
 """The rows whose keys a JSON list names: one parameter, however many they are."""
@@ -95,6 +102,29 @@ class Store:
                     raise DataError(f"{self.path}: {what} is damaged; delete the file, sweep again") from None
                 yield cell
 
+    def put_curve(self, curve: Curve) -> None:
+        """Keep an exact frontier's curve."""
+        names, plain = sorted(curve.means), {name: getattr(curve, name) for name in CURVE}
+        arrays = [curve.breakpoints, *(curve.means[n] for n in names), *(curve.bands[n].ravel() for n in names)]
+        table = zlib.compress(np.concatenate(arrays, dtype="<f8").tobytes())
+        with self._open() as db, db:
+            db.execute("CREATE TABLE IF NOT EXISTS curves (key TEXT PRIMARY KEY, facts TEXT NOT NULL, arrays BLOB)")
+            facts = json.dumps({**plain, "metrics": names, "provenance": dict(curve.provenance)})
+            db.execute("INSERT OR IGNORE INTO curves VALUES (?, ?, ?)", (curve.key, facts, table))
+
+    def curves(self, keys: Collection[str] | None = None) -> Iterator[Curve]:
+        """The curves, or those with these keys, in the order in which they were kept. Raises DataError as `points`."""
+        among, given = ("", ()) if keys is None else (AMONG, (json.dumps(list(keys)),))
+        with self._open() as db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'curves'").fetchone():
+                return
+            rows = db.execute(f"SELECT key, facts, arrays FROM curves {among} ORDER BY rowid", given).fetchall()
+        for key, facts, arrays in rows:
+            try:
+                yield _curve(key, json.loads(facts), np.frombuffer(zlib.decompress(arrays), dtype="<f8"))
+            except (ValueError, KeyError, TypeError, zlib.error):
+                raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
+
     def _has_tables(self, db: sqlite3.Connection) -> bool:
         """Whether the tables are there; a DataError where others are."""
         # Tables first: they and the version were written at once.
@@ -130,3 +160,18 @@ def _cell(row: Mapping[str, Any], lists: Mapping[str, str]) -> Cell:
     decoder, provenance = json.loads(row["decoder"]), json.loads(row["provenance"])
     made = {"decoder": decoder, "queries": queries, "values": values, "mean": means(values), "provenance": provenance}
     return Cell(**{name: row[name] for name in PLAIN}, **made)
+
+
+def _curve(key: str, facts: dict[str, Any], numbers: np.ndarray) -> Curve:
+    """A row as a Curve; ValueError, KeyError or TypeError where it is not as it was written."""
+    names = facts.pop("metrics")
+    size, rest = divmod(len(numbers) + 1 - 2 * PLACES * len(names), 1 + len(names))
+    if rest or size < 1:
+        raise ValueError
+    parts = np.split(numbers, np.cumsum([size - 1] + [size] * len(names) + [2 * PLACES] * (len(names) - 1)))
+    low, high = facts["interval"] = tuple(facts["interval"])
+    facts["queries"] = tuple(facts["queries"])
+    means = dict(zip(names, parts[1 : len(names) + 1], strict=True))
+    bands = {n: part.reshape(-1, 2) for n, part in zip(names, parts[len(names) + 1 :], strict=True)}
+    places = np.linspace(low, high, PLACES)
+    return Curve(key=key, breakpoints=parts[0], means=means, bands=bands, places=places, **facts)
