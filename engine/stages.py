@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -130,18 +131,29 @@ class Selector(Stage):
         """The weights of one query's candidates as functions of λ₁, down to `lowest`; None without weights."""
         return None
 
-    @classmethod
-    def has_path(cls) -> bool:
-        """Whether its rankings are known at every value of `path_parameter`."""
-        return cls.lambda_path is not Selector.lambda_path
+    @property
+    def no_path(self) -> str | None:
+        """Why its rankings are not known at every value of `path_parameter`; None where they are."""
+        if type(self).lambda_path is not Selector.lambda_path:
+            return None
+        others = [
+            name for name, spec in methods("selector").items() if spec.cls.lambda_path is not Selector.lambda_path
+        ]
+        return (
+            f"{self.spec.name} has no path: there is one where every gain is a line in the parameter, as for "
+            f"{', '.join(others)}; for some values of a parameter use engine.select_grid"
+        )
+
+    @property
+    def path_range(self) -> tuple[float, float] | None:
+        """The ends of `path_parameter`'s range, where there is a path from one to the other."""
+        over = next((p for p in self.spec.params if p.name == self.path_parameter), None)
+        ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
+        return ends if math.isfinite(ends[1]) else None
 
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
-        """Each query's rankings at every value of `path_parameter` in an interval. Raises ParamError without a path."""
-        others = ", ".join(name for name, spec in methods("selector").items() if spec.cls.has_path())
-        raise ParamError(
-            f"{self.spec.name} has no path: there is one where every gain is a line in the parameter, as for {others}; "
-            "for some values of a parameter use engine.select_grid"
-        )
+        """Each query's rankings at every value of `path_parameter` in an interval; only without `no_path`."""
+        raise NotImplementedError(self.no_path)
 
 
 class Scorer(Stage):

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 @stages_option("rerank", "reranks", "Default: none.")
 @option("--depth", metavar="VALUE", help="How many are reranked and chosen from. Default: all.")
 @POINTS
+@click.option(
+    "--values",
+    type=click.Choice(["grid", "all"]),
+    default="grid",
+    help="all: every λ, exactly, of selectors whose rankings have a path over it; a grid of the others.",
+)
 @size_option("sizes", ("5", "10"))
 @metrics_option("Default: all that can be measured.")
 @execution_options("sweep.db")
@@ -58,6 +64,7 @@ def sweep(
     reranks: tuple[str, ...],
     depth: str | None,
     points: int,
+    values: str,
     sizes: list[int],
     metrics: tuple[str, ...],
     execution: Execution,
@@ -68,20 +75,75 @@ def sweep(
     from engine.evaluation.sweep.sweep import sweep as run
 
     use_threads()
-    decoders = _swept_decoders(selectors, retrieves, reranks, depth, points)
+    exact, selectors = _with_paths(selectors, (*retrieves, *reranks, *filter(None, [depth])), values)
+    decoders = _swept_decoders(selectors, retrieves, reranks, depth, points) if selectors else []
     total, store = len(decoders) * len(sizes), execution.store
     with Meter() as meter:
         dataset, space, queries = source.load_judged(split, meter)
         names = metrics or available(dataset.qrels[split], dataset.aspects, queries)
         stop = threading.Event()
-        results = run(
-            decoders, space, queries, dataset.qrels[split], sizes, names, split=split, aspects=dataset.aspects,
-            progress=meter, stop=stop, **vars(execution),
-        )  # fmt: skip
+        asked = (space, queries, dataset.qrels[split], sizes, names)
+        options: dict[str, Any] = {"split": split, "aspects": dataset.aspects, "progress": meter, "stop": stop}
+        curves = _curves(exact, asked, {**options, "store": store})
+        options |= vars(execution)
+        results: Iterator[Any] = run(decoders, *asked, **options) if decoders else iter(())
         cells = collect_cells(results, stop, lambda done: f"{done} of {total} cells are in {store}")
-    if not as_json:
+    echo_curves(curves, as_json)
+    if cells and not as_json:
         _echo_means(cells, decoders, names)
-    echo_cells(cells, len(queries), store, as_json)
+    if cells or not curves:
+        echo_cells(cells, len(queries), store, as_json)
+
+
+def _with_paths(selectors: Sequence[str], others: Sequence[str], values: str) -> tuple[list[Any], tuple[str, ...]]:
+    """The selectors that have a path over λ, if all values are asked for, and the descriptions of the others."""
+    from engine.stages import make_selector, methods
+
+    texts = tuple(selectors or methods("selector"))
+    if values == "grid":
+        return [], texts
+    if others:
+        raise click.UsageError("--values all chooses from the whole corpus by the dense scorer; leave out " + others[0])
+    exact, rest = [], []
+    for text in texts:
+        name, fixed = parse_stage(text, "select")
+        stage = make_selector(name, **fixed)
+        if stage.path_range is not None and stage.path_parameter not in fixed:
+            exact.append(stage)
+        else:
+            rest.append(text)
+    return exact, tuple(rest)
+
+
+def _curves(stages: Sequence[Any], asked: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
+    """The exact frontiers of selectors; Ctrl-C stops with Cancelled."""
+    from engine.evaluation.exact_frontier import exact_frontiers
+
+    try:
+        return [curve for stage in stages for curve in exact_frontiers(stage, *asked, **options)]
+    except KeyboardInterrupt:
+        options["stop"].set()
+        raise Cancelled(f"finished curves are in {options['store']}; the same command goes on from there") from None
+
+
+def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
+    """Print every curve as JSON, or where its means are best, as a table."""
+    if as_json:
+        for c in curves:
+            names = ("label", "method", "parameter", "interval", "k", "split", "key")
+            means = {m: [v if v == v else None for v in column.tolist()] for m, column in c.means.items()}
+            head: dict[str, Any] = {name: getattr(c, name) for name in names}
+            echo_json({**head, "breakpoints": c.breakpoints.tolist(), "means": means})
+        return
+    rows = [["every value", "of", "k", "pieces", "metric", "best", "from", "to"]]
+    for c in curves:
+        for name in c.means:
+            low, high = c.best(name)
+            best = c.at((low + high) / 2)[name] if low == low else low
+            rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
+    if curves:
+        echo_lines(aligned(rows).splitlines())
+        click.echo()
 
 
 def _swept_decoders(

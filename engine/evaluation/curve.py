@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from engine.errors import ParamError
-from engine.stages import Selector, make_selector
+from engine.evaluation.metrics import LESS_IS_BETTER
+from engine.params import Param
+from engine.stages import Selector, make_selector, spec_of
 
+DECIMALS = 9
+"""Means that agree so far are the same: running sums round."""
 PLACES = 101
 """At so many values, evenly through the interval, a curve has bands."""
 
@@ -31,6 +35,12 @@ class Steps:
     def first(self) -> np.ndarray:
         """(B,) the first step of each query."""
         return np.flatnonzero(np.diff(self.query, prepend=-1))
+
+    def only(self, kept: np.ndarray) -> Steps:
+        """Those of some queries: kept (B,) bool."""
+        mask = kept[self.query]
+        values = {name: column[mask] for name, column in self.values.items()}
+        return Steps(query=self.query[mask], start=self.start[mask], values=values)
 
     def at(self, places: np.ndarray) -> dict[str, np.ndarray]:
         """Metric → (B, p) values at places, (p,): right of a step that begins there."""
@@ -84,6 +94,16 @@ class Curve:
         return len(self.breakpoints) + 1
 
     @property
+    def declared(self) -> Param:
+        """The parameter's declaration."""
+        return next(p for p in spec_of(self.method).params if p.name == self.parameter)
+
+    @property
+    def symbol(self) -> str:
+        """The parameter's symbol."""
+        return self.declared.symbol
+
+    @property
     def middles(self) -> np.ndarray:
         """(p,) a value of the parameter in each piece."""
         low, high = self.interval
@@ -98,6 +118,16 @@ class Curve:
             raise ParamError(f"value must be in [{low:g}, {high:g}]; got {value!r}")
         piece = int(np.searchsorted(self.breakpoints, value, side="right"))
         return {name: float(column[piece]) for name, column in self.means.items()}
+
+    def best(self, metric: str) -> tuple[float, float]:
+        """The ends of the widest interval where a mean is best; NaN where it exists nowhere."""
+        column = np.round(self.means[metric], DECIMALS) * (-1 if metric in LESS_IS_BETTER else 1)
+        if not np.isfinite(column).any():
+            return np.nan, np.nan
+        edges = np.concatenate([self.interval[:1], self.breakpoints, self.interval[1:]])
+        top = np.diff(np.concatenate([[0], column == np.nanmax(column), [0]]).astype(int))
+        runs = zip(edges[np.flatnonzero(top > 0)].tolist(), edges[np.flatnonzero(top < 0)].tolist(), strict=True)
+        return max(runs, key=lambda run: run[1] - run[0])
 
     def stage(self, value: float) -> Selector:
         """The selector at a value."""

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from engine.decoder import SET_SIZE
-from engine.errors import Cancelled, ParamError
+from engine.errors import Cancelled
 from engine.evaluation.aspects import Aspects
 from engine.evaluation.curve import PLACES, Curve, Steps
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.metrics import METRICS, RetrievedSets, check_metrics
-from engine.evaluation.path import Path, path, path_interval
+from engine.evaluation.path import Path, path, path_interval, stage_with_path
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
 from engine.evaluation.sweep.cell import PACKAGE, versions
 from engine.evaluation.sweep.compute import digests_of, embedded
@@ -26,7 +26,7 @@ from engine.evaluation.sweep.store import Store
 from engine.params import Real, values_of
 from engine.progress import Progress, Stop
 from engine.space import Space
-from engine.stages import Selector, make_selector
+from engine.stages import Selector
 from engine.values import Embeddings, Qrels, Queries, digest_of
 
 TOLERANCE = Real(1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Breakpoints nearer than this are merged.")
@@ -102,9 +102,7 @@ def exact_frontiers(
     check_metrics(names)
     tolerance, resamples, seed = TOLERANCE.check(tolerance), RESAMPLES.check(resamples), SEED.check(seed)
     ks, file = tuple(SET_SIZE.check(k) for k in ks), Store.of(store)
-    stage = selector if isinstance(selector, Selector) else make_selector(selector, **fixed)
-    if isinstance(selector, Selector) and fixed:
-        raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(fixed)} as well")
+    stage = stage_with_path(selector, fixed)
     vectors = embedded(space, queries)
     asked = _Asked(
         stage=stage,

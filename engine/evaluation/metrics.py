@@ -188,6 +188,9 @@ METRICS: dict[str, Metric] = {
 }
 
 
+LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better)
+
+
 def title_of(metric: str) -> str:
     """A metric as charts write it; the name of one that is not registered."""
     return METRICS[metric].title if metric in METRICS else metric

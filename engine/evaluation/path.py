@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -101,12 +101,7 @@ def path(
     depth: choose from the most relevant only. There is a path where all gains are lines in λ. Raises ParamError or
     DataError.
     """
-    cls = spec_of(selector, "selector").cls if isinstance(selector, str) else type(selector)
-    if cls.has_path() and cls.path_parameter in fixed:
-        raise ParamError(f"{cls.path_parameter} is what the path runs over; pass interval=(lowest, highest) instead")
-    if isinstance(selector, Selector) and fixed:
-        raise ParamError(f"{selector.label} has its parameters already; do not pass {', '.join(fixed)} as well")
-    stage = selector if isinstance(selector, Selector) else make_selector(selector, **fixed)
+    stage = stage_with_path(selector, fixed)
     k, depth = SET_SIZE.check(k), DEPTH.check(depth)
     parameter = _over(stage, interval)
     matrix, points = searched(space, queries)
@@ -119,6 +114,20 @@ def path(
         Path(selector=stage, k=k, parameter=parameter, candidates=c.problem(b), lines=lines)
         for b, lines in enumerate(found)
     ]
+
+
+def stage_with_path(selector: str | Selector, fixed: Mapping[str, Any]) -> Selector:
+    """A selector that has a path, from its name and other parameters. Raises ParamError."""
+    stage = selector if isinstance(selector, Selector) else None
+    cls = type(stage) if stage else spec_of(cast(str, selector), "selector").cls
+    if cls.path_parameter in fixed:
+        raise ParamError(f"{cls.path_parameter} is what the path runs over; pass interval=(lowest, highest) instead")
+    if stage and fixed:
+        raise ParamError(f"{stage.label} has its parameters already; do not pass {', '.join(fixed)} as well")
+    stage = stage or make_selector(cast(str, selector), **fixed)
+    if stage.no_path is not None:
+        raise ParamError(stage.no_path)
+    return stage
 
 
 def path_interval(stage: Selector, interval: Sequence[float]) -> tuple[float, float]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 
 from engine.candidates import Candidates
-from engine.errors import ParamError
 from engine.params import Flag, declare
 from engine.solvers.greedy.certified import greedy
 from engine.solvers.greedy.lambda_path import lambda_paths
@@ -51,10 +50,12 @@ class MaxSum(Selector):
         better = polish(p, index, False, field, error, torch.ones_like(p.every, dtype=torch.bool))
         return p.ranking(better.index, {"swaps": better.swaps, "swap_optimal": better.optimal})
 
+    @property
+    def no_path(self) -> str | None:
+        if not self.polish:
+            return None
+        return "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"
+
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The same at every θ, without swaps."""
-        if self.polish:
-            raise ParamError(
-                "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"
-            )
         return lambda_paths(SUM, candidates, k, interval)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates
-from engine.errors import ParamError
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
@@ -84,11 +83,16 @@ class NNN(Selector):
         """Compile the solvers, or load what was compiled: which takes ten to twenty seconds once a machine."""
         warm()
 
+    @property
+    def no_path(self) -> str | None:
+        needed = {"solver": "exact", "scale": "absolute", "fill": "strict"}
+        other = [f'{name}="{value}"' for name, value in needed.items() if getattr(self, name) != value]
+        if not other:
+            return None
+        return f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other)}"
+
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The k largest weights of the exact minimisers at every λ₁."""
-        needed = {"solver": "exact", "scale": "absolute", "fill": "strict"}
-        if other := [f'{name}="{value}"' for name, value in needed.items() if getattr(self, name) != value]:
-            raise ParamError(f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other)}")
         return [ranking_path(candidates.problem(b), k, self.l2, interval) for b in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.frontier import dominated
-from engine.evaluation.metrics import METRICS
+from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
 from engine.evaluation.paired import SAME
 from engine.params import Choice, Declared, Real, declare
 
-LESS_IS_BETTER = frozenset(m.name for m in METRICS.values() if m.lower_is_better)
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
 BENDS = 0.02

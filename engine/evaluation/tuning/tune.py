@@ -12,8 +12,10 @@ import numpy as np
 
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import DataError, ParamError
+from engine.evaluation.curve import Curve
+from engine.evaluation.exact_frontier import exact_frontiers
 from engine.evaluation.metrics import METRICS, defined_mean
-from engine.evaluation.paired import chain_of, name_of, shared
+from engine.evaluation.paired import SAME, chain_of, name_of, shared
 from engine.evaluation.splits import judged_by
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
 from engine.evaluation.sweep.cell import Cell, as_json
@@ -35,6 +37,8 @@ ROUNDS = 12
 """Where somebody watches, settings are measured in about so many rounds: fewer share more, more show sooner."""
 DRAWS = 200
 """So many sets of queries are drawn to see how firm a choice is."""
+NEAR = 0.05
+"""A value no further than this share of the range from another is much the same."""
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
@@ -87,6 +91,8 @@ class Tuned:
     base_test: Cell | None
     queries: int  # number of dev's that the settings were compared on
     left_out: tuple[str, ...]  # names of settings that were no candidates
+    interval: tuple[float, float] | None  # from where to where the parameter is as good on dev, None for a grid
+    curve: Curve | None  # the exact frontier on dev that it was chosen from, None for a grid
     constraint_holds_on_test: bool | None  # whether the constraint holds on test, None without either
     comparisons: tuple[Comparison, ...]  # with the baseline on test, a row a metric, Holm over the metrics
     gaps: tuple[Gap, ...]  # dev beside test
@@ -111,9 +117,16 @@ class Tuned:
             f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
             f"{self.queries:,} queries of {self.dev}.",
             self.choosing.said,
-            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead to the same "
-            "choice.",
         ]
+        same = "to the same choice"
+        if self.interval is not None and self.curve is not None:
+            low, high = self.interval
+            symbol = self.curve.symbol
+            sentences.append(f"All {symbol} from {low:.6g} to {high:.6g} are as good, {high - low:.2g} wide.")
+            same = f"to a {symbol} no further than {NEAR:g} of its range from this one"
+        sentences.append(
+            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead {same}."
+        )
         if self.left_out:
             sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")
         if self.test is None:
@@ -134,7 +147,9 @@ class Tuned:
         splits = {self.dev: (self.chosen, self.base)}
         if self.test is not None and self.chosen_test is not None and self.base_test is not None:
             splits[self.test] = (self.chosen_test, self.base_test)
-        plain = ("k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "sentences")
+        plain = (
+            "k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "interval", "sentences",
+        )  # fmt: skip
         values: dict[str, Any] = _plain(
             {
                 **{name: getattr(self, name) for name in plain},
@@ -166,6 +181,7 @@ def tune(
     like: Decoder | None = None,
     metrics: Sequence[str] = REPORTED,
     aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+    values: str = "all",
     trials: int = TRIALS.default,
     seed: int = 0,
     resamples: int = RESAMPLES.default,
@@ -183,15 +199,18 @@ def tune(
     queries: at least those that the two splits judge; qrels: by split, as a Dataset has them (`split_in_half` makes two
     of one); objective: an Objective, or its aim; test: None for no report; points: values a parameter, as in `grid`;
     free: the parameters to set, by default those that sweeps vary; fixed: values of others; like: a decoder whose other
-    stages and depth are kept; metrics: reported besides the objective's. Up to two parameters every setting of the grid
-    is tried; beyond, Optuna's TPE (extra `tune`) tries `trials` of them, seeded. Of equally good settings the one
-    closest to the default is chosen. Everything is measured by `sweep`, whose aspects, store, workers, cluster,
-    progress and stop these are; seen gets every point of dev, the baseline's too, as soon as it is there. Raises
-    ParamError, DataError, FrontierError, Cancelled.
+    stages and depth are kept; metrics: reported besides the objective's; values: "all" or "grid". Where the one free
+    parameter has a path, the middle of the interval that is best of all its values is chosen, unless "grid" is asked
+    for. Otherwise up to two parameters every setting of the grid is tried; beyond, Optuna's TPE (extra `tune`) tries
+    `trials` of them, seeded. Of equally good settings the one closest to the default is chosen. Everything is measured
+    by `sweep`, whose aspects, store, workers, cluster, progress and stop these are; seen gets every point of dev, the
+    baseline's too, as soon as it is there. Raises ParamError, DataError, FrontierError, Cancelled.
     """
     objective = Objective(objective) if isinstance(objective, str) else objective
     if not isinstance(objective, Objective):
         raise ParamError(f"objective must be an Objective or its aim; got {objective!r}")
+    if values not in ("all", "grid"):
+        raise ParamError(f'values must be "all" or "grid"; got {values!r}')
     k, trials, seed, resamples = SET_SIZE.check(k), TRIALS.check(trials), SEED.check(seed), RESAMPLES.check(resamples)
     target = _Target.of(name, points, free, fixed or {}, like)
     judged = judged_by(queries, qrels, dev, test)
@@ -200,7 +219,7 @@ def tune(
     options: dict[str, Any] = {"space": space, "k": k, "metrics": names, "aspects": aspects}
     options |= {"store": Store.of(store), "workers": workers, "cluster": cluster, "stop": stop}
     run = _Run(target, objective, splits, options, progress or (lambda *_: None), seen)
-    return run.choose_and_report(trials, seed, resamples)
+    return run.choose_and_report(trials, seed, resamples, values == "all")
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +241,12 @@ class _Target:
             raise ParamError(f"{name} is what the others are compared with; tune another one")
         like = like or Decoder(make(next(iter(methods("selector")))))
         return cls(Settings.of(spec, points, free, fixed), make(first), like)
+
+    def along_path(self, stage: Stage) -> Selector | None:
+        """The selector, if its one free parameter has a path, and it chooses from all documents by their vectors."""
+        if not isinstance(stage, Selector) or self.like != Decoder(self.like.select) or stage.path_range is None:
+            return None
+        return stage if [p.name for p in self.settings.free] == [stage.path_parameter] else None
 
     def decoder(self, stage: Stage) -> Decoder:
         """The decoder with a stage in its place."""
@@ -245,12 +270,20 @@ class _Run:
     def dev(self) -> str:
         return next(iter(self.splits))
 
-    def choose_and_report(self, trials: int, seed: int, resamples: int) -> Tuned:
+    def choose_and_report(self, trials: int, seed: int, resamples: int, every_value: bool) -> Tuned:
         """Measure the settings on dev, choose one, and set it against the baseline on test."""
         target, objective, plain = self.target, self.objective, self.target.baseline
         exhaustive = target.settings.exhaustive
         cells, base = self._all_settings() if exhaustive else self._searched_settings(trials, seed)
-        stage, chosen = _choose(objective, cells, base, self.options["k"], seed)
+        facts: dict[str, Any] = {"interval": None, "curve": None}
+        facts["searched"] = f"{'all' if exhaustive else 'a search through'} {len(cells):,} settings"
+        stage: Stage
+        if every_value and (along := target.along_path(next(iter(cells)))) is not None:
+            stage, chosen = self._best_value(along, base, seed)
+            cells |= self._measure([stage], self.dev)
+        else:
+            stage, chosen = _choose(objective, cells, base, self.options["k"], seed)
+        facts |= chosen
         rows: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
         on_test: dict[Stage, Cell] = {}
@@ -269,7 +302,6 @@ class _Run:
             k=self.options["k"],
             dev=self.dev,
             test=test,
-            searched=f"{'all' if exhaustive else 'a search through'} {len(cells):,} settings",
             decoder=target.decoder(stage),
             baseline=target.decoder(plain),
             points=tuple(cells.values()),
@@ -280,8 +312,19 @@ class _Run:
             constraint_holds_on_test=holds,
             comparisons=rows,
             gaps=gaps,
-            **chosen,
+            **facts,
         )
+
+    def _best_value(self, stage: Selector, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
+        """The best of all values of the parameter that a selector has a path over, and what `Tuned` says of it."""
+        k, metrics = self.options["k"], self.objective.metrics
+        own = self.splits[self.dev]
+        options = {"aspects": self.options["aspects"], "stop": self.options["stop"], "split": self.dev}
+        (curve,) = exact_frontiers(
+            stage, self.options["space"], own["queries"], own["qrels"], (k,), metrics, progress=self.report,
+            keep_steps=True, **options,
+        )  # fmt: skip
+        return _choose_value(self.objective, curve, base, seed)
 
     def _measure(self, stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Cell]:
         """Stage → cell, in the order of the stages, whatever order the sweep's cells come in."""
@@ -361,6 +404,58 @@ def _choose(
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
     facts = {"choosing": choice, "stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
     return stages[choice.best], facts
+
+
+def _choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
+    """The selector at the middle of the best interval of a curve, and choosing, stability … of `Tuned`."""
+    assert curve.steps is not None
+    metrics, k = objective.metrics, curve.k
+    first = {m: curve.steps.values[m][curve.steps.first] for m in metrics}
+    common = np.all([np.isfinite(first[m]) & np.isfinite(base.values[m]) for m in metrics], axis=0)
+    if not common.any():
+        what = " and ".join(METRICS[m].title for m in metrics)
+        raise DataError(f"no query of {base.split} has {what}, by which a value could be chosen")
+    baseline = {m: float(base.values[m][common].mean()) for m in metrics}
+    steps = curve.steps.only(common)
+    found = {m: steps.means(m, curve.tolerance) for m in metrics}
+    edges = np.append(found[metrics[0]][0], curve.interval[1])
+
+    def choose(means: Mapping[str, np.ndarray], baseline: Mapping[str, float], values: np.ndarray) -> TunedChoice:
+        away = np.abs(values - curve.declared.default).round(9)
+        order = list(zip(away.tolist(), values.tolist(), strict=True))
+        return objective.choose(means, baseline, order, k, _named(base, base))
+
+    means = {m: column for m, (_, column) in found.items()}
+    choice = choose(means, baseline, (edges[:-1] + edges[1:]) / 2)
+    same = np.all([np.abs(column - column[choice.best]) <= SAME for column in means.values()], axis=0)
+    differs = np.flatnonzero(~same)
+    at = int(np.searchsorted(differs, choice.best))
+    low = edges[differs[at - 1] + 1] if at else edges[0]
+    high = edges[differs[at]] if at < len(differs) else edges[-1]
+    value = _short(float(low), float(high))
+    at_places = steps.at(curve.places)
+    # One seed, so every metric sees the same queries; the baseline's column comes first.
+    columns = {m: np.column_stack([base.values[m][common], at_places[m]]) for m in metrics}
+    drawn = {m: resampled_means(column, DRAWS, seed) for m, column in columns.items()}
+    near, chosen = NEAR * (curve.interval[1] - curve.interval[0]), []
+    for draw in range(DRAWS):
+        drawn_base = {m: float(v[draw, 0]) for m, v in drawn.items()}
+        chosen.append(curve.places[choose({m: v[draw, 1:] for m, v in drawn.items()}, drawn_base, curve.places).best])
+    return curve.stage(value), {
+        "choosing": choice,
+        "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),
+        "queries": int(common.sum()),
+        "left_out": (),
+        "interval": (float(low), float(high)),
+        "curve": curve,
+        "searched": f"every {curve.symbol} from {curve.interval[0]:g} to {curve.interval[1]:g}",
+    }
+
+
+def _short(low: float, high: float) -> float:
+    """The number of fewest digits in the middle half of an interval."""
+    middle, room = (low + high) / 2, (high - low) / 4
+    return next((v for digits in range(1, 17) if abs((v := round(middle, digits)) - middle) <= room), middle)
 
 
 def _compared(cell: Cell, base: Cell, metrics: Sequence[str], resamples: int, seed: int) -> tuple[Comparison, ...]:

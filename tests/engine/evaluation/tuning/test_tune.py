@@ -61,7 +61,7 @@ def weights():
 
 def test_the_best_of_the_grid_on_dev_is_reported_on_test(judged):
     objective = Objective("maximise", metric="ndcg")
-    found = tune("mmr", *judged, objective=objective, k=5, resamples=2000)
+    found = tune("mmr", *judged, objective=objective, k=5, resamples=2000, values="grid")
     on_dev = {d: brute(judged, d, "dev", 5) for d in weights()}
     best = max(on_dev, key=lambda d: (round(on_dev[d]["ndcg"].mean(), 9), -abs(d.select.relevance_weight - 0.8)))
     assert found.decoder == best and found.satisfied and len(found.points) == 11
@@ -79,6 +79,40 @@ def test_the_best_of_the_grid_on_dev_is_reported_on_test(judged):
         assert (row.low, row.high) == pytest.approx(interval(own[metric], top[metric], 2000)) and row.comparisons == 4
         assert row.p == pytest.approx(p_value(own[metric], top[metric], 2000))
     assert [row.p_holm for row in rows.values()] == pytest.approx(holm([row.p for row in rows.values()]))
+
+
+@pytest.mark.parametrize("aim", ["recall", "ndcg", "ilad", "diverse", "knee"])
+def test_the_best_of_all_values_is_chosen(judged, aim):
+    objective = Objective(aim) if aim in ("diverse", "knee") else Objective("maximise", metric=aim)
+    found = tune("mmr", *judged, objective=objective, k=5, test=None)
+    low, high = found.interval
+    value = found.decoder.select.relevance_weight
+    assert low < value < high and len(f"{value:g}") <= 8 and found.curve.symbol == "λ"
+    assert found.chosen.mean == {m: pytest.approx(v) for m, v in found.curve.at(value).items()} | found.chosen.mean
+    assert any(f"All λ from {low:.6g} to {high:.6g} are as good" in text for text in found.sentences)
+    if aim == "knee":
+        return
+
+    def mean(value, metric):
+        return brute(judged, engine.Decoder(engine.make("mmr", relevance_weight=value)), "dev", 5)[metric].mean()
+
+    goal = "ilad" if aim == "diverse" else aim
+    floor = 0.95 * brute(judged, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"].mean()
+    own = mean(value, goal)
+    for other in np.random.default_rng(1).random(60):
+        kept = aim != "diverse" or mean(other, "recall") >= floor - 1e-9
+        assert not kept or mean(other, goal) <= own + 1e-9
+    # Both ends are ends: beyond them another set, and a different number.
+    for beyond in (low - 1e-5, high + 1e-5):
+        if 0 <= beyond <= 1 and aim != "diverse":
+            assert mean(beyond, goal) < own - 1e-9
+
+
+def test_how_firm_the_best_of_all_values_is(judged):
+    found = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, test=None)
+    assert found.firm > 0.5 and any("lead to a λ no further than 0.05 of its range" in text for text in found.sentences)
+    with pytest.raises(engine.ParamError, match='values must be "all" or "grid"'):
+        tune("mmr", *judged, k=5, values="some")
 
 
 def test_how_far_dev_and_test_differ(judged):
@@ -101,10 +135,10 @@ def test_how_far_dev_and_test_differ(judged):
 
 
 def test_how_firm_a_choice_is(judged):
-    sure = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None)
+    sure = tune("mmr", *judged, objective=Objective("maximise", metric="ilad"), k=5, points=2, test=None, values="grid")
     assert sure.firm == 1.0
     objective = Objective("maximise", metric="ndcg")
-    found = tune("mmr", *judged, objective=objective, k=5, test=None)
+    found = tune("mmr", *judged, objective=objective, k=5, test=None, values="grid")
     values = np.stack([brute(judged, d, "dev", 5)["ndcg"] for d in weights()])
     rng = np.random.default_rng(9)
     means = np.stack([values[:, rng.integers(values.shape[1], size=values.shape[1])].mean(1) for _ in range(2000)])
@@ -117,7 +151,7 @@ def test_how_firm_a_choice_is(judged):
 
 @pytest.mark.parametrize("share", [0.9, 0.97])
 def test_most_diverse_under_a_constraint(judged, share):
-    found = tune("mmr", *judged, objective=Objective("diverse", share=share), k=5, resamples=200)
+    found = tune("mmr", *judged, objective=Objective("diverse", share=share), k=5, resamples=200, values="grid")
     first = brute(judged, engine.Decoder(engine.make("top_k")), "dev", 5)["recall"].mean()
     on_dev = {d: brute(judged, d, "dev", 5) for d in weights()}
     kept = [d for d in on_dev if on_dev[d]["recall"].mean() >= share * first - 1e-9]
@@ -145,9 +179,9 @@ def test_a_constraint_that_nothing_keeps(judged):
 def test_ties_go_to_the_setting_closest_to_the_default(judged):
     space, queries, qrels = judged
     everything = {s: engine.Qrels({q: {"d0": 1} for q in own.grades}) for s, own in qrels.items()}
-    found = tune("mmr", space, queries, everything, objective="maximise", k=N, resamples=100)
+    found = tune("mmr", space, queries, everything, objective="maximise", k=N, resamples=100, values="grid")
     assert found.decoder.select.relevance_weight == 0.8 and "11 settings have as much" in found.choosing.said
-    near = tune("mmr", space, queries, everything, k=N, resamples=100, points=5)
+    near = tune("mmr", space, queries, everything, k=N, resamples=100, points=5, values="grid")
     assert near.decoder.select.relevance_weight == 0.75
 
 
@@ -225,17 +259,19 @@ def test_settings_that_answer_few_queries_are_no_candidates(judged):
 
 def test_the_store_is_used_and_results_are_repeatable(judged, tmp_path):
     store, seen = tmp_path / "cells.db", []
-    first = tune("mmr", *judged, k=5, points=5, resamples=200, store=store, progress=lambda *a: seen.append(a))
+    first = tune(
+        "mmr", *judged, k=5, points=5, resamples=200, store=store, progress=lambda *a: seen.append(a), values="grid"
+    )
     assert len(Store(store).known({p.key for p in first.points})) == 5
     assert seen[0] == (0, 6, "tuning on dev") and (6, 6, "tuning on dev") in seen
     assert seen[-1] == (2, 2, "reporting on test")
     stopped = threading.Event()
     stopped.set()
     # Nothing is left to compute, so nothing is there to be stopped.
-    again = tune("mmr", *judged, k=5, points=5, resamples=200, store=Store(store), stop=stopped)
+    again = tune("mmr", *judged, k=5, points=5, resamples=200, store=Store(store), stop=stopped, values="grid")
     assert again.as_json() == first.as_json()
     with pytest.raises(engine.Cancelled):
-        tune("mmr", *judged, k=5, points=5, stop=stopped)
+        tune("mmr", *judged, k=5, points=5, stop=stopped, values="grid")
 
 
 def test_what_is_said_and_written(judged):
