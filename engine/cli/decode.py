@@ -150,8 +150,12 @@ def decode(
     for entry in entries:
         _echo_entry(entry, traced)
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    duration = f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
-    click.echo(f"\n{decoder.label}: {counts}{duration}\n{_means_line(measured, k, judgements)}")
+    click.echo(f"\n{decoder.label}: {counts}{_duration(timed)}\n{_means_line(measured, k, judgements)}")
+
+
+def _duration(timed: tuple[float, int] | None) -> str:
+    """The time of a query in words, "" where there is none."""
+    return f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
 
 
 def _check_queries(texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> None:

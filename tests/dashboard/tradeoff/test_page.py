@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     assert list(first_table(app, "This query")[""]) == ["Recall@9", "ms a query"]
     for view in ("Queries won and lost", "Kinds of queries"):
         assert not pick(app, "View", view).exception
-    with sqlite3.connect(sweeps.store().path) as db:
+    with closing(sqlite3.connect(sweeps.store().path)) as db, db:
         old = db.execute(
             "UPDATE cells SET provenance = json_remove(provenance, '$.timed') WHERE method = 'mmr' AND k = 9"
         )
