@@ -141,7 +141,7 @@ def _sampled(queries: Queries) -> Queries:
 
 
 def _axes(sweep: Sweep) -> tuple[str, str]:
-    """The metrics of the axes: those that were measured and of which more is better; or to the right the time."""
+    """The metrics of the axes: those measured of which more is better, and for x the time too."""
     measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
     first = {"x": X, "y": Y if Y in measured else INSTEAD}
     kind = "judged" if Y in measured else "unjudged"
@@ -151,7 +151,7 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
         key = f"tradeoff.{name}.{kind}"
         return select(f"{name} axis", options, key, default=first[name], format_func=title_of_axis, help=why)
 
-    return axis("x", [*measured, TIME]), axis("y", measured)
+    return axis("x", [*measured, *([TIME] if sweep.stored else [])]), axis("y", measured)
 
 
 def _sweep(

@@ -83,8 +83,6 @@ def _for_query(
 def _figures(curves: Frontier, point: FrontierPoint, values: dict[str, float | None], labelled: bool) -> None:
     """Both axes, for this query and over the labelled ones."""
     axes = curves.y, curves.x
-    if curves.x == TIME and not labelled:
-        values = values | {TIME: point.x}
     columns = {
         "": (["ms a query" if a == TIME else f"{title_of(a)}@{curves.k}" for a in axes], text_column(84)),
         "This query": ([values.get(axis) for axis in axes], number_column("%.3f", 76)),

@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def latency(self) -> float | None:
-        """Median milliseconds of a query that is asked alone; None where many were timed together."""
+        """Median milliseconds of single calls; None of a sweep of one query, and where many were timed together."""
         return self.milliseconds if TIMED in self.provenance else None
 
 

@@ -26,7 +26,7 @@ FIRST_SCORES = 100_000
 PAUSE = 0.4
 """Seconds that a later block is to take."""
 CALLS = 5
-"""Queries that a decoder is asked one at a time, to time it."""
+"""Queries that a decoder is asked one at a time, to time it; some of them again where there are fewer."""
 SHARE, LEAST = 0.02, 0.01
 """How much of the time of all queries together those may take, and how many seconds in any case."""
 
@@ -100,9 +100,12 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=stopped))):
         rankings, seconds = _decode(task, unit, stopped)
         most = max(LEAST, SHARE * seconds / (len(unit.decoders) * len(unit.ks)))
-        for k in unit.ks:
+        # Who asks one query waits for its answer, and not several times as long for a time that says little of others.
+        timed = len(task.vectors) > 1
+        for k in unit.ks if timed else ():
             # What the first call at a k makes ready is no part of the time of the next.
             latency(unit.decoders[0], task.space, task.vectors, k, 0, stopped)
+        milliseconds, calls = 1000 * seconds / len(unit.decoders), 0
         cells = []
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):
             if stopped():
@@ -110,7 +113,8 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
             data = task.data_of(decoder)
             for k in unit.ks:
                 values, left_out = task.measure(ranking, k)
-                milliseconds, calls = latency(decoder, task.space, task.vectors, k, most, stopped)
+                if timed:
+                    milliseconds, calls = latency(decoder, task.space, task.vectors, k, most, stopped)
                 cell = make_cell(
                     decoder,
                     k,
@@ -148,7 +152,7 @@ def latency(
     most: seconds after which no further call begins. Raises Cancelled when stopped.
     """
     seconds: list[float] = []
-    for row in np.unique(np.linspace(0, len(queries) - 1, CALLS, dtype=int)).tolist():
+    for row in np.linspace(0, len(queries) - 1, CALLS, dtype=int).tolist():
         if stopped():
             raise Cancelled(STOPPED)
         query, started = queries.take([row]), time.perf_counter()

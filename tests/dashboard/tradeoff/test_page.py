@@ -164,6 +164,8 @@ def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     assert list(first_table(app, "This query")[""]) == ["Recall@9", "ms a query"]
     for view in ("Queries won and lost", "Kinds of queries"):
         assert not pick(app, "View", view).exception
+    app = pick(pick(app, "View", "Differences"), "Queries", "This query")
+    assert not app.exception and "ILAD@9" in figure(app)["layout"]["xaxis"]["title"]["text"], "no time of one query"
     with closing(sqlite3.connect(sweeps.store().path)) as db, db:
         old = db.execute(
             "UPDATE cells SET provenance = json_remove(provenance, '$.timed') WHERE method = 'mmr' AND k = 9"
