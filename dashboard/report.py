@@ -52,7 +52,7 @@ def page(
 ) -> str:
     """The report as HTML; its charts draw without a network. strata: the y axis by kind of query."""
     from dashboard.charts.frontier import frontier_figure
-    from engine.evaluation.frontier import frontier
+    from engine.evaluation.frontier import frontier, title_of_axis
     from engine.evaluation.metrics import METRICS
     from engine.evaluation.statistics import compare, statement, summary
     from engine.evaluation.tables import results
@@ -63,7 +63,7 @@ def page(
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     split = f", split {cells[0].split}" if cells[0].split else ""
     title = f"{len(cells):,} cells, {len(cells[0].queries):,} queries{split}"
-    chart = frontier_figure(curve, (METRICS[across].title, METRICS[up].title), dark=False)
+    chart = frontier_figure(curve, (title_of_axis(across), METRICS[up].title), dark=False)
     corner = f"({curve.reference[0]:.4f}, {curve.reference[1]:.4f})"
     provenance = [
         (f"<td>{_text(name)}</td>", f"<td><code>{_text(value)}</code></td>")
@@ -78,7 +78,7 @@ def page(
         f'<p class="note">Filled: not dominated, which {len(curve.front):,} of {len(curve.points):,} are. Bands: 95 % '
         f"intervals of a paired bootstrap over {curve.queries:,} queries ({curve.resamples:,} draws, seed "
         f"{curve.seed}), each for its point alone. Dotted: the baseline. Hypervolume {curve.hypervolume:.5f} above "
-        f"{corner}.</p>",
+        f"{corner}. {_text(curve.remark)}</p>",
         "<h2>All decoders</h2>",
         _table(table),
         *(_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),

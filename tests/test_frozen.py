@@ -165,12 +165,17 @@ def test_a_sweep_is_read_from_its_store(world, tmp_path):
     told = ("key", "label", "k", "mean", "milliseconds", "digest")
     found = {point.key: {name: getattr(point, name) for name in told} for point in points}
     assert found == {cell["key"]: cell for cell in EXPECTED["sweep"]}
+    assert all(point.latency is None for point in points), "theirs is the time of many queries together"
+    wider = [*decoders, engine.Decoder(engine.make("ssd"))]
     with pytest.raises(engine.Cancelled):
-        list(engine.sweep([*decoders, engine.Decoder(engine.make("ssd"))], space, **asked, stop=Stopped()))
+        list(engine.sweep(wider, space, **asked, stop=Stopped()))
     with sqlite3.connect(store) as database:
         assert database.execute("SELECT count(*) FROM cells").fetchone() == (len(points),)
     done = CliRunner().invoke(frontier, ["compare", str(store), "-k", "5", "--json"])
     assert done.exit_code == 0 and {cell["label"] for cell in EXPECTED["sweep"]} >= set(labels(json.loads(done.stdout)))
+    kept = {point.key: point.latency for point in engine.sweep(wider, space, **asked)}
+    assert len(kept) == len(points) + 2 and sum(time is not None for time in kept.values()) == 2, "it is written on"
+    assert {name: getattr(next(engine.sweep(decoders, space, **asked)), name) for name in told} in EXPECTED["sweep"]
 
 
 def labels(told):
@@ -293,6 +298,8 @@ def test_the_pages_find_what_they_kept(home):
     app = page("tradeoff", **{"tradeoff.decoders": ["top_k", "mmr"], "k": 5})
     assert not ("jobs" in app.session_state and app.session_state["jobs"].get("tradeoff"))
     assert any("Decoder" in table.value for table in app.dataframe)
+    app = page("tradeoff", **{"tradeoff.decoders": ["top_k", "mmr"], "k": 5, "tradeoff.x.judged": "milliseconds"})
+    assert "no point at k = 5 has a time" in texts(app) and not app.get("plotly_chart")
     app = page("tune", **{"tune.page": "Train"})
     (name,) = {Path(file).parts[0] for file in run if len(Path(file).parts) > 1}
     assert "finished" in texts(app) and app.button(key=f"train.open.{name}")

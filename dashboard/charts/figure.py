@@ -22,6 +22,8 @@ TOOLTIP = "%{hovertext}<extra></extra>"
 """Hover template that shows a point's hovertext alone."""
 SPREAD = 0.6
 """Share of a group's width over which its points are spread."""
+TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Milliseconds that an axis of times names."""
 
 
 def new_figure() -> Figure:
@@ -70,6 +72,11 @@ def strokes(starts: Iterable[Any], ends: Iterable[Any]) -> list[Any]:
 def group_axis(texts: Sequence[str]) -> dict[str, Any]:
     """An axis of groups at 0, 1, 2 … with their names."""
     return {"tickvals": list(range(len(texts))), "ticktext": texts, "range": [-0.5, len(texts) - 0.5]}
+
+
+def time_axis(title: str) -> dict[str, Any]:
+    """An axis of milliseconds."""
+    return {"type": "log", "title": title, "tickvals": list(TIMES), "ticktext": [f"{value:g}" for value in TIMES]}
 
 
 def dodge(position: int, count: int, spread: float = SPREAD) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,10 @@ from dashboard.charts.figure import (
     legend_below,
     new_figure,
     outline,
+    time_axis,
 )
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
+from engine.evaluation.frontier import TIME
 from engine.evaluation.paired import chain_of, declared_by
 from engine.stages import methods
 
@@ -78,14 +81,15 @@ def frontier_figure(
         x=[p.x for p in frontier.front],
         y=[p.y for p in frontier.front],
         mode="lines",
-        line=guide(ink, "dash") | {"shape": "vh"},
+        line=guide(ink, "dash") | {"shape": "vh" if frontier.direction > 0 else "hv"},
         name="not dominated",
         hoverinfo="skip",
     )
     _add_rings(figure, [p for p in frontier.points if p.point.label in current], "set in Explore", 17, ink)
     _add_rings(figure, [p for p in frontier.points if p.point.label == opened], "shown beside", 23, ink)
     _add_labels(figure, frontier, current, dark)
-    figure.update_xaxes(title=f"{titles[0]}@{frontier.k} →")
+    timed = frontier.x == TIME
+    figure.update_xaxes(time_axis(f"← {titles[0]}") if timed else {"title": f"{titles[0]}@{frontier.k} →"})
     figure.update_yaxes(title=f"{titles[1]}@{frontier.k} ↑")
     return apply_layout(figure, **legend_below(-0.2), height=560)
 
@@ -159,7 +163,9 @@ def _add_rings(figure: Figure, points: Sequence[FrontierPoint], name: str, size:
 def _add_labels(figure: Figure, frontier: Frontier, current: Collection[str], dark: bool) -> None:
     """The swept parameter's value at current points and at the ends of a method's first curve, none over another."""
     points = frontier.points
-    width, height = ((max(v) - min(v)) or 1.0 for v in ([p.x for p in points], [p.y for p in points]))
+    # An annotation's place on an axis of powers of ten is its power.
+    across = {p.point.label: math.log10(p.x) if frontier.x == TIME else p.x for p in points}
+    width, height = ((max(v) - min(v)) or 1.0 for v in (across.values(), [p.y for p in points]))
     curves = [curve for curve in frontier.curves.values() if len(curve) > 1]
     first_curves = {curve[0].point.method: curve for curve in reversed(curves)}
     candidates = [p for curve in curves for p in curve if p.point.label in current]
@@ -168,12 +174,15 @@ def _add_labels(figure: Figure, frontier: Frontier, current: Collection[str], da
     font, ground = {"color": INK.colour(dark), "size": 12}, translucent(INK.colour(not dark), 0.6)
     for p in candidates:
         free = all(
-            abs(p.x - q.x) >= LABEL_DISTANCE[0] * width or abs(p.y - q.y) >= LABEL_DISTANCE[1] * height for q in placed
+            abs(across[p.point.label] - across[q.point.label]) >= LABEL_DISTANCE[0] * width
+            or abs(p.y - q.y) >= LABEL_DISTANCE[1] * height
+            for q in placed
         )
         if p.parameter and free:
             placed.append(p)
-            place = {"x": p.x, "y": p.y, "yshift": 19 if p.point.label in current else 14, "showarrow": False}
-            figure.add_annotation(**place, text=escape(_value(p)), font=font, bgcolor=ground, borderpad=1)
+            place = {"x": across[p.point.label], "y": p.y, "yshift": 19 if p.point.label in current else 14}
+            look = {"font": font, "bgcolor": ground, "borderpad": 1, "showarrow": False}
+            figure.add_annotation(**place, **look, text=escape(_value(p)))
 
 
 def _value(point: FrontierPoint) -> str:

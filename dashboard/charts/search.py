@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, legend_below, new_figure, outline
+from dashboard.charts.figure import TOOLTIP, apply_layout, escape, guide, legend_below, new_figure, outline, time_axis
 from dashboard.charts.palette import DASHES, INK, series_style, translucent
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.rerank_depth import ByDepth
 
 LAYOUT = legend_below(-0.28) | {"height": 460}
-TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Milliseconds that the axis of times names."""
 
 
 def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
@@ -40,7 +38,8 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
         **style.curve(dark, 9),
         name="reranked",
         hovertext=[
-            f"depth {row.depth:,}: {row.mean:.4f}<br>{row.milliseconds:.2f} ms a query"
+            f"depth {row.depth:,}: {row.mean:.4f}"
+            + ("" if row.milliseconds is None else f"<br>{row.milliseconds:.2f} ms a query")
             + ("" if row.low is None else f"<br>95 % interval {row.low:.4f} to {row.high:.4f}")
             for row in rows
         ],
@@ -52,7 +51,7 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
                 x=[depths[0], depths[-1]],
                 y=[row.mean, row.mean],
                 **INK.line(dark, "dot"),
-                name=f"not reranked, {row.milliseconds:.2f} ms a query",
+                name="not reranked" + ("" if row.milliseconds is None else f", {row.milliseconds:.2f} ms a query"),
                 hovertemplate=f"not reranked: {row.mean:.4f}<extra></extra>",
             )
     figure.update_xaxes(
@@ -99,8 +98,6 @@ def approximate_figure(
             ],
             hovertemplate=TOOLTIP,
         )
-    figure.update_xaxes(
-        type="log", title="milliseconds a query", tickvals=list(TIMES), ticktext=[f"{value:g}" for value in TIMES]
-    )
+    figure.update_xaxes(time_axis("milliseconds a query"))
     figure.update_yaxes(title=escape(title, 60))
     return apply_layout(figure, **LAYOUT)

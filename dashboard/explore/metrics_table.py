@@ -18,7 +18,7 @@ def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baselin
         recall = {} if values.recall is None else {title_of("recall"): values.recall}
         metrics = {**recall, title_of("ilad"): values.ilad, **values.others}
         at_k = {f"{title}@{question.k}": value for title, value in metrics.items()}
-        times = {"Returned": values.returned, "ms": 1000 * answer.seconds}
+        times = {"Returned": values.returned, "ms": None if answer.seconds is None else 1000 * answer.seconds}
         rows.append({"Decoder": answer.title, **at_k, "Overlap": values.overlap, **times})
     frame = pd.DataFrame(rows)
     shown = frame.columns.difference(["Decoder", "Returned", "ms"])

@@ -137,9 +137,8 @@ def _answer_or_last(loaded: Loaded, question: Question, name: str, decoder: Deco
 
 def _card(result: Answer, k: int, device: str, baseline: Answer, width: int) -> None:
     """Draw a decoder's metrics against the baseline's, its scorers and its time."""
-    figures, milliseconds = result.figures, 1000 * result.seconds
+    figures = result.figures
     against = None if result.decoder == baseline.decoder else baseline.title
-    duration = f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:,.0f} ms"
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, gap="xxsmall"):
             if figures.recall is not None:
@@ -152,8 +151,13 @@ def _card(result: Answer, k: int, device: str, baseline: Answer, width: int) -> 
         if description := decoders.describe_scorers(result.decoder):
             st.caption(description)
         short = f"only {figures.returned} returned" if figures.returned < k else ""
-        notes = filter(None, [short, f"{duration} on {device}", trust(result.ranking.info[0])])
-        st.caption(" · ".join(notes), help=f"The time is of this query alone, the best of up to {REPEATS} runs.")
+        notes = filter(None, [short, _duration(result.seconds, device), trust(result.ranking.info[0])])
+        st.caption(" · ".join(notes), help=f"The time is of this query alone, the median of up to {REPEATS} calls.")
+
+
+def _duration(seconds: float | None, device: str) -> str:
+    """The time of an answer in words, "" where there is none."""
+    return "" if seconds is None else f"{1000 * seconds:,.{int(seconds < 0.01)}f} ms on {device}"
 
 
 def _metric(

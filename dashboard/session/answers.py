@@ -1,6 +1,7 @@
 """Answers of decoders to the session's question, timed, and cached by setting and question."""
 
 import hashlib
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +16,15 @@ from dashboard.services.memo import Memo, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.query import Question
-from engine.decoder import Decoder, ScoredCandidates, decode, scored, select_from
+from engine.decoder import Decoder, ScoredCandidates, decode, family, scored, select_from
 from engine.progress import report_to
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
 from engine.views import Card, Relevance, card, relevance
 
 T = TypeVar("T")
-REPEATS, LONG = 3, 0.02
-"""Timed runs of a decoder, of which the best counts; none after one of this many seconds."""
+REPEATS, LONG, LONGEST = 3, 0.02, 0.5
+"""Timed calls of a decoder; the seconds after which they are enough, and those of a first call that none follows."""
 REMEMBERED, REMEMBERED_CORPORA = 64, 2
 SCORED = 12
 """Scored questions that are cached: a slider then moves without scoring anew."""
@@ -39,7 +40,7 @@ class Answer:
     decoder: Decoder  # as it was set
     ranking: Ranking  # of this query alone
     figures: Card  # metrics against the baseline
-    seconds: float  # how long it took
+    seconds: float | None  # median of a few calls, None where there was only the first of its kind
     relevance: Relevance | None = None  # what the selector saw, None where that is the inner product with the query
 
     @property
@@ -68,11 +69,12 @@ def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, base
         plain = decoders.has_default_scorers(decoder)
         candidates, before = (None, 0.0) if plain else scores_of(loaded, question, decoder)
         with jobs.turn():
-            ranking, seconds = _timed(loaded, question, decoder, candidates)
+            ranking, after = _timed(loaded, question, decoder, candidates)
             against = ranking if baseline is None else baseline
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
             figures = card(loaded.space, question.id, ranking, against, question.qrels, question.k)
-        memory[key] = Answer(name, decoder, ranking, figures, before + seconds, selector_relevance)
+        seconds = None if before is None or after is None else before + after
+        memory[key] = Answer(name, decoder, ranking, figures, seconds, selector_relevance)
     return memory[key]
 
 
@@ -96,9 +98,9 @@ def _question(loaded: Loaded, question: Question) -> tuple[str, ...]:
     return loaded.space.embeddings.digest, loaded.space.corpus.digest, vector, question.id, question.text
 
 
-def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float]:
-    """Candidates after retrieval and reranking, and the seconds that took; cached for the session."""
-    memory: Memo[tuple[Any, ...], tuple[ScoredCandidates, float]] = _memory(loaded, "scored", SCORED)
+def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
+    """Candidates after retrieval and reranking, and the seconds that takes, if known; cached for the session."""
+    memory: Memo[tuple[Any, ...], tuple[ScoredCandidates, float | None]] = _memory(loaded, "scored", SCORED)
     scorers = decoder.retrieve.label, decoder.rerank.label if decoder.rerank else None
     key = (*_question(loaded, question), *scorers, *_dependencies(loaded, decoder), decoder.depth)
     if key not in memory:
@@ -116,32 +118,40 @@ def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Sco
             for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
                 scorer.prepare(loaded.space)
             compute = partial(scored, decoder, loaded.space, query)
-            memory[key] = _best_of(compute, lambda result: result.candidates.relevance)
+            memory[key] = _median_of(loaded, scorers, compute, lambda result: result.candidates.relevance)
         place.empty()
     return memory[key]
 
 
-def _best_of(compute: Callable[[], T], tensor: Callable[[T], Tensor]) -> tuple[T, float]:
-    """A result and the seconds of the quickest of several runs; tensor: of a result, waited for on its device."""
-    best = float("inf")
-    for _ in range(REPEATS):
+def _median_of(
+    loaded: Loaded, kind: tuple[Any, ...], compute: Callable[[], T], tensor: Callable[[T], Tensor]
+) -> tuple[T, float | None]:
+    """A result and the median seconds of a few calls, among them none that was the first of its kind in the session.
+
+    tensor: of a result, waited for on its device. None where that first one took too long to be repeated.
+    """
+    known = _memory(loaded, "timed", REMEMBERED)
+    first, seconds = kind not in known, list[float]()
+    known[kind] = True
+    for _ in range(REPEATS + first):
         started = time.perf_counter()
         result = compute()
         if tensor(result).is_cuda:
             tensor(result).cpu()
-        best = min(best, took := time.perf_counter() - started)
-        if took > LONG:
+        seconds.append(time.perf_counter() - started)
+        if sum(seconds) > LONG and (len(seconds) > first or seconds[0] > LONGEST):
             break
-    return result, best
+    timed = seconds[first:]
+    return result, statistics.median(timed) if timed else None
 
 
 def _timed(
     loaded: Loaded, question: Question, decoder: Decoder, candidates: ScoredCandidates | None
-) -> tuple[Ranking, float]:
-    """The ranking, and the seconds it took; of scored candidates those of the selector alone."""
+) -> tuple[Ranking, float | None]:
+    """The ranking, and the seconds it takes, if known; of scored candidates those of the selector alone."""
     query, stage = query_of(loaded, question), decoder.select
     type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
     compute = partial(decode, decoder, loaded.space, query, k=question.k)
     if candidates is not None:
         compute = partial(select_from, stage, candidates, question.k)
-    return _best_of(compute, lambda ranking: ranking.index)
+    return _median_of(loaded, family(decoder)[:-1], compute, lambda ranking: ranking.index)

@@ -107,7 +107,7 @@ def _shown(decoder: Decoder, points: Cells) -> None:
         plot(figure, "theory.depth", file=f"depth-{study.metric}", label="Metric over depth")
         st.caption(
             f"{study.queries:,} queries. Band: 95 % intervals of the mean, a bootstrap over the queries. Dotted: "
-            f"what {decoder.retrieve.spec.title} retrieves, not reranked. Times are of many queries together."
+            f"what {decoder.retrieve.spec.title} retrieves, not reranked. Times: median of single calls."
         )
     with right:
         st.text(_conclusions(study, title))
@@ -128,10 +128,10 @@ def _conclusions(study: ByDepth, title: str) -> str:
     best, least = study.best, study.shallowest
     parts = [f"Most {title} at depth {best.depth:,}: {best.mean:.4f}."]
     if least.depth and best.depth and least.depth < best.depth:
-        parts.append(
-            f"Depth {least.depth:,} cannot be told to have less ({least.mean:.4f}), and takes {least.milliseconds:.2f} "
-            f"ms a query instead of {best.milliseconds:.2f}."
-        )
+        saved = ""
+        if least.milliseconds is not None and best.milliseconds is not None:
+            saved = f", and takes {least.milliseconds:.2f} ms a query instead of {best.milliseconds:.2f}"
+        parts.append(f"Depth {least.depth:,} cannot be told to have less ({least.mean:.4f}){saved}.")
     plain = next((row for row in study.rows if row.depth is None), None)
     if plain is not None:
         verdict = {1: "reranking gains", -1: "reranking costs", 0: "no difference can be told"}[study.gain or 0]

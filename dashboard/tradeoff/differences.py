@@ -17,7 +17,7 @@ from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation import tables
-from engine.evaluation.frontier import SHARE, Frontier, FrontierPoint, best_of_each
+from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison, compare, statement, summary
 from engine.stages import methods
@@ -39,8 +39,9 @@ def show(loaded: Loaded, sweep: Sweep, cells: Cells, curves: Frontier, opened: s
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = choose("View", [DIFFERENCES, QUERIES, KINDS], "tradeoff.view")
         whose = methods()[base.point.method].title
+        best_x = "least time" if curves.x == TIME else f"most {title_of(curves.x)}"
         share = st.slider(
-            f"Best: most {title_of(curves.x)} that keeps this share of {whose}'s {title_of(curves.y)}",
+            f"Best: {best_x} that keeps this share of {whose}'s {title_of(curves.y)}",
             *SHARE.comfortable_range,
             SHARE.default,
             step=0.01,
@@ -62,15 +63,14 @@ def _differences(
     sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
 ) -> None:
     def make() -> Rows:
-        metrics = dict.fromkeys([curves.y, curves.x])
-        return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in metrics}
+        return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
         rows = remembered(MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
-    # What the most diverse of the best gains, and what it pays for that.
-    most = max(best[1:], key=lambda p: p.x, default=base)
+    # What the most diverse, or the quickest, of the best gains, and what it pays for that.
+    most = max(best[1:], key=lambda p: curves.direction * p.x, default=base)
     with st.container(gap="xxsmall"):
-        for metric in dict.fromkeys([curves.x, curves.y]):
+        for metric in reversed(curves.metrics):
             if (row := rows[metric].get(most.point.label)) is not None:
                 st.text(statement(row))
         for metric in rows:
@@ -79,7 +79,7 @@ def _differences(
         every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
         shown = curves.points if every else best
         _downloads(sweep, cells, curves, base, shown)
-    _table(sorted(shown, key=lambda p: (p is not base, -p.x, -p.y)), rows, curves, base)
+    _table(sorted(shown, key=lambda p: (p is not base, -curves.direction * p.x, -p.y)), rows, curves, base)
     if not any(rows.values()):
         return
     compared = max(row.comparisons for comparisons in rows.values() for row in comparisons.values())
@@ -95,6 +95,8 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
     names = [f"{style_of(p.point.method).sign} {p.name}" for p in shown]
     columns: dict[str, tuple[list[Any], Any]] = {"Decoder": (names, text_column(270))}
     more: dict[str, tuple[list[Any], Any]] = {}
+    if curves.x == TIME:
+        columns["ms a query"] = [p.x for p in shown], number_column("%.2f", 90, "Median of single calls")
     number = number_column("%.4f", 90)
     for metric in rows:
         title = title_of(metric)
@@ -145,7 +147,7 @@ def _downloads(
 ) -> None:
     """Downloads of the measurements, made on request."""
     points, k, names = list(cells.points), curves.k, {p.name for p in shown}
-    metrics = list(dict.fromkeys([curves.y, curves.x, *sweep.metrics]))
+    metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
     def results() -> tables.Results:
         whole = tables.results(points, metrics, base.point, k)

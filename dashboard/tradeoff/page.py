@@ -23,8 +23,8 @@ from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
-from engine.evaluation.frontier import BAND_RESAMPLES, Frontier, frontier
-from engine.evaluation.metrics import METRICS, available, title_of
+from engine.evaluation.frontier import BAND_RESAMPLES, TIME, Frontier, frontier, title_of_axis
+from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep.sweep import grid
 from engine.params import Whole
@@ -141,17 +141,17 @@ def _sampled(queries: Queries) -> Queries:
 
 
 def _axes(sweep: Sweep) -> tuple[str, str]:
-    """The metrics of the axes: those that were measured and of which more is better."""
+    """The metrics of the axes: those measured of which more is better, and for x the time too."""
     measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
     first = {"x": X, "y": Y if Y in measured else INSTEAD}
     kind = "judged" if Y in measured else "unjudged"
     why = "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured)
 
-    def axis(name: str) -> str:
+    def axis(name: str, options: list[str]) -> str:
         key = f"tradeoff.{name}.{kind}"
-        return select(f"{name} axis", measured, key, default=first[name], format_func=title_of, help=why)
+        return select(f"{name} axis", options, key, default=first[name], format_func=title_of_axis, help=why)
 
-    return axis("x"), axis("y")
+    return axis("x", [*measured, *([TIME] if sweep.stored else [])]), axis("y", measured)
 
 
 def _sweep(
@@ -309,8 +309,9 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         left, right = st.columns([2, 1], gap="medium")
     with left:
         banded = _banded(curves, current, opened)
+        titles = title_of_axis(x), title_of_axis(y)
         figure = frontier_figure(
-            curves, (title_of(x), title_of(y)), is_dark(), current=current, opened=opened, banded=banded, one_entry=True
+            curves, titles, is_dark(), current=current, opened=opened, banded=banded, one_entry=True
         )
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
         st.caption(_caption(curves, sweep, len(_labelled(loaded)[2]), banded is not None))
@@ -332,10 +333,11 @@ def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | Non
 
 
 def _caption(curves: Frontier, sweep: Sweep, available_count: int, partly_banded: bool) -> str:
+    both = "both metrics" if len(curves.metrics) == 2 else "the metric"
     parts = []
     if sweep.stored:
         drawn = f", drawn at random from {available_count:,}" if available_count > len(sweep.queries) else ""
-        parts.append(f"Means over the {curves.queries:,} labelled queries that have both metrics everywhere{drawn}.")
+        parts.append(f"Means over the {curves.queries:,} labelled queries that have {both} everywhere{drawn}.")
         if curves.queries < curves.asked:
             parts.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} do not.")
         if curves.points[0].x_low is not None:
@@ -346,7 +348,11 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, partly_banded
             )
     else:
         parts.append("One query: no band, as one query says nothing of others.")
-    parts.append("Outlined: no other point has as much of both. Dotted: the baseline. Click a point for its sets.")
+    if curves.x == TIME:
+        parts.append("Times: the median of a few single calls, taken when a setting was measured.")
+    better = "as much of both" if curves.x != TIME else "as much in as little time"
+    parts.append(f"Outlined: no other point has {better}. Dotted: the baseline. Click a point for its sets.")
+    parts.append(curves.remark)
     if curves.left_out:
         parts.append(f"{len(curves.left_out)} settings returned too little to be drawn.")
-    return " ".join(parts)
+    return " ".join(filter(None, parts))

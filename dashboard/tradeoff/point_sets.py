@@ -15,7 +15,7 @@ from dashboard.widgets.ranked_lists import set_table
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
-from engine.evaluation.frontier import Frontier, FrontierPoint
+from engine.evaluation.frontier import TIME, Frontier, FrontierPoint
 from engine.evaluation.metrics import available, measure, title_of
 from engine.progress import shorten
 from engine.views import Row, diff, relevance
@@ -70,7 +70,7 @@ def _for_query(
         saw = relevance(decoder.select, candidates)
         judged = question.qrels if question.judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
-        metrics = [m for m in (curves.x, curves.y) if m in available(judged, aspects, query)]
+        metrics = [m for m in curves.metrics if m in available(judged, aspects, query)]
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
         retrieved, dropped = diff(space, question.vector, question.id, ranking, baseline, question.qrels, saw)
@@ -81,16 +81,16 @@ def _for_query(
 
 
 def _figures(curves: Frontier, point: FrontierPoint, values: dict[str, float | None], labelled: bool) -> None:
-    """Both metrics, for this query and over the labelled ones."""
-    metrics = curves.y, curves.x
+    """Both axes, for this query and over the labelled ones."""
+    axes = curves.y, curves.x
     columns = {
-        "": ([f"{title_of(metric)}@{curves.k}" for metric in metrics], text_column(84)),
-        "This query": ([values.get(metric) for metric in metrics], number_column("%.3f", 76)),
+        "": (["ms a query" if a == TIME else f"{title_of(a)}@{curves.k}" for a in axes], text_column(84)),
+        "This query": ([values.get(axis) for axis in axes], number_column("%.3f", 76)),
     }
     if labelled:
         ends = (point.y_low, point.y_high), (point.x_low, point.x_high)
         intervals = ["" if low is None else f"{low:.3f}–{high:.3f}" for low, high in ends]
-        columns["All"] = [point.y, point.x], number_column("%.3f", 56, "The mean over the labelled queries")
+        columns["All"] = [point.y, point.x], number_column("%.3f", 56, "Mean over the labelled queries; time: median")
         columns["95 %"] = intervals, text_column(96, "The interval of that mean")
     draw_columns(
         columns,

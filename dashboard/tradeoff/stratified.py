@@ -125,5 +125,4 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
 
 
 def _metric(curves: Frontier, key: str) -> str:
-    both = dict.fromkeys([curves.y, curves.x])
-    return choose("Metric", both, key, named=True, persist=False, format_func=title_of)
+    return choose("Metric", curves.metrics, key, named=True, persist=False, format_func=title_of)

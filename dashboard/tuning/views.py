@@ -87,7 +87,7 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
             **{declared[n].symbol: (values.where(values.notna(), None), None) for n, values in settings.items()},
             **{title_of(m): (whole[m], number_column("%.4f")) for m in measured(points[0])},
             "Returned": (whole["returned"], number_column("%.1f", help="Documents a query got, on average")),
-            "ms a query": (whole["milliseconds"], number_column("%.2f", help="As measured when it was computed")),
+            "ms a query": (whole["milliseconds"], number_column("%.2f", help="Median of single calls")),
         },
         key=f"tune.table.{len(rows)}",
         on_select="rerun",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -18,8 +18,10 @@ from engine.progress import counted
 if TYPE_CHECKING:
     from engine.decoder import Decoder
     from engine.space import Space
-    from engine.values import Dataset, Qrels, Queries
+    from engine.values import Dataset, Embeddings, Qrels, Queries
 
+SECONDS = 0.5
+"""What timing an answer may take."""
 DEFAULTS = {"select": "top_k", "retrieve": "dense", "rerank": None}
 
 
@@ -101,6 +103,7 @@ def decode(
 ) -> None:
     """Retrieve a set for a query, or for every judged query of a split, and measure it."""
     import engine
+    from engine.evaluation.sweep.compute import latency, make_ready
 
     use_threads()
     origin = click.get_current_context().get_parameter_source
@@ -121,9 +124,12 @@ def decode(
         vectors = queries if space.encoder is None else engine.embed_queries(space, queries, progress=meter)
         if not texts:
             warn_of_leakage(space, queries, meter)
+        make_ready(decoder, space)
         started = time.perf_counter()
         ranking = engine.decode(decoder, space, vectors, k=k)
-        milliseconds = 1000 * (time.perf_counter() - started)
+        single = (time.perf_counter() - started) / len(queries)
+        # The first answer has made everything ready; what takes long is not asked again to be timed.
+        timed = latency(decoder, space, cast("Embeddings", vectors), k, SECONDS) if single < SECONDS else None
     judgements = _judgements(dataset, queries, split)
     measured = _measure(ranking, space, vectors, judgements, dataset, k)
     entries = _entries(space, queries, vectors, ranking) if as_json or not split else []
@@ -134,7 +140,8 @@ def decode(
             "documents": len(dataset.corpus),
             "k": k,
             "queries": len(queries),
-            "milliseconds": round(milliseconds, 3),
+            "milliseconds": timed and round(timed[0], 3),
+            "calls": timed and timed[1],
             "mean": nan_to_none(measured.mean),
             "left_out": measured.left_out,
         }
@@ -143,7 +150,12 @@ def decode(
     for entry in entries:
         _echo_entry(entry, traced)
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    click.echo(f"\n{decoder.label}: {counts}, {milliseconds:.1f} ms\n{_means_line(measured, k, judgements)}")
+    click.echo(f"\n{decoder.label}: {counts}{_duration(timed)}\n{_means_line(measured, k, judgements)}")
+
+
+def _duration(timed: tuple[float, int] | None) -> str:
+    """The time of a query in words, "" where there is none."""
+    return f", {timed[0]:.1f} ms a query (median of {counted(timed[1], 'single call')})" if timed else ""
 
 
 def _check_queries(texts: Sequence[str], query_ids: Sequence[str], split: str | None) -> None:

@@ -183,10 +183,11 @@ def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) ->
     if not as_json:
         click.echo(f"\n{len(cells)} cells of {queries:,} queries in {store}")
         return
-    names = ("label", "method", "k", "split", "left_out", "returned", "milliseconds", "key", "digest")
+    names = ("label", "method", "k", "split", "left_out", "returned", "key", "digest")
     for cell in cells:
         mean, provenance = nan_to_none(cell.mean), dict(cell.provenance)
         rest = {"decoder": cell.decoder, "mean": mean, "provenance": provenance, "queries": len(cell.queries)}
+        rest["milliseconds"] = cell.latency
         echo_json({name: getattr(cell, name) for name in names} | rest)
 
 
@@ -196,7 +197,12 @@ def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequen
     order = {d.label: place for place, d in enumerate(decoders)}
     for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
         values = "  ".join(f"{cell.mean[name]:>9.4f}" for name in names)
-        click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {cell.milliseconds:>8.3f}")
+        click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {time_text(cell, 3):>8}")
+
+
+def time_text(cell: Any, decimals: int) -> str:
+    """The milliseconds of a cell, a dash where it has none."""
+    return "–" if cell.latency is None else f"{cell.latency:.{decimals}f}"
 
 
 @main.command()
@@ -227,10 +233,11 @@ def compare(swept: FinishedSweep, metrics: tuple[str, ...], files: tuple[str, ..
         head = {"k": k, "queries": curve.queries, "baseline": table.rows[0][0], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups = {"by": strata.as_json()} if strata else {}
-        echo_json({**head, **area, "front": front, **groups})
+        echo_json({**head, **area, "front": front, "untimed": curve.untimed, **groups})
         return
     click.echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
+    echo_lines(filter(None, [curve.remark]))
     click.echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
     click.echo(f"{_plain_table(table)}\n\n{table.caption}\n\n{comparisons}")
     if strata:

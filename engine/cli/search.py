@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli.encoding import SOURCE, CorpusOptions
-from engine.cli.evaluation import collect_cells, echo_cells
+from engine.cli.evaluation import collect_cells, echo_cells, time_text
 from engine.cli.group import Meter, main, use_threads
 from engine.cli.options import (
     SIZE,
@@ -100,7 +100,7 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
         head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)
         lines = [(label, *(f"{cell.mean[metric]:.4f}" for cell in row)) for label, row in rows.items()]
         click.echo(aligned([head, *lines]) + "\n")
-    times = [(label, *(f"{cell.milliseconds:.2f}" for cell in row)) for label, row in rows.items()]
+    times = [(label, *(time_text(cell, 2) for cell in row)) for label, row in rows.items()]
     click.echo(aligned([("ms a query by depth", *columns), *times]))
 
 

@@ -42,8 +42,8 @@ class FinishedSweep:
     store: str  # the file that holds it
     split: str | None  # which of its cells, where it holds several
     k: int | None  # the same
-    across: str  # the metric of the frontier's x axis
-    up: str  # of its y axis
+    across: str  # the frontier's x axis: a metric, or a query's time
+    up: str  # the metric of its y axis
     baseline: str | None  # a method or a label, None for the first selector's
     by: str | None  # what groups the queries, None for no groups
     corpus: str | None  # what was swept, to group its queries
@@ -115,7 +115,7 @@ FINISHED_SWEEP = grouped(
     click.argument("store", metavar="STORE"),
     split_option("Needed where the store holds several.", default=None),
     option("-k", "k", type=int, help="Default: the largest in the store."),
-    option("--x", "across", default="ilad", help="The frontier's x axis, a metric."),
+    option("--x", "across", default="ilad", help="The frontier's x axis: a metric, or milliseconds."),
     option("--y", "up", default="recall", help="Its y axis."),
     option("--baseline", help="A method or a label; default: the first selector's."),
 )

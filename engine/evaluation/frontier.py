@@ -12,14 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.errors import ParamError
-from engine.evaluation.metrics import METRICS
-from engine.evaluation.paired import SAME, declared_by, name_of, none_last, scorers_matter, shared
+from engine.errors import DataError, ParamError
+from engine.evaluation.metrics import METRICS, title_of
+from engine.evaluation.paired import SAME, Shared, cells_at, declared_by, name_of, none_last, scorers_matter, shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals
 from engine.params import Real
+from engine.progress import counted
 from engine.stages import methods
 
 BAND_RESAMPLES = 1000
+TIME = "milliseconds"
+"""The axis of a query's time, which is no metric: a number for each point, of which less is better."""
 SHARE = Real(
     default=0.95,
     low=0.0,
@@ -29,6 +32,8 @@ SHARE = Real(
     name="share",
     help="How much of the baseline's value must be kept.",
 )
+OLD = "an older version measured them, and timed many queries together"
+"""Why points have no time."""
 _DECIMALS = -round(math.log10(SAME))
 
 
@@ -40,9 +45,9 @@ class FrontierPoint:
     name: str  # short, of the decoder
     parameter: str  # what its curve sweeps, "" where it sweeps nothing
     value: Any  # of that parameter
-    x: float  # mean over the frontier's queries
+    x: float  # mean over the frontier's queries, or the point's time
     y: float
-    x_low: float | None  # ends of the means' 95 % intervals, None for a single query
+    x_low: float | None  # ends of the means' 95 % intervals, None for a single query and of a time
     x_high: float | None
     y_low: float | None
     y_high: float | None
@@ -58,13 +63,32 @@ class Frontier:
     hypervolume: float  # the area they dominate above `reference`
     reference: tuple[float, float]
     k: int
-    x: str  # metrics at k
-    y: str
+    x: str  # a metric at k, or TIME
+    y: str  # a metric at k
     queries: int  # number of queries that the means are over
     asked: int  # number of all queries
     left_out: tuple[str, ...]  # names of decoders that have x and y on no query
     resamples: int  # of the bands
     seed: int
+    untimed: int = 0  # points left out where x is TIME: theirs was never measured
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics among the axes, y first."""
+        return tuple(dict.fromkeys(axis for axis in (self.y, self.x) if axis != TIME))
+
+    @property
+    def direction(self) -> int:
+        """What makes more of x better: 1 for a metric, −1 for a time."""
+        return _direction(self.x)
+
+    @property
+    def remark(self) -> str:
+        """What is said of the points without a time; empty where there are none."""
+        if not self.untimed:
+            return ""
+        have, were = ("has", "was") if self.untimed == 1 else ("have", "were")
+        return f"{counted(self.untimed, 'setting')} {have} no time and {were} left out: {OLD}."
 
     @property
     def points(self) -> tuple[FrontierPoint, ...]:
@@ -84,8 +108,9 @@ def frontier(
 ) -> Frontier:
     """The frontier of a sweep's points at k in two metrics, of both of which more is better.
 
-    points: of one split, of any k; reference: (x, y) from which the hypervolume is measured, by default the worst x and
-    the worst y among the points: give one to compare two frontiers. A curve is a method with its scorers and all
+    points: of one split, of any k; x: may be "milliseconds", the time of a query, of which less is better: points
+    without one are left out and counted; reference: (x, y) from which the hypervolume is measured, by default the worst
+    x and the worst y among the points: give one to compare two frontiers. A curve is a method with its scorers and all
     parameters but one: of the numbers that vary, the first declared is swept, and every combination of the others is a
     curve of its own. Bands are percentile intervals of a bootstrap over queries, the draws shared by all points; each
     is for its point alone. Raises ParamError or DataError.
@@ -94,13 +119,17 @@ def frontier(
     for axis, metric in (("x", x), ("y", y)):
         if metric in METRICS and METRICS[metric].lower_is_better:
             raise ParamError(f"{axis} must be a metric of which more is better; got {metric!r}")
-    common = shared(points, (x, y), k)
-    both = np.concatenate([common.values[x], common.values[y]], axis=1)
-    where = both.mean(0).reshape(2, -1).T
-    ends = intervals(both, resamples, seed)
-    bands = [across + up for across, up in zip(ends[: len(where)], ends[len(where) :], strict=True)]
-    beaten = dominated(where)
-    corner = _reference(reference, where)
+    if y == TIME:
+        raise ParamError(f"y must be a metric; {y!r} may be x")
+    cells = cells_at(points, k)
+    timed = [p for p in cells if p.latency is not None] if x == TIME else cells
+    if not timed:
+        raise DataError(f"no point at k = {k} has a time: {OLD}")
+    common = shared(timed, (y,) if x == TIME else (x, y), k)
+    where, bands = _places(common, x, y, resamples, seed)
+    signs = np.array([_direction(x), 1])
+    beaten = dominated(where * signs)
+    corner = _reference(reference, where * signs, signs)
     scorers = scorers_matter([*common.points, *common.left_out])
     curves = {}
     for curve in _curves(common.points):
@@ -110,7 +139,7 @@ def frontier(
     return Frontier(
         curves=curves,
         front=tuple(sorted(front, key=lambda p: (round(p.x, _DECIMALS), -round(p.y, _DECIMALS), p.point.label))),
-        hypervolume=hypervolume(where, corner),
+        hypervolume=hypervolume(where * signs, (_direction(x) * corner[0], corner[1])),
         reference=corner,
         k=common.points[0].k,
         x=x,
@@ -120,7 +149,27 @@ def frontier(
         left_out=tuple(name_of(p.decoder, scorers) for p in common.left_out),
         resamples=resamples,
         seed=seed,
+        untimed=len(cells) - len(timed),
     )
+
+
+def title_of_axis(axis: str) -> str:
+    """A metric, or the time, as charts write it."""
+    return "milliseconds a query" if axis == TIME else title_of(axis)
+
+
+def _direction(axis: str) -> int:
+    return -1 if axis == TIME else 1
+
+
+def _places(common: Shared, x: str, y: str, resamples: int, seed: int) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+    """(m, 2) means, or times and means; and (m, 4) ends of their intervals in x and y."""
+    measured = np.concatenate([common.values[axis] for axis in (x, y) if axis != TIME], axis=1)
+    means, ends, count = measured.mean(0), [*intervals(measured, resamples, seed)], len(common.points)
+    if x == TIME:
+        means = np.concatenate([[p.latency for p in common.points], means])
+        ends = [*[(None, None)] * count, *ends]
+    return means.reshape(2, -1).T, [across + up for across, up in zip(ends[:count], ends[count:], strict=True)]
 
 
 def _placed(
@@ -148,7 +197,7 @@ def _placed(
 
 
 def best_of_each(measured: Frontier, baseline: str, share: float) -> tuple[FrontierPoint, ...]:
-    """Each method's setting with the most x among those that keep `share` of the baseline's y, the baseline first.
+    """Each method's setting with the best x among those that keep `share` of the baseline's y, the baseline first.
 
     A method behind other scorers is another one.
 
@@ -167,17 +216,18 @@ def best_of_each(measured: Frontier, baseline: str, share: float) -> tuple[Front
     floor = base.y - (1 - share) * abs(base.y) - SAME
     best: dict[Any, FrontierPoint] = {}
     for p in measured.points:
-        if kind(p) not in best or _better(p, best[kind(p)], floor):
+        if kind(p) not in best or _better(p, best[kind(p)], floor, measured.direction):
             best[kind(p)] = p
     return (base, *(p for p in best.values() if kind(p) != kind(base)))
 
 
-def _better(p: FrontierPoint, other: FrontierPoint, floor: float) -> bool:
-    """Whether p has more x than another of those that reach the floor, or is nearer to it."""
+def _better(p: FrontierPoint, other: FrontierPoint, floor: float, direction: int) -> bool:
+    """Whether p has a better x than another of those that reach the floor, or is nearer to it."""
     reaches = p.y >= floor
     if reaches != (other.y >= floor):
         return reaches
-    (first, second), (other_first, other_second) = (((q.x, q.y) if reaches else (q.y, q.x)) for q in (p, other))
+    places = ((direction * q.x, q.y) for q in (p, other))
+    (first, second), (other_first, other_second) = (place if reaches else place[::-1] for place in places)
     return first > other_first + SAME or (abs(first - other_first) <= SAME and second > other_second + SAME)
 
 
@@ -212,9 +262,11 @@ def hypervolume(where: np.ndarray, reference: tuple[float, float]) -> float:
     return area
 
 
-def _reference(given: tuple[float, float] | None, where: np.ndarray) -> tuple[float, float]:
+def _reference(given: tuple[float, float] | None, better: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
+    """The reference given, or the worst of each; better: (m, 2) of which more is better, the axes times their signs."""
     if given is None:
-        return float(where[:, 0].min()), float(where[:, 1].min())
+        x, y = (signs * better.min(0)).tolist()
+        return x, y
     pair = tuple(given) if isinstance(given, Sequence | np.ndarray) else ()
     if len(pair) != 2 or not all(_is_number(v) and math.isfinite(v) for v in pair):
         raise ParamError(f"reference must be two finite numbers, (x, y); got {given!r}")

@@ -37,7 +37,7 @@ def frame(points: Iterable[Cell]) -> DataFrame:
     Columns: method, name (short, tells the rows apart), label (the decoder in full), select.<parameter>, retrieve,
     retrieve.<parameter>, rerank, …, depth, k, split, queries (how many), a column a metric (its mean), left_out,
     returned, milliseconds, key, digest, provenance.<what>. What a method does not have, or leaves unset, is missing;
-    the label tells the two apart.
+    the label tells the two apart. So are milliseconds of many queries together, which older versions timed.
     """
     import pandas as pd
 
@@ -60,7 +60,8 @@ def _sections(point: Cell, name: str) -> tuple[dict[str, Any], ...]:
         *chain,
         {"depth": point.decoder.get("depth"), "k": point.k, "split": point.split, "queries": len(point.queries)},
         {metric: point.mean[metric] for metric in point.values},
-        {name: getattr(point, name) for name in ("left_out", "returned", "milliseconds", "key", "digest")},
+        {"left_out": point.left_out, "returned": point.returned, "milliseconds": point.latency},
+        {"key": point.key, "digest": point.digest},
         {f"{PROVENANCE}{what}": value for what, value in point.provenance.items()},
     )
 

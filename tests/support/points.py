@@ -19,9 +19,12 @@ class Cell:
     split: str
     queries: tuple
     values: dict
+    latency: float | None = None
 
 
-def cell(method, values, k=10, split="test", queries=None, retrieve=None, rerank=None, depth=None, **params):
+def cell(
+    method, values, k=10, split="test", queries=None, retrieve=None, rerank=None, depth=None, latency=None, **params
+):
     """A point of a decoder; values: metric → one number a query."""
     stage = make(method, **params)
     decoder = {
@@ -33,7 +36,7 @@ def cell(method, values, k=10, split="test", queries=None, retrieve=None, rerank
     values = {name: np.asarray(v, dtype=np.float64) for name, v in values.items()}
     queries = queries or tuple(f"q{i:04}" for i in range(len(next(iter(values.values())))))
     label = f"{decoder['retrieve']} → {rerank} → {stage.label} {depth}"
-    return Cell(decoder, label, method, k, split, tuple(queries), values)
+    return Cell(decoder, label, method, k, split, tuple(queries), values, latency)
 
 
 def interval(a, b=0.0, resamples=10_000, seed=0):

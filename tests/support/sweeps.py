@@ -51,20 +51,27 @@ def register_patient():
     @register("patient", title="Patient", paper="none", equation="s", cost="time")
     @dataclass(frozen=True)
     class Patient(Selector):
-        """The most relevant from `start` on, after PACE seconds. It leaves a TRAIL, and dies at FATAL or in company."""
+        """The most relevant from `start` on, after PACE seconds. It leaves a TRAIL, and dies at FATAL or in company.
+
+        Not for a query alone, which a sweep asks to time it.
+        """
 
         start: int = declare(Whole(0, "s", 0, 40), "How many to pass over.")
 
         def select(self, candidates, k):
+            if candidates.batch > 1:
+                self.walk(k)
+            order = candidates.relevance.argsort(dim=1, descending=True, stable=True)
+            index = order[:, self.start : self.start + k]
+            return engine.Ranking(index, candidates.relevance.gather(1, index).double(), ({},) * len(index))
+
+        def walk(self, k):
             with open(os.environ["TRAIL"], "a") as trail:
                 trail.write(f"{os.getpid()} {self.start} {k}\n")
                 trail.flush()
                 if os.environ.get("FATAL") in (str(self.start), taken(trail)):
                     os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(float(os.environ.get("PACE", "0")))
-            order = candidates.relevance.argsort(dim=1, descending=True, stable=True)
-            index = order[:, self.start : self.start + k]
-            return engine.Ranking(index, candidates.relevance.gather(1, index).double(), ({},) * len(index))
 
     return Patient
 

@@ -61,7 +61,7 @@ class AtDepth:
     mean: float  # over the queries that have it everywhere
     low: float | None  # its 95 % interval, None for one query
     high: float | None
-    milliseconds: float  # of a query
+    milliseconds: float | None  # of a query that is asked alone, None where many were timed together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
     rows = []
     for p, column, (low, high) in columns:
         depth = p.decoder["depth"] if p.decoder["rerank"] else None
-        rows.append((AtDepth(depth, float(column.mean()), low, high, p.milliseconds), p.label))
+        rows.append((AtDepth(depth, float(column.mean()), low, high, p.latency), p.label))
     rows.sort(key=lambda row: row[0].depth or 0)
     reranked = [row for row in rows if row[0].depth is not None]
     if not reranked or len({row.depth for row, _ in rows}) < len(rows):

@@ -12,12 +12,15 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.evaluation.metrics import defined_mean
+from engine.progress import counted
 from engine.stages import make
 from engine.values import digest_of
 
 PACKAGE = "frontier-retrieval"
 DECIMALS = 12
 """Values count as equal up to so many: the last bits of a mean depend on the number of threads."""
+TIMED = "timed"
+"""The entry of a cell's provenance that says how its time was measured: without it, that is of many queries at once."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,10 +37,15 @@ class Cell:
     mean: Mapping[str, float]  # metric → mean over the others
     left_out: int  # number of queries without judgements
     returned: float  # mean number of documents
-    milliseconds: float  # time of a query
+    milliseconds: float  # time of a query; see `latency`
     provenance: Mapping[str, str]  # digests of the data, versions, device
     key: str  # digest of what was asked
     digest: str  # of key and values, equal whenever the results are, however long they took and wherever
+
+    @property
+    def latency(self) -> float | None:
+        """Median milliseconds of single calls; None of a sweep of one query, and where many were timed together."""
+        return self.milliseconds if TIMED in self.provenance else None
 
 
 def as_json(decoder: Decoder) -> dict[str, Any]:
@@ -70,8 +78,10 @@ def make_cell(
     milliseconds: float,
     data: Mapping[str, str],
     device: str,
+    calls: int = 0,
 ) -> Cell:
-    """A Cell from what was measured; data: digests by name."""
+    """A Cell from what was measured; data: digests by name; calls: how many single ones the time is the median of."""
+    timed = {TIMED: f"median of {counted(calls, 'single call')}"} if calls else {}
     key = key_of(decoder, k, split, list(values), data)
     return Cell(
         decoder=as_json(decoder),
@@ -85,7 +95,7 @@ def make_cell(
         left_out=left_out,
         returned=returned,
         milliseconds=milliseconds,
-        provenance={**data, **versions(), "device": device},
+        provenance={**data, **versions(), "device": device, **timed},
         key=key,
         digest=result_digest(key, values),
     )

@@ -1,5 +1,6 @@
 """Compute one unit of a sweep: decode blocks of queries with decoders of one family, then measure every cell."""
 
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from engine.decoder import Decoder, decode_grid, query_batch
+from engine.decoder import Decoder, decode, decode_grid, query_batch
 from engine.errors import Cancelled
 from engine.evaluation.aspects import Aspects, digest_of_aspects
 from engine.evaluation.metrics import measure
@@ -24,6 +25,10 @@ FIRST_SCORES = 100_000
 """Most scores (documents × settings × queries) of the first block."""
 PAUSE = 0.4
 """Seconds that a later block is to take."""
+CALLS = 5
+"""Queries that a decoder is asked one at a time, to time it; some of them again where there are fewer."""
+SHARE, LEAST = 0.02, 0.01
+"""How much of the time of all queries together those may take, and how many seconds in any case."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,7 +98,14 @@ def unpacked(values: Mapping[str, Any]) -> Unit:
 def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Cell]:
     """The cells of a unit; raises Cancelled when stopped, between two blocks of queries or inside a slow stage."""
     with report_to(current_reporter()[0], cast(Stop, SimpleNamespace(is_set=stopped))):
-        rankings, milliseconds = _decode(task, unit, stopped)
+        rankings, seconds = _decode(task, unit, stopped)
+        most = max(LEAST, SHARE * seconds / (len(unit.decoders) * len(unit.ks)))
+        # Who asks one query waits for its answer, and not several times as long for a time that says little of others.
+        timed = len(task.vectors) > 1
+        for k in unit.ks if timed else ():
+            # What the first call at a k makes ready is no part of the time of the next.
+            latency(unit.decoders[0], task.space, task.vectors, k, 0, stopped)
+        milliseconds, calls = 1000 * seconds / len(unit.decoders), 0
         cells = []
         for decoder, ranking in zip(unit.decoders, rankings, strict=True):
             if stopped():
@@ -101,6 +113,8 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
             data = task.data_of(decoder)
             for k in unit.ks:
                 values, left_out = task.measure(ranking, k)
+                if timed:
+                    milliseconds, calls = latency(decoder, task.space, task.vectors, k, most, stopped)
                 cell = make_cell(
                     decoder,
                     k,
@@ -112,19 +126,48 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
                     milliseconds=milliseconds,
                     data=data,
                     device=task.space.device.type,
+                    calls=calls,
                 )
                 cells.append(cell)
         return cells
 
 
+def make_ready(decoder: Decoder, space: Space) -> None:
+    """Compile and index what a process's first call would: that is no part of the time that a query takes."""
+    type(decoder.select).warm()
+    for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
+        scorer.prepare(space)
+
+
+def latency(
+    decoder: Decoder,
+    space: Space,
+    queries: Embeddings,
+    k: int,
+    most: float,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[float, int]:
+    """The median milliseconds of single calls, for queries from all over the list, and how many calls those were.
+
+    most: seconds after which no further call begins. Raises Cancelled when stopped.
+    """
+    seconds: list[float] = []
+    for row in np.linspace(0, len(queries) - 1, CALLS, dtype=int).tolist():
+        if stopped():
+            raise Cancelled(STOPPED)
+        query, started = queries.take([row]), time.perf_counter()
+        decode(decoder, space, query, k).index.cpu()  # where it was computed elsewhere, that is waited for
+        seconds.append(time.perf_counter() - started)
+        if sum(seconds) >= most:
+            break
+    return 1000 * statistics.median(seconds), len(seconds)
+
+
 def _decode(task: Task, unit: Unit, stopped: Callable[[], bool]) -> tuple[list[Ranking], float]:
-    """A ranking a decoder, on the CPU, at the largest k; and the milliseconds that a query took."""
+    """A ranking a decoder, on the CPU, at the largest k; and the seconds that it took."""
     count, largest = len(task.vectors), max(unit.ks)
     blocks: list[list[Ranking]] = []
-    # What is compiled in a process's first call, or indexed, is no part of the time that a query takes.
-    type(unit.decoders[0].select).warm()
-    for scorer in filter(None, (unit.decoders[0].retrieve, unit.decoders[0].rerank)):
-        scorer.prepare(task.space)
+    make_ready(unit.decoders[0], task.space)
     started = time.perf_counter()
     start, size = 0, max(1, min(BLOCK, FIRST_SCORES // (len(task.space) * len(unit.decoders))))
     while start < count:
@@ -135,9 +178,9 @@ def _decode(task: Task, unit: Unit, stopped: Callable[[], bool]) -> tuple[list[R
         blocks.append(decode_grid(unit.decoders, task.space, block, largest))
         start = end
         size = min(BLOCK, max(1, int(size * PAUSE / max(time.perf_counter() - began, 1e-6))))
-    milliseconds = 1000 * (time.perf_counter() - started) / (count * len(unit.decoders))
+    seconds = time.perf_counter() - started
     rankings = [
         Ranking.joined([Ranking(part.index.cpu(), part.gain.cpu(), part.info) for part in parts])
         for parts in zip(*blocks, strict=True)
     ]
-    return rankings, milliseconds
+    return rankings, seconds

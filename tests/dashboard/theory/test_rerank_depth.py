@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,6 +149,8 @@ def test_charts_show_what_they_are_given(demo, dark):
     line = next(trace for trace in figure.data if trace.name == "reranked")
     assert list(line.x) == [10, 100] and list(line.y) == [row.mean for row in result.rows[1:]]
     assert any(trace.name.startswith("not reranked") for trace in figure.data if trace.name)
+    old = depth_figure(by_depth([replace(p, provenance={}) for p in points], "mrr"), "MRR@10", dark)
+    assert "ms a query" in str(figure) and "ms a query" not in str(old), "no time that was not measured"
     one = by_depth([p for p in points if p.decoder["rerank"]], "mrr")
     assert not any((t.name or "").startswith("not reranked") for t in depth_figure(one, "MRR@10", dark).data)
     pytest.importorskip("faiss")

@@ -1,6 +1,8 @@
 """The Trade-off page without a browser, and what it asks of the engine."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -149,6 +151,30 @@ def test_aspects_can_be_an_axis(tmp_path):
     assert "S-recall@4" in figure(app)["layout"]["yaxis"]["title"]["text"] and len(ids(figure(app))) == 8
     pick(pick(app, "View", "Kinds of queries"), "By", "aspects")
     assert len(app.get("plotly_chart")) == 2
+
+
+def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
+    asked = {"k": 9, "tradeoff.x.judged": "milliseconds"}
+    app = measured(**asked)
+    drawn = figure(app)
+    assert len(ids(drawn)) == 8 and drawn["layout"]["xaxis"]["type"] == "log"
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "← milliseconds a query" and "median of a few" in texts(app)
+    assert "ms a query" in first_table(app, "Decoder") and "no time" not in texts(app)
+    assert any("least time" in slider.label for slider in app.slider)
+    assert list(first_table(app, "This query")[""]) == ["Recall@9", "ms a query"]
+    for view in ("Queries won and lost", "Kinds of queries"):
+        assert not pick(app, "View", view).exception
+    app = pick(pick(app, "View", "Differences"), "Queries", "This query")
+    assert not app.exception and "ILAD@9" in figure(app)["layout"]["xaxis"]["title"]["text"], "no time of one query"
+    with closing(sqlite3.connect(sweeps.store().path)) as db, db:
+        old = db.execute(
+            "UPDATE cells SET provenance = json_remove(provenance, '$.timed') WHERE method = 'mmr' AND k = 9"
+        )
+    sweeps._CELLS.clear()
+    app = tradeoff(**asked)
+    assert job_of(app, sweeps.PURPOSE) is None, "no cell is computed again for its time"
+    assert len(ids(figure(app))) == 8 - old.rowcount == 2
+    assert f"{old.rowcount} settings have no time and were left out" in texts(app)
 
 
 def test_queries_won_and_lost_and_kinds_of_queries():

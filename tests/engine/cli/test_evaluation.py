@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -29,6 +32,23 @@ def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path)
     result = json.loads(run("compare", store, "--json"))
     assert (result["k"], result["baseline"]) == (5, "top_k")
     assert result["front"][0]["recall"] > result["front"][-1]["recall"]
+
+
+def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):
+    by_time, swept = ("-k", "5", "--x", "milliseconds"), ("sweep", "--select", "mmr", "-k", "5", "--points", "3")
+    output = run("compare", store, *by_time)
+    assert "Not dominated in milliseconds@5 and recall@5" in output and "no time" not in output
+    assert not re.search("–$", run(*swept, "--store", store), re.M)
+    old = str(shutil.copy(store, tmp_path / "old.db"))
+    with closing(sqlite3.connect(old)) as db, db:
+        db.execute("UPDATE cells SET provenance = json_remove(provenance, '$.timed') WHERE method = 'mmr'")
+    assert re.search(r"settings have no time and were left out", run("compare", old, *by_time))
+    assert json.loads(run("compare", old, *by_time, "--json"))["untimed"] > 0
+    assert len(re.findall("–$", run(*swept, "--store", old), re.M)) == 3
+    cells = [json.loads(line) for line in run(*swept, "--store", old, "--json").splitlines()]
+    assert [c["milliseconds"] for c in cells] == [None] * 3
+    run("report", old, *by_time, "--out", str(tmp_path / "report.html"))
+    assert "milliseconds a query" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_report_is_one_file_with_its_charts(store, tmp_path):

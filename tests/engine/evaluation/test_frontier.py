@@ -58,6 +58,43 @@ def sweep(n=60, seed=0):
     return points + [cell("nnn", shifted(a / 5, -b / 5), l1=a, l2=b, fill="fill") for a, b in grid]
 
 
+def timed(points, times):
+    return [replace(point, latency=time) for point, time in zip(points, times, strict=True)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=7))
+def test_of_time_less_is_better(where):
+    points = [cell("mmr", {"recall": [y] * 3}, relevance_weight=i / 10, latency=t) for i, (t, y) in enumerate(where)]
+    found = frontier(points, "milliseconds", "recall", resamples=100)
+    placed = {p.value: p for p in found.points}
+    beaten = brute([(-t, y) for t, y in where])
+    for i, (t, y) in enumerate(where):
+        p = placed[i / 10 if len(where) > 1 else None]
+        assert (p.x, p.y, p.dominated, p.x_low, p.x_high) == (t, y, beaten[i], None, None)
+    longest, least = max(t for t, _ in where), min(y for _, y in where)
+    assert found.reference == (longest, least) and (found.metrics, found.untimed, found.remark) == (("recall",), 0, "")
+    assert found.hypervolume == hypervolume(np.array([(-t, y) for t, y in where]), (-longest, least))
+
+
+def test_points_without_a_time_are_left_out_of_its_axis_and_counted():
+    points = sweep()
+    times = [None if p.method == "nnn" else 1.0 + i for i, p in enumerate(points)]
+    found = frontier(timed(points, times), "milliseconds", "recall")
+    assert {p.point.method for p in found.points} == {"top_k", "mmr", "vrsd"} and found.untimed == 6
+    assert found.remark.startswith("6 settings have no time and were left out: an older version")
+    whole = frontier(timed(points, times))
+    assert whole.untimed == 0 and values(whole) == values(frontier(points)), "other axes have all of them"
+    base = found.curves["top_k"][0].point.label
+    best = best_of_each(found, base, 0.2)
+    quickest = min((p for p in found.curves["mmr"] if p.y >= 0.2 * best[0].y), key=lambda p: p.x)
+    assert best[0].point.label == base and next(p for p in best if p.point.method == "mmr") is quickest
+    with pytest.raises(DataError, match="no point at k = 10 has a time"):
+        frontier(points, "milliseconds", "recall")
+    with pytest.raises(ParamError, match="y must be a metric"):
+        frontier(timed(points, times), "ilad", "milliseconds")
+
+
 def values(found):
     return {
         label: [(p.name, p.value, p.x, p.y, p.x_low, p.x_high, p.y_low, p.y_high, p.dominated) for p in curve]

@@ -36,13 +36,13 @@ DANGER = "=+-@\t\r"
 ROLES = ("select", "retrieve", "rerank")
 
 
-def cell(decoder, values, *, k=10, split="test", queries=None, returned=None, left_out=0):
+def cell(decoder, values, *, k=10, split="test", queries=None, returned=None, left_out=0, calls=5):
     values = {name: np.asarray(column, dtype=float) for name, column in values.items()}
     count = len(next(iter(values.values())))
     queries = tuple(queries or (f"q{i}" for i in range(count)))
     returned = float(k) if returned is None else returned
     known = {"left_out": left_out, "returned": returned, "milliseconds": 1.25}
-    return make_cell(decoder, k, split, queries, values, **known, data=DATA, device="cpu")
+    return make_cell(decoder, k, split, queries, values, **known, data=DATA, device="cpu", calls=calls)
 
 
 def decoders():
@@ -72,6 +72,8 @@ def test_a_frame_has_a_row_a_cell_with_everything():
         for role, name, value in stages:
             got = table[f"{role}.{name}" if name != "name" else role.replace("select", "method")][at]
             assert (pd.isna(got) and value is None) or got == value, (role, name, got, value)
+    old = frame([cell(decoders()[0], {"recall": [1.0]}, calls=0), points[0]])
+    assert np.isnan(old["milliseconds"][0]) and old["milliseconds"][1] == table["milliseconds"][0] == 1.25
     assert table["depth"].tolist()[2] == 50 and table["depth"].isna().tolist() == [True, True, False, True, True]
     assert table["recall"].tolist() == [p.mean["recall"] for p in points] and np.isnan(table["ilad"][4])
     assert table["left_out"].tolist()[4] == 1 and table["queries"].tolist() == [40, 40, 40, 40, 2]

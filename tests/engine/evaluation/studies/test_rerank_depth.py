@@ -105,8 +105,10 @@ def test_what_can_be_told_by_depth(backwards, data):
     assert [row.depth for row in found.rows] == [None, 10, 13, 30] and found.queries == 5
     for row, point in zip(found.rows, [*plain, *points], strict=True):
         assert row.mean == pytest.approx(point.mean["mrr"]) and row.low <= row.mean <= row.high
-        assert row.milliseconds == point.milliseconds
+        assert row.milliseconds == point.latency > 0
     assert found.best.mean == max(row.mean for row in found.rows[1:]) and found.shallowest.depth <= found.best.depth
+    old = [replace(p, provenance={n: v for n, v in p.provenance.items() if n != "timed"}) for p in points]
+    assert [row.milliseconds for row in by_depth(old, "mrr").rows] == [None] * 3
     # Five queries are too few to tell anything by a test that only turns signs.
     assert found.gain == 0 and found.shallowest.depth == 10
     assert by_depth(points, "mrr").gain is None

@@ -61,6 +61,17 @@ def test_cells_come_back_as_they_were_and_in_the_order_they_were_kept(tmp_path):
     assert rows(store.path, "SELECT count(*) FROM queries") == [(2,)], "a list of queries is kept once"
 
 
+def test_a_time_without_its_mark_is_of_many_queries_together(tmp_path):
+    store, known = Store(tmp_path / "cells.db"), dict(left_out=0, returned=5.0, milliseconds=2.5, data={}, device="cpu")
+    old = cell(1)
+    new = make_cell(engine.Decoder(engine.make("ssd")), 5, "dév", QUERIES, old.values, **known, calls=3)
+    assert store.put(old) and store.put(new)
+    assert [(p.milliseconds, p.latency) for p in store.points()] == [(old.milliseconds, None), (2.5, 2.5)]
+    assert new.provenance["timed"] == "median of 3 single calls" and "timed" not in old.provenance
+    plain = make_cell(engine.Decoder(engine.make("ssd")), 5, "dév", QUERIES, old.values, **known)
+    assert (plain.key, plain.digest) == (new.key, new.digest), "neither key nor digest knows of times"
+
+
 def test_to_put_twice_changes_nothing(tmp_path):
     store = Store(tmp_path / "cells.db")
     first = cell()

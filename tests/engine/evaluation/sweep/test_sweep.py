@@ -1,6 +1,7 @@
 """A sweep's points are decode and measure, cell by cell; keys and digests say what was asked and what came out."""
 
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import engine
-from engine.decoder import decode_grid
+from engine.decoder import decode, decode_grid
 from engine.evaluation.sweep import compute
 from engine.evaluation.sweep import sweep as sweeping
 from engine.evaluation.sweep.cell import as_json, digest_of_all, from_json, result_digest
@@ -17,6 +18,7 @@ from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid
 from engine.values import Qrels
 from support.instances import FAMILIES
+from support.patience import patient
 from support.sweeps import patients, put_patient, toy, units
 from support.training import StopAfter
 
@@ -127,6 +129,48 @@ def test_work_is_shared_where_one_decoding_answers(monkeypatch):
     assert decodings(grid("vrsd") + grid("top_k"), (3, 5)) == [(1, 5), (1, 5)]
     between = [grid("mmr", 2)[0], *grid("vrsd"), grid("mmr", 2)[1]]
     assert decodings(between, (5,)) == [(1, 5)] * 3, "the order of the decoders is kept"
+
+
+@pytest.mark.parametrize("batch", [9, 3])
+def test_the_time_of_a_cell_is_the_median_of_single_calls(batch, tmp_path, monkeypatch):
+    put_patient(monkeypatch, tmp_path / "trail")
+    kind, pause, asked = type(patients([0])[0].select), 0.002, []
+    plain = kind.select
+
+    def slow(self, candidates, k):
+        asked.append((candidates.batch, k))
+        time.sleep(pause)
+        return plain(self, candidates, k)
+
+    monkeypatch.setattr(kind, "select", slow)
+    monkeypatch.setattr(compute, "LEAST", patient(60))
+    space, queries, _ = toy(batch=9)
+    points = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
+    for point in points:
+        assert point.provenance["timed"] == "median of 5 single calls"
+        assert point.latency == point.milliseconds >= 1000 * pause, "of all queries together each has a part of it"
+        # One decoding of all, a call that is not counted, and those that are.
+        assert asked.count((1, point.k)) == 6 and asked.count((batch, point.k)) == 1
+    monkeypatch.setattr(compute, "LEAST", 0)
+    once = list(engine.sweep(patients([0]), space, queries.take(range(batch)), None, (2, 5), "ilad"))
+    assert [p.provenance["timed"] for p in once] == ["median of 1 single call"] * 2, "no more than a share of the sweep"
+    assert digest_of_all(once) == digest_of_all(points)
+    (alone,) = engine.sweep(patients([0]), space, queries.take([0]), None, 2, "ilad")
+    assert alone.latency is None and alone.milliseconds >= 1000 * pause, "one query is not asked again to be timed"
+
+
+def test_a_sweep_can_be_stopped_between_two_calls_that_are_timed(tmp_path, monkeypatch):
+    put_patient(monkeypatch, tmp_path / "trail")
+    data, stop, calls = toy(), threading.Event(), []
+
+    def one(*asked):
+        calls.append(stop.set())
+        return decode(*asked)
+
+    monkeypatch.setattr(compute, "decode", one)
+    with pytest.raises(engine.Cancelled):
+        list(engine.sweep(patients([0]), *data, 5, "recall", stop=stop))
+    assert len(calls) == 1
 
 
 def altered():
