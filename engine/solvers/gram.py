@@ -84,11 +84,12 @@ def squares(columns: np.ndarray) -> np.ndarray:
     for j in range(0, d - 3, 4):
         c0, c1, c2, c3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
         for i in range(n):
-            out[i] += (c0[i] * c0[i] + c1[i] * c1[i]) + (c2[i] * c2[i] + c3[i] * c3[i])
+            x0, x1, x2, x3 = np.float64(c0[i]), np.float64(c1[i]), np.float64(c2[i]), np.float64(c3[i])
+            out[i] += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
     for j in range(d - d % 4, d):
         c0 = columns[j]
         for i in range(n):
-            out[i] += c0[i] * c0[i]
+            out[i] += np.float64(c0[i]) * c0[i]
     return out
 
 

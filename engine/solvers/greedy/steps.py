@@ -127,7 +127,7 @@ def orthonormal(columns, chosen, count, floor, basis):
     """basis (d, count) = the unit vector that each chosen row adds to the span of those before, zeros for noise."""
     d, inner = len(columns), np.empty(count)
     for at in range(count):
-        row, whole, square = columns[:, chosen[at]].copy(), 0.0, 0.0
+        row, whole, square = columns[:, chosen[at]].astype(np.float64), 0.0, 0.0
         for x in range(d):
             whole += row[x] * row[x]
         # Twice: the first pass leaves rounding along the basis that a short residual would magnify.
@@ -145,10 +145,11 @@ def orthonormal(columns, chosen, count, floor, basis):
 
 
 @exactly
-def new_direction(columns, rows, squares, chosen, t, state, floor, along, coefficients):
+def new_direction(columns, rows, held, squares, chosen, t, state, floor, along, coefficients):
     """along[t]: inner products of all candidates with the unit vector that pick t adds to the span.
 
-    along: (k, n) of the earlier picks too; coefficients: (k, k), row t of which becomes that vector in the chosen rows.
+    held: where in rows those of the chosen are; along: (k, n) of the earlier picks too; coefficients: (k, k), row t of
+    which becomes that vector in the chosen rows.
     """
     p, e, n, own = chosen[t], along[t], len(state), coefficients[t]
     own[:] = 0.0
@@ -171,12 +172,12 @@ def new_direction(columns, rows, squares, chosen, t, state, floor, along, coeffi
     j = 0
     while j + 3 <= t:
         m0, m1, m2, m3 = own[j], own[j + 1], own[j + 2], own[j + 3]
-        g0, g1, g2, g3 = rows[chosen[j]], rows[chosen[j + 1]], rows[chosen[j + 2]], rows[chosen[j + 3]]
+        g0, g1, g2, g3 = rows[held[j]], rows[held[j + 1]], rows[held[j + 2]], rows[held[j + 3]]
         for i in range(n):
             e[i] += (m0 * g0[i] + m1 * g1[i]) + (m2 * g2[i] + m3 * g3[i])
         j += 4
     while j <= t:
-        m0, g0 = own[j], rows[chosen[j]]
+        m0, g0 = own[j], rows[held[j]]
         for i in range(n):
             e[i] += m0 * g0[i]
         j += 1
@@ -185,9 +186,14 @@ def new_direction(columns, rows, squares, chosen, t, state, floor, along, coeffi
 @maxima
 def fold(kind, columns, rows, made, squares, chosen, t, before, after, floor, along, coefficients):
     """The state after pick t = chosen[t]; `after` may be the array `before`."""
-    p, n = chosen[t], len(before)
-    make_row(columns, rows, made, p)
-    g = rows[p]
+    make_row(columns, rows, made, chosen[t])
+    fold_held(kind, columns, rows, chosen, squares, chosen, t, before, after, floor, along, coefficients)
+
+
+@maxima
+def fold_held(kind, columns, rows, held, squares, chosen, t, before, after, floor, along, coefficients):
+    """The same with Gram rows of some candidates only: that of chosen[l] is rows[held[l]]."""
+    n, g = len(before), rows[held[t]]
     if kind == NEAREST:
         for i in range(n):
             after[i] = min(before[i], -g[i])
@@ -195,7 +201,7 @@ def fold(kind, columns, rows, made, squares, chosen, t, before, after, floor, al
         for i in range(n):
             after[i] = before[i] - 2 * g[i]
     else:
-        new_direction(columns, rows, squares, chosen, t, before, floor, along, coefficients)
+        new_direction(columns, rows, held, squares, chosen, t, before, floor, along, coefficients)
         e = along[t]
         for i in range(n):
             after[i] = before[i] - e[i] * e[i]

@@ -1,0 +1,350 @@
+"""Every λ of a greedy selector at once: where its picks change, and the gains in between, which are lines.
+
+With the picks before it given, the gain of a candidate, λ·a + (1−λ)·b, is a line in λ. The best of these lines, their
+upper envelope, cuts an interval into pieces, each with its pick; each piece is cut again by the next pick, depth first,
+with the state of every depth kept. A line that is under the best at both ends of an interval, and where the best two of
+the ends cross, is nowhere the best: so a step takes three looks at all candidates (Eisner & Severance 1976), and the
+rest goes on among the few lines left.
+
+a and b come from the loops of `steps`, bit by bit. What rounding may decide is told apart from the rest: a ranking is
+certain between two λ where every pick is ahead of all other candidates by more than `slack`, which is many times what
+λ·a + (1−λ)·b is rounded by. Outside, next to where the picks change or where two lines all but coincide, only the
+selector itself can tell.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from torch import Tensor
+
+from engine.candidates import Candidates
+from engine.matrix import GRAM_ROWS
+from engine.solvers.gram import Gram, corpus_gram, products, squares
+from engine.solvers.greedy.steps import (
+    LOG_RESIDUAL,
+    NEAREST,
+    NOTHING_BUT_OUT,
+    OUT,
+    ROOT_RESIDUAL,
+    SUM,
+    begin,
+    best,
+    fold_held,
+    gains,
+    lanes,
+    nothing_chosen,
+)
+from engine.solvers.jit import exactly, maxima
+from engine.solvers.lines import LambdaPath, by_value
+
+Array = np.ndarray
+
+SLACK = 2.0**-46
+"""What rounding may decide, as a share of the size of the gains' parts: 128 units."""
+BELOW_ONE = 1 - 2.0**-53
+"""At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
+HELD = 256
+"""For how many picks Gram rows are held at first, where not all can be."""
+
+
+@maxima
+def leaders(weight, a, b, slack, floor, few, count, listed):
+    """Add to few[:count] who is within `slack` of the best, or over `floor`; the best, lowest first, and the count."""
+    n, rest, largest, at = len(a), 1 - weight, -np.inf, len(a)
+    top = lanes(weight, a, b)
+    for j in range(len(top)):
+        largest = max(largest, top[j])
+    if largest <= NOTHING_BUT_OUT:
+        return best(weight, a, b), count
+    least = min(largest - slack, floor)
+    for j in range(len(top)):
+        if top[j] >= least:
+            for i in range(j, n, len(top)):
+                value = weight * a[i] + rest * b[i]
+                if value >= least and not listed[i]:
+                    listed[i] = True
+                    few[count] = i
+                    count += 1
+                if value == largest and i < at:
+                    at = i
+    return at, count
+
+
+@exactly
+def certainty(a, b, i, left, right, slack, few, certain):
+    """certain = from where to where in [left, right] line i is ahead of all others among few by more than slack."""
+    certain[0], certain[1] = left, right
+    own_left, own_right = left * a[i] + (1 - left) * b[i], right * a[i] + (1 - right) * b[i]
+    for c in few:
+        if a[c] != a[i] or b[c] != b[i]:
+            at_left = own_left - (left * a[c] + (1 - left) * b[c])
+            at_right = own_right - (right * a[c] + (1 - right) * b[c])
+            if at_left <= slack and at_right <= slack:
+                certain[0], certain[1] = np.inf, -np.inf
+            elif at_left <= slack:
+                share = (slack - at_left) / (at_right - at_left)
+                certain[0] = max(certain[0], left + (right - left) * share)
+            elif at_right <= slack:
+                share = (slack - at_right) / (at_left - at_right)
+                certain[1] = min(certain[1], right - (right - left) * share)
+
+
+@exactly
+def envelope(a, b, low, high, slack, few, listed, ends, lines, certain):
+    """Cut [low, high] into pieces: piece j ends at ends[j], and line lines[j] is the best there. Returns how many."""
+    i, count = leaders(low, a, b, slack, np.inf, few, 0, listed)
+    j, count = leaders(high, a, b, slack, np.inf, few, count, listed)
+    steeper = (a[j] - b[j]) - (a[i] - b[i])
+    if i != j and steeper > 0:
+        x = min(max((b[i] - b[j]) / steeper, low), high)
+        crossing = min(x * a[i] + (1 - x) * b[i], x * a[j] + (1 - x) * b[j])
+        _, count = leaders(x, a, b, slack, crossing - slack, few, count, listed)
+    pieces, left = 0, low
+    while True:
+        right, following = high, -1
+        for c in few[:count]:
+            steeper = (a[c] - b[c]) - (a[i] - b[i])
+            if steeper > 0:
+                x = max((b[i] - b[c]) / steeper, left)
+                if x < right:
+                    right, following = x, c
+                elif x == right and following >= 0:
+                    more = (a[c] - b[c]) - (a[following] - b[following])
+                    if more > 0 or (more == 0 and c < following):
+                        following = c
+        if following < 0 or right > left:
+            ends[pieces], lines[pieces] = right, i
+            certainty(a, b, i, left, right, slack, few[:count], certain[pieces])
+            pieces += 1
+        if following < 0:
+            break
+        i, left = following, right
+    for c in few[:count]:
+        listed[c] = False
+    return pieces
+
+
+@exactly
+def hold(columns, rows, made, slot, used, p):
+    """Where in rows the Gram row of candidate p is, made if it was not there; −1 where there is no room for it."""
+    if slot[p] < 0:
+        if used[0] == len(rows):
+            return -1
+        slot[p] = used[0]
+        used[0] += 1
+    at = slot[p]
+    if not made[at]:
+        products(columns, columns[:, p].astype(np.float64).reshape(1, -1), rows[at : at + 1])
+        made[at] = True
+    return at
+
+
+@exactly
+def grown(array):
+    """The array with twice the rows."""
+    more = np.empty((2 * len(array), array.shape[1]), array.dtype)
+    more[: len(array)] = array
+    return more
+
+
+@exactly
+def follow(
+    kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack,
+):  # fmt: skip
+    """All pieces of [low, high], from the left: (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) lines;
+    and False where there was no room for a Gram row.
+
+    Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made.
+    """
+    n, keeps = len(relevance), kind == LOG_RESIDUAL or kind == ROOT_RESIDUAL
+    a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
+    along, coefficients = np.empty((k if keeps else 0, n)), np.empty((k if keeps else 0, k))
+    # What a window leaves out starts the span anew: that of the picks on the way here is still needed.
+    span = np.empty((window if keeps else 0, n))
+    inner = np.empty((window if keeps else 0, window))
+    few, listed = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    ends, lines, certain = np.empty(n), np.empty(n, np.int64), np.empty((n, 2))
+    # Nodes to come, the leftmost on top: left, right, certain from and to, b of the pick; its depth and itself.
+    todo, which = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
+    bounds, picks, values = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, k))
+    chosen, held, own = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
+    begin(kind, squares, relevance, k, a, states[0])
+    fixed[:] = a
+    b = np.zeros(n)
+    if keeps:
+        gains(kind, states[0], squares, floor, a, b, scratch)
+    if by_relevance:
+        p = best(1.0, relevance, relevance) if k == 1 else best(1.0, a, a)
+        ends[0], lines[0], certain[0, 0], certain[0, 1], count = high, p, low, high, 1
+    else:
+        count = envelope(a, b, low, high, slack, few, listed, ends, lines, certain)
+    left, sure_left, sure_right, depth, top, found, taken = low, low, high, 0, 0, 0, 0
+    while True:
+        while top + count > len(todo):
+            todo, which = grown(todo), grown(which)
+        for c in range(count - 1, -1, -1):
+            todo[top, 0], todo[top, 1] = ends[c - 1] if c else left, ends[c]
+            todo[top, 2], todo[top, 3] = max(sure_left, certain[c, 0]), min(sure_right, certain[c, 1])
+            todo[top, 4] = b[lines[c]] if b[lines[c]] > NOTHING_BUT_OUT else fixed[lines[c]]
+            which[top, 0], which[top, 1] = depth, lines[c]
+            top += 1
+        if not top:
+            break
+        top -= 1
+        left, right, sure_left, sure_right = todo[top, 0], todo[top, 1], todo[top, 2], todo[top, 3]
+        t, p = which[top]
+        for c in range(t, taken):
+            a[chosen[c]] = fixed[chosen[c]]
+        chosen[t], own[t], taken, depth = p, todo[top, 4], t + 1, t + 1
+        if depth == k:
+            if found == len(bounds):
+                bounds, picks, values = grown(bounds), grown(picks), grown(values)
+            bounds[found, 0], bounds[found, 1], bounds[found, 2] = right, sure_left, sure_right
+            picks[found], values[found] = chosen, own
+            found, count = found + 1, 0
+            continue
+        held[t] = hold(columns, rows, made, slot, used, p)
+        if held[t] < 0:
+            break
+        a[p] = OUT
+        state = states[depth]
+        if window and depth > window:
+            first = depth - window
+            nothing_chosen(kind, squares, state)
+            for j in range(window):
+                fold_held(
+                    kind, columns, rows, held[first:], squares, chosen[first:], j, state, state, floor, span, inner
+                )
+            if not keeps:
+                for j in range(depth):
+                    state[chosen[j]] = OUT
+        else:
+            fold_held(kind, columns, rows, held, squares, chosen, t, states[t], state, floor, along, coefficients)
+            if not keeps:
+                state[p] = OUT
+        if keeps:
+            gains(kind, state, squares, floor, a, b, scratch)
+        else:
+            b = state
+        count = envelope(a, b, left, right, slack, few, listed, ends, lines, certain)
+    both = np.empty((found, 2, k))
+    for m in range(found):
+        for c in range(k):
+            both[m, 0, c], both[m, 1, c] = fixed[picks[m, c]], values[m, c]
+    return bounds[:found], picks[:found], both, top == 0 and count == 0
+
+
+class _Rows:
+    """Gram rows of some candidates: all that a small corpus keeps, or those of the picks alone."""
+
+    def __init__(self, vectors: Tensor, gram: Gram | None) -> None:
+        n = len(vectors)
+        if gram is None and n <= GRAM_ROWS:
+            gram = Gram(vectors)
+        if gram is not None:
+            self.columns, self.squares = gram.columns, gram.squares
+            self.rows, self.made, self.slot = gram.rows, gram.made, np.arange(n)
+            return
+        # In the vectors' own precision: sums over them are float64's, and the same.
+        self.columns = vectors.T.contiguous().cpu().numpy()
+        self.squares = squares(self.columns)
+        self.rows, self.made, self.slot = np.empty((min(n, HELD), n)), np.zeros(min(n, HELD), np.bool_), np.full(n, -1)
+
+    def grow(self) -> None:
+        """Room for twice as many rows."""
+        self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        self.made = np.concatenate([self.made, np.zeros_like(self.made)])
+
+    def clear(self) -> None:
+        """Forget the rows, unless all candidates have theirs."""
+        if len(self.rows) < len(self.slot):
+            self.slot[:], self.made[:] = -1, False
+
+    def relevance(self, queries: Tensor) -> Array:
+        """(B, n) inner products with queries, (B, d)."""
+        out = np.empty((len(queries), len(self.slot)))
+        products(self.columns, queries.double().cpu().numpy(), out)
+        return out
+
+
+def lambda_paths(
+    kind: int, c: Candidates, k: int, interval: tuple[float, float], floor: float = 0.0, window: int | None = None
+) -> list[LambdaPath]:
+    """The path of every problem; kind, floor: see `steps`; window: only the last so many picks count.
+
+    For SUM the answer is the set in the order of the members' contributions to it, and so are picks and gains.
+    """
+    rows = _Rows(c.vectors, corpus_gram(c)) if c.shared else None
+    paths = []
+    for b in range(c.batch):
+        own = rows or _Rows(c.vectors[b], None)
+        relevance = own.relevance(c.queries[b : b + 1])[0] if c.inner_product else c.relevance[b].double().cpu().numpy()
+        paths.append(_path(kind, own, relevance, k, interval, floor, window, c.matrix.unit))
+        own.clear()
+    return paths
+
+
+def _path(
+    kind: int,
+    rows: _Rows,
+    relevance: Array,
+    k: int,
+    interval: tuple[float, float],
+    floor: float,
+    window: int | None,
+    unit: bool,
+) -> LambdaPath:
+    low, high = interval
+    slack = SLACK * _size(kind, rows.squares, relevance, k, floor)
+    last = min(high, BELOW_ONE) if kind == LOG_RESIDUAL else high
+    by_relevance = k == 1 or kind in (NEAREST, SUM) or unit
+    window = window if window and window < k else 0
+    whole = low > last
+    bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
+    while not whole:
+        used = np.array([int(rows.slot.max()) + 1])
+        bounds, picks, lines, whole = follow(
+            kind, rows.columns, rows.rows, rows.made, rows.slot, used, rows.squares, relevance, k, window, floor,
+            by_relevance, low, last, slack,
+        )  # fmt: skip
+        if not whole:
+            rows.grow()
+    if kind == SUM:
+        return _as_set(rows, relevance, low, bounds, picks, slack)
+    if high > last:
+        # The k most relevant, whatever the floor says.
+        top = np.argsort(-relevance, kind="stable")[:k]
+        bounds = np.concatenate([bounds, [[high, np.inf, -np.inf]]])
+        picks, lines = np.concatenate([picks, top[None]]), np.concatenate([lines, [[relevance[top]] * 2]])
+    return LambdaPath(low, bounds[:, 0], picks, lines, bounds[:, 1:])
+
+
+def _size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> float:
+    """No gain has larger parts."""
+    largest, most = float(squares.max()), float(np.abs(relevance).max())
+    if kind == SUM:
+        return (k - 1) * (most + 2 * largest) or most
+    if kind == LOG_RESIDUAL:
+        least = float(squares[squares > 0].min(initial=largest)) * floor
+        return most + max(abs(math.log(max(x, 1e-300))) for x in (largest, least))
+    return most + (math.sqrt(largest) if kind == ROOT_RESIDUAL else largest)
+
+
+def _as_set(rows: _Rows, relevance: Array, low: float, bounds: Array, picks: Array, slack: float) -> LambdaPath:
+    """The members in the order of a_i = (k−1) r_i, b_i = −2 Σ s_ij over the others; alone, by relevance."""
+    k = picks.shape[1]
+    one, two = np.triu_indices(k, 1)
+    similarity = np.zeros((len(picks), k, k))
+    # The rows of all but the last pick are there, and s_ij = s_ji.
+    similarity[:, one, two] = similarity[:, two, one] = rows.rows[rows.slot[picks[:, one]], picks[:, two]]
+    similarity[:, range(k), range(k)] = rows.squares[picks]
+    order = picks.argsort(1)
+    members = np.take_along_axis(picks, order, 1)
+    similarity = np.take_along_axis(np.take_along_axis(similarity, order[:, :, None], 1), order[:, None], 2)
+    # Summed with the diagonal, identical members have identical sums.
+    b = -2 * (similarity.sum(2) - rows.squares[members])
+    a = (k - 1) * relevance[members] if k > 1 else relevance[members]
+    lines = np.stack([a, b if k > 1 else a], 1)
+    return by_value(low, bounds[:, 0], bounds[:, 1:], members, lines, k, slack)
