@@ -29,6 +29,7 @@ _NAMES = {
     "engine.evaluation.trace": "trace",
     "engine.evaluation.studies.brute_force": "optimum",
     "engine.evaluation.weight_path": "weight_path",
+    "engine.evaluation.path": "path",
     "engine.evaluation.studies.fista_convergence": "convergence",
     "engine.feedback": "orag",
     "engine.maps.layout": "layout Layout",

@@ -6,7 +6,7 @@ float64. So an answer does not depend on block size, thread count or batch, and 
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import TypeVar
 
@@ -108,6 +108,13 @@ class Candidates:
         pairs = blocks(self.vectors.shape[-1], batch, index)
         parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in pairs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def problem(self, b: int) -> "Candidates":
+        """One of the problems alone."""
+        own = slice(b, b + 1)
+        vectors = self.vectors if self.vectors.ndim == 2 else self.vectors[own]
+        pool = None if self.pool is None else self.pool[own]
+        return replace(self, vectors=vectors, relevance=self.relevance[own], queries=self.queries[own], pool=pool)
 
     @property
     def duplicate_of(self) -> Tensor | None:

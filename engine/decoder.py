@@ -166,7 +166,7 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
     check_dimension("queries", points, rows, "the vectors", "have")
     depth = min(pool or len(rows), len(rows))
     blocks = [points[start:stop] for start, stop in _blocks(len(points), rows, depth, len(stages))]
-    answers = [_chosen(stages, _pooled(Candidates(rows, products(rows, b), b, matrix), depth), k) for b in blocks]
+    answers = [_chosen(stages, pooled(Candidates(rows, products(rows, b), b, matrix), depth), k) for b in blocks]
     return [Ranking.joined(parts) for parts in zip(*answers, strict=True)]
 
 
@@ -241,8 +241,8 @@ def _scored_block(decoder: Decoder, space: Space, block: QueryBatch, depth: int)
     scores = _checked(retrieve, retrieve.score(space, block))
     whole = Candidates(space.vectors, scores, block.vectors, space.matrix, retrieve.inner_product)
     if rerank is None:
-        return whole, _pooled(whole, depth)
-    return whole, _pooled(
+        return whole, pooled(whole, depth)
+    return whole, pooled(
         whole, depth, lambda rows: (_checked(rerank, rerank.score(space, block, rows)), rerank.inner_product)
     )
 
@@ -262,9 +262,7 @@ def _blocks(count: int, vectors: Tensor, depth: int, settings: int = 1) -> list[
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _pooled(
-    whole: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None
-) -> Candidates:
+def pooled(whole: Candidates, depth: int, rescore: Callable[[Tensor], tuple[Tensor, bool]] | None = None) -> Candidates:
     """The `depth` most relevant, scored again where there is something to do it."""
     if depth == whole.count and rescore is None:
         return whole

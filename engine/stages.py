@@ -17,6 +17,7 @@ from engine.errors import ParamError
 from engine.multi_vector import Parts
 from engine.params import Declared, Param, Real, Whole, checked, params_of, values_of
 from engine.solvers.elastic_net.path import WeightPath
+from engine.solvers.lines import LambdaPath
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 
@@ -102,6 +103,9 @@ class Selector(Stage):
     first_by_scores: ClassVar[bool] = False
     """The first document is chosen by the scores, the others by the vectors."""
 
+    path_parameter: ClassVar[str] = "relevance_weight"
+    """What `lambda_path` runs over."""
+
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first, 1 ≤ k ≤ candidates.count: override this or `select_grid`."""
         return self.select_grid([self], candidates, k)[0]
@@ -120,11 +124,24 @@ class Selector(Stage):
     @classmethod
     def has_weights(cls) -> bool:
         """Whether the answers come from weights, which have a path over λ₁."""
-        return cls.lambda_path is not Selector.lambda_path
+        return cls.weights_path is not Selector.weights_path
 
-    def lambda_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
+    def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The weights of one query's candidates as functions of λ₁, down to `lowest`; None without weights."""
         return None
+
+    @classmethod
+    def has_path(cls) -> bool:
+        """Whether its rankings are known at every value of `path_parameter`."""
+        return cls.lambda_path is not Selector.lambda_path
+
+    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+        """Each query's rankings at every value of `path_parameter` in an interval. Raises ParamError without a path."""
+        others = ", ".join(name for name, spec in methods("selector").items() if spec.cls.has_path())
+        raise ParamError(
+            f"{self.spec.name} has no path: there is one where every gain is a line in the parameter, as for {others}; "
+            "for some values of a parameter use engine.select_grid"
+        )
 
 
 class Scorer(Stage):

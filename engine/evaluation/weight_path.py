@@ -54,10 +54,10 @@ def path_of(
     c = Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
     if rows is None:
         if pool is None or pool >= c.count:
-            return selector.lambda_path(c, lowest)
+            return selector.weights_path(c, lowest)
         rows = ranked(c.relevance, pool, c.relevance_error, c.exact_relevance, all_=False)[0][0].sort().values
     part = Matrix(matrix.vectors[rows])
-    path = selector.lambda_path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
+    path = selector.weights_path(Candidates(part.vectors, c.relevance[:, rows], points, part), lowest)
     if path is None:
         return None
     return replace(path, members=rows.cpu().numpy()[path.members])

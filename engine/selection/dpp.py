@@ -9,7 +9,9 @@ import torch
 from engine.candidates import Candidates
 from engine.params import declare
 from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import LOG_RESIDUAL
+from engine.solvers.lines import LambdaPath
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -49,3 +51,7 @@ class DPP(Selector):
         `certified.greedy`.
         """
         return greedy_grid(stages, candidates, k, LOG_RESIDUAL, NOISE[candidates.vectors.dtype])
+
+    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+        """The same at every λ."""
+        return lambda_paths(LOG_RESIDUAL, candidates, k, interval, NOISE[candidates.vectors.dtype], self.window)

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 import torch
 
 from engine.candidates import Candidates
+from engine.errors import ParamError
 from engine.params import Flag, declare
 from engine.solvers.greedy.certified import greedy
+from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import SUM
+from engine.solvers.lines import LambdaPath
 from engine.solvers.quadratic.local_search import polish
 from engine.solvers.quadratic.objective import Quadratic, most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
@@ -47,3 +50,11 @@ class MaxSum(Selector):
         field, error = p.field(p.every, p.sums(p.every, index))
         better = polish(p, index, False, field, error, torch.ones_like(p.every, dtype=torch.bool))
         return p.ranking(better.index, {"swaps": better.swaps, "swap_optimal": better.optimal})
+
+    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+        """The same at every θ, without swaps."""
+        if self.polish:
+            raise ParamError(
+                "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"
+            )
+        return lambda_paths(SUM, candidates, k, interval)

@@ -7,7 +7,9 @@ from typing import Self
 from engine.candidates import Candidates
 from engine.params import declare
 from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import NEAREST
+from engine.solvers.lines import LambdaPath
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -38,3 +40,7 @@ class MMR(Selector):
         gain: that score at the moment of the pick (the first: λ·relevance). info: see `certified.greedy`.
         """
         return greedy_grid(stages, candidates, k, NEAREST)
+
+    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+        """The same at every λ."""
+        return lambda_paths(NEAREST, candidates, k, interval, window=self.window)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.candidates import Candidates
+from engine.errors import ParamError
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
-from engine.solvers.elastic_net.path import WeightPath, regularization_path
+from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
+from engine.solvers.lines import LambdaPath
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -41,6 +43,7 @@ class NNN(Selector):
 
     nested = True
     by_scores = False
+    path_parameter = "l1"
 
     l1: float = declare(
         PENALTY, FEWER, symbol="λ₁", variants=(("scale", "relative", SHARE), ("scale", "support", SIZE))
@@ -81,6 +84,13 @@ class NNN(Selector):
         """Compile the solvers, or load what was compiled: which takes ten to twenty seconds once a machine."""
         warm()
 
-    def lambda_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
+    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+        """The k largest weights of the exact minimisers at every λ₁."""
+        needed = {"solver": "exact", "scale": "absolute", "fill": "strict"}
+        if other := [f'{name}="{value}"' for name, value in needed.items() if getattr(self, name) != value]:
+            raise ParamError(f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other)}")
+        return [ranking_path(candidates.problem(b), k, self.l2, interval) for b in range(candidates.batch)]
+
+    def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The exact minimisers of one query at this λ₂ and every λ₁."""
         return regularization_path(candidates, self.l2, lowest)

@@ -6,13 +6,19 @@ import numpy as np
 import torch
 
 from engine.candidates import Candidates
-from engine.matrix import GRAM_ROWS, blocks, gram
+from engine.matrix import GRAM_ROWS, Matrix, blocks, gram
 from engine.solvers.elastic_net.solve import Solutions, by_vectors, certificate, duals, elastic_nets, points_of
+from engine.solvers.lines import LambdaPath, by_value
 
 Array = np.ndarray
 
 FIRST, PROBES, MOST_SEGMENTS = 512, 4, 100_000
 """The working set begins with the most relevant rows and with what so many λ₁ along the way need."""
+
+LEAST = 1e-9
+"""The smallest λ₁ of a path."""
+UNSURE = 1e-9
+"""Weights this close, as a share of the largest, may be in either order."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,6 +100,41 @@ def regularization_path(c: Candidates, l2: float, lowest: float, size: int = 0) 
         if not len(missing):
             return replace(path, residual=float(residuals.max(initial=0)), passes=passes)
         inside = np.concatenate([inside, missing])
+
+
+def ranking_path(c: Candidates, k: int, l2: float, interval: tuple[float, float]) -> LambdaPath:
+    """The k largest weights of one problem, in order, at every λ₁ of an interval: −1 where fewer are above 0.
+
+    It is cut where a document enters or leaves the support, and where two weights cross.
+    """
+    if c.pool is not None:
+        vectors = c.vectors[0]
+        c = replace(c, vectors=vectors, matrix=Matrix(vectors), pool=None)
+    low, high = interval
+    path = regularization_path(c, l2, max(low, LEAST))
+    slack = UNSURE * float(max(c.relevance.abs().max(), np.abs(path.p - path.q * path.levels[-1:]).max(initial=0)))
+    parts: list[LambdaPath] = []
+    start = low
+    for t in range(len(path) - 1, -1, -1):
+        end = min(float(path.levels[t]), high)
+        if end < start or (end == start and (t or parts)):
+            continue
+        part = path.segment(t)
+        order = path.members[part].argsort()
+        # The line 0 divides those with a weight from those without.
+        members = np.append(path.members[part][order], -1)
+        p, q = np.append(path.p[part][order], 0.0), np.append(path.q[part][order], 0.0)
+        sure = np.array([[max(start, float(path.levels[t + 1])) + slack, end - slack]])
+        parts.append(by_value(start, np.array([end]), sure, members[None], np.stack([p - q, p])[None], k, slack))
+        start = end
+    if start < high or not parts:
+        nothing, sure = np.full((1, k), -1), np.array([[start + slack, high]])
+        parts.append(LambdaPath(start, np.array([high]), nothing, np.zeros((1, 2, k)), sure))
+    picks = np.concatenate([np.pad(p.picks, ((0, 0), (0, k - p.picks.shape[1])), constant_values=-1) for p in parts])
+    gains = np.concatenate([np.pad(p.gains, ((0, 0), (0, 0), (0, k - p.gains.shape[2]))) for p in parts])
+    picks[np.logical_or.accumulate(picks < 0, axis=1)] = -1
+    ends, certain = np.concatenate([p.ends for p in parts]), np.concatenate([p.certain for p in parts])
+    return LambdaPath(low, ends, picks, gains, certain)
 
 
 def _path(segments: tuple[Array, Array, Array, Array, Array, bool], l2: float, rows: Array) -> WeightPath:

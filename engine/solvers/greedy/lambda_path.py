@@ -158,12 +158,14 @@ def follow(
 
     Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made.
     """
-    n, keeps = len(relevance), kind == LOG_RESIDUAL or kind == ROOT_RESIDUAL
+    n, keeps = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
     a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
     along, coefficients = np.empty((k if keeps else 0, n)), np.empty((k if keeps else 0, k))
     # What a window leaves out starts the span anew: that of the picks on the way here is still needed.
-    span = np.empty((window if keeps else 0, n))
-    inner = np.empty((window if keeps else 0, window))
+    window_along, window_coefficients = (
+        np.empty((window if keeps else 0, n)),
+        np.empty((window if keeps else 0, window)),
+    )
     few, listed = np.empty(n, np.int64), np.zeros(n, np.bool_)
     ends, lines, certain = np.empty(n), np.empty(n, np.int64), np.empty((n, 2))
     # Nodes to come, the leftmost on top: left, right, certain from and to, b of the pick; its depth and itself.
@@ -209,21 +211,17 @@ def follow(
         if held[t] < 0:
             break
         a[p] = OUT
-        state = states[depth]
+        before, state, first, fresh = states[t], states[depth], 0, t
+        span, inner = along, coefficients
         if window and depth > window:
-            first = depth - window
+            before, first, fresh, span, inner = state, depth - window, 0, window_along, window_coefficients
             nothing_chosen(kind, squares, state)
-            for j in range(window):
-                fold_held(
-                    kind, columns, rows, held[first:], squares, chosen[first:], j, state, state, floor, span, inner
-                )
-            if not keeps:
-                for j in range(depth):
-                    state[chosen[j]] = OUT
-        else:
-            fold_held(kind, columns, rows, held, squares, chosen, t, states[t], state, floor, along, coefficients)
-            if not keeps:
-                state[p] = OUT
+        for c in range(fresh, depth - first):
+            fold_held(kind, columns, rows, held[first:], squares, chosen[first:], c, before, state, floor, span, inner)
+            before = state
+        if not keeps:
+            for c in range(depth):
+                state[chosen[c]] = OUT
         if keeps:
             gains(kind, state, squares, floor, a, b, scratch)
         else:
