@@ -16,6 +16,7 @@ PATHS = {
     "dpp": ({}, {"window": 3}),
     "ssd": ({}, {"window": 3}),
     "max_sum": ({"polish": False},),
+    "facility_location": ({}, {"ground_set": 20}),
 }
 BESIDE = (0.0, 1e-15, -1e-15, 1e-13, -1e-13, 1e-10, -1e-10)
 
