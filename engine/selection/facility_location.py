@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
+from engine.errors import ParamError
 from engine.params import Whole, declare
 from engine.solvers.exact_dot import ExactProducts
+from engine.solvers.greedy.lambda_path import coverage_paths
+from engine.solvers.lines import LambdaPath
 from engine.solvers.tie_breaking import ranked
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
@@ -59,6 +62,16 @@ class FacilityLocation(Selector):
             alike = [at for at, other in enumerate(sizes) if other == size]
             answers |= zip(alike, _answers(c, k, size, [stages[at].relevance_weight for at in alike]), strict=True)
         return [answers[at] for at in range(len(stages))]
+
+    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+        """The same at every λ, for a ground set whose similarities are kept."""
+        size = max(k, min(self.ground_set or candidates.count, candidates.count))
+        if size > KEPT_ROWS:
+            raise ParamError(
+                f"facility_location has a path for ground sets of up to {KEPT_ROWS} documents; got {size}: pass "
+                f"ground_set={KEPT_ROWS} or fewer"
+            )
+        return coverage_paths(candidates, k, interval, size)
 
 
 def _answers(c: Candidates, k: int, size: int, weights: list[float]) -> list[Ranking]:

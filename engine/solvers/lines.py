@@ -63,6 +63,8 @@ def by_value(
     order = np.lexsort((right, of))
     of, right = of[order], right[order]
     left = np.append(start, right[:-1])
+    long = (right > left) | (len(right) == 1)
+    of, left, right = of[long], left[long], right[long]
 
     def values(at: Array) -> Array:
         value: Array = at[:, None] * gains[of, 0] + (1 - at)[:, None] * gains[of, 1]

@@ -15,6 +15,7 @@ selector itself can tell.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +24,7 @@ from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
 from engine.solvers.gram import Gram, corpus_gram, products, squares
 from engine.solvers.greedy.steps import (
+    COVERAGE,
     LOG_RESIDUAL,
     NEAREST,
     NOTHING_BUT_OUT,
@@ -38,6 +40,7 @@ from engine.solvers.greedy.steps import (
 )
 from engine.solvers.jit import exactly, maxima
 from engine.solvers.lines import LambdaPath, by_value
+from engine.solvers.tie_breaking import ranked
 
 Array = np.ndarray
 
@@ -127,6 +130,49 @@ def envelope(a, b, low, high, slack, few, listed, ends, lines, certain):
 
 
 @exactly
+def covered(row, cover, sums):
+    """Σ max(0, row − cover), in an order that its length alone decides: as the cover grows, it can but fall."""
+    p, lanes = len(row), len(sums)
+    sums[:] = 0.0
+    for start in range(0, p - lanes + 1, lanes):
+        r, c = row[start : start + lanes], cover[start : start + lanes]
+        for j in range(lanes):
+            more = r[j] - c[j]
+            sums[j] += more if more > 0 else 0.0
+    total = 0.0
+    for j in range(lanes):
+        total += sums[j]
+    for i in range(p - p % lanes, p):
+        total += max(row[i] - cover[i], 0.0)
+    return total
+
+
+@exactly
+def renew(a, b, low, high, slack, stale, rows, cover, share, sums):
+    """Bring b up to date for all whom `envelope` may look at: of the others upper bounds are enough (Minoux 1978)."""
+    points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
+    for at in range(2):
+        winners[at] = best(points[at], a, b)
+        while stale[winners[at]]:
+            i = winners[at]
+            b[i], stale[i] = share * covered(rows[i], cover, sums), False
+            winners[at] = best(points[at], a, b)
+    i, j = winners[0], winners[1]
+    steeper = (a[j] - b[j]) - (a[i] - b[i])
+    if i != j and steeper > 0:
+        points[2] = min(max((b[i] - b[j]) / steeper, low), high)
+    winners[2] = i
+    for at in range(3):
+        weight, i = points[at], winners[at]
+        least, top = weight * a[i] + (1 - weight) * b[i] - 2 * slack, lanes(weight, a, b)
+        for residue in range(len(top)):
+            if top[residue] >= least:
+                for c in range(residue, len(a), len(top)):
+                    if stale[c] and weight * a[c] + (1 - weight) * b[c] >= least:
+                        b[c], stale[c] = share * covered(rows[c], cover, sums), False
+
+
+@exactly
 def hold(columns, rows, made, slot, used, p):
     """Where in rows the Gram row of candidate p is, made if it was not there; −1 where there is no room for it."""
     if slot[p] < 0:
@@ -172,9 +218,16 @@ def follow(
     todo, which = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
     bounds, picks, values = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, k))
     chosen, held, own = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
+    lazy, share, sums, stale = kind == COVERAGE, k / n, np.empty(16), np.zeros(n, np.bool_)
+    upper = np.empty((k if lazy else 0, n))
     begin(kind, squares, relevance, k, a, states[0])
     fixed[:] = a
     b = np.zeros(n)
+    if lazy:
+        states[0] = 0.0
+        b = upper[0]
+        for i in range(n):
+            b[i] = share * covered(rows[i], states[0], sums)
     if keeps:
         gains(kind, states[0], squares, floor, a, b, scratch)
     if by_relevance:
@@ -216,15 +269,20 @@ def follow(
         if window and depth > window:
             before, first, fresh, span, inner = state, depth - window, 0, window_along, window_coefficients
             nothing_chosen(kind, squares, state)
-        for c in range(fresh, depth - first):
+        for c in range(depth if lazy else fresh, depth - first):
             fold_held(kind, columns, rows, held[first:], squares, chosen[first:], c, before, state, floor, span, inner)
             before = state
-        if not keeps:
-            for c in range(depth):
-                state[chosen[c]] = OUT
         if keeps:
             gains(kind, state, squares, floor, a, b, scratch)
+        elif lazy:
+            b = upper[depth]
+            for i in range(n):
+                state[i], b[i] = max(before[i], rows[p, i]), upper[t, i]
+            b[p], stale[:] = OUT, True
+            renew(a, b, left, right, slack, stale, rows, state, share, sums)
         else:
+            for c in range(depth):
+                state[chosen[c]] = OUT
             b = state
         count = envelope(a, b, left, right, slack, few, listed, ends, lines, certain)
     both = np.empty((found, 2, k))
@@ -237,14 +295,14 @@ def follow(
 class _Rows:
     """Gram rows of some candidates: all that a small corpus keeps, or those of the picks alone."""
 
-    def __init__(self, vectors: Tensor, gram: Gram | None) -> None:
-        n = len(vectors)
-        if gram is None and n <= GRAM_ROWS:
+    def __init__(self, vectors: Tensor, gram: Gram | None = None) -> None:
+        if gram is None and len(vectors) <= GRAM_ROWS:
             gram = Gram(vectors)
         if gram is not None:
             self.columns, self.squares = gram.columns, gram.squares
-            self.rows, self.made, self.slot = gram.rows, gram.made, np.arange(n)
+            self.rows, self.made, self.slot = gram.rows, gram.made, np.arange(len(gram.rows))
             return
+        n = len(vectors)
         # In the vectors' own precision: sums over them are float64's, and the same.
         self.columns = vectors.T.contiguous().cpu().numpy()
         self.squares = squares(self.columns)
@@ -277,10 +335,29 @@ def lambda_paths(
     rows = _Rows(c.vectors, corpus_gram(c)) if c.shared else None
     paths = []
     for b in range(c.batch):
-        own = rows or _Rows(c.vectors[b], None)
+        own = rows or _Rows(c.vectors[b])
         relevance = own.relevance(c.queries[b : b + 1])[0] if c.inner_product else c.relevance[b].double().cpu().numpy()
         paths.append(_path(kind, own, relevance, k, interval, floor, window, c.matrix.unit))
         own.clear()
+    return paths
+
+
+def coverage_paths(c: Candidates, k: int, interval: tuple[float, float], size: int) -> list[LambdaPath]:
+    """The path of every problem on its ground set of the `size` most relevant, whose inner products are all made.
+
+    a = r, b = k/size Σ_j max(0, s_ij − the largest similarity of j to the chosen).
+    """
+    paths = []
+    ground, _ = ranked(c.relevance, size, c.relevance_error, c.exact_relevance, all_=False)
+    for b, index in enumerate(ground.sort(dim=1).values):
+        one = c.problem(b)
+        gram = corpus_gram(c) if size == c.count else None
+        vectors = c.vectors[index] if c.vectors.ndim == 2 else c.vectors[b, index]
+        gram = gram or Gram(vectors)
+        gram.whole()
+        relevance = gram.relevance(one.queries)[0] if c.inner_product else c.relevance[b, index].double().cpu().numpy()
+        found = _path(COVERAGE, _Rows(vectors, gram), relevance, k, interval, 0.0, None, False)
+        paths.append(replace(found, picks=index.cpu().numpy()[found.picks]))
     return paths
 
 
@@ -324,6 +401,8 @@ def _size(kind: int, squares: Array, relevance: Array, k: int, floor: float) -> 
     largest, most = float(squares.max()), float(np.abs(relevance).max())
     if kind == SUM:
         return (k - 1) * (most + 2 * largest) or most
+    if kind == COVERAGE:
+        return most + k * largest
     if kind == LOG_RESIDUAL:
         least = float(squares[squares > 0].min(initial=largest)) * floor
         return most + max(abs(math.log(max(x, 1e-300))) for x in (largest, least))
