@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dashboard.charts.figure import (
     apply_layout,
     dodge,
@@ -27,9 +29,12 @@ from engine.stages import methods
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from engine.evaluation.curve import Curve
     from engine.evaluation.frontier import Frontier, FrontierPoint
     from engine.evaluation.stratification import Stratum
 
+MOST_PIECES = 800
+"""An exact curve is drawn by so many of its pieces: more are no finer on a screen."""
 MOST_BANDS = 2
 """A method of more curves has no bands: they would hide each other."""
 PALE = 0.35
@@ -46,13 +51,15 @@ def frontier_figure(
     opened: str | None = None,
     banded: Collection[str] | None = None,
     one_entry: bool = False,
+    exact: Collection[Curve] = (),
 ) -> Figure:
     """y (recall by default) against x (ILAD): a curve for each method in the order of its parameter, bands, the front.
 
     Points that no other dominates are filled and outlined, the others pale; the baseline's level is dotted. A point's
     id is its decoder's label. titles: of x and y; current: labels of points that are ringed, with their parameter's
     value; opened: label of the point whose sets are shown; banded: methods that have bands, None for all; one_entry:
-    one legend entry for all curves of a method.
+    one legend entry for all curves of a method; exact: curves at every value of a parameter, drawn in place of lines
+    between points.
     """
     figure, ink = new_figure(), INK.colour(dark)
     baseline = next(iter(methods()))
@@ -73,6 +80,8 @@ def frontier_figure(
             ink,
             {"name": escape(name, 48), "legendgroup": group, "showlegend": not (one_entry and drawn[kind])},
             totals[kind] <= MOST_BANDS and (banded is None or method in banded),
+            _exact(frontier, curve[0], exact) if not position else None,
+            (frontier.x, frontier.y),
         )
         drawn[kind] += 1
         if method == baseline and not position and len(curve) == 1:
@@ -92,6 +101,35 @@ def frontier_figure(
     figure.update_xaxes(time_axis(f"← {titles[0]}") if timed else {"title": f"{titles[0]}@{frontier.k} →"})
     figure.update_yaxes(title=f"{titles[1]}@{frontier.k} ↑")
     return apply_layout(figure, **legend_below(-0.2), height=560)
+
+
+def _exact(frontier: Frontier, point: FrontierPoint, exact: Collection[Curve]) -> Curve | None:
+    """The exact curve on which a point lies."""
+    own = point.point.decoder["select"]
+    for curve in exact:
+        others = {name: value for name, value in own.items() if name != curve.parameter}
+        if others == curve.selector and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
+            return curve
+    return None
+
+
+def _add_exact(
+    figure: Figure, curve: Curve, axes: tuple[str, str], titles: tuple[str, str], line: dict[str, Any], group: str
+) -> None:
+    """The means at every value of a parameter as one line, and their band."""
+    x, y = axes
+    pieces = np.unique(np.linspace(0, len(curve) - 1, MOST_PIECES).astype(int))
+    figure.add_scatter(
+        x=curve.means[x][pieces],
+        y=curve.means[y][pieces],
+        customdata=curve.middles[pieces],
+        mode="lines",
+        line=line,
+        legendgroup=group,
+        showlegend=False,
+        hovertemplate=f"{curve.symbol} %{{customdata:.4f}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}"
+        "<extra></extra>",
+    )
 
 
 def _kind(point: FrontierPoint) -> tuple[str, Any]:
@@ -123,6 +161,8 @@ def _add_curve(
     ink: str,
     legend: dict[str, Any],
     banded: bool,
+    exact: Curve | None,
+    axes: tuple[str, str],
 ) -> None:
     """A curve, its band and its entry in the legend. line: how it is drawn; legend: its name and group there."""
     colour, look = line["color"], {"mode": "lines+markers" if len(curve) > 1 else "markers", "line": line}
@@ -136,10 +176,18 @@ def _add_curve(
     if banded and len(curve) > 1 and curve[0].x_low is not None:
         band = outline([p.x for p in curve], [p.y_low for p in curve], [p.y_high for p in curve])
         figure.add_scatter(**band, mode="none", fillcolor=translucent(colour, 0.12), **named)
+    if exact is not None:
+        _add_exact(figure, exact, axes, titles, line, legend["legendgroup"])
+        look["mode"] = "markers"
     figure.add_scatter(
         x=[p.x for p in curve],
         y=[p.y for p in curve],
-        marker={"symbol": symbol, "size": 10, "color": [pale if p.dominated else colour for p in curve], "line": edge},
+        marker={
+            "symbol": symbol,
+            "size": 10 if exact is None else 7,
+            "color": [pale if p.dominated else colour for p in curve],
+            "line": edge,
+        },
         customdata=[p.point.label for p in curve],
         hovertext=[escape(p.name, 90) for p in curve],
         hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",

@@ -14,9 +14,14 @@ from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import Cancelled
 from engine.evaluation.aspects import digest_of_aspects
+from engine.evaluation.curve import Curve
+from engine.evaluation.exact_frontier import exact_frontier, stored_curve
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import stored_cells
+from engine.matrix import GRAM_ROWS
+from engine.params import values_of
+from engine.stages import Selector
 from engine.values import Embeddings, Qrels, Queries
 
 PURPOSE = "tradeoff"
@@ -67,10 +72,24 @@ class Sweep:
         """The number of scores it takes: documents × queries × settings."""
         return max(len(self.loaded.space), self.k * self.k) * len(self.queries) * len(self.decoders)
 
+    @property
+    def exact(self) -> tuple[Selector, ...]:
+        """A selector for each curve that is known at every value of its parameter, on a corpus where that is fast."""
+        if not self.stored or self.vectors is None or len(self.loaded.space) > GRAM_ROWS:
+            return ()
+        scorer = self.baseline.retrieve
+        plain = [d.select for d in self.decoders if d == Decoder(d.select, scorer) and scorer.inner_product]
+        found = {(type(s), *_others(s).items()): s for s in plain if s.path_range is not None}
+        return tuple(found.values())
+
     def arguments(self) -> dict[str, Any]:
         """The arguments of `engine.sweep`."""
         own = {name: getattr(self, name) for name in ("decoders", "qrels", "k", "metrics", "split")}
         return own | {"space": self.loaded.space, "queries": self.vectors, "aspects": self.loaded.dataset.aspects}
+
+    def curve_arguments(self) -> dict[str, Any]:
+        """The arguments of `engine.exact_frontier`."""
+        return {name: value for name, value in self.arguments().items() if name != "decoders"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +97,8 @@ class Cells:
     """The cells of a sweep that are there."""
 
     points: tuple[Cell, ...]  # finished ones, in the order of the decoders
-    missing: int  # the number of those that are not
+    missing: int  # the number of those that are not, curves counted
+    curves: tuple[Curve, ...] = ()  # finished ones at every value of a parameter
     job: Job | None = None  # at work on them, or ended
 
     @property
@@ -87,9 +107,17 @@ class Cells:
         return self.job is not None and self.job.running
 
 
+def _others(selector: Selector) -> dict[str, Any]:
+    """A selector's parameters but the one that its path runs over."""
+    return {name: value for name, value in values_of(selector).items() if name != selector.path_parameter}
+
+
 _CELLS: Memo[Any, tuple[Cell, ...]] = Memo(
     math.inf, lambda cells: sum(len(cell.queries) * len(cell.values) for cell in cells), MOST_NUMBERS
 )
+
+
+_CURVES: Memo[Any, tuple[Curve, ...]] = Memo(64)
 
 
 def store() -> Store:
@@ -106,7 +134,19 @@ def find(sweep: Sweep) -> Cells:
         points = _ordered(sweep, job.partial or ())  # a job begins with what the file has
     else:
         points = _known(sweep)
-    return Cells(points, len(sweep.decoders) - len(points), job)
+    curves = known_curves(sweep)
+    return Cells(points, len(sweep.decoders) - len(points) + len(sweep.exact) - len(curves), curves, job)
+
+
+def known_curves(sweep: Sweep) -> tuple[Curve, ...]:
+    """The exact curves of a sweep that are in memory or in the file."""
+    curves = _CURVES.get(sweep.key)
+    if curves is None and sweep.exact:
+        found = (stored_curve(stage, **sweep.curve_arguments(), store=store()) for stage in sweep.exact)
+        curves = tuple(curve for curve in found if curve is not None)
+        if len(curves) == len(sweep.exact):
+            _CURVES[sweep.key] = curves
+    return curves or ()
 
 
 def _known(sweep: Sweep) -> tuple[Cell, ...]:
@@ -146,4 +186,6 @@ def work(sweep: Sweep, job: Job) -> tuple[Cell, ...]:
         job.collect(cell)
     if job.stop.is_set():
         raise Cancelled("stopped")
+    for stage in sweep.exact:
+        exact_frontier(stage, **sweep.curve_arguments(), store=file, progress=job.report, stop=job.stop)
     return _ordered(sweep, job.partial or ())

@@ -28,6 +28,7 @@ from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.statistics import RESAMPLES
 from engine.evaluation.sweep.sweep import grid
 from engine.params import Whole
+from engine.progress import counted
 from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
@@ -277,9 +278,12 @@ def _lacking(sweep: Sweep, cells: Cells) -> str:
     embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
     if sweep.pairs:
         embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
+    settings, curves = len(sweep.decoders) - len(cells.points), len(sweep.exact) - len(cells.curves)
+    lacking = [f"{settings:,} settings"] if settings else []
+    lacking += [f"every value of the parameter of {counted(curves, 'decoder')}"] if curves else []
     return (
-        f"{done}Not yet: {cells.missing:,} settings on {size}.{embedding} Finished settings are kept; the time is "
-        "known once it runs."
+        f"{done}Not yet: {' and '.join(lacking)} on {size}.{embedding} What is finished is kept; the time is known "
+        "once it runs."
     )
 
 
@@ -310,11 +314,14 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     with left:
         banded = _banded(curves, current, opened)
         titles = title_of_axis(x), title_of_axis(y)
+        # A mean over other queries than the points' would lie beside them.
+        exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
         figure = frontier_figure(
-            curves, titles, is_dark(), current=current, opened=opened, banded=banded, one_entry=True
+            curves, titles, is_dark(), current=current, opened=opened, banded=banded, one_entry=True, exact=exact
         )
         picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
-        st.caption(_caption(curves, sweep, len(_labelled(loaded)[2]), banded is not None))
+        caption = _caption(curves, sweep, len(_labelled(loaded)[2]), banded is not None)
+        st.caption(f"{caption} Lines without a gap: every value of the parameter, exactly." if exact else caption)
         if picked.clicks != st.session_state.get("tradeoff.clicks", 0):
             st.session_state["tradeoff.clicks"] = picked.clicks
             selection.open_point(picked.clicked)

@@ -98,23 +98,9 @@ def exact_frontiers(
 
     keep_steps: whether the curves have the queries' own values; none then comes from the store.
     """
-    names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
-    check_metrics(names)
-    tolerance, resamples, seed = TOLERANCE.check(tolerance), RESAMPLES.check(resamples), SEED.check(seed)
-    ks, file = tuple(SET_SIZE.check(k) for k in ks), Store.of(store)
-    stage = stage_with_path(selector, fixed)
-    vectors = embedded(space, queries)
-    asked = _Asked(
-        stage=stage,
-        space=space,
-        vectors=vectors,
-        qrels=qrels,
-        aspects=aspects if any(METRICS[name].needs == "aspects" for name in names) else None,
-        metrics=names,
-        interval=path_interval(stage, interval),
-        split=split,
-        facts={"tolerance": tolerance, "resamples": resamples, "seed": seed},
-    )
+    ks, file, stage = tuple(SET_SIZE.check(k) for k in ks), Store.of(store), stage_with_path(selector, fixed)
+    facts = {"tolerance": TOLERANCE.check(tolerance), "resamples": RESAMPLES.check(resamples), "seed": SEED.check(seed)}
+    asked = _Asked.of(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
     known = {} if file is None or keep_steps else {curve.k: curve for curve in file.curves([asked.key(k) for k in ks])}
     missing = [k for k in ks if k not in known]
     nested = [k for k in missing if stage.nested and k > 1]
@@ -124,6 +110,24 @@ def exact_frontiers(
             if file is not None:
                 file.put_curve(curve)
     return [known[k] if keep_steps else replace(known[k], steps=None) for k in ks]
+
+
+def stored_curve(
+    stage: Selector,
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Qrels | None,
+    k: int,
+    metrics: Sequence[str],
+    *,
+    split: str = "",
+    aspects: Aspects | None = None,
+    store: Store,
+) -> Curve | None:
+    """The curve that `exact_frontier` would give, if a store has it; nothing is computed."""
+    facts = {"tolerance": TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
+    asked = _Asked.of(stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, facts)
+    return next(store.curves([asked.key(k)]), None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -139,6 +143,26 @@ class _Asked:
     interval: tuple[float, float]
     split: str
     facts: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, stage: Selector, space: Space, queries: Queries | Embeddings, qrels: Qrels | None, metrics: Sequence[str],
+        interval: Sequence[float], split: str, aspects: Aspects | None, facts: Mapping[str, Any],
+    ) -> _Asked:  # fmt: skip
+        """The arguments, checked; facts: tolerance, resamples and seed."""
+        names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
+        check_metrics(names)
+        return cls(
+            stage=stage,
+            space=space,
+            vectors=embedded(space, queries),
+            qrels=qrels,
+            aspects=aspects if any(METRICS[name].needs == "aspects" for name in names) else None,
+            metrics=names,
+            interval=path_interval(stage, interval),
+            split=split,
+            facts=facts,
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
