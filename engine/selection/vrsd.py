@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import blocks
+from engine.matrix import GRAM_ROWS, blocks
+from engine.solvers.resultant import nearest_sums, warm
 from engine.solvers.tie_breaking import best
 from engine.stages import Selector, register
 from engine.values import Ranking
@@ -35,6 +36,11 @@ class VRSD(Selector):
         info: objective is the cosine of the whole sum, close_calls how many picks float64 decided.
         """
         c = candidates
+        if c.count <= GRAM_ROWS:
+            index, cosine = nearest_sums(c, k)
+            info = tuple({"candidates": c.count, "objective": value, "close_calls": 0} for value in cosine[:, -1].tolist())
+            device = c.relevance.device
+            return Ranking(torch.tensor(index, device=device), torch.tensor(cosine, device=device), info)
         every = torch.arange(c.batch, device=c.relevance.device)
         chosen = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
         gain = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
@@ -52,6 +58,11 @@ class VRSD(Selector):
         ends = zip(gain[:, -1].tolist(), close_calls.tolist(), strict=True)
         info = tuple({"candidates": c.count, "objective": value, "close_calls": n} for value, n in ends)
         return Ranking(chosen, gain, info)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the loops, or load what was compiled."""
+        warm()
 
 
 class _Race:

@@ -213,7 +213,7 @@ def _started(p: Quadratic, b: int, near: Tensor, index: Tensor, more_starts: boo
     starts = [first]
     if more_starts:
         starts += [short.greedy(p.k), short.ascent(p.k, 0.0, tolerance)]
-    ends = [short.swapped(start, tolerance, _most(p)) for start in starts]
+    ends = [short.swapped(start, tolerance, most_swaps(p.k)) for start in starts]
     best, best_value = ends[0], short.value(ends[0][0])
     for end in ends[1:]:
         if (value := short.value(end[0])) > best_value + tolerance:
@@ -233,7 +233,7 @@ def _verified(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float
         before = search.ids
         search.short.join(rivals)
         search.chosen = np.searchsorted(search.short.ids, before)
-        search.chosen, swaps, search.settled = search.short.swapped(search.chosen, tolerance, _most(p))
+        search.chosen, swaps, search.settled = search.short.swapped(search.chosen, tolerance, most_swaps(p.k))
         search.swaps += swaps
         if swaps:
             return True, False
@@ -308,5 +308,6 @@ def _new_kinds(alike: Tensor, ids: Tensor, gain: Tensor, search: _Search) -> tup
     return ids[representative], gain[representative]
 
 
-def _most(p: Quadratic) -> int:
-    return 200 + 20 * p.k
+def most_swaps(k: int) -> int:
+    """How many swaps a set of k may take."""
+    return 200 + 20 * k
