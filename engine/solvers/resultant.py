@@ -78,7 +78,7 @@ def walks(
                     if (square + 2 * pulled[i]) + own[i] <= SHORT * reach * reach:
                         own_cosine = inverse * along_sum(columns, i, scale, total, points[b], NOISE * reach)
                         score[i] = own_cosine * abs(own_cosine)
-            pick = largest(out, score, 1.0)[0] if step else largest(relevance[b], score, 0.0)[0]
+            pick = largest(out, score, 1.0)[0] if step else largest(relevance[b], relevance[b], 0.0)[0]
             chosen[step], cosine[b, step] = pick, np.copysign(np.sqrt(abs(score[pick])), score[pick])
             out[pick] = -np.inf
             toward += towards[pick]
