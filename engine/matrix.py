@@ -68,6 +68,12 @@ class Matrix:
         """Whether every row has length 1, up to the rounding of stored unit rows."""
         return float((self.lengths - 1).abs().max()) <= 8 * torch.finfo(torch.float32).eps
 
+    @cached_property
+    def mean(self) -> Tensor:
+        """(d,) float64 mean row."""
+        sums = [block.double().sum(0) for (block,) in blocks(self.vectors.shape[1], self.vectors)]
+        return torch.stack(sums).sum(0) / len(self)
+
     def derived(self, name: str, make: Callable[[], T]) -> T:
         """What a solver makes of the vectors once, by name."""
         with self._deriving:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from engine.candidates import Candidates
 from engine.params import Whole, declare
 from engine.solvers.coverage import covering_sets, warm
+from engine.solvers.gram import ranking
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -52,7 +51,7 @@ class FacilityLocation(Selector):
                 values = zip(gain[:, place].sum(1).tolist(), evaluations[:, place].tolist(), strict=True)
                 told = {"candidates": c.count, "pool": size, "whole": size == c.count}
                 info = tuple({**told, "objective": value, "evaluations": computed} for value, computed in values)
-                answers[at] = Ranking(*(torch.tensor(x[:, place], device=c.relevance.device) for x in (index, gain)), info)
+                answers[at] = ranking(c, index[:, place], gain[:, place], info)
         return [answers[at] for at in range(len(stages))]
 
     @classmethod

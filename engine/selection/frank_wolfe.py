@@ -6,7 +6,7 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
-from engine.solvers.quadratic.solve import Setting, rankings, warm
+from engine.solvers.quadratic.solve import SetSearch, rankings, warm
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -42,7 +42,7 @@ class FrankWolfe(Selector):
         objective (eq. 2), iterations (steps), gap (the last one over k times the scale of a swap), and where polished
         swaps, starts and swap_optimal: no swap with any candidate improves the set.
         """
-        settings = [Setting(s.relevance_weight, s.loading, 3 if s.polish else 0) for s in stages]
+        settings = [SetSearch(s.relevance_weight, s.loading, 3 if s.polish else 0) for s in stages]
         return rankings(candidates, k, settings)
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, declare
-from engine.solvers.quadratic.solve import Setting, rankings, warm
+from engine.solvers.quadratic.solve import SetSearch, rankings, warm
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -36,7 +36,7 @@ class MaxSum(Selector):
         row; k = 1: relevance. info: objective (CCBQP eq. 2), and where polished swaps and swap_optimal: no swap with
         any candidate improves the set.
         """
-        return rankings(candidates, k, [Setting(s.relevance_weight, None, int(s.polish)) for s in stages])
+        return rankings(candidates, k, [SetSearch(s.relevance_weight, None, int(s.polish)) for s in stages])
 
     @classmethod
     def warm(cls) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -69,17 +70,17 @@ def _grounds(c: Candidates, size: int) -> Iterator[tuple[slice, np.ndarray, Cove
     """Whose they are, (p,) ascending candidates, what they cover and (b, p) relevance of the ground sets."""
     if size == c.count <= GRAM_ROWS:
         for own, gram, relevance in problems(c):
-            covers = c.matrix.derived("covers", lambda g=gram: Covers.among(g)) if c.shared else Covers.among(gram)
-            yield own, np.arange(size), covers, relevance
+            make = partial(Covers.among, gram)
+            yield own, np.arange(size), c.matrix.derived("covers", make) if c.shared else make(), relevance
         return
     index, scores = ranked(c.relevance, size, c.relevance_error, c.exact_relevance)
     index, order = index.sort(dim=1)
-    scores, gram = scores.gather(1, order), corpus_gram(c)
-    covers = None
+    scores, corpus = scores.gather(1, order), corpus_gram(c)
+    shared: Covers | None = None
     for b in range(c.batch):
         ground = index[b].cpu().numpy()
-        if covers is None or not (c.shared and size == c.count):
-            covers = _covers(c.vectors[index[b]] if c.shared else c.vectors[b, index[b]], gram, ground)
+        covers = shared or _covers(c.vectors[index[b]] if c.shared else c.vectors[b, index[b]], corpus, ground)
+        shared = covers if c.shared and size == c.count else None
         yield slice(b, b + 1), ground, covers, scores[b : b + 1].cpu().numpy()
 
 
@@ -98,9 +99,11 @@ def similarities(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, i: int
     """(p,) of document i, kept or made."""
     if len(rows) == columns.shape[1]:
         make_row(columns, rows, made, i)
-        return rows[i]
+        kept: np.ndarray = rows[i]
+        return kept
     products(columns, columns[:, i].copy().reshape(1, -1), rows)
-    return rows[0]
+    only: np.ndarray = rows[0]
+    return only
 
 
 @exactly

@@ -6,9 +6,10 @@ blocking, batch or thread count changes a bit, identical rows have identical pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
 from engine.solvers.jit import exactly
+from engine.values import Ranking
 
 STRIP = 512
 """So many rows' sums stay in the nearest cache while the dimensions pass."""
@@ -68,9 +70,9 @@ class Gram:
     @cached_property
     def centre(self) -> np.ndarray:
         """(n,) inner products with the mean vector."""
-        out = np.empty((1, self.columns.shape[1]))
-        products(self.columns, self.columns.mean(1)[None], out)
-        return out[0]
+        out = np.empty(self.columns.shape[1])
+        products(self.columns, self.columns.mean(1)[None], out[None])
+        return out
 
     def relevance(self, queries: Tensor) -> np.ndarray:
         """(B, n) inner products with queries, (B, d)."""
@@ -123,3 +125,9 @@ def problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
         own = slice(b, b + 1)
         gram = Gram(c.vectors if c.shared else c.vectors[b])
         yield own, gram, relevance(replace(c, relevance=c.relevance[own], queries=c.queries[own]), gram)
+
+
+def ranking(c: Candidates, index: np.ndarray, gain: np.ndarray, info: tuple[Mapping[str, Any], ...]) -> Ranking:
+    """A compiled loop's sets, (B, k), where the candidates are."""
+    device = c.relevance.device
+    return Ranking(torch.tensor(index, device=device), torch.tensor(gain, device=device), info)

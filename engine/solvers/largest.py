@@ -37,10 +37,8 @@ def largest(scores: np.ndarray, row: np.ndarray, weight: float) -> tuple[int, fl
 def worse(first: np.ndarray, second: np.ndarray, a: int, b: int) -> bool:
     """Whether row a comes after row b: by `first`, then by `second`, then by row."""
     if first[a] != first[b]:
-        return first[a] < first[b]
-    if second[a] != second[b]:
-        return second[a] < second[b]
-    return a > b
+        return bool(first[a] < first[b])
+    return bool(second[a] < second[b]) or (second[a] == second[b] and a > b)
 
 
 @exactly

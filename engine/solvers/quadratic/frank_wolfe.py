@@ -104,7 +104,9 @@ class _Climb:
         squares = self._squares(corner)
         mass, overlap = squares.sum(), squares @ self.x[corner]
         if self.query is None:
-            relevance = p.linear * float(p.c.relevance[self.b, torch.from_numpy(corner).to(p.every.device)].double().sum())
+            relevance = p.linear * float(
+                p.c.relevance[self.b, torch.from_numpy(corner).to(p.every.device)].double().sum()
+            )
         else:
             relevance = p.linear * (sums @ self.query)
         length = self.y @ self.y
@@ -158,7 +160,8 @@ class _Climb:
         at, y = p.every[self.b : self.b + 1], torch.from_numpy(self.y).to(device)[None]
         rows = torch.from_numpy(index).to(device)
         field: np.ndarray = p.exact_field(at, y, torch.zeros_like(rows), rows).cpu().numpy()
-        return field + self.load * self._squares(index) * self.x[index]
+        field += self.load * self._squares(index) * self.x[index]
+        return field
 
     def _squares(self, index: np.ndarray) -> np.ndarray:
         """(m,) float64 D at candidates: exactly 1 where the rows are unit rows, as the paper has it."""

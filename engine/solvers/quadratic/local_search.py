@@ -1,7 +1,7 @@
 """Swaps that improve a set, and the certificate that over all candidates none is left.
 
 A swap of i out, j in gains θ(k−1)(r_j − r_i) − 2(1−θ)(Σ_{l∈Y∖i} s_jl − Σ_{l∈Y∖i} s_il). The search runs on a
-compiled shortlist in float64; one pass over the vectors then bounds every other candidate's best swap, h_j + 2(1−θ)|u_i||u_j|
+shortlist, compiled; one pass over the vectors then bounds every other candidate's best swap, h_j + 2(1−θ)|u_i||u_j|
 less i's marginal, and the few that the bound leaves open are looked at one by one and join the shortlist if need be.
 """
 
@@ -62,10 +62,10 @@ class Shortlist:
         """The best set that swaps reach from `chosen` and other starts: its members, how many, whether none is left."""
         gram, p, found = self.gram, self.p, np.zeros(FIGURES)
         members = chosen.astype(np.int64)
+        tolerance, scratch = TOLERANCE * float(p.scale[self.b]), np.empty((SCRATCH, len(self.ids)))
         improved(
-            gram.columns, gram.rows, gram.made, gram.squares, gram.centre if starts > 1 else gram.squares, self.relevance,
-            float(p.linear), float(p.beta), TOLERANCE * float(p.scale[self.b]), starts, most_swaps(p.k), members, found,
-            np.empty((SCRATCH, len(self.ids))),
+            gram.columns, gram.rows, gram.made, gram.squares, gram.centre, self.relevance, float(p.linear),
+            float(p.beta), tolerance, starts, most_swaps(p.k), members, found, scratch,
         )  # fmt: skip
         return np.sort(members), int(found[3]), bool(found[4])
 

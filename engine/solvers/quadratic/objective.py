@@ -86,10 +86,6 @@ class Quadratic:
         value = torch.cat([(self.c.rows(at[b], i).double() * z[b]).sum(1) for b, i in pairs])
         return value if self.c.inner_product else value + self.linear * self.c.exact_relevance(at[batch], index)
 
-    def relevance(self, at: Tensor, index: Tensor) -> Tensor:
-        """(b, k) float64 relevance of the members of sets."""
-        return self.c.exact_relevance(at.repeat_interleave(index.shape[1]), index.flatten()).view_as(index)
-
     def squares(self, at: Tensor, index: Tensor) -> Tensor:
         """(b, k) float64 squared lengths of the members of sets."""
         return torch.cat([rows.square().sum(2) for rows in self._members(at, index)])

@@ -60,36 +60,36 @@ def ascent(
             break
         best_rows(g, g, heap, marks, corner)
         gain, mass, overlap, along = 0.0, 0.0, 0.0, 0.0
-        for i in corner:
-            gain += r[i]
-            mass += loads[i]
-            overlap += loads[i] * x[i]
-            along += pulled[i]
+        for member in corner:
+            gain += r[member]
+            mass += loads[member]
+            overlap += loads[member] * x[member]
+            along += pulled[member]
         gap = linear * (gain - relevance) + load * (overlap - quadratic) - beta * (along - xx)
         if gap <= tolerance * k:
             break
         if whole:  # Only what changes is added up.
             toward[:] = pulled
-            for i in corner:
-                marks[i] = True
-            for i in chosen:
-                if not marks[i]:
-                    row = rows[i]
+            for member in corner:
+                marks[member] = True
+            for member in chosen:
+                if not marks[member]:
+                    row = rows[member]
                     for j in range(n):
                         toward[j] -= row[j]
-            for i in corner:
-                marks[i] = False
+            for member in corner:
+                marks[member] = False
         else:
             toward[:] = 0.0
-        for i in corner:
-            if not (whole and x[i] == 1.0):
-                make_row(columns, rows, made, i)
-                row = rows[i]
+        for member in corner:
+            if not (whole and x[member] == 1.0):
+                make_row(columns, rows, made, member)
+                row = rows[member]
                 for j in range(n):
                     toward[j] += row[j]
         inner = 0.0
-        for i in corner:
-            inner += toward[i]
+        for member in corner:
+            inner += toward[member]
         curvature = load * (mass - 2 * overlap + quadratic) - beta * (inner - 2 * along + xx)
         length = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
         whole = length == 1.0
@@ -97,8 +97,8 @@ def ascent(
         for i in range(n):
             x[i] *= rest
             pulled[i] = rest * pulled[i] + length * toward[i]
-        for i in corner:
-            x[i] += length
+        for member in corner:
+            x[member] += length
         relevance = rest * relevance + length * gain
         quadratic = rest * rest * quadratic + length * length * mass + 2 * length * rest * overlap
         xx = rest * rest * xx + length * length * inner + 2 * length * rest * along
@@ -164,9 +164,9 @@ def swaps(
     for i in range(n):
         longest = max(longest, squares[i])
     longest = np.sqrt(longest)
-    for i in chosen:
-        make_row(columns, rows, made, i)
-        row = rows[i]
+    for member in chosen:
+        make_row(columns, rows, made, member)
+        row = rows[member]
         for j in range(n):
             field[j] -= beta * row[j]
     rivals[:] = field
@@ -201,12 +201,12 @@ def swaps(
             rivals[left], rivals[into], chosen[out] = field[left], -np.inf, into
             swapped += 1
     relevance, inner = 0.0, 0.0
-    for i in chosen:
-        relevance += r[i]
-        row = rows[i]
+    for member in chosen:
+        relevance += r[member]
+        row = rows[member]
         for j in chosen:
             inner += row[j]
-        inner -= squares[i]
+        inner -= squares[member]
     return swapped, settled, linear * relevance - beta / 2 * inner
 
 
@@ -301,7 +301,12 @@ def sets(
     for b in range(len(relevance)):
         r = relevance[b]
         for setting in range(len(settings)):
-            weight, loading, by_greed, starts = settings[setting, 0], settings[setting, 1], settings[setting, 2], settings[setting, 3]
+            weight, loading, by_greed, starts = (
+                settings[setting, 0],
+                settings[setting, 1],
+                settings[setting, 2],
+                settings[setting, 3],
+            )
             linear, beta = weight * (k - 1), 2 * (1 - weight)
             scale = (k - 1) * (weight * reach[b] + beta * longest * longest)
             chosen, found = index[b, setting], figures[b, setting]
@@ -322,6 +327,6 @@ def sets(
                     columns, rows, made, squares, centre, r, linear, beta, tolerance * scale, int(starts), most_swaps,
                     chosen, found, scratch,
                 )  # fmt: skip
-            for i in chosen:
-                make_row(columns, rows, made, i)
+            for member in chosen:
+                make_row(columns, rows, made, member)
             found[0] = ordered(rows, squares, r, linear, beta, chosen, gain[b, setting]) / (k * (k - 1))

@@ -1,4 +1,4 @@
-"""Rankings by the quadratic objective: compiled on Gram rows for a small corpus, by certified passes for a large one."""
+"""Rankings by the quadratic objective: on Gram rows for a small corpus, by certified passes for a large one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS, Matrix
-from engine.solvers.gram import problems
+from engine.solvers.gram import problems, ranking
 from engine.solvers.greedy.max_sum import greedy
 from engine.solvers.quadratic.frank_wolfe import ascend
 from engine.solvers.quadratic.local_search import most_swaps, polish
@@ -21,7 +21,7 @@ from engine.values import Ranking
 
 
 @dataclass(frozen=True)
-class Setting:
+class SetSearch:
     """How a set is sought.
 
     weight: θ; loading: δ of the ascent, None where greed begins instead; starts: from how many sets swaps start
@@ -38,7 +38,7 @@ class Setting:
         return {name: columns[name] for name in kept + (["starts"] if self.starts > 1 else [])}
 
 
-def rankings(c: Candidates, k: int, settings: Sequence[Setting]) -> list[Ranking]:
+def rankings(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
     """The answers of every setting, which share relevance and inner products."""
     if k == 1:
         return [most_relevant(c)] * len(settings)
@@ -47,7 +47,7 @@ def rankings(c: Candidates, k: int, settings: Sequence[Setting]) -> list[Ranking
     return [_by_passes(Quadratic(c, k, setting.weight), setting) for setting in settings]
 
 
-def _by_gram(c: Candidates, k: int, settings: Sequence[Setting]) -> list[Ranking]:
+def _by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranking]:
     shape = (c.batch, len(settings), k)
     index, gain, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], FIGURES))
     table = np.array([(s.weight, s.loading or 0.0, s.loading is None, s.starts) for s in settings], np.float64)
@@ -56,13 +56,13 @@ def _by_gram(c: Candidates, k: int, settings: Sequence[Setting]) -> list[Ranking
     for own, gram, relevance in problems(c):
         loads = np.ones(c.count) if c.matrix.unit else gram.squares
         sets(
-            gram.columns, gram.rows, gram.made, gram.squares, loads, gram.centre, relevance, reach[own], c.max_norm, table,
-            limits, index[own], gain[own], figures[own],
+            gram.columns, gram.rows, gram.made, gram.squares, loads, gram.centre, relevance, reach[own], c.max_norm,
+            table, limits, index[own], gain[own], figures[own],
         )  # fmt: skip
     return [_ranking(c, s, index[:, at], gain[:, at], figures[:, at]) for at, s in enumerate(settings)]
 
 
-def _ranking(c: Candidates, setting: Setting, index: np.ndarray, gain: np.ndarray, figures: np.ndarray) -> Ranking:
+def _ranking(c: Candidates, setting: SetSearch, index: np.ndarray, gain: np.ndarray, figures: np.ndarray) -> Ranking:
     objective, steps, gap, swaps, settled, starts = figures.T
     details = setting.details(
         iterations=steps.astype(int).tolist(), gap=gap.tolist(), swaps=swaps.astype(int).tolist(),
@@ -71,11 +71,10 @@ def _ranking(c: Candidates, setting: Setting, index: np.ndarray, gain: np.ndarra
     names = ["objective", *details, "candidates"]
     rows = zip(objective.tolist(), *details.values(), [c.count] * c.batch, strict=True)
     info = tuple(dict(zip(names, row, strict=True)) for row in rows)
-    device = c.relevance.device
-    return Ranking(torch.tensor(index, device=device), torch.tensor(gain, device=device), info)
+    return ranking(c, index, gain, info)
 
 
-def _by_passes(p: Quadratic, setting: Setting) -> Ranking:
+def _by_passes(p: Quadratic, setting: SetSearch) -> Ranking:
     if setting.loading is None:
         index, columns = greedy(p).sort(dim=1).values, {}
         field, error = p.field(p.every, p.sums(p.every, index))
@@ -96,4 +95,4 @@ def warm() -> None:
     rows = torch.eye(8)
     matrix = Matrix(rows, cached=True)
     c = Candidates(rows, rows[:1], rows[:1], matrix)
-    rankings(c, 2, [Setting(0.5, 1.0, 3)])
+    rankings(c, 2, [SetSearch(0.5, 1.0, 3)])
