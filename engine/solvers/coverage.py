@@ -17,6 +17,8 @@ from engine.solvers.jit import exactly
 from engine.solvers.largest import LANES, largest
 from engine.solvers.tie_breaking import ranked
 
+Array = np.ndarray
+
 KEPT_ROWS = 4096
 """Up to so many documents in the ground set all their similarities are kept (128 MiB); beyond, made when asked for."""
 
@@ -29,15 +31,15 @@ class Covers:
     alone: (p,) what each document covers; second: (p, p) what each still adds to another, a row for those of `seen`
     """
 
-    columns: np.ndarray
-    rows: np.ndarray
-    made: np.ndarray
-    alone: np.ndarray
-    second: np.ndarray
-    seen: np.ndarray
+    columns: Array
+    rows: Array
+    made: Array
+    alone: Array
+    second: Array
+    seen: Array
 
     @staticmethod
-    def of(columns: np.ndarray, rows: np.ndarray, made: np.ndarray) -> Covers:
+    def of(columns: Array, rows: Array, made: Array) -> Covers:
         """The same for all queries and weights."""
         p = columns.shape[1]
         alone, kept = np.empty(p), p if len(rows) == p else 0
@@ -51,9 +53,7 @@ class Covers:
         return Covers.of(gram.columns, gram.rows, gram.made)
 
 
-def covering_sets(
-    c: Candidates, k: int, size: int, weights: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) -> tuple[Array, Array, Array]:
     """Index and gain, (B, L, k), and how many gains were computed, (B, L), of greed on the `size` most relevant."""
     shape = (c.batch, len(weights), k)
     index, gain, evaluations = np.empty(shape, np.int64), np.empty(shape), np.empty(shape[:2], np.int64)
@@ -66,7 +66,7 @@ def covering_sets(
     return index, gain, evaluations
 
 
-def _grounds(c: Candidates, size: int) -> Iterator[tuple[slice, np.ndarray, Covers, np.ndarray]]:
+def _grounds(c: Candidates, size: int) -> Iterator[tuple[slice, Array, Covers, Array]]:
     """Whose they are, (p,) ascending candidates, what they cover and (b, p) relevance of the ground sets."""
     if size == c.count <= GRAM_ROWS:
         for own, gram, relevance in problems(c):
@@ -84,7 +84,7 @@ def _grounds(c: Candidates, size: int) -> Iterator[tuple[slice, np.ndarray, Cove
         yield slice(b, b + 1), ground, covers, scores[b : b + 1].cpu().numpy()
 
 
-def _covers(vectors: Tensor, gram: Gram | None, ground: np.ndarray) -> Covers:
+def _covers(vectors: Tensor, gram: Gram | None, ground: Array) -> Covers:
     """Of some vectors, which are those of `ground` in a Gram matrix if there is one."""
     p = len(ground)
     if gram is not None:
@@ -95,19 +95,19 @@ def _covers(vectors: Tensor, gram: Gram | None, ground: np.ndarray) -> Covers:
 
 
 @exactly
-def similarities(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, i: int) -> np.ndarray:
+def similarities(columns: Array, rows: Array, made: Array, i: int) -> Array:
     """(p,) of document i, kept or made."""
     if len(rows) == columns.shape[1]:
         make_row(columns, rows, made, i)
-        kept: np.ndarray = rows[i]
+        kept: Array = rows[i]
         return kept
     products(columns, columns[:, i].copy().reshape(1, -1), rows)
-    only: np.ndarray = rows[0]
+    only: Array = rows[0]
     return only
 
 
 @exactly
-def covered(row: np.ndarray, cover: np.ndarray, lanes: np.ndarray) -> float:
+def covered(row: Array, cover: Array, lanes: Array) -> float:
     """Σ max(0, row − cover), in an order that its length alone decides: as the cover grows, it can but fall."""
     p = len(row)
     lanes[:] = 0.0
@@ -125,7 +125,7 @@ def covered(row: np.ndarray, cover: np.ndarray, lanes: np.ndarray) -> float:
 
 
 @exactly
-def covered_alone(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, out: np.ndarray) -> None:
+def covered_alone(columns: Array, rows: Array, made: Array, out: Array) -> None:
     """What each document covers by itself."""
     cover, lanes = np.zeros(len(out)), np.empty(LANES)
     for i in range(len(out)):
@@ -134,18 +134,9 @@ def covered_alone(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, out: 
 
 @exactly
 def greedy_covers(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    alone: np.ndarray,
-    second: np.ndarray,
-    seen: np.ndarray,
-    relevance: np.ndarray,
-    weights: np.ndarray,
-    index: np.ndarray,
-    gain: np.ndarray,
-    evaluations: np.ndarray,
-) -> None:
+    columns: Array, rows: Array, made: Array, alone: Array, second: Array, seen: Array, relevance: Array,
+    weights: Array, index: Array, gain: Array, evaluations: Array,
+) -> None:  # fmt: skip
     """The picks of B problems at L weights; see `Covers` and `covering_sets`.
 
     Minoux 1978: gains only fall, also as computed (rounding is monotone), so a gain of an earlier pick bounds the

@@ -4,12 +4,14 @@ import numpy as np
 
 from engine.solvers.jit import exactly, maxima
 
+Array = np.ndarray
+
 LANES = 64
 """So many running maxima: a processor compares them side by side, which it cannot do with one."""
 
 
 @maxima
-def largest(scores: np.ndarray, row: np.ndarray, weight: float) -> tuple[int, float]:
+def largest(scores: Array, row: Array, weight: float) -> tuple[int, float]:
     """The lowest row with the largest scores + weight · row, and that number."""
     n = len(scores)
     tops = np.full(LANES, -np.inf)
@@ -34,7 +36,7 @@ def largest(scores: np.ndarray, row: np.ndarray, weight: float) -> tuple[int, fl
 
 
 @exactly
-def worse(first: np.ndarray, second: np.ndarray, a: int, b: int) -> bool:
+def worse(first: Array, second: Array, a: int, b: int) -> bool:
     """Whether row a comes after row b: by `first`, then by `second`, then by row."""
     if first[a] != first[b]:
         return bool(first[a] < first[b])
@@ -42,7 +44,7 @@ def worse(first: np.ndarray, second: np.ndarray, a: int, b: int) -> bool:
 
 
 @exactly
-def sift(first: np.ndarray, second: np.ndarray, heap: np.ndarray, row: int) -> None:
+def sift(first: Array, second: Array, heap: Array, row: int) -> None:
     """Put a row in the place of the heap's root, the worst row."""
     k, at = len(heap), 0
     while 2 * at + 1 < k:
@@ -57,7 +59,7 @@ def sift(first: np.ndarray, second: np.ndarray, heap: np.ndarray, row: int) -> N
 
 
 @exactly
-def best_rows(first: np.ndarray, second: np.ndarray, heap: np.ndarray, marks: np.ndarray, out: np.ndarray) -> None:
+def best_rows(first: Array, second: Array, heap: Array, marks: Array, out: Array) -> None:
     """The rows with the largest `first`, of equals the largest `second`, then the lowest, into `out`, ascending.
 
     heap: scratch as long as `out`; marks: (n,) scratch, all False

@@ -12,13 +12,15 @@ from engine.solvers.gram import make_row, problems
 from engine.solvers.jit import exactly, maxima
 from engine.solvers.largest import largest
 
+Array = np.ndarray
+
 SHORT = 1e-5
 """A sum's squared length below this share of its terms' squared total has lost digits: it is made from the vectors."""
 NOISE = 1e-14
 """What is left of rows that cancel, relative to their lengths' total: it points nowhere."""
 
 
-def nearest_sums(c: Candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest_sums(c: Candidates, k: int) -> tuple[Array, Array]:
     """(B, k) the most relevant, then whatever brings the sum closest to the query's direction, and the cosines."""
     index, cosine = np.empty((c.batch, k), np.int64), np.empty((c.batch, k))
     # Powers of two round nothing: no square overflows, and no product with a tiny query is lost.
@@ -39,18 +41,9 @@ def nearest_sums(c: Candidates, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 @exactly
 def walks(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    squares: np.ndarray,
-    relevance: np.ndarray,
-    along: np.ndarray,
-    points: np.ndarray,
-    lengths: np.ndarray,
-    scale: float,
-    index: np.ndarray,
-    cosine: np.ndarray,
-) -> None:
+    columns: Array, rows: Array, made: Array, squares: Array, relevance: Array, along: Array, points: Array,
+    lengths: Array, scale: float, index: Array, cosine: Array,
+) -> None:  # fmt: skip
     """The picks of B problems and the cosines that they reach, (B, k).
 
     relevance: (B, n) decides the first pick; along: (B, n) products with the queries `points`, (B, d), `lengths` long;
@@ -93,15 +86,9 @@ def walks(
 
 @maxima
 def race(
-    square: float,
-    toward: float,
-    travelled: float,
-    pulled: np.ndarray,
-    own: np.ndarray,
-    length: np.ndarray,
-    towards: np.ndarray,
-    score: np.ndarray,
-) -> float:
+    square: float, toward: float, travelled: float, pulled: Array, own: Array, length: Array, towards: Array,
+    score: Array,
+) -> float:  # fmt: skip
     """cos·|cos| of the query and each sum of one vector more, into `score`; at most 0 where one has lost digits.
 
     A sum of squared length `square`, `toward` the query, of vectors `travelled` long in all; pulled: (n,) its products
@@ -118,7 +105,7 @@ def race(
 
 
 @exactly
-def sum_of(columns: np.ndarray, chosen: np.ndarray, scale: float, out: np.ndarray) -> None:
+def sum_of(columns: Array, chosen: Array, scale: float, out: Array) -> None:
     """The sum of some vectors, each times `scale`."""
     out[:] = 0.0
     for i in chosen:
@@ -127,7 +114,7 @@ def sum_of(columns: np.ndarray, chosen: np.ndarray, scale: float, out: np.ndarra
 
 
 @exactly
-def along_sum(columns: np.ndarray, i: int, scale: float, others: np.ndarray, point: np.ndarray, noise: float) -> float:
+def along_sum(columns: Array, i: int, scale: float, others: Array, point: Array, noise: float) -> float:
     """How far a point lies along the direction of vector i and a sum; 0 where these are no longer than their noise."""
     square, product = 0.0, 0.0
     for j in range(len(point)):

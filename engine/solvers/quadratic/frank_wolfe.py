@@ -20,6 +20,8 @@ from engine.solvers.largest import best_rows
 from engine.solvers.quadratic.objective import TOLERANCE, Quadratic
 from engine.solvers.quadratic.sets import STEPS
 
+Array = np.ndarray
+
 
 @dataclass(frozen=True, slots=True)
 class Ascent:
@@ -96,7 +98,7 @@ class _Climb:
         self.relevance = p.linear * own
         self.quadratic = self.base**2 * (c.count if c.matrix.unit else float(squares.double().sum()))
 
-    def step(self, h: np.ndarray, error: float) -> bool:
+    def step(self, h: Array, error: float) -> bool:
         """Go toward the best set by the field h of x, (n,); whether there was a gain in it."""
         p, load = self.p, self.load
         corner = self._corner(h, error)
@@ -128,17 +130,17 @@ class _Climb:
         self.chosen, self.whole, self.steps = corner, share == 1, self.steps + 1
         return True
 
-    def rounded(self) -> np.ndarray:
+    def rounded(self) -> Array:
         """(k,) the set, or the candidates with the largest x, equal ones by gradient, then by row."""
         if self.whole or not self.steps:
             return self.chosen
         touched = np.flatnonzero(self.x != self.base)
         gradient = self._exact(touched)
         order = np.lexsort((touched, -gradient, -self.x[touched]))
-        rows: np.ndarray = np.sort(touched[order[: self.p.k]])
+        rows: Array = np.sort(touched[order[: self.p.k]])
         return rows
 
-    def _corner(self, h: np.ndarray, error: float) -> np.ndarray:
+    def _corner(self, h: Array, error: float) -> Array:
         """(k,) ascending: the k largest of the gradient h + load·D·x, exactly."""
         p, unit = self.p, self.p.c.matrix.unit
         corner = np.empty(p.k, np.int64)
@@ -154,25 +156,25 @@ class _Climb:
         best = open_[np.lexsort((open_, -exact))[: p.k - len(sure)]]
         return np.sort(np.concatenate([sure, best]))
 
-    def _exact(self, index: np.ndarray) -> np.ndarray:
+    def _exact(self, index: Array) -> Array:
         """(m,) float64 gradient at candidates."""
         p, device = self.p, self.p.every.device
         at, y = p.every[self.b : self.b + 1], torch.from_numpy(self.y).to(device)[None]
         rows = torch.from_numpy(index).to(device)
-        field: np.ndarray = p.exact_field(at, y, torch.zeros_like(rows), rows).cpu().numpy()
+        field: Array = p.exact_field(at, y, torch.zeros_like(rows), rows).cpu().numpy()
         field += self.load * self._squares(index) * self.x[index]
         return field
 
-    def _squares(self, index: np.ndarray) -> np.ndarray:
+    def _squares(self, index: Array) -> Array:
         """(m,) float64 D at candidates: exactly 1 where the rows are unit rows, as the paper has it."""
         p = self.p
         if p.c.matrix.unit:
             return np.ones(len(index))
         rows = torch.from_numpy(index).to(p.every.device)
-        squares: np.ndarray = p.squares(p.every[self.b : self.b + 1], rows[None])[0].cpu().numpy()
+        squares: Array = p.squares(p.every[self.b : self.b + 1], rows[None])[0].cpu().numpy()
         return squares
 
-    def _sums(self, corner: np.ndarray) -> np.ndarray:
+    def _sums(self, corner: Array) -> Array:
         """(d,) of the rows of a set: where x is one, only what changes is added."""
         come, gone, out = corner, corner[:0], np.zeros(len(self.y))
         if self.whole:
@@ -188,16 +190,16 @@ class _Climb:
         return out
 
 
-def _mean(c: Candidates, b: int) -> np.ndarray:
+def _mean(c: Candidates, b: int) -> Array:
     """(d,) float64 mean candidate of a problem."""
     if c.shared:
         return c.matrix.derived("mean", lambda: _mean_row(c.vectors))
     return _mean_row(c.vectors[b])
 
 
-def _mean_row(vectors: Tensor) -> np.ndarray:
+def _mean_row(vectors: Tensor) -> Array:
     if not _in_place(vectors):
-        mean: np.ndarray = vectors.double().mean(0).cpu().numpy()
+        mean: Array = vectors.double().mean(0).cpu().numpy()
         return mean
     out = np.zeros(vectors.shape[1])
     add_rows(vectors.numpy(), np.arange(len(vectors)), 1.0, out)
@@ -220,9 +222,7 @@ def _first_field(p: Quadratic) -> tuple[Tensor, Tensor]:
 
 
 @exactly
-def corner_of(
-    h: np.ndarray, squares: np.ndarray, load: float, x: np.ndarray, corner: np.ndarray
-) -> tuple[float, float]:
+def corner_of(h: Array, squares: Array, load: float, x: Array, corner: Array) -> tuple[float, float]:
     """The rows with the largest h + load·D·x, into `corner`; the least of those, and the largest of all in size."""
     n = len(h)
     gradient, marks, heap = np.empty(n), np.zeros(n, np.bool_), np.empty(len(corner), np.int64)
@@ -237,7 +237,7 @@ def corner_of(
 
 
 @exactly
-def move(x: np.ndarray, chosen: np.ndarray, corner: np.ndarray, share: float, whole: bool) -> None:
+def move(x: Array, chosen: Array, corner: Array, share: float, whole: bool) -> None:
     """x ← (1 − share) x + share · indicator of `corner`; whole: x is the indicator of `chosen`."""
     if share == 1.0 and whole:
         for i in chosen:
@@ -250,7 +250,7 @@ def move(x: np.ndarray, chosen: np.ndarray, corner: np.ndarray, share: float, wh
 
 
 @exactly
-def add_rows(vectors: np.ndarray, index: np.ndarray, sign: float, out: np.ndarray) -> None:
+def add_rows(vectors: Array, index: Array, sign: float, out: Array) -> None:
     """Add some rows of vectors of any precision, times a sign, to `out`, (d,), in float64."""
     d, last = len(out), len(index) - len(index) % 4
     for place in range(0, last, 4):

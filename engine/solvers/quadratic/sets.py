@@ -10,6 +10,8 @@ from engine.solvers.gram import make_row
 from engine.solvers.jit import exactly
 from engine.solvers.largest import best_rows, largest
 
+Array = np.ndarray
+
 FIGURES = 6
 """A set is described by its value, the ascent's steps and gap, how many swaps were made, whether none is left, and from
 how many sets it was sought."""
@@ -21,20 +23,9 @@ STEPS = 200
 
 @exactly
 def ascent(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    loads: np.ndarray,
-    centre: np.ndarray,
-    r: np.ndarray,
-    linear: float,
-    beta: float,
-    loading: float,
-    tolerance: float,
-    most: int,
-    chosen: np.ndarray,
-    scratch: np.ndarray,
-) -> tuple[int, float]:
+    columns: Array, rows: Array, made: Array, loads: Array, centre: Array, r: Array, linear: float, beta: float,
+    loading: float, tolerance: float, most: int, chosen: Array, scratch: Array,
+) -> tuple[int, float]:  # fmt: skip
     """Frank–Wolfe from x = k/n into `chosen`; how many steps it took, and the last gap.
 
     loads: (n,) D; centre: (n,) products with the mean row; loading: δ. A point that is no set is rounded to the k
@@ -113,14 +104,7 @@ def ascent(
 
 @exactly
 def greedy(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    r: np.ndarray,
-    linear: float,
-    beta: float,
-    chosen: np.ndarray,
-    scratch: np.ndarray,
+    columns: Array, rows: Array, made: Array, r: Array, linear: float, beta: float, chosen: Array, scratch: Array
 ) -> None:
     """The most relevant, then always the largest linear·r_i − beta Σ s_ij, into `chosen`."""
     field = scratch[0]
@@ -140,18 +124,9 @@ def greedy(
 
 @exactly
 def swaps(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    squares: np.ndarray,
-    r: np.ndarray,
-    linear: float,
-    beta: float,
-    tolerance: float,
-    most: int,
-    chosen: np.ndarray,
-    scratch: np.ndarray,
-) -> tuple[int, bool, float]:
+    columns: Array, rows: Array, made: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
+    most: int, chosen: Array, scratch: Array,
+) -> tuple[int, bool, float]:  # fmt: skip
     """Best-improvement swaps on `chosen` until none gains more than `tolerance`.
 
     How many were made, whether none is left, and the set's value.
@@ -212,21 +187,9 @@ def swaps(
 
 @exactly
 def improved(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    squares: np.ndarray,
-    centre: np.ndarray,
-    r: np.ndarray,
-    linear: float,
-    beta: float,
-    tolerance: float,
-    starts: int,
-    most: int,
-    chosen: np.ndarray,
-    figures: np.ndarray,
-    scratch: np.ndarray,
-) -> None:
+    columns: Array, rows: Array, made: Array, squares: Array, centre: Array, r: Array, linear: float, beta: float,
+    tolerance: float, starts: int, most: int, chosen: Array, figures: Array, scratch: Array,
+) -> None:  # fmt: skip
     """Swaps from `chosen`, and where starts is 3 from greedy's set and from the ascent at δ = 0: the best set."""
     trial = chosen.copy()
     for start in range(starts):
@@ -244,15 +207,7 @@ def improved(
 
 
 @exactly
-def ordered(
-    rows: np.ndarray,
-    squares: np.ndarray,
-    r: np.ndarray,
-    linear: float,
-    beta: float,
-    chosen: np.ndarray,
-    gain: np.ndarray,
-) -> float:
+def ordered(rows: Array, squares: Array, r: Array, linear: float, beta: float, chosen: Array, gain: Array) -> float:
     """Put a set in the order of its members' marginal contributions, which go into `gain`; the set's value."""
     k = len(chosen)
     relevance, inner = 0.0, 0.0
@@ -275,21 +230,9 @@ def ordered(
 
 @exactly
 def sets(
-    columns: np.ndarray,
-    rows: np.ndarray,
-    made: np.ndarray,
-    squares: np.ndarray,
-    loads: np.ndarray,
-    centre: np.ndarray,
-    relevance: np.ndarray,
-    reach: np.ndarray,
-    longest: float,
-    settings: np.ndarray,
-    limits: np.ndarray,
-    index: np.ndarray,
-    gain: np.ndarray,
-    figures: np.ndarray,
-) -> None:
+    columns: Array, rows: Array, made: Array, squares: Array, loads: Array, centre: Array, relevance: Array,
+    reach: Array, longest: float, settings: Array, limits: Array, index: Array, gain: Array, figures: Array,
+) -> None:  # fmt: skip
     """The sets of B problems at L settings, (B, L, k), and their figures, (B, L, FIGURES).
 
     relevance: (B, n), at most `reach` (B,); longest: no row is longer; settings: (L, 4) θ, δ, whether greed (not the

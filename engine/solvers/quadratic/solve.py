@@ -19,6 +19,8 @@ from engine.solvers.quadratic.objective import TOLERANCE, Quadratic, most_releva
 from engine.solvers.quadratic.sets import FIGURES, STEPS, sets
 from engine.values import Ranking
 
+Array = np.ndarray
+
 
 @dataclass(frozen=True)
 class SetSearch:
@@ -62,7 +64,7 @@ def _by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranki
     return [_ranking(c, s, index[:, at], gain[:, at], figures[:, at]) for at, s in enumerate(settings)]
 
 
-def _ranking(c: Candidates, setting: SetSearch, index: np.ndarray, gain: np.ndarray, figures: np.ndarray) -> Ranking:
+def _ranking(c: Candidates, setting: SetSearch, index: Array, gain: Array, figures: Array) -> Ranking:
     objective, steps, gap, swaps, settled, starts = figures.T
     details = setting.details(
         iterations=steps.astype(int).tolist(), gap=gap.tolist(), swaps=swaps.astype(int).tolist(),
