@@ -18,6 +18,8 @@ CHUNK_NUMBERS = 1 << 22
 """How many numbers a float64 pass holds at a time (32 MiB)."""
 CACHED_NUMBERS = 1 << 20
 """A matrix of more numbers comes from memory at every pass."""
+ONE_COLUMN = 1 << 23
+"""Up to so many numbers a matrix–vector product is the faster for having one column only."""
 LAST = 8
 """So many queries' scores a cached matrix remembers: a person at a slider asks the same again and again."""
 STEADY_NUMBERS = 1 << 17
@@ -71,11 +73,6 @@ class Matrix:
         """(d,) float64 mean row."""
         sums = [block.double().sum(0) for (block,) in blocks(self.vectors.shape[1], self.vectors)]
         return torch.stack(sums).sum(0) / len(self)
-
-    @cached_property
-    def centrality(self) -> Tensor:
-        """(n,) inner product of every row with the mean row."""
-        return products(self.vectors, self.mean.to(self.vectors.dtype).unsqueeze(0))[0]
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
         """What a solver makes of the vectors once, by name."""
@@ -171,7 +168,7 @@ def products(rows: Tensor, points: Tensor) -> Tensor:
     if len(points) == 1:
         if not rows.is_cpu:
             return torch.mv(rows, points[0]).unsqueeze(0)
-        if rows.numel() > CACHED_NUMBERS:
+        if rows.numel() > ONE_COLUMN:
             # A matrix-vector product reads memory at half the pace of a matrix-matrix product: one column more is free.
             return (rows @ points.repeat(2, 1).T)[:, 0].clone().unsqueeze(0)
         return torch.from_numpy(times(rows, points[0])).unsqueeze(0)

@@ -1,12 +1,12 @@
 """frank_wolfe: cardinality-constrained binary quadratic programme, CCBQP paper, eq. 2 to 6 and Algorithm 1."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
-from engine.solvers.quadratic.frank_wolfe import ascend
-from engine.solvers.quadratic.local_search import polish
-from engine.solvers.quadratic.objective import Quadratic, most_relevant
+from engine.solvers.quadratic.solve import SetSearch, rankings, warm
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -33,21 +33,19 @@ class FrankWolfe(Selector):
         "Swap documents, from several starts, until no swap improves the set; off is the paper's algorithm.",
     )
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
         """Frank–Wolfe from x = k/n, then (polish) swaps; the first alone, at loading 1, is the paper's algorithm.
 
-        The polished set starts from that one, from max_sum's greedy and from Frank–Wolfe at δ = 0, both on a
-        shortlist, and the best objective wins. Order, gain and k = 1: see `max_sum`. info: objective (eq. 2),
-        iterations (steps), gap (the last one over k times the scale of a swap), and where polished swaps, starts and
-        swap_optimal: no swap with any candidate improves the set.
+        The polished set starts from that one, from max_sum's greedy and from Frank–Wolfe at δ = 0 (these two on a
+        shortlist where the corpus is large), and the best objective wins. Order, gain and k = 1: see `max_sum`. info:
+        objective (eq. 2), iterations (steps), gap (the last one over k times the scale of a swap), and where polished
+        swaps, starts and swap_optimal: no swap with any candidate improves the set.
         """
-        if k == 1:
-            return most_relevant(candidates)
-        p = Quadratic(candidates, k, self.relevance_weight)
-        end = ascend(p, self.loading)
-        details = {"iterations": end.steps.tolist(), "gap": end.gap.tolist()}
-        if not self.polish:
-            return p.ranking(end.index, details)
-        better = polish(p, end.index, True, end.field, end.error, end.fresh)
-        details |= {"swaps": better.swaps, "swap_optimal": better.optimal, "starts": better.starts}
-        return p.ranking(better.index, details)
+        settings = [SetSearch(s.relevance_weight, s.loading, 3 if s.polish else 0) for s in stages]
+        return rankings(candidates, k, settings)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the loops, or load what was compiled."""
+        warm()

@@ -1,17 +1,15 @@
 """max_sum: max-sum diversification, Gollapudi & Sharma 2009, on the objective of the CCBQP paper, eq. 2."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
+from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import Flag, declare
-from engine.solvers.greedy.certified import greedy
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import SUM
 from engine.solvers.lines import LambdaPath
-from engine.solvers.quadratic.local_search import polish
-from engine.solvers.quadratic.objective import Quadratic, most_relevant
+from engine.solvers.quadratic.solve import SetSearch, rankings, warm
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -33,22 +31,15 @@ class MaxSum(Selector):
         Flag(True, "polish", advanced=True), "Swap documents until no swap improves the set; off is plain greedy."
     )
 
-    def select(self, candidates: Candidates, k: int) -> Ranking:
+    @classmethod
+    def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:
         """First the most relevant, then greedily by the marginal contribution to the objective; then (polish) swaps.
 
         Order and gain: the marginal contribution to the whole set, θ(k−1) r_i − 2(1−θ) Σ_{l∈Y∖i} s_il, ties by lower
         row; k = 1: relevance. info: objective (CCBQP eq. 2), and where polished swaps and swap_optimal: no swap with
         any candidate improves the set.
         """
-        if k == 1:
-            return most_relevant(candidates)
-        p = Quadratic(candidates, k, self.relevance_weight)
-        index = greedy(candidates, k, SUM, [self.relevance_weight])[0].index.sort(dim=1).values
-        if not self.polish:
-            return p.ranking(index, {})
-        field, error = p.field(p.every, p.sums(p.every, index))
-        better = polish(p, index, False, field, error, torch.ones_like(p.every, dtype=torch.bool))
-        return p.ranking(better.index, {"swaps": better.swaps, "swap_optimal": better.optimal})
+        return rankings(candidates, k, [SetSearch(s.relevance_weight, None, int(s.polish)) for s in stages])
 
     @property
     def no_path(self) -> str | None:
@@ -59,3 +50,8 @@ class MaxSum(Selector):
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The same at every θ, without swaps."""
         return lambda_paths(SUM, candidates, k, interval)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the loops, or load what was compiled."""
+        warm()

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import blocks
+from engine.matrix import GRAM_ROWS, blocks
+from engine.solvers.gram import ranking
+from engine.solvers.resultant import nearest_sums, warm
 from engine.solvers.tie_breaking import best
 from engine.stages import Selector, register
 from engine.values import Ranking
@@ -32,9 +34,16 @@ class VRSD(Selector):
         """First the most relevant, then whatever brings the chosen documents' sum closest to the query's direction.
 
         gain: the cosine of sum and query that the pick reached; 0 where the sum, or the query, has length 0.
-        info: objective is the cosine of the whole sum, close_calls how many picks float64 decided.
+        info: objective is the cosine of the whole sum, close_calls how many picks the vectors' precision left
+        open (none where all is computed in float64: small corpora and pools).
         """
         c = candidates
+        if c.count <= GRAM_ROWS:
+            index, cosine = nearest_sums(c, k)
+            info = tuple(
+                {"candidates": c.count, "objective": value, "close_calls": 0} for value in cosine[:, -1].tolist()
+            )
+            return ranking(c, index, cosine, info)
         every = torch.arange(c.batch, device=c.relevance.device)
         chosen = torch.empty(c.batch, k, dtype=torch.int64, device=c.relevance.device)
         gain = torch.empty(c.batch, k, dtype=torch.float64, device=c.relevance.device)
@@ -52,6 +61,11 @@ class VRSD(Selector):
         ends = zip(gain[:, -1].tolist(), close_calls.tolist(), strict=True)
         info = tuple({"candidates": c.count, "objective": value, "close_calls": n} for value, n in ends)
         return Ranking(chosen, gain, info)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the loops, or load what was compiled."""
+        warm()
 
 
 class _Race:

@@ -6,6 +6,11 @@ blocking, batch or thread count changes a bit, identical rows have identical pro
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +18,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
 from engine.solvers.jit import exactly
+from engine.values import Ranking
 
 STRIP = 512
 """So many rows' sums stay in the nearest cache while the dimensions pass."""
@@ -56,10 +62,17 @@ class Gram:
 
     def __init__(self, vectors: Tensor) -> None:
         # Pages of zeros cost memory when they are first written to.
-        n, d = vectors.shape
-        self.columns = torch.empty(d, n, dtype=torch.float64).copy_(vectors.T).numpy()
+        self.columns = vectors.cpu().T.contiguous().double().numpy()
+        n = self.columns.shape[1]
         self.rows, self.made = np.zeros((n, n)), np.zeros(n, np.bool_)
         self.squares = squares(self.columns)
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """(n,) inner products with the mean vector."""
+        out = np.empty(self.columns.shape[1])
+        products(self.columns, self.columns.mean(1)[None], out[None])
+        return out
 
     def relevance(self, queries: Tensor) -> np.ndarray:
         """(B, n) inner products with queries, (B, d)."""
@@ -101,3 +114,21 @@ def corpus_gram(c: Candidates) -> Gram | None:
 def relevance(c: Candidates, gram: Gram) -> np.ndarray:
     """(B, n) float64 relevance of all candidates: the inner product made anew, or the scorer's own numbers."""
     return gram.relevance(c.queries) if c.inner_product else c.relevance.double().cpu().numpy()
+
+
+def problems(c: Candidates) -> Iterator[tuple[slice, Gram, np.ndarray]]:
+    """The Gram matrix of each pool, or the one that all problems share: whose it is, and their (b, n) relevance."""
+    gram = corpus_gram(c)
+    if gram is not None:
+        yield slice(0, c.batch), gram, relevance(c, gram)
+        return
+    for b in range(c.batch):
+        own = slice(b, b + 1)
+        gram = Gram(c.vectors if c.shared else c.vectors[b])
+        yield own, gram, relevance(replace(c, relevance=c.relevance[own], queries=c.queries[own]), gram)
+
+
+def ranking(c: Candidates, index: np.ndarray, gain: np.ndarray, info: tuple[Mapping[str, Any], ...]) -> Ranking:
+    """A compiled loop's sets, (B, k), where the candidates are."""
+    device = c.relevance.device
+    return Ranking(torch.tensor(index, device=device), torch.tensor(gain, device=device), info)

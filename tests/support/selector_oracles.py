@@ -98,6 +98,12 @@ def foreign(rows, queries, seed=9):
     return Candidates(vectors, relevance, torch.tensor(queries), Matrix(vectors), inner_product=False)
 
 
+def space_of(rows):
+    """A Space of rows, whose Gram matrix all queries share."""
+    ids = tuple(map(str, range(len(rows))))
+    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(torch.tensor(rows), ids), "cpu")
+
+
 def lowest_of_their_kind(rows, kinds, chosen):
     """Of the rows of each kind, all alike, the lowest are chosen, in order."""
     for kind in kinds:

@@ -1,7 +1,7 @@
 """Swaps that improve a set, and the certificate that over all candidates none is left.
 
 A swap of i out, j in gains θ(k−1)(r_j − r_i) − 2(1−θ)(Σ_{l∈Y∖i} s_jl − Σ_{l∈Y∖i} s_il). The search runs on a
-shortlist in float64; one pass over the vectors then bounds every other candidate's best swap, h_j + 2(1−θ)|u_i||u_j|
+shortlist, compiled; one pass over the vectors then bounds every other candidate's best swap, h_j + 2(1−θ)|u_i||u_j|
 less i's marginal, and the few that the bound leaves open are looked at one by one and join the shortlist if need be.
 """
 
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from engine.matrix import CHUNK_NUMBERS, blocks
+from engine.solvers.gram import Gram, make_row
 from engine.solvers.quadratic.objective import TOLERANCE, Quadratic
+from engine.solvers.quadratic.sets import FIGURES, SCRATCH, improved
 from engine.solvers.tie_breaking import ranked
 
 LARGEST = 2048
@@ -23,15 +25,10 @@ ROUNDS = 12
 """How often a problem may need a further pass."""
 JOINING = 256
 """How many candidates join a shortlist at a time, at most."""
-STEPS = 200
-"""How many Frank–Wolfe steps a start may take."""
 
 
 class Shortlist:
-    """Some candidates of problem b, with their Gram matrix: greedy, Frank–Wolfe and best-improvement swaps on them.
-
-    Sets are (k,) positions in the shortlist. Identical rows share one row of the Gram matrix, so they tie exactly, and
-    every choice takes the lower row.
+    """Some candidates of problem b, with their Gram matrix, for compiled swaps; sets are (k,) positions among them.
 
     ids: (m,) ascending candidates
     vectors: (m, d) float64
@@ -39,90 +36,38 @@ class Shortlist:
     """
 
     def __init__(self, p: Quadratic, b: int, ids: Tensor) -> None:
-        self.p, self.b, self.beta = p, b, p.beta
-        self.ids, self.relevance = np.empty(0, np.int64), np.empty(0)
-        self.vectors = np.empty((0, p.c.vectors.shape[-1]))
+        self.p, self.b = p, b
+        self.ids = np.empty(0, np.int64)
         self.join(ids)
 
     def join(self, ids: Tensor) -> None:
         """Add candidates that are not there yet."""
+        self.ids = np.sort(np.concatenate([self.ids, ids.cpu().numpy()]))
+        ids = torch.from_numpy(self.ids).to(ids.device)
         batch = torch.full_like(ids, self.b)
-        all_ids = np.concatenate([self.ids, ids.cpu().numpy()])
-        vectors = np.concatenate([self.vectors, self.p.c.rows(batch, ids).double().cpu().numpy()])
-        relevance = np.concatenate([self.relevance, self.p.c.exact_relevance(batch, ids).cpu().numpy()])
-        order = all_ids.argsort()
-        self.ids, self.vectors, self.relevance = all_ids[order], vectors[order], relevance[order]
-        self.linear = self.p.linear * self.relevance
-        first: dict[bytes, int] = {}
-        alike = np.array([first.setdefault(row.tobytes(), i) for i, row in enumerate(self.vectors)])
-        # torch's product, as NumPy's would run on every core whatever torch was told.
-        rows = torch.from_numpy(self.vectors)
-        gram = (rows @ rows.T).numpy()
-        self.gram = gram[np.ix_(alike, alike)]
-        self.square = self.gram.diagonal()
-
-    def value(self, chosen: np.ndarray) -> float:
-        """F of a set."""
-        inner = self.gram[np.ix_(chosen, chosen)].sum() - self.square[chosen].sum()
-        return float(self.linear[chosen].sum() - self.beta / 2 * inner)
+        self.vectors = self.p.c.rows(batch, ids).double().cpu()
+        self.relevance = self.p.c.exact_relevance(batch, ids).cpu().numpy()
+        self.gram = Gram(self.vectors)
 
     def marginal(self, chosen: np.ndarray) -> np.ndarray:
         """(k,) what each member contributes: its leaving costs that much."""
-        similarity = self.gram[np.ix_(chosen, chosen)].sum(1)
-        contribution: np.ndarray = self.linear[chosen] - self.beta * (similarity - self.square[chosen])
+        for i in chosen:
+            make_row(self.gram.columns, self.gram.rows, self.gram.made, i)
+        similarity = self.gram.rows[np.ix_(chosen, chosen)].sum(1)
+        contribution: np.ndarray = self.p.linear * self.relevance[chosen]
+        contribution -= self.p.beta * (similarity - self.gram.squares[chosen])
         return contribution
 
-    def greedy(self, k: int) -> np.ndarray:
-        """The most relevant, then always the largest linear field."""
-        chosen = [int(self.relevance.argmax())]
-        score = self.linear.copy()
-        for _ in range(k - 1):
-            score -= self.beta * self.gram[chosen[-1]]
-            score[chosen[-1]] = -np.inf
-            chosen.append(int(score.argmax()))
-        return np.sort(chosen)
-
-    def ascent(self, k: int, loading: float, tolerance: float) -> np.ndarray:
-        """Frank–Wolfe from the middle of the shortlist, as `frank_wolfe.ascend` from that of the corpus."""
-        load = self.beta * (1 + loading)
-        x = np.full(len(self.ids), k / len(self.ids))
-        similarity = self.gram.sum(1) * (k / len(self.ids))
-        for _ in range(STEPS):
-            gradient = self.linear + load * self.square * x - self.beta * similarity
-            vertex = np.sort((-gradient).argsort(kind="stable")[:k])
-            direction = -x
-            direction[vertex] += 1
-            gap = gradient @ direction
-            if gap <= tolerance * k:
-                break
-            toward = self.gram[:, vertex].sum(1) - similarity
-            curvature = load * (self.square * direction) @ direction - self.beta * (direction @ toward)
-            length = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
-            x = (1 - length) * x
-            x[vertex] += length
-            similarity = similarity + length * toward
-        return np.sort(np.lexsort((-gradient, -x))[:k])
-
-    def swapped(self, chosen: np.ndarray, tolerance: float, most: int) -> tuple[np.ndarray, int, bool]:
-        """Best-improvement swaps until none gains more than `tolerance`: the set, how many, whether none is left."""
-        # Of equal members the highest row leaves, of equal candidates the lowest enters: argmax takes the first.
-        chosen = np.sort(chosen)[::-1].copy()
-        rows = self.gram[chosen]
-        similarity = rows.sum(0)
-        for swaps in range(most + 1):
-            field = self.linear - self.beta * similarity
-            stays = field[chosen] + self.beta * self.square[chosen]
-            field[chosen] = -np.inf
-            gain = (self.beta * rows + field) - stays[:, None]
-            out, into = divmod(int(gain.argmax()), gain.shape[1])
-            if not gain[out, into] > tolerance:
-                return np.sort(chosen), swaps, True
-            if swaps == most:
-                break
-            similarity += self.gram[into] - self.gram[chosen[out]]
-            chosen = np.sort(np.append(np.delete(chosen, out), into))[::-1]
-            rows = self.gram[chosen]
-        return np.sort(chosen), most, False
+    def swapped(self, chosen: np.ndarray, starts: int) -> tuple[np.ndarray, int, bool]:
+        """The best set that swaps reach from `chosen` and other starts: its members, how many, whether none is left."""
+        gram, p, found = self.gram, self.p, np.zeros(FIGURES)
+        members = chosen.astype(np.int64)
+        tolerance, scratch = TOLERANCE * float(p.scale[self.b]), np.empty((SCRATCH, len(self.ids)))
+        improved(
+            gram.columns, gram.rows, gram.made, gram.squares, gram.centre, self.relevance, float(p.linear),
+            float(p.beta), tolerance, starts, most_swaps(p.k), members, found, scratch,
+        )  # fmt: skip
+        return np.sort(members), int(found[3]), bool(found[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,17 +153,8 @@ def _polish(
 def _started(p: Quadratic, b: int, near: Tensor, index: Tensor, more_starts: bool) -> _Search:
     """The best set that swaps on the shortlist reach from `index` or from another start."""
     short = Shortlist(p, b, torch.unique(torch.cat([near, index])))
-    tolerance = TOLERANCE * float(p.scale[b])
-    first = np.searchsorted(short.ids, index.cpu().numpy())
-    starts = [first]
-    if more_starts:
-        starts += [short.greedy(p.k), short.ascent(p.k, 0.0, tolerance)]
-    ends = [short.swapped(start, tolerance, _most(p)) for start in starts]
-    best, best_value = ends[0], short.value(ends[0][0])
-    for end in ends[1:]:
-        if (value := short.value(end[0])) > best_value + tolerance:
-            best, best_value = end, value
-    return _Search(short, *best, len(starts))
+    starts = 3 if more_starts else 1
+    return _Search(short, *short.swapped(np.searchsorted(short.ids, index.cpu().numpy()), starts), starts)
 
 
 def _verified(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float) -> tuple[bool, bool]:
@@ -233,7 +169,7 @@ def _verified(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float
         before = search.ids
         search.short.join(rivals)
         search.chosen = np.searchsorted(search.short.ids, before)
-        search.chosen, swaps, search.settled = search.short.swapped(search.chosen, tolerance, _most(p))
+        search.chosen, swaps, search.settled = search.short.swapped(search.chosen, 1)
         search.swaps += swaps
         if swaps:
             return True, False
@@ -246,7 +182,7 @@ def _rivals(p: Quadratic, at: Tensor, search: _Search, h: Tensor, error: float, 
     device = h.device
     reach: Tensor | float
     stays = torch.from_numpy(short.marginal(search.chosen)).to(device)
-    members = torch.from_numpy(short.vectors[search.chosen]).to(device)
+    members = short.vectors[search.chosen].to(device)
     longest = float(torch.linalg.vector_norm(members, dim=1).max())
     if c.matrix.unit:
         reach = p.beta * (1 + 1e-5)
@@ -308,5 +244,6 @@ def _new_kinds(alike: Tensor, ids: Tensor, gain: Tensor, search: _Search) -> tup
     return ids[representative], gain[representative]
 
 
-def _most(p: Quadratic) -> int:
-    return 200 + 20 * p.k
+def most_swaps(k: int) -> int:
+    """How many swaps a set of k may take."""
+    return 200 + 20 * k

@@ -86,10 +86,6 @@ class Quadratic:
         value = torch.cat([(self.c.rows(at[b], i).double() * z[b]).sum(1) for b, i in pairs])
         return value if self.c.inner_product else value + self.linear * self.c.exact_relevance(at[batch], index)
 
-    def relevance(self, at: Tensor, index: Tensor) -> Tensor:
-        """(b, k) float64 relevance of the members of sets."""
-        return self.c.exact_relevance(at.repeat_interleave(index.shape[1]), index.flatten()).view_as(index)
-
     def squares(self, at: Tensor, index: Tensor) -> Tensor:
         """(b, k) float64 squared lengths of the members of sets."""
         return torch.cat([rows.square().sum(2) for rows in self._members(at, index)])
@@ -101,12 +97,8 @@ class Quadratic:
         (1−θ)/(k(k−1)) Σ_{i≠j} u_i·u_j, how many candidates there were, and `details`, a list over problems each.
         """
         index = index.sort(dim=1).values
-        y = self.sums(self.every, index)
-        batch = self.every.repeat_interleave(self.k)
-        squares = self.squares(self.every, index)
-        marginal = self.exact_field(self.every, y, batch, index.flatten()).view_as(squares) + self.beta * squares
-        redundancy = (y * y).sum(1) - squares.sum(1)
-        value = self.linear * self.relevance(self.every, index).sum(1) - self.beta / 2 * redundancy
+        parts = [self._marginal(a, i) for a, i in blocks(self.k * self.c.vectors.shape[-1], self.every, index)]
+        marginal, value = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
         order = marginal.argsort(dim=1, descending=True, stable=True)
         info = {"objective": (value / (self.k * (self.k - 1))).tolist(), **details}
         entries = zip(*info.values(), strict=True)
@@ -115,6 +107,14 @@ class Quadratic:
             marginal.gather(1, order),
             tuple({**dict(zip(info, entry, strict=True)), "candidates": self.c.count} for entry in entries),
         )
+
+    def _marginal(self, at: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """(b, k) marginal contributions of the members of sets, and the sets' (b,) values, in float64."""
+        rows = next(self._members(at, index))
+        relevance = (rows * self.c.queries[at].double().unsqueeze(1)).sum(2) if self.c.inner_product else None
+        linear = self.linear * (self.c.relevance[at].gather(1, index).double() if relevance is None else relevance)
+        others = (rows * rows.sum(1, keepdim=True)).sum(2) - rows.square().sum(2)
+        return linear - self.beta * others, linear.sum(1) - self.beta / 2 * others.sum(1)
 
     def point(self, at: Tensor, y: Tensor) -> Tensor:
         # With r = U·q the field is one product: U·(θ(k−1) q − 2(1−θ) y).

@@ -9,18 +9,25 @@ import torch
 
 import engine
 from engine.candidates import Candidates
+from engine.decoder import decode_grid
 from engine.matrix import Matrix
 from engine.solvers.greedy.certified import greedy
 from engine.solvers.greedy.steps import SUM
 from support.instances import FAMILIES, crowd, problem, unit
 from support.quadratic_oracles import Problem
-from support.selector_oracles import foreign, lowest_of_their_kind, one_at_a_time
+from support.selector_oracles import foreign, lowest_of_their_kind, one_at_a_time, space_of
 from support.stage_laws import picks
 
 WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0)
 NAMES = ("frank_wolfe", "max_sum")
 each_family = pytest.mark.parametrize("family", FAMILIES)
 each_name = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def by_passes(monkeypatch):
+    """Small corpora are answered as large ones are: by passes, with a shortlist and a certificate."""
+    monkeypatch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", 0)
 
 
 def described(answer, b, oracle):
@@ -89,7 +96,7 @@ def test_polish_leaves_no_swap_and_no_loss(name, family):
 
 @each_name
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch):
+def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch, by_passes):
     """With one candidate beside the set, rivals are found by the certificate's pass alone."""
     monkeypatch.setattr("engine.solvers.quadratic.local_search.NARROWEST", 1)
     monkeypatch.setattr("engine.solvers.quadratic.local_search.JOINING", 3)
@@ -108,7 +115,7 @@ def test_a_narrow_shortlist_still_ends_swap_optimal(name, dtype, monkeypatch):
 
 
 @each_name
-def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypatch):
+def test_what_the_rounds_do_not_suffice_for_is_not_called_optimal(name, monkeypatch, by_passes):
     for what, value in (("NARROWEST", 1), ("JOINING", 1), ("ROUNDS", 1)):
         monkeypatch.setattr(f"engine.solvers.quadratic.local_search.{what}", value)
     proven, improvable = [], 0
@@ -217,7 +224,7 @@ def test_duplicates_do_not_crowd_out_the_rest():
     assert ours.info[0]["objective"] > paper.info[0]["objective"]
 
 
-def test_sets_too_large_to_polish_say_so(monkeypatch):
+def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
     monkeypatch.setattr("engine.solvers.quadratic.local_search.LARGEST", 4)
     rows, queries = problem("clustered", 1, n=40, d=8)
     for name in NAMES:
@@ -227,10 +234,62 @@ def test_sets_too_large_to_polish_say_so(monkeypatch):
 
 
 def test_work_is_capped_and_said(monkeypatch):
-    monkeypatch.setattr("engine.solvers.quadratic.local_search._most", lambda p: 1)
-    rows, queries = problem("random", 1, n=60, d=8, batch=8)
-    answer = engine.select("max_sum", rows, queries, k=8, relevance_weight=0.3)
-    assert {i["swaps"] for i in answer.info} <= {0, 1} and not all(i["swap_optimal"] for i in answer.info)
-    monkeypatch.setattr("engine.solvers.quadratic.frank_wolfe.STEPS", 1)
-    capped = engine.select("frank_wolfe", *problem("degenerate", 0, n=60, d=8), k=8, relevance_weight=0.3)
-    assert {i["iterations"] for i in capped.info} == {1} and max(i["gap"] for i in capped.info) > 1e-6
+    monkeypatch.setattr("engine.solvers.quadratic.local_search.most_swaps", lambda k: 1)
+    monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
+    for module in ("solve", "frank_wolfe"):
+        monkeypatch.setattr(f"engine.solvers.quadratic.{module}.STEPS", 1)
+    for rows in (2048, 0):
+        monkeypatch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", rows)
+        answer = engine.select("max_sum", *problem("random", 1, n=60, d=8, batch=8), k=8, relevance_weight=0.3)
+        assert {i["swaps"] for i in answer.info} <= {0, 1} and not all(i["swap_optimal"] for i in answer.info)
+        capped = engine.select("frank_wolfe", *problem("degenerate", 0, n=60, d=8), k=8, relevance_weight=0.3)
+        assert {i["iterations"] for i in capped.info} == {1} and max(i["gap"] for i in capped.info) > 1e-6
+
+
+GRIDS = {
+    "frank_wolfe": [
+        {"relevance_weight": w, "loading": d, "polish": p} for w in WEIGHTS for d in (0, 1) for p in (0, 1)
+    ],
+    "max_sum": [{"relevance_weight": w, "polish": p} for w in WEIGHTS for p in (0, 1)],
+}
+
+
+@each_name
+@each_family
+def test_a_space_a_grid_and_a_query_alone_agree_to_the_last_bit(name, family):
+    rows, queries = problem(family, 4, n=90, d=8)
+    space, grid = space_of(rows), [{**params, "polish": bool(params["polish"])} for params in GRIDS[name]]
+    decoders = [engine.Decoder(engine.make(name, **params)) for params in grid]
+    for k in (1, 2, 7, 90):
+        asked = engine.Embeddings(torch.tensor(queries), tuple("abc"))
+        for decoder, shared in zip(decoders, decode_grid(decoders, space, asked, k), strict=True):
+            for b in range(3):
+                alone = engine.decode(decoder, space, asked.take([b]), k)
+                assert torch.equal(alone.index[0], shared.index[b]) and torch.equal(alone.gain[0], shared.gain[b])
+                assert alone.info[0] == shared.info[b]
+
+
+@each_name
+def test_gram_rows_and_passes_find_the_same(name, monkeypatch):
+    """Tie-free data, whose shortlist is the whole corpus: sets, and what is told of them."""
+    for seed in range(12):
+        rows, queries = problem("clustered" if seed % 2 else "random", seed, n=100, d=9)
+        asked, k = engine.Embeddings(torch.tensor(queries), tuple("abc")), (2, 5, 14)[seed % 3]
+        order = np.random.default_rng(seed).permutation(100)
+        for params in GRIDS[name][seed % 5 :: 5]:
+            decoder = engine.Decoder(engine.make(name, **{**params, "polish": bool(params["polish"])}))
+            small, turned = (engine.decode(decoder, space_of(x), asked, k) for x in (rows, rows[order]))
+            assert (np.sort(order[turned.index.numpy()]) == np.sort(small.index.numpy())).all()
+            with monkeypatch.context() as patch:
+                patch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", 0)
+                large = engine.decode(decoder, space_of(rows), asked, k)
+            assert torch.equal(small.index.sort().values, large.index.sort().values)
+            assert torch.allclose(small.gain, large.gain, atol=1e-9)
+            for one, other in zip(small.info, large.info, strict=True):
+                assert list(one) == list(other)
+                assert one == {**other, "objective": pytest.approx(other["objective"]), **near(other)}
+
+
+def near(info):
+    """The gap, up to what float32 products leave of it."""
+    return {"gap": pytest.approx(info["gap"], abs=1e-6)} if "gap" in info else {}

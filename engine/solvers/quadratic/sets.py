@@ -1,0 +1,275 @@
+"""Sets by the quadratic objective on the rows of a Gram matrix: Algorithm 1, greedy and swaps, compiled.
+
+With linear = θ(k−1) and beta = 2(1−θ), a set Y has the value linear·Σ r_i − beta/2 Σ_{i≠j} s_ij. Identical rows have
+identical products, so they tie to the last bit and every choice takes the lower row.
+"""
+
+import numpy as np
+
+from engine.solvers.gram import make_row
+from engine.solvers.jit import exactly
+from engine.solvers.largest import best_rows, largest
+
+Array = np.ndarray
+
+FIGURES = 6
+"""A set is described by its value, the ascent's steps and gap, how many swaps were made, whether none is left, and from
+how many sets it was sought."""
+SCRATCH = 4
+"""How many (n,) arrays the loops need."""
+STEPS = 200
+"""How many steps an ascent may take, as in the authors' implementation."""
+
+
+@exactly
+def ascent(
+    columns: Array, rows: Array, made: Array, loads: Array, centre: Array, r: Array, linear: float, beta: float,
+    loading: float, tolerance: float, most: int, chosen: Array, scratch: Array,
+) -> tuple[int, float]:  # fmt: skip
+    """Frank–Wolfe from x = k/n into `chosen`; how many steps it took, and the last gap.
+
+    loads: (n,) D; centre: (n,) products with the mean row; loading: δ. A point that is no set is rounded to the k
+    largest x, equal ones by gradient.
+    """
+    n, k = len(r), len(chosen)
+    x, pulled, g, toward = scratch[0], scratch[1], scratch[2], scratch[3]
+    marks, heap, corner = np.zeros(n, np.bool_), np.empty(k, np.int64), np.empty(k, np.int64)
+    load, share = beta * (1 + loading), k / n
+    relevance, quadratic, xx = 0.0, 0.0, 0.0
+    for i in range(n):
+        x[i] = share
+        pulled[i] = k * centre[i]
+        relevance += r[i]
+        quadratic += loads[i]
+        xx += centre[i]
+    relevance, quadratic, xx = share * relevance, share * share * quadratic, k * share * xx
+    whole, steps, gap = False, 0, 0.0
+    while True:
+        for i in range(n):
+            g[i] = (linear * r[i] - beta * pulled[i]) + load * loads[i] * x[i]
+        if steps == most:
+            break
+        best_rows(g, g, heap, marks, corner)
+        gain, mass, overlap, along = 0.0, 0.0, 0.0, 0.0
+        for member in corner:
+            gain += r[member]
+            mass += loads[member]
+            overlap += loads[member] * x[member]
+            along += pulled[member]
+        gap = linear * (gain - relevance) + load * (overlap - quadratic) - beta * (along - xx)
+        if gap <= tolerance * k:
+            break
+        if whole:  # Only what changes is added up.
+            toward[:] = pulled
+            for member in corner:
+                marks[member] = True
+            for member in chosen:
+                if not marks[member]:
+                    row = rows[member]
+                    for j in range(n):
+                        toward[j] -= row[j]
+            for member in corner:
+                marks[member] = False
+        else:
+            toward[:] = 0.0
+        for member in corner:
+            if not (whole and x[member] == 1.0):
+                make_row(columns, rows, made, member)
+                row = rows[member]
+                for j in range(n):
+                    toward[j] += row[j]
+        inner = 0.0
+        for member in corner:
+            inner += toward[member]
+        curvature = load * (mass - 2 * overlap + quadratic) - beta * (inner - 2 * along + xx)
+        length = 1.0 if curvature >= 0 else min(1.0, gap / -curvature)
+        whole = length == 1.0
+        rest = 1 - length
+        for i in range(n):
+            x[i] *= rest
+            pulled[i] = rest * pulled[i] + length * toward[i]
+        for member in corner:
+            x[member] += length
+        relevance = rest * relevance + length * gain
+        quadratic = rest * rest * quadratic + length * length * mass + 2 * length * rest * overlap
+        xx = rest * rest * xx + length * length * inner + 2 * length * rest * along
+        chosen[:] = corner
+        steps += 1
+    if steps == 0:
+        chosen[:] = corner
+    elif not whole:
+        best_rows(x, g, heap, marks, chosen)
+    return steps, gap
+
+
+@exactly
+def greedy(
+    columns: Array, rows: Array, made: Array, r: Array, linear: float, beta: float, chosen: Array, scratch: Array
+) -> None:
+    """The most relevant, then always the largest linear·r_i − beta Σ s_ij, into `chosen`."""
+    field = scratch[0]
+    for i in range(len(r)):
+        field[i] = linear * r[i]
+    pick = largest(r, r, 0.0)[0]
+    for place in range(len(chosen)):
+        chosen[place] = pick
+        if place + 1 < len(chosen):
+            make_row(columns, rows, made, pick)
+            row = rows[pick]
+            for i in range(len(r)):
+                field[i] -= beta * row[i]
+            field[pick] = -np.inf
+            pick = largest(field, row, 0.0)[0]
+
+
+@exactly
+def swaps(
+    columns: Array, rows: Array, made: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
+    most: int, chosen: Array, scratch: Array,
+) -> tuple[int, bool, float]:  # fmt: skip
+    """Best-improvement swaps on `chosen` until none gains more than `tolerance`.
+
+    How many were made, whether none is left, and the set's value.
+    """
+    n, k = len(r), len(chosen)
+    field, rivals = scratch[0], scratch[1]
+    for i in range(n):
+        field[i] = linear * r[i]
+    longest = 0.0
+    for i in range(n):
+        longest = max(longest, squares[i])
+    longest = np.sqrt(longest)
+    for member in chosen:
+        make_row(columns, rows, made, member)
+        row = rows[member]
+        for j in range(n):
+            field[j] -= beta * row[j]
+    rivals[:] = field
+    rivals[chosen] = -np.inf
+    swapped, settled = 0, k == n
+    while not settled:
+        best_gain, out, into = tolerance, -1, -1
+        top = largest(rivals, field, 0.0)[1]
+        for c in range(k):
+            i = chosen[c]
+            stays = field[i] + beta * squares[i]
+            # What no rival can exceed, and what rounding may take from that.
+            if top + beta * longest * np.sqrt(squares[i]) - stays + 1e-3 * tolerance < best_gain:
+                continue
+            rival, reached = largest(rivals, rows[i], beta)
+            gain = reached - stays
+            # Of equal members the highest row leaves.
+            if gain > best_gain or (gain == best_gain and out >= 0 and i > chosen[out]):
+                best_gain, out, into = gain, c, rival
+        if out < 0:
+            settled = True
+        elif swapped == most:
+            break
+        else:
+            left = chosen[out]
+            make_row(columns, rows, made, into)
+            before, after = rows[left], rows[into]
+            for j in range(n):
+                change = beta * (before[j] - after[j])
+                field[j] += change
+                rivals[j] += change
+            rivals[left], rivals[into], chosen[out] = field[left], -np.inf, into
+            swapped += 1
+    relevance, inner = 0.0, 0.0
+    for member in chosen:
+        relevance += r[member]
+        row = rows[member]
+        for j in chosen:
+            inner += row[j]
+        inner -= squares[member]
+    return swapped, settled, linear * relevance - beta / 2 * inner
+
+
+@exactly
+def improved(
+    columns: Array, rows: Array, made: Array, squares: Array, centre: Array, r: Array, linear: float, beta: float,
+    tolerance: float, starts: int, most: int, chosen: Array, figures: Array, scratch: Array,
+) -> None:  # fmt: skip
+    """Swaps from `chosen`, and where starts is 3 from greedy's set and from the ascent at δ = 0: the best set."""
+    trial = chosen.copy()
+    for start in range(starts):
+        if start == 1:
+            greedy(columns, rows, made, r, linear, beta, trial, scratch)
+        elif start == 2:
+            ascent(columns, rows, made, squares, centre, r, linear, beta, 0.0, tolerance, STEPS, trial, scratch)
+        swapped, settled, value = swaps(
+            columns, rows, made, squares, r, linear, beta, tolerance, most, trial, scratch
+        )  # fmt: skip
+        if start == 0 or value > figures[0] + tolerance:
+            figures[0], figures[3], figures[4] = value, swapped, settled
+            chosen[:] = trial
+    figures[5] = starts
+
+
+@exactly
+def ordered(rows: Array, squares: Array, r: Array, linear: float, beta: float, chosen: Array, gain: Array) -> float:
+    """Put a set in the order of its members' marginal contributions, which go into `gain`; the set's value."""
+    k = len(chosen)
+    relevance, inner = 0.0, 0.0
+    for c in range(k):
+        i, total = chosen[c], 0.0
+        row = rows[i]
+        for j in chosen:
+            total += row[j]
+        relevance += r[i]
+        inner += total - squares[i]
+        gain[c] = linear * r[i] - beta * (total - squares[i])
+    for c in range(1, k):
+        i, own, place = chosen[c], gain[c], c
+        while place and (gain[place - 1] < own or (gain[place - 1] == own and chosen[place - 1] > i)):
+            gain[place], chosen[place] = gain[place - 1], chosen[place - 1]
+            place -= 1
+        gain[place], chosen[place] = own, i
+    return linear * relevance - beta / 2 * inner
+
+
+@exactly
+def sets(
+    columns: Array, rows: Array, made: Array, squares: Array, loads: Array, centre: Array, relevance: Array,
+    reach: Array, longest: float, settings: Array, limits: Array, index: Array, gain: Array, figures: Array,
+) -> None:  # fmt: skip
+    """The sets of B problems at L settings, (B, L, k), and their figures, (B, L, FIGURES).
+
+    relevance: (B, n), at most `reach` (B,); longest: no row is longer; settings: (L, 4) θ, δ, whether greed (not the
+    ascent) begins, and from how many sets swaps start; limits: (3,) the tolerance, the most steps and the most swaps
+    """
+    n, k = relevance.shape[1], index.shape[2]
+    scratch = np.empty((SCRATCH, n))
+    tolerance, most_steps, most_swaps = limits[0], int(limits[1]), int(limits[2])
+    for b in range(len(relevance)):
+        r = relevance[b]
+        for setting in range(len(settings)):
+            weight, loading, by_greed, starts = (
+                settings[setting, 0],
+                settings[setting, 1],
+                settings[setting, 2],
+                settings[setting, 3],
+            )
+            linear, beta = weight * (k - 1), 2 * (1 - weight)
+            scale = (k - 1) * (weight * reach[b] + beta * longest * longest)
+            chosen, found = index[b, setting], figures[b, setting]
+            found[:] = 0.0
+            if k == n:
+                chosen[:] = np.arange(n)
+                found[4], found[5] = 1.0, 1.0
+            elif by_greed:
+                greedy(columns, rows, made, r, linear, beta, chosen, scratch)
+            else:
+                steps, gap = ascent(
+                    columns, rows, made, loads, centre, r, linear, beta, loading, tolerance * scale, most_steps, chosen,
+                    scratch,
+                )  # fmt: skip
+                found[1], found[2] = steps, gap / max(k * scale, np.finfo(np.float64).tiny)
+            if starts and k < n:
+                improved(
+                    columns, rows, made, squares, centre, r, linear, beta, tolerance * scale, int(starts), most_swaps,
+                    chosen, found, scratch,
+                )  # fmt: skip
+            for member in chosen:
+                make_row(columns, rows, made, member)
+            found[0] = ordered(rows, squares, r, linear, beta, chosen, gain[b, setting]) / (k * (k - 1))
