@@ -116,18 +116,18 @@ def _exact(frontier: Frontier, point: FrontierPoint, exact: Collection[Curve]) -
 def _add_exact(
     figure: Figure, curve: Curve, axes: tuple[str, str], titles: tuple[str, str], line: dict[str, Any], group: str
 ) -> None:
-    """The means at every value of a parameter as one line, and their band."""
+    """The means at every value of a parameter as one line."""
     x, y = axes
     pieces = np.unique(np.linspace(0, len(curve) - 1, MOST_PIECES).astype(int))
     figure.add_scatter(
-        x=curve.means[x][pieces],
-        y=curve.means[y][pieces],
-        customdata=curve.middles[pieces],
+        x=curve.means[x][pieces].tolist(),
+        y=curve.means[y][pieces].tolist(),
+        hovertext=[f"{curve.symbol} {value:.4f}" for value in curve.middles[pieces].tolist()],
         mode="lines",
         line=line,
         legendgroup=group,
         showlegend=False,
-        hovertemplate=f"{curve.symbol} %{{customdata:.4f}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}"
+        hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}"
         "<extra></extra>",
     )
 

@@ -99,7 +99,7 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(sweeps, "BY_ITSELF", 0)
     app = tradeoff(**{"tradeoff.values": 3, "k": 7})
     assert job_of(app, sweeps.PURPOSE) is None and not app.get("plotly_chart")
-    assert f"6 settings on {demo_counts()['dev']} queries" in texts(app)
+    assert f"6 settings and every value of the parameter of 1 decoder on {demo_counts()['dev']} queries" in texts(app)
     point = engine.sweep
 
     def until_two(*args, **asked):
