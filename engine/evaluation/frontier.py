@@ -32,7 +32,7 @@ SHARE = Real(
     name="share",
     help="How much of the baseline's value must be kept.",
 )
-OLD = "an older version measured them, and timed many queries together"
+UNTIMED = "cells of older versions, and of one query alone, have none"
 """Why points have no time."""
 _DECIMALS = -round(math.log10(SAME))
 
@@ -88,7 +88,7 @@ class Frontier:
         if not self.untimed:
             return ""
         have, were = ("has", "was") if self.untimed == 1 else ("have", "were")
-        return f"{counted(self.untimed, 'setting')} {have} no time and {were} left out: {OLD}."
+        return f"{counted(self.untimed, 'setting')} {have} no time and {were} left out: {UNTIMED}."
 
     @property
     def points(self) -> tuple[FrontierPoint, ...]:
@@ -124,7 +124,7 @@ def frontier(
     cells = cells_at(points, k)
     timed = [p for p in cells if p.latency is not None] if x == TIME else cells
     if not timed:
-        raise DataError(f"no point at k = {k} has a time: {OLD}")
+        raise DataError(f"no point at k = {k} has a time: {UNTIMED}")
     common = shared(timed, (y,) if x == TIME else (x, y), k)
     where, bands = _places(common, x, y, resamples, seed)
     signs = np.array([_direction(x), 1])
