@@ -69,7 +69,7 @@ def agrees(name, path, rows, query, values, **given):
     return read
 
 
-@few_or_all(range(1), range(12))
+@few_or_all(range(1), range(4))
 @each_family
 @each_method
 def test_the_path_is_the_selector_at_every_weight(name, family, seeds):
@@ -88,13 +88,15 @@ def test_the_path_is_the_selector_at_every_weight(name, family, seeds):
 @pytest.mark.exhaustive
 @each_family
 @each_method
-def test_ten_thousand_random_weights(name, family):
+def test_thousands_of_random_weights(name, family):
     rng = np.random.default_rng(0)
+    # A call of facility_location takes a hundred times longer than the others'.
+    count = 200 if name == "facility_location" else 5_000
     for k, n in ((10, 600), (50, 300)):
         rows, queries = instance(family, 1, n=n, d=24, batch=1)
         for given in PATHS[name]:
             (path,) = engine.path(name, rows, queries, k, **given)
-            agrees(name, path, rows, queries[0], looked_at(path, rng, 10_000), **given)
+            agrees(name, path, rows, queries[0], looked_at(path, rng, count, 100), **given)
 
 
 @each_method
