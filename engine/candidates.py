@@ -109,14 +109,15 @@ class Candidates:
         parts = [self.rows(b, i).double().mul_(self.queries[b]).sum(1) for b, i in pairs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def problem(self, b: int) -> "Candidates":
-        """One of the problems alone."""
-        own = slice(b, b + 1)
-        vectors = self.vectors if self.vectors.ndim == 2 else self.vectors[own]
-        pool = None if self.pool is None else self.pool[own]
-        return replace(self, vectors=vectors, relevance=self.relevance[own], queries=self.queries[own], pool=pool)
-
     @property
     def duplicate_of(self) -> Tensor | None:
         """(n,) for each shared row the lowest row with the same bytes; None where that decides nothing."""
         return self.matrix.duplicate_of if self.inner_product and self.shared else None
+
+
+def problem(c: Candidates, b: int) -> Candidates:
+    """One of the problems alone."""
+    own = slice(b, b + 1)
+    vectors = c.vectors if c.vectors.ndim == 2 else c.vectors[own]
+    pool = None if c.pool is None else c.pool[own]
+    return replace(c, vectors=vectors, relevance=c.relevance[own], queries=c.queries[own], pool=pool)

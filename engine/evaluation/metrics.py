@@ -31,7 +31,7 @@ CACHED_NUMBERS = 1 << 19
 """How many numbers of float64 a pass may hold that reads them more than once (4 MiB)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RetrievedSets:
     """The sets of B queries with all that metrics need, made on first use."""
 
@@ -254,7 +254,7 @@ def measure(
     if "cos_sum" in names and points.shape[1] != space.vectors.shape[1]:
         raise DataError(f"the queries have {points.shape[1]} dimensions, the corpus has {space.vectors.shape[1]}")
 
-    sets = RetrievedSets(ranking.index[:, :k], space, ids, qrels, aspects, points)
+    sets = RetrievedSets(rows=ranking.index[:, :k], space=space, ids=ids, qrels=qrels, aspects=aspects, points=points)
     values = {name: METRICS[name].values(sets) for name in names}
     per_query = {name: _by_query(ids, column) for name, column in values.items()}
     mean = {name: defined_mean(column) for name, column in values.items()}

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from engine.candidates import Candidates, without_autocast
+from engine.candidates import Candidates, problem, without_autocast
 from engine.decoder import DEPTH, SET_SIZE, QueryLike, ScoredCandidates, check_dimension, pooled, searched, select_from
 from engine.errors import ParamError
 from engine.matrix import products
@@ -111,7 +111,7 @@ def path(
     c = pooled(whole, min(depth or len(rows), len(rows)))
     found = stage.lambda_path(c, min(k, c.count), (parameter.low, parameter.high))
     return [
-        Path(selector=stage, k=k, parameter=parameter, candidates=c.problem(b), lines=lines)
+        Path(selector=stage, k=k, parameter=parameter, candidates=problem(c, b), lines=lines)
         for b, lines in enumerate(found)
     ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.candidates import Candidates
+from engine.candidates import Candidates, problem
 from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
@@ -93,7 +93,7 @@ class NNN(Selector):
 
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The k largest weights of the exact minimisers at every λ₁."""
-        return [ranking_path(candidates.problem(b), k, self.l2, interval) for b in range(candidates.batch)]
+        return [ranking_path(problem(candidates, b), k, self.l2, interval) for b in range(candidates.batch)]
 
     def weights_path(self, candidates: Candidates, lowest: float) -> WeightPath | None:
         """The exact minimisers of one query at this λ₂ and every λ₁."""

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor
 
-from engine.candidates import Candidates
+from engine.candidates import Candidates, problem
 from engine.matrix import GRAM_ROWS
 from engine.solvers.gram import Gram, corpus_gram, products, squares
 from engine.solvers.greedy.steps import (
@@ -350,7 +350,7 @@ def coverage_paths(c: Candidates, k: int, interval: tuple[float, float], size: i
     paths = []
     ground, _ = ranked(c.relevance, size, c.relevance_error, c.exact_relevance, all_=False)
     for b, index in enumerate(ground.sort(dim=1).values):
-        one = c.problem(b)
+        one = problem(c, b)
         gram = corpus_gram(c) if size == c.count else None
         vectors = c.vectors[index] if c.vectors.ndim == 2 else c.vectors[b, index]
         gram = gram or Gram(vectors)
