@@ -71,9 +71,10 @@ class NNN(Selector):
 
         The query is rebuilt from the vectors, whatever scorer chose the candidates. gain: the weight w; of documents
         filled in, u·(v − Uᵀw) − λ₁, at most 0: what they miss. info: l1, λ₁ as used; support, how many have a weight;
-        residual, the largest violation of the optimality conditions, in float64; gap, the duality gap; bound on
-        |w − w*| (both None at λ₂ = 0); ordered: how many leading weights are in certified order; certified: the
-        residual is at most 1e-6 of the best score; tied: row → its exact duplicates, which could stand for it (λ₂ = 0);
+        residual, no violation of the optimality conditions is larger; gap, nor is the duality gap; bound on |w − w*|;
+        ordered: how many leading weights are in certified order (these three count float64's own rounding, and are None
+        at λ₂ = 0 and where it leaves nothing to say of any weight); certified: the residual is at most 1e-6 of the best
+        score; tied: row → its exact duplicates, which could stand for it (λ₂ = 0; else each has the same weight);
         passes over the candidates; iterations, of fista; messages.
         """
         return reconstruct(stages, candidates, k)

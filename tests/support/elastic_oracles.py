@@ -2,6 +2,7 @@
 
 import warnings
 
+import mpmath
 import numpy as np
 from scipy.optimize import linprog, nnls
 from sklearn.exceptions import ConvergenceWarning
@@ -183,3 +184,89 @@ def grid_for(rows, queries):
     """The settings of the fuzz: every λ₁ with every λ₂, and a λ₁ that no score exceeds."""
     most = max(float(scores(rows, queries).max()), 0.0)
     return [{"l1": l1, "l2": l2} for l2 in SECOND for l1 in (*FIRST, most + 1e-9)]
+
+
+def exact_digits(l2):
+    """A context in which mpmath's numbers have digits enough for a ridge λ₂ > 0."""
+    return mpmath.workprec(int(500 + 2.2 * max(0.0, -np.log2(l2))))
+
+
+def exact_numbers(array):
+    """A matrix or a vector as lists of mpmath's numbers."""
+    array = np.asarray(array, dtype=np.float64)
+    return [exact_numbers(row) for row in array] if array.ndim > 1 else [mpmath.mpf(float(x)) for x in array]
+
+
+def exact_minimiser(rows, query, l1, l2):
+    """[n] the minimiser at λ₂ > 0 in mpmath's numbers, by Lawson and Hanson's method over distinct rows.
+
+    Its optimality conditions over all rows prove it: it is nearer than 1e-25 of the largest weight, or of 1.
+    """
+    kinds, which, copies = np.unique(np.asarray(rows, np.float64), axis=0, return_inverse=True, return_counts=True)
+    wide, point = exact_numbers(kinds), exact_numbers(query)
+    products = [[mpmath.fdot(a, b) for b in wide] for a in wide]
+    # m copies of a row share its weight W: their ½λ₂|w|² is ½(λ₂/m)W².
+    ridge = [mpmath.mpf(l2) / int(m) for m in copies]
+    first = [mpmath.fdot(row, point) - l1 for row in wide]
+    total = _lawson_hanson(products, ridge, first, mpmath.ldexp(l2, -100))
+    weights = [total[kind] / int(copies[kind]) for kind in which.ravel()]
+    off = mpmath.norm(exact_violations(rows, query, weights, l1, l2))
+    assert off / l2 <= 1e-25 * max([1, *weights]), "the oracle is wrong"
+    return weights
+
+
+def _lawson_hanson(products, ridge, first, tolerance):
+    """Weights ≥ 0 that minimise ½wᵀ(G + diag(ridge))w − first·w."""
+    n = len(ridge)
+    weights, active = [mpmath.mpf(0)] * n, []
+    for _ in range(50 * n + 50):
+        slope = [first[i] - sum(products[i][j] * weights[j] for j in active) for i in range(n)]
+        worst = max((slope[i], i) for i in range(n) if i not in active) if len(active) < n else (0, 0)
+        if worst[0] <= tolerance:
+            return weights
+        active.append(worst[1])
+        while True:
+            system = [[products[i][j] + (ridge[i] if i == j else 0) for j in active] for i in active]
+            aim = _solved(system, [first[i] for i in active])
+            down = [(weights[i] / (weights[i] - x), i) for i, x in zip(active, aim, strict=True) if x <= 0]
+            step = min(down)[0] if down else mpmath.mpf(1)
+            for i, x in zip(active, aim, strict=True):
+                weights[i] += step * (x - weights[i])
+            if not down:
+                break
+            gone = min(down)[1]
+            weights[gone] = mpmath.mpf(0)
+            active.remove(gone)
+    raise AssertionError("the oracle does not end")
+
+
+def _solved(system, right):
+    """The solution of a small positive definite system, by elimination."""
+    rows = [[*row, x] for row, x in zip(system, right, strict=True)]
+    n = len(rows)
+    for i in range(n):
+        for j in range(i + 1, n):
+            share = rows[j][i] / rows[i][i]
+            rows[j] = [x - share * y if t >= i else x for t, (x, y) in enumerate(zip(rows[j], rows[i], strict=True))]
+    found = [mpmath.mpf(0)] * n
+    for i in reversed(range(n)):
+        found[i] = (rows[i][n] - sum(rows[i][j] * found[j] for j in range(i + 1, n))) / rows[i][i]
+    return found
+
+
+def _exact_left(rows, query, weights):
+    columns = zip(*exact_numbers(rows), strict=True)
+    return [x - mpmath.fdot(weights, column) for x, column in zip(exact_numbers(query), columns, strict=True)]
+
+
+def exact_violations(rows, query, weights, l1, l2):
+    """[n] by how much weights, mpmath's numbers, miss their optimality conditions."""
+    left = _exact_left(rows, query, weights)
+    slopes = [mpmath.fdot(row, left) - l1 - l2 * w for row, w in zip(exact_numbers(rows), weights, strict=True)]
+    return [abs(x) if w > 0 else max(x, mpmath.mpf(0)) for x, w in zip(slopes, weights, strict=True)]
+
+
+def exact_objective(rows, query, weights, l1, l2):
+    """Eq. 1 in mpmath's numbers."""
+    left = _exact_left(rows, query, weights)
+    return (mpmath.fdot(left, left) + l2 * mpmath.fdot(weights, weights)) / 2 + l1 * mpmath.fsum(weights)

@@ -7,6 +7,7 @@ Gram matrix plus ridge; `standing[j]` says whether j is out, in, or depends on t
 
 import numpy as np
 
+from engine.solvers.elastic_net.rounding import EXTRA, LOST, SUMMED, TINY, UNIT
 from engine.solvers.jit import compiled
 
 OUT, IN, DEPENDENT = 0, 1, 2
@@ -223,22 +224,51 @@ def minimise(columns, slot, used, rows, score, view, m, l1, l2, tolerance, chose
 
 
 @compiled
-def judge(c, m, standing, chosen, weight, k, l1, l2):
-    """Largest violation of the optimality conditions among the first m members, and the duality gap (0 without ridge).
+def rounding_of(length, chosen, weight, k, l1, query, near):
+    """(share, floor): a dual less λ₁, as computed, is off by at most share · (length of its row) + floor.
 
-    Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g = c − λ₁ the gap is a sum of squares, free
-    of cancellation: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it.
+    length: of the rows; near: whether the query has a dimension in common with any; if not, every dual is exactly 0.
     """
-    worst, squares = 0.0, 0.0
-    for j in range(m):
-        if standing[j] != IN and c[j] > l1:
-            worst = max(worst, c[j] - l1)
-            squares += (c[j] - l1) ** 2
+    if not near:
+        return 0.0, 0.0
+    d = len(query)
+    size, total = np.sqrt(dot(query, query, d) + d * TINY), 1.0
     for i in range(k):
-        off = c[chosen[i]] - l1 - l2 * weight[i]
-        worst = max(worst, abs(off))
-        squares += off * off - min(c[chosen[i]] - l1, 0.0) ** 2
-    return worst, squares / (2 * l2) if l2 > 0 else 0.0
+        size += weight[i] * length[chosen[i]]
+        total += weight[i]
+    return (d + k + EXTRA) * (UNIT * size + TINY), EXTRA * UNIT * l1 + (d + k) * TINY * total
+
+
+@compiled
+def judge(c, m, standing, chosen, weight, k, l1, l2, length, share, floor, worst, squares):
+    """Bounds on the violation of the optimality conditions by the first m members and on the gap (0 without ridge).
+
+    Off the support a dual may not exceed λ₁, on it it is λ₁ + λ₂ w. With g = c − λ₁ the duality gap is a sum of
+    squares: Σ ((λ₂ w − g)² − g₋²) / 2λ₂ on the support, g₋ = min(g, 0), and Σ g₊² / 2λ₂ off it. share, floor: how far
+    off each g may be, as `rounding_of` says; worst, squares: what other rows add.
+    """
+    for j in range(m):
+        over = c[j] - l1 + share * length[j] + floor
+        if over > 0.0 and standing[j] != IN:
+            worst = max(worst, over)
+            squares += over * over
+    for i in range(k):
+        j, pull = chosen[i], l2 * weight[i]
+        error, g = share * length[j] + floor + EXTRA * UNIT * pull, c[j] - l1
+        off = abs(g - pull) + error
+        worst = max(worst, off)
+        # a² − b² as (a − b)(a + b), which does not cancel.
+        squares += (pull + 2 * error) * (pull - 2 * g) if g < -error else off * off
+    return worst, (SUMMED * squares + LOST) / (2 * l2) if l2 > 0 and worst > 0 else 0.0
+
+
+@compiled
+def copied(weight, k, l1, l2, slack):
+    """Rows off the support whose dual is not above this are no copies of members, whose duals are λ₁ + λ₂ w."""
+    least = np.inf
+    for i in range(k):
+        least = min(least, weight[i])
+    return l1 + l2 * least - slack if k else np.inf
 
 
 @compiled

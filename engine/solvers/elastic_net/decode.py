@@ -12,7 +12,7 @@ from engine.candidates import Candidates
 from engine.matrix import CHUNK_NUMBERS, Matrix
 from engine.solvers.elastic_net.fista import fista
 from engine.solvers.elastic_net.path import regularization_path
-from engine.solvers.elastic_net.solve import Solutions, by_vectors, duals, elastic_nets, only, points_of
+from engine.solvers.elastic_net.solve import Solutions, bounds, by_vectors, duals, elastic_nets, only, points_of
 from engine.solvers.tie_breaking import ranked
 from engine.values import Ranking
 
@@ -159,8 +159,12 @@ def _info(
         "messages": messages,
     }
     if s.l2 > 0:
-        bound = np.sqrt(2 * solved.gap / s.l2)
-        columns |= {"gap": solved.gap.tolist(), "bound": bound.tolist(), "ordered": _ordered(solved, bound, k)}
+        bound = bounds(solved.gap, s.l2)
+        proofs = solved.gap.tolist(), bound.tolist(), _ordered(solved, bound, k)
+        # As large as all weights together, it says nothing of any.
+        said = ((bound < np.bincount(solved.problem, solved.weights, len(solved))) | (bound == 0)).tolist()
+        for name, values in zip(("gap", "bound", "ordered"), proofs, strict=True):
+            columns[name] = [value if so else None for value, so in zip(values, said, strict=True)]
     common: dict[str, Any] = {"candidates": c.count, "l2": s.l2, "solver": s.solver}
     if s.solver == "fista":
         common["iterations"] = s.iterations
@@ -187,12 +191,10 @@ def _ordered(solved: Solutions, bound: Array, k: int) -> list[int]:
     if not len(solved.members):
         return [0] * len(solved)
     problem, weights = solved.problem, solved.weights
-    last = np.append(problem[1:] != problem[:-1], True)
-    # The last weight is compared with 0, which everything left out has.
-    after = np.append(weights[1:], 0.0)
-    after[last] = 0.0
-    with np.errstate(invalid="ignore"):
-        open_ = ~(weights - after > 2 * bound[problem])
+    # Each is compared with the largest that should follow; the last one with 0, which everything left out has.
+    after = np.zeros(len(weights))
+    after[:-1] = np.where(problem[1:] == problem[:-1], weights[np.lexsort((-weights, problem))[1:]], 0.0)
+    open_ = ~(weights - after > 2 * bound[problem])
     place = np.arange(len(weights)) - (solved.ends - solved.counts)[problem]
     first = np.minimum(solved.counts, k)
     np.minimum.at(first, problem[open_], place[open_])

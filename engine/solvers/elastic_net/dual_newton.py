@@ -41,7 +41,10 @@ def ascend(c: Candidates, l1: Tensor, l2: Tensor) -> tuple[Tensor, Tensor, int]:
         above[every.expand_as(members)[used], members[used]] = False
         batch, index = above.nonzero(as_tuple=True)
         value = (_rows(c, batch, index) * point[batch]).sum(-1)
-        bad = value > l1[batch] + TOLERANCE * scale[batch]
+        # The copies of a row with a weight join it, however little λ₂ lifts their dual above λ₁.
+        lift = l2 * torch.where(weight > 0, weight, torch.inf).amin(1)
+        slack = TOLERANCE * scale
+        bad = value > (l1 + torch.minimum(lift - slack, slack))[batch]
         if not bool(bad.any()):
             return weight, members, passes
         members, used = _extended(members, used, batch[bad], index[bad], value[bad])

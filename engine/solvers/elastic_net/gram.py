@@ -7,13 +7,16 @@ from engine.solvers.elastic_net.active_set import (
     IN,
     NONE,
     OUT,
+    copied,
     duals,
     grown,
     judge,
     minimise,
     refactor,
+    rounding_of,
     threshold,
 )
+from engine.solvers.elastic_net.rounding import TINY
 from engine.solvers.jit import compiled
 
 ADDED = 64
@@ -21,16 +24,19 @@ ADDED = 64
 
 
 @compiled
-def by_gram(gram, scores, l1, l2, tolerance, first, size):
+def by_gram(gram, scores, l1, l2, tolerance, first, norm, query, near, size):
     """The minimisers for B queries at C settings, in the order in which one leads to the next.
 
     gram: (n, n); scores: (B, n); l1: (B, C); l2: (C,); tolerance: (B,) what a dual may exceed l1 by; first: (B, m) the
-    members looked at first; size: room for an active set.
-    Returns, for the B · C problems: ends, members, weights; ends and members of those off the support whose dual is λ₁,
-    where there is no ridge; residual; gap; states; rounds.
+    members looked at first; norm: no row is longer; query: (B, d); near: (B,) whether it has a dimension in common with
+    any row; size: room for an active set.
+    Returns, for the B · C problems: ends, members, weights; ends and members of those off the support that may be
+    copies of one on it; residual; gap; states; rounds.
     """
     queries, settings = l1.shape
-    problems, n = queries * settings, len(gram)
+    problems, n, d = queries * settings, len(gram), query.shape[1]
+    # Filled where it is needed: to read all of a diagonal takes as long as many steps.
+    length = np.zeros(n)
     slot, everyone, nothing = np.arange(n), np.arange(n), np.empty((0, 0))
     view, inside, open_, value = np.empty(n, np.int64), np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)
     standing, c, z = np.zeros(n, np.int8), np.empty(n), np.empty(n + 1)
@@ -75,16 +81,25 @@ def by_gram(gram, scores, l1, l2, tolerance, first, size):
                             view[m], inside[open_[i]] = open_[i], True
                             m += 1
             states[at] = state
-            residual[at], gap[at] = judge(c, n, standing, chosen, weight, k, lower, ridge)
+            for i in range(k):
+                length[chosen[i]] = np.sqrt(gram[chosen[i], chosen[i]] + d * TINY)
+            share, floor = rounding_of(length, chosen, weight, k, lower, query[b], near[b])
+            reach = max(slack, 2 * (share * norm + floor))
+            for j in range(n):
+                if c[j] > lower - reach:
+                    length[j] = np.sqrt(gram[j, j] + d * TINY)
+            residual[at], gap[at] = judge(
+                c, n, standing, chosen, weight, k, lower, ridge, length, share, floor, 0.0, 0.0
+            )  # fmt: skip
             members, weights = grown(members, end, k), grown(weights, end, k)
             for i in range(k):
                 members[end + i], weights[end + i] = chosen[i], weight[i]
             end += k
-            if ridge == 0:
-                for j in range(n):
-                    if standing[j] != IN and c[j] > lower - slack:
-                        ties = grown(ties, tied, 1)
-                        ties[tied] = j
-                        tied += 1
+            least = copied(weight, k, lower, ridge, reach)
+            for j in range(n):
+                if c[j] > least and standing[j] != IN:
+                    ties = grown(ties, tied, 1)
+                    ties[tied] = j
+                    tied += 1
             ends[at], tie_ends[at] = end, tied
     return ends, members[:end], weights[:end], tie_ends, ties[:tied], residual, gap, states, rounds

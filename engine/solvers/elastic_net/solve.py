@@ -6,6 +6,7 @@ of rows otherwise; where a GPU holds the vectors, or very many rows get a weight
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from torch import Tensor
 from engine.candidates import Candidates
 from engine.matrix import CACHED_NUMBERS, CHUNK_NUMBERS, GRAM_ROWS, blocks, gram, rounding, slices, underflow
 from engine.solvers.elastic_net.dual_newton import TOLERANCE, ascend
+from engine.solvers.elastic_net.rounding import EXTRA, LOST, SUMMED, TINY, UNIT
 
 Array = np.ndarray
 
@@ -24,6 +26,8 @@ EVEN = 1e-10
 """Weights of one answer that differ by less, of the largest, are equal: the lower row goes first."""
 FEWEST, MOST = 64, 512
 """The working set begins with so many rows, depending on the corpus."""
+FLAT = 1e-12
+"""On a GPU a λ₂ under this share of the longest squared row goes the way of λ₂ = 0: Newton's systems have no digits."""
 ROOM = 1536
 """How many rows the working set may grow by, at first."""
 POOL_GRAM = 512
@@ -37,10 +41,10 @@ class Solutions:
     ends: (P,) where each one's members end
     members: candidates with a weight, the largest weight first
     weights: above 0
-    residual: (P,) largest violation of the optimality conditions
-    gap: (P,) duality gap, NaN at λ₂ = 0
+    residual: (P,) bound on the largest violation of the optimality conditions
+    gap: (P,) bound on the duality gap, NaN at λ₂ = 0
     passes: (P,) over the candidates
-    tied: problem → member → its exact duplicates, any of which could stand for it
+    tied: problem → member → its exact duplicates, any of which could stand for it at λ₂ = 0
     """
 
     ends: Array
@@ -57,7 +61,9 @@ class Solutions:
     @cached_property
     def counts(self) -> Array:
         """(P,) how many members each problem has."""
-        return np.diff(self.ends, prepend=0)
+        counts = self.ends.copy()
+        counts[1:] -= self.ends[:-1]
+        return counts
 
     @cached_property
     def problem(self) -> Array:
@@ -126,7 +132,7 @@ def elastic_nets(c: Candidates, l1: Array, l2: Array) -> Solutions:
 
 def _solved(c: Candidates, l1: Array, l2: Array) -> Solutions:
     if c.vectors.is_cuda:
-        ridged = l2 > 0
+        ridged = l2 > FLAT * c.max_norm**2
         if ridged.all():
             return _by_newton(c, l1, l2)
         rows = c.matrix.on_cpu if c.shared else c.vectors.cpu()
@@ -157,18 +163,23 @@ def _blocks(c: Candidates, settings: int) -> Iterator[tuple[slice, bool]]:
 def _by_gram(c: Candidates, l1: Array, l2: Array) -> Solutions:
     from engine.solvers.elastic_net.gram import by_gram
 
+    queries = c.queries.double()
     if c.shared:
         products, scores = c.matrix.gram, _exact_scores(c)
     else:
         rows = (c.vectors if c.vectors.ndim == 2 else c.vectors[0]).double()
-        products, scores = gram(rows), c.queries.double() @ rows.T
+        products, scores = gram(rows), queries @ rows.T
+    scale = scores.abs().amax(1).numpy()
     found = by_gram(
         products.numpy(),
         scores.numpy(),
         np.ascontiguousarray(l1),
         l2,
-        TOLERANCE * scores.abs().amax(1).numpy(),
+        TOLERANCE * scale,
         np.ascontiguousarray(scores.topk(min(c.count, FEWEST), dim=1).indices.numpy()),
+        c.max_norm,
+        queries.numpy(),
+        _near(c, scale),
         _size(c),
     )
     return _collected(c, (*found[:-1], np.ones_like(found[-1])), l1, l2)
@@ -193,7 +204,7 @@ def _by_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
     if c.shared and rows.numel() > CACHED_NUMBERS and ("codes" in vars(c.matrix) or c.matrix.cached):
         codes, step, slack = (part.numpy() for part in c.matrix.codes)
     first = c.relevance[0].topk(min(c.count, max(FEWEST, min(MOST, c.count // 64)))).indices.numpy()
-    query = c.queries[0].double()
+    query, scale = c.queries[0].double(), float(c.relevance.abs().max())
     state, room = CROWDED, len(first) + ROOM
     while state == CROWDED:
         found = by_rows(
@@ -205,15 +216,25 @@ def _by_rows(c: Candidates, l1: Array, l2: Array) -> Solutions:
             query.numpy(),
             np.ascontiguousarray(l1[0]),
             l2,
-            TOLERANCE * float(c.relevance.abs().max()),
+            TOLERANCE * scale,
             rounding(rows) * c.max_norm,
             underflow(rows),
             c.max_norm,
+            bool(_near(c, np.array([scale]))[0]),
             _size(c),
             room,
         )
         state, room = found[-2][-1], 2 * room
     return _collected(c, (*found[:-1], found[-1] + 1), l1, l2)
+
+
+def _near(c: Candidates, scale: Array) -> Array:
+    """(B,) whether a query has a dimension in common with any candidate; scale: (B,) the largest product."""
+    near: Array = scale != 0
+    for b in np.flatnonzero(~near).tolist():
+        rows = c.vectors if c.vectors.ndim == 2 else c.vectors[b]
+        near[b] = bool(rows[:, c.queries[b] != 0].any())
+    return near
 
 
 def _size(c: Candidates) -> int:
@@ -230,10 +251,7 @@ def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) ->
     ends, members, weights, tie_ends, ties, residual, gap, states, passes = found
     gap[np.tile(l2 == 0, len(l1))] = np.nan
     sure = Solutions(ends=ends, members=members, weights=weights, residual=residual, gap=gap, passes=passes)
-    if (l2 == 0).any():
-        sure = replace(sure, members=members.copy())
-        sure = replace(sure, tied=_represented(c, sure, tie_ends, ties, len(l2)))
-    sure = sorted_solutions(sure)
+    sure = _shared(c, sorted_solutions(sure), l1.ravel(), np.tile(l2, len(l1)), tie_ends, ties)
     if not (late := np.flatnonzero(states == FULL)).size:
         return sure
     query, setting = late // len(l2), late % len(l2)
@@ -243,24 +261,59 @@ def _collected(c: Candidates, found: tuple[Array, ...], l1: Array, l2: Array) ->
     return Solutions.joined([sure, extra]).take(at)
 
 
-def _represented(
-    c: Candidates, s: Solutions, tie_ends: Array, ties: Array, settings: int
-) -> dict[int, dict[int, list[int]]]:
-    """Let the lowest of exact duplicates stand for all (in s.members), and tell which the others are."""
+def bounds(gap: Array, l2: Array | float) -> Array:
+    """(P,) no weights with this gap are further from the minimiser's, |w − w*|; NaN at λ₂ = 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance: Array = np.sqrt(2.0) * np.sqrt(gap) / np.sqrt(l2)
+    return distance
+
+
+def _shared(c: Candidates, s: Solutions, l1: Array, l2: Array, tie_ends: Array, ties: Array) -> Solutions:
+    """The solutions as exact copies have it: the same weight each at λ₂ > 0, all of it the lowest at λ₂ = 0.
+
+    l1, l2: (P,); ties: what may be a copy of a member and is none itself, for problem p up to tie_ends[p].
+    """
+    # The minimiser gives copies one weight, so weights that are proven to differ are of none.
+    after = s.problem[1:]
+    near = (s.weights[:-1] - s.weights[1:] <= 2 * bounds(s.gap, l2)[after]) & (after == s.problem[:-1])
+    if not len(ties) and not near.any():
+        return s
+    suspect = np.diff(tie_ends, prepend=0) > 0
+    suspect[after[near]] = True
+    members, weights = np.split(s.members, s.ends[:-1]), np.split(s.weights, s.ends[:-1])
     tied: dict[int, dict[int, list[int]]] = {}
-    for p in np.flatnonzero(np.diff(tie_ends, prepend=0)):
-        rows = c.vectors if c.vectors.ndim == 2 else c.vectors[p // settings]
-        others = ties[tie_ends[p - 1] if p else 0 : tie_ends[p]]
-        outside: dict[bytes, list[int]] = {}
-        for j in sorted(others.tolist()):
-            outside.setdefault(rows[j].numpy().tobytes(), []).append(j)
-        at = slice(s.ends[p - 1] if p else 0, s.ends[p])
-        for i, member in enumerate(s.members[at].tolist(), at.start):
-            if twins := outside.get(rows[member].numpy().tobytes()):
-                first, *rest = sorted([member, *twins])
-                s.members[i] = first
-                tied.setdefault(int(p), {})[first] = rest
-    return tied
+    changed = []
+    for p in np.flatnonzero(suspect).tolist():
+        index = np.concatenate([members[p], ties[tie_ends[p - 1] if p else 0 : tie_ends[p]]])
+        kind = _kinds(c, p * c.batch // len(s), index)
+        held = np.flatnonzero(kind <= kind[: len(members[p])].max())
+        index, kind = index[held], kind[held]
+        total = np.bincount(kind[: len(members[p])], weights[p])
+        if len(total) == len(index):
+            continue
+        if l2[p] > 0:
+            members[p], weights[p] = index, (total / np.bincount(kind))[kind]
+            changed.append(p)
+        else:
+            alike = [sorted(index[kind == each].tolist()) for each in range(len(total))]
+            members[p], weights[p] = np.array([lowest for lowest, *_ in alike]), total
+            tied[p] = {lowest: others for lowest, *others in alike if others}
+    ends = np.cumsum([len(own) for own in members])
+    whole = replace(s, ends=ends, members=np.concatenate(members), weights=np.concatenate(weights), tied=tied)
+    s = sorted_solutions(whole)
+    if changed:
+        part = only(c, np.array(changed) * c.batch // len(s))
+        s.residual[changed], s.gap[changed] = certificate(part, s.take(np.array(changed)), l1[changed], l2[changed])
+        s.passes[changed] += 1
+    return s
+
+
+def _kinds(c: Candidates, b: int, index: Array) -> Array:
+    """Numbers for some candidates of a problem, in the order in which they occur first, the same for exact copies."""
+    some = torch.from_numpy(index).to(c.vectors.device)
+    seen: dict[bytes, int] = {}
+    rows = c.rows(torch.full_like(some, b), some).cpu().numpy()
+    return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
 
 
 def sorted_solutions(s: Solutions) -> Solutions:
@@ -279,7 +332,8 @@ def sorted_solutions(s: Solutions) -> Solutions:
     # A run of weights, each within reach of the one before, counts as one weight.
     fresh = np.ones(len(order), dtype=np.int64)
     fresh[1:] = (problem[1:] != problem[:-1]) | (weights[:-1] - weights[1:] > EVEN * top[problem[1:]])
-    order = order[np.lexsort((s.members[order], np.cumsum(fresh)))]
+    if not fresh.all():
+        order = order[np.lexsort((s.members[order], np.cumsum(fresh)))]
     return replace(s, members=s.members[order], weights=s.weights[order])
 
 
@@ -297,7 +351,8 @@ def _ascended(c: Candidates, l1: Array, l2: Array) -> Solutions:
     """One problem a query by Newton steps: l1, l2 (B,), l2 > 0."""
     first, second = (torch.from_numpy(x).to(c.queries.device) for x in (l1, l2))
     weights, members, passes = ascend(c, first, second)
-    return with_certificate(c, weights, members, l1, l2, passes + 1)
+    found = with_certificate(c, weights, members, l1, l2, passes + 1)
+    return _shared(c, found, l1, l2, np.zeros(c.batch, np.int64), np.empty(0, np.int64))
 
 
 def with_certificate(c: Candidates, weights: Tensor, members: Tensor, l1: Array, l2: Array, passes: int) -> Solutions:
@@ -314,15 +369,28 @@ def with_certificate(c: Candidates, weights: Tensor, members: Tensor, l1: Array,
 
 def points_of(c: Candidates, s: Solutions) -> Tensor:
     """(P, d) float64 what the weights leave of the queries, v − Uᵀw: P a multiple of the batch, b · C + a."""
+    return _points(c, s)[0]
+
+
+def _points(c: Candidates, s: Solutions) -> tuple[Tensor, Tensor]:
+    """The same, and (P,) |v| + Σ w|u|, which bounds their rounding: 0 only where all products are exactly 0."""
     query = torch.arange(len(s), device=c.queries.device) // (len(s) // c.batch)
-    left = c.queries.double()[query]
+    near = torch.from_numpy(_near(c, c.relevance.any(1).cpu().numpy())).to(query.device)
+    left, size = c.queries.double()[query], (_lengths(c.queries) * near)[query]
     problem = torch.from_numpy(s.problem).to(left.device)
     members = torch.from_numpy(s.members).to(left.device)
     weights = torch.from_numpy(s.weights).to(left.device)
     for p, member, weight in blocks(left.shape[1], problem, members, weights):
         rows = c.rows(query[p], member).double()
+        size.index_add_(0, p, _lengths(rows).mul_(weight))
         left.index_add_(0, p, rows.mul_(weight.unsqueeze(1)), alpha=-1)
-    return left
+    return left, size
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """(m,) float64 lengths of rows, (m, d), with what underflow may take from them."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return lengths.add_(math.sqrt(rows.shape[1] * TINY))
 
 
 def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
@@ -334,33 +402,50 @@ def duals(c: Candidates, points: Tensor) -> tuple[Tensor, Tensor, Candidates]:
 
 
 def certificate(c: Candidates, s: Solutions, l1: Array, l2: Array) -> tuple[Array, Array]:
-    """(P,) the largest violation of the optimality conditions and (P,) the duality gap (NaN at λ₂ = 0), whoever solved.
+    """(P,) bounds on the violation of the optimality conditions and on the duality gap (NaN at λ₂ = 0), whoever solved.
 
     l1, l2: (P,). With g = U(v − Uᵀw) − λ₁: g = λ₂ w on the support, g ≤ 0 off it; for the gap see `active_set.judge`.
     float64: rows whose product, in the vectors' precision, may exceed λ₁ are scored again.
     """
-    points = points_of(c, s)
-    device = points.device
+    points, size = _points(c, s)
+    device, d = points.device, points.shape[1]
     first, second = torch.from_numpy(l1).to(device), torch.from_numpy(l2).to(device)
     problem, members = torch.from_numpy(s.problem).to(device), torch.from_numpy(s.members).to(device)
+    held, terms = torch.from_numpy(s.weights).to(device), torch.from_numpy(s.counts).to(device) + d
+    total = torch.ones_like(first).index_add_(0, problem, held)
+    share = torch.where(size > 0, (terms + EXTRA) * (UNIT * size + TINY), 0)
+    floor = torch.where(size > 0, EXTRA * UNIT * first + terms * TINY * total, 0)
+    least = first - 2 * (share * c.max_norm + floor)
     residual, squares = first.new_zeros(len(s)), first.new_zeros(len(s))
-    share = len(s) // c.batch
-    step = max(1, CHUNK_NUMBERS // max(c.count, c.vectors.shape[-1]) // share) * share
+    each = len(s) // c.batch
+    step = max(1, CHUNK_NUMBERS // max(c.count, d) // each) * each
     for start in range(0, len(s), step):
-        block = slice(start // share, (start + step) // share)
+        block = slice(start // each, (start + step) // each)
         score, error, exact = duals(only(c, block), points[start : start + step])
-        open_ = score > (first[start : start + step] - error).unsqueeze(1)
+        open_ = score > (least[start : start + step] - error).unsqueeze(1)
         inside = (problem >= start) & (problem < start + step)
         support = problem[inside] - start, members[inside]
         open_[support] = True
         weights = torch.zeros(score.shape, dtype=torch.float64, device=device)
-        weights[support] = torch.from_numpy(s.weights).to(device)[inside]
+        weights[support] = held[inside]
         batch, index = open_.nonzero(as_tuple=True)
+        value, length = _scored(exact, batch, index)
         weight, batch = weights[batch, index], batch + start
-        off = exact.exact_relevance(batch - start, index) - first[batch]
-        low = torch.where(weight > 0, off.clamp_max(0), 0)
-        off = torch.where(weight > 0, off - second[batch] * weight, off.clamp_min(0)).abs()
+        pull = second[batch] * weight
+        error, g = share[batch] * length + floor[batch] + EXTRA * UNIT * pull, value - first[batch]
+        off = (torch.where(weight > 0, (g - pull).abs(), g) + error).clamp_min_(0)
+        low = (weight > 0) & (g < -error)
         residual.scatter_reduce_(0, batch, off, "amax")
-        squares.index_add_(0, batch, off * off - low * low)
-    gap = torch.where(second > 0, squares / (2 * second), torch.nan)
+        squares.index_add_(0, batch, torch.where(low, (pull + 2 * error) * (pull - 2 * g), off * off))
+    gap = torch.where(second > 0, (SUMMED * squares + LOST * (residual > 0).double()) / (2 * second), torch.nan)
     return residual.cpu().numpy(), gap.cpu().numpy()
+
+
+def _scored(c: Candidates, batch: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """(m,) float64 inner products at flat pairs, and (m,) the lengths of the rows."""
+    values, lengths = [], []
+    for b, i in blocks(c.vectors.shape[-1], batch, index):
+        rows = c.rows(b, i).double()
+        lengths.append(_lengths(rows))
+        values.append(rows.mul_(c.queries[b]).sum(1))
+    return torch.cat(values), torch.cat(lengths)

@@ -11,13 +11,16 @@ from engine.solvers.elastic_net.active_set import (
     DONE,
     IN,
     NONE,
+    copied,
     dot,
     grown,
     judge,
     minimise,
     refactor,
+    rounding_of,
     threshold,
 )
+from engine.solvers.elastic_net.rounding import TINY
 from engine.solvers.jit import compiled
 
 ADDED = 256
@@ -90,19 +93,20 @@ def exact_products(vectors, point):
 
 
 @compiled
-def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, size, room):
+def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, rounding, underflow, norm, close, size, room):
     """The minimisers for one query at C settings, in the order in which one leads to the next.
 
     vectors: (n, d); codes, step, slack: their 8-bit form, codes (0, 0) where there is none; first: rows for the working
     set to begin with; query: (d,) float64; l1, l2: (C,); tolerance: what a dual may exceed l1 by; rounding · |point| +
-    underflow: bound on the error of a product in the vectors' precision; norm: no row is longer; size, room:
-    for the active and the working set. Returns what `by_gram` does, a round being a pass; the last state is CROWDED
-    where there was not room enough.
+    underflow: bound on the error of a product in the vectors' precision; norm: no row is longer; close: whether
+    the query has a dimension in common with any; size, room: for the active and the working set. Returns what `by_gram`
+    does, a round being a pass; the last state is CROWDED where there was not room enough.
     """
     n, d = vectors.shape
     inside, found, value = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n)
     ids, slot, score, standing = np.empty(room, np.int64), np.full(room, -1), np.empty(room), np.zeros(room, np.int8)
     rows, c, z, view = np.empty((room, d)), np.empty(room), np.empty(room + 1), np.arange(room)
+    length = np.empty(room)
     columns, owner, used, m = np.empty((2 * size, room)), np.empty(2 * size, np.int64), NONE, NONE
     chosen, weight, factor, k = np.empty(room, np.int64), np.empty(room), np.zeros((size, size)), NONE
     point, small = np.empty(d), np.empty(d, vectors.dtype)
@@ -128,7 +132,7 @@ def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, roundi
                 ids[i], inside[found[i - m]] = found[i - m], True
                 for t in range(d):
                     row[t] = own[t]
-                score[i] = dot(row, query, d)
+                score[i], length[i] = dot(row, query, d), np.sqrt(dot(row, row, d) + d * TINY)
                 for s in range(used):
                     columns[s, i] = dot(rows[owner[s]], row, d)
             m += count
@@ -150,9 +154,9 @@ def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, roundi
                 row, w = rows[chosen[i]], weight[i]
                 for t in range(d):
                     point[t] -= w * row[t]
-            least = lower - (rounding * np.sqrt(dot(point, point, d)) + underflow)
-            if ridge == 0:
-                least -= tolerance
+            share, floor = rounding_of(length, chosen, weight, k, lower, query, close)
+            reach = max(tolerance, 2 * (share * norm + floor))
+            least = lower - (rounding * np.sqrt(dot(point, point, d)) + underflow) - reach
             if len(codes):
                 near = near_by_codes(codes, step, slack, point, least, norm, inside, found)
             else:
@@ -161,15 +165,19 @@ def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, roundi
                 near = near_by_rows(vectors, small, least, inside, found)
             rounds[a] += 1
             worst, squares, others, count = 0.0, 0.0, tied, NONE
+            twin = copied(weight, k, lower, ridge, reach)
             for i in range(near):
-                off = exact_product(vectors[found[i]], point) - lower
-                if off > 0:
-                    worst = max(worst, off)
-                    squares += off * off
+                row = vectors[found[i]]
+                dual = exact_product(row, point)
+                off = dual - lower
+                over = off + share * np.sqrt(exact_product(row, row) + d * TINY) + floor
+                if over > 0:
+                    worst = max(worst, over)
+                    squares += over * over
                 if off > tolerance:
                     found[count], value[count] = found[i], off
                     count += 1
-                elif ridge == 0 and off > -tolerance:
+                elif dual > twin:
                     ties = grown(ties, others, 1)
                     ties[others] = found[i]
                     others += 1
@@ -183,17 +191,15 @@ def by_rows(vectors, codes, step, slack, first, query, l1, l2, tolerance, roundi
         states[a], count = state, NONE
         for j in range(m):
             c[j] = dot(rows[j], point, d)
-        residual[a], gap[a] = judge(c, m, standing, chosen, weight, k, lower, ridge)
-        residual[a] = max(worst, residual[a])
-        if ridge > 0:
-            gap[a] += squares / (2 * ridge)
-        else:
-            tied = others
-            for j in range(m):
-                if standing[j] != IN and c[j] > lower - tolerance:
-                    ties = grown(ties, tied, 1)
-                    ties[tied] = ids[j]
-                    tied += 1
+        residual[a], gap[a] = judge(
+            c, m, standing, chosen, weight, k, lower, ridge, length, share, floor, worst, squares
+        )  # fmt: skip
+        tied = others
+        for j in range(m):
+            if c[j] > twin and standing[j] != IN:
+                ties = grown(ties, tied, 1)
+                ties[tied] = ids[j]
+                tied += 1
         members, weights = grown(members, end, k), grown(weights, end, k)
         for i in range(k):
             members[end + i], weights[end + i] = ids[chosen[i]], weight[i]

@@ -14,6 +14,7 @@ from torch.nn import functional
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.evaluation.sweep.sweep import grid
+from engine.matrix import largest_eigenvalue
 from engine.params import Choice, Flag, Real, Whole, declare
 from engine.stages import make
 from engine.training.adapters import TrainableEncoder
@@ -26,9 +27,6 @@ from engine.training.recipe import TEMPERATURE, AdapterRecipe, BestOnDev
 FULL_GRAPH_DOCUMENTS = 1024
 """Largest corpus that is encoded once a step, with its graph; a larger one is encoded without, and then those rows
 again that have a gradient."""
-POWER_STEPS = 30
-MARGIN = 1.01
-"""Factor over the estimated largest eigenvalue, as an underestimate breaks FISTA."""
 PENALTY = Real(0.1, "λ", 0.0, comfortable=(0.001, 1.0), scale="log", help="", source="eq. 1")
 CHOSEN = "if not given, what is best on dev before training."
 PENALTIES = ("l1", "l2")
@@ -141,7 +139,7 @@ class ElasticNets:
 
 def unrolled(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: int) -> Tensor:
     """(B, n) weights, differentiable in rows (n, d) and queries (B, d); memory grows with `iterations`."""
-    bound = largest(rows) + l2
+    bound = largest_eigenvalue(rows.detach()) + l2
     score = queries @ rows.T
     # The cheaper of the two ways to apply UUᵀ: for the graph of one batch the same numbers.
     gram = rows @ rows.T if len(rows) < 2 * rows.shape[1] else None
@@ -154,15 +152,3 @@ def unrolled(rows: Tensor, queries: Tensor, l1: float, l2: float, iterations: in
         ahead = new + ((momentum - 1) / next_momentum) * (new - weight)
         weight, momentum = new, next_momentum
     return weight
-
-
-@torch.no_grad()
-def largest(rows: Tensor) -> float:
-    """The largest eigenvalue of UUᵀ by power iteration from the mean row, times MARGIN; no gradient."""
-    rows = rows.detach()
-    point = rows.mean(0) + 1e-3
-    size = 1.0
-    for _ in range(POWER_STEPS):
-        point = rows.T @ (rows @ (point / torch.linalg.vector_norm(point).clamp_min(1e-30)))
-        size = float(torch.linalg.vector_norm(point))
-    return MARGIN * size

@@ -10,7 +10,7 @@ from engine.training.adapters import Adapters, CorpusAdapter, OverVectors, Query
 from engine.training.dataset import TrainingBatch
 from engine.training.implicit import WeightGraph, implicit_weights, supports, weight_graph
 from engine.training.losses import extended, info_nce, set_margin
-from engine.training.recipes.nnn import largest, unrolled
+from engine.training.recipes.nnn import unrolled
 from support.elastic_oracles import minimiser, paper_fista, violations
 from support.instances import clustered_rows, random_rows, unit
 
@@ -98,20 +98,13 @@ def test_as_through_two_thousand_steps_of_fista(family):
 
 @pytest.mark.parametrize("steps", [1, 7, 50])
 @pytest.mark.parametrize("n, d", [(30, 6), (8, 12)])
-def test_unrolled_steps_are_those_of_the_paper(steps, n, d, monkeypatch):
+def test_unrolled_steps_are_those_of_the_paper(steps, n, d):
+    """Also where the mean row says nothing of the direction in which the rows are longest."""
     rows, queries, _ = instance(3, n=n, d=d)
-    exact = float(torch.linalg.eigvalsh(rows @ rows.T)[-1])
-    monkeypatch.setattr("engine.training.recipes.nnn.largest", lambda _: exact)
-    result = unrolled(rows, queries, L1, L2, steps)
-    for b, query in enumerate(queries):
-        assert np.abs(result[b].numpy() - paper_fista(rows, query, L1, L2, steps)).max() < 1e-12
-
-
-def test_the_step_size_is_never_too_large():
-    for seed in range(20):
-        rows, _, _ = instance(seed, n=40, d=10, rows=(random_rows, clustered_rows)[seed % 2])
-        exact = float(torch.linalg.eigvalsh(rows @ rows.T)[-1])
-        assert exact <= largest(rows) < 1.02 * exact
+    for own in (rows, torch.cat([rows, -0.999 * rows])):
+        result = unrolled(own, queries, L1, L2, steps)
+        for b, query in enumerate(queries):
+            assert np.abs(result[b].numpy() - paper_fista(own, query, L1, L2, steps)).max() < 1e-12
 
 
 @pytest.mark.parametrize("l2", [0.05, 0.0])
