@@ -107,9 +107,8 @@ def main():
         machine(("numpy", "torch", "numba")) + ".",
         f"`engine.path` with k = {K}, one query at a time, medians of CPU time over {QUERIES} queries; call: "
         "`engine.decode` at five λ spread over the interval. numpy-api: 819 documents, queries are documents with "
-        "noise of half their length; "
-        "clustered: unit vectors of 384 dimensions, about 100 in a cluster (seed 0). facility_location chooses from "
-        "the 1,000 most relevant.",
+        "noise of half their length; clustered: unit vectors of 384 dimensions, about 100 in a cluster (seed 0). "
+        "facility_location chooses from the 1,000 most relevant.",
         "Promised: on numpy-api 2 ms a query over all λ, facility_location 5; on 10,000 vectors no longer than "
         f"{TIMES:g} calls for mmr over all λ, and for mmr, dpp and ssd over λ ≥ ½.",
         table(("documents", "selector", "λ", "rankings", "path", "call", "calls", "promise"), rows, "lllrrrrl"),

@@ -123,6 +123,7 @@ def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
                 small.setattr(lambda_path, "GRAM_ROWS", 0)
                 small.setattr(lambda_path, "corpus_gram", lambda c: None)
                 small.setattr(lambda_path, "HELD", 2)
+                small.setattr(lambda_path, "GUESSED", 20)
                 held = engine.path(name, rows, queries, interval=interval, **given)
             for one, other in zip(kept, held, strict=True):
                 assert (one.lines.ends == other.lines.ends).all() and (one.lines.picks == other.lines.picks).all()
