@@ -8,7 +8,7 @@ import torch
 
 from engine.candidates import Candidates
 from engine.params import declare
-from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.certified import greedy_grid, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import LOG_RESIDUAL
 from engine.solvers.lines import LambdaPath
@@ -51,6 +51,11 @@ class DPP(Selector):
         `certified.greedy`.
         """
         return greedy_grid(stages, candidates, k, LOG_RESIDUAL, NOISE[candidates.vectors.dtype])
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the loops, or load what was compiled."""
+        warm()
 
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The same at every λ."""

@@ -6,7 +6,7 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import declare
-from engine.solvers.greedy.certified import greedy_grid
+from engine.solvers.greedy.certified import greedy_grid, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import ROOT_RESIDUAL
 from engine.solvers.lines import LambdaPath
@@ -41,6 +41,11 @@ class SSD(Selector):
         gain: that score at the moment of the pick. info: see `certified.greedy`.
         """
         return greedy_grid(stages, candidates, k, ROOT_RESIDUAL, SPENT)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the loops, or load what was compiled."""
+        warm()
 
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The same at every λ."""

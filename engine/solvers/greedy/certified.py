@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.matrix import first_duplicate, products, rounding, underflow
+from engine.matrix import Matrix, first_duplicate, products, rounding, underflow
 from engine.solvers.gram import Gram, corpus_gram, relevance
 from engine.solvers.greedy.steps import (
+    LOG_RESIDUAL,
     NEAREST,
     SUM,
     choose,
@@ -423,3 +424,9 @@ def _largest(values: np.ndarray, count: int) -> np.ndarray:
     """Positions of the `count` largest values, in any order."""
     result: np.ndarray = torch.from_numpy(values).topk(count, sorted=False).indices.numpy()
     return result
+
+
+def warm() -> None:
+    """Compile the loops, or load what was compiled."""
+    rows = torch.eye(8)
+    greedy(Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=True)), 2, LOG_RESIDUAL, [0.5])

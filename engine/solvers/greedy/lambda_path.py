@@ -194,7 +194,9 @@ def hold(columns, rows, made, slot, used, p):
 def grown(array):
     """The array with twice the rows."""
     more = np.empty((2 * len(array), array.shape[1]), array.dtype)
-    more[: len(array)] = array
+    for i in range(len(array)):
+        for j in range(array.shape[1]):
+            more[i, j] = array[i, j]
     return more
 
 

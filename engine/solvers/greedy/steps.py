@@ -296,7 +296,6 @@ def choose(
     return stop, past
 
 
-@exactly
 def choose_many(kind, columns, rows, made, squares, relevance, k, weights, window, floor, by_relevance):
     """(B, L, k) picks of each query, relevance (B, n), at each weight; their scores; (B, L) first picks past b."""
     batch, n = relevance.shape

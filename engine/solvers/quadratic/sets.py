@@ -6,7 +6,8 @@ identical products, so they tie to the last bit and every choice takes the lower
 
 import numpy as np
 
-from engine.solvers.gram import make_row
+from engine.solvers.gram import Gram, make_row
+from engine.solvers.greedy.steps import SUM, choose
 from engine.solvers.jit import exactly
 from engine.solvers.largest import best_rows, largest
 
@@ -103,26 +104,6 @@ def ascent(
 
 
 @exactly
-def greedy(
-    columns: Array, rows: Array, made: Array, r: Array, linear: float, beta: float, chosen: Array, scratch: Array
-) -> None:
-    """The most relevant, then always the largest linear·r_i − beta Σ s_ij, into `chosen`."""
-    field = scratch[0]
-    for i in range(len(r)):
-        field[i] = linear * r[i]
-    pick = largest(r, r, 0.0)[0]
-    for place in range(len(chosen)):
-        chosen[place] = pick
-        if place + 1 < len(chosen):
-            make_row(columns, rows, made, pick)
-            row = rows[pick]
-            for i in range(len(r)):
-                field[i] -= beta * row[i]
-            field[pick] = -np.inf
-            pick = largest(field, row, 0.0)[0]
-
-
-@exactly
 def swaps(
     columns: Array, rows: Array, made: Array, squares: Array, r: Array, linear: float, beta: float, tolerance: float,
     most: int, chosen: Array, scratch: Array,
@@ -145,7 +126,8 @@ def swaps(
         for j in range(n):
             field[j] -= beta * row[j]
     rivals[:] = field
-    rivals[chosen] = -np.inf
+    for member in chosen:
+        rivals[member] = -np.inf
     swapped, settled = 0, k == n
     while not settled:
         best_gain, out, into = tolerance, -1, -1
@@ -186,30 +168,14 @@ def swaps(
 
 
 @exactly
-def improved(
-    columns: Array, rows: Array, made: Array, squares: Array, centre: Array, r: Array, linear: float, beta: float,
-    tolerance: float, starts: int, most: int, chosen: Array, figures: Array, scratch: Array,
-) -> None:  # fmt: skip
-    """Swaps from `chosen`, and where starts is 3 from greedy's set and from the ascent at δ = 0: the best set."""
-    trial = chosen.copy()
-    for start in range(starts):
-        if start == 1:
-            greedy(columns, rows, made, r, linear, beta, trial, scratch)
-        elif start == 2:
-            ascent(columns, rows, made, squares, centre, r, linear, beta, 0.0, tolerance, STEPS, trial, scratch)
-        swapped, settled, value = swaps(
-            columns, rows, made, squares, r, linear, beta, tolerance, most, trial, scratch
-        )  # fmt: skip
-        if start == 0 or value > figures[0] + tolerance:
-            figures[0], figures[3], figures[4] = value, swapped, settled
-            chosen[:] = trial
-    figures[5] = starts
-
-
-@exactly
-def ordered(rows: Array, squares: Array, r: Array, linear: float, beta: float, chosen: Array, gain: Array) -> float:
+def ordered(
+    columns: Array, rows: Array, made: Array, squares: Array, r: Array, linear: float, beta: float, chosen: Array,
+    gain: Array,
+) -> float:  # fmt: skip
     """Put a set in the order of its members' marginal contributions, which go into `gain`; the set's value."""
     k = len(chosen)
+    for member in chosen:
+        make_row(columns, rows, made, member)
     relevance, inner = 0.0, 0.0
     for c in range(k):
         i, total = chosen[c], 0.0
@@ -228,48 +194,74 @@ def ordered(rows: Array, squares: Array, r: Array, linear: float, beta: float, c
     return linear * relevance - beta / 2 * inner
 
 
-@exactly
+class Search:
+    """Sets among the rows of one Gram matrix.
+
+    loads: (n,) D of the relaxation; most: how many swaps a set may take
+    """
+
+    def __init__(self, gram: Gram, loads: Array, k: int, most: int) -> None:
+        self.gram, self.loads, self.k, self.most = gram, loads, k, most
+        self.rows = gram.columns, gram.rows, gram.made
+        self.scratch = np.empty((SCRATCH, len(loads)))
+        self.nothing, self.outside = np.zeros(len(loads)), np.array([-np.inf, 0.0, 0.0, 0.0])
+
+    def greedy(self, r: Array, weight: float) -> Array:
+        """The most relevant, then always the largest marginal contribution."""
+        chosen, scores = np.empty(self.k, np.int64), np.empty(self.k)
+        choose(
+            SUM, *self.rows, self.gram.squares, r, self.k, weight, 0, 0.0, True, self.outside, self.nothing, chosen,
+            scores, 0, self.k,
+        )  # fmt: skip
+        return chosen
+
+    def ascent(self, r: Array, weight: float, loading: float, tolerance: float) -> tuple[Array, int, float]:
+        """Where Frank–Wolfe ends, its steps and its last gap."""
+        chosen, lines = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
+        steps, gap = ascent(
+            *self.rows, self.loads, self.gram.centre, r, *lines, loading, tolerance, STEPS, chosen, self.scratch
+        )
+        return chosen, steps, gap
+
+    def improved(self, r: Array, weight: float, tolerance: float, chosen: Array, starts: int, figures: Array) -> Array:
+        """The best set that swaps reach from `chosen`, and where starts is 3 from greedy's and from that at δ = 0."""
+        trials, lines = [chosen.copy()], (weight * (self.k - 1), 2 * (1 - weight))
+        if starts == 3:
+            trials += [self.greedy(r, weight), self.ascent(r, weight, 0.0, tolerance)[0]]
+        for start, trial in enumerate(trials):
+            swapped, settled, value = swaps(
+                *self.rows, self.gram.squares, r, *lines, tolerance, self.most, trial, self.scratch
+            )
+            if start == 0 or value > figures[0] + tolerance:
+                figures[0], figures[3], figures[4], chosen = value, swapped, settled, trial
+        figures[5] = len(trials)
+        return chosen
+
+
 def sets(
-    columns: Array, rows: Array, made: Array, squares: Array, loads: Array, centre: Array, relevance: Array,
-    reach: Array, longest: float, settings: Array, limits: Array, index: Array, gain: Array, figures: Array,
+    search: Search, relevance: Array, reach: Array, settings: Array, tolerance: float, index: Array, gain: Array,
+    figures: Array,
 ) -> None:  # fmt: skip
     """The sets of B problems at L settings, (B, L, k), and their figures, (B, L, FIGURES).
 
-    relevance: (B, n), at most `reach` (B,); longest: no row is longer; settings: (L, 4) θ, δ, whether greed (not the
-    ascent) begins, and from how many sets swaps start; limits: (3,) the tolerance, the most steps and the most swaps
+    relevance: (B, n); reach: (B, 2) of it and of all similarities, whose absolute values are no larger; settings: (L,
+    4) θ, δ, whether greed (not the ascent) begins, and from how many sets swaps start
     """
-    n, k = relevance.shape[1], index.shape[2]
-    scratch = np.empty((SCRATCH, n))
-    tolerance, most_steps, most_swaps = limits[0], int(limits[1]), int(limits[2])
-    for b in range(len(relevance)):
-        r = relevance[b]
-        for setting in range(len(settings)):
-            weight, loading, by_greed, starts = (
-                settings[setting, 0],
-                settings[setting, 1],
-                settings[setting, 2],
-                settings[setting, 3],
-            )
-            linear, beta = weight * (k - 1), 2 * (1 - weight)
-            scale = (k - 1) * (weight * reach[b] + beta * longest * longest)
-            chosen, found = index[b, setting], figures[b, setting]
+    k, squares = search.k, search.gram.squares
+    for b, r in enumerate(relevance):
+        for at, (weight, loading, by_greed, starts) in enumerate(settings.tolist()):
+            scale = (k - 1) * (weight * reach[b, 0] + 2 * (1 - weight) * reach[b, 1])
+            found, small = figures[b, at], tolerance * scale
             found[:] = 0.0
-            if k == n:
-                chosen[:] = np.arange(n)
-                found[4], found[5] = 1.0, 1.0
+            if k == len(r):
+                chosen, found[4:] = np.arange(k), 1.0
             elif by_greed:
-                greedy(columns, rows, made, r, linear, beta, chosen, scratch)
+                chosen = search.greedy(r, weight)
             else:
-                steps, gap = ascent(
-                    columns, rows, made, loads, centre, r, linear, beta, loading, tolerance * scale, most_steps, chosen,
-                    scratch,
-                )  # fmt: skip
-                found[1], found[2] = steps, gap / max(k * scale, np.finfo(np.float64).tiny)
-            if starts and k < n:
-                improved(
-                    columns, rows, made, squares, centre, r, linear, beta, tolerance * scale, int(starts), most_swaps,
-                    chosen, found, scratch,
-                )  # fmt: skip
-            for member in chosen:
-                make_row(columns, rows, made, member)
-            found[0] = ordered(rows, squares, r, linear, beta, chosen, gain[b, setting]) / (k * (k - 1))
+                chosen, found[1], gap = search.ascent(r, weight, loading, small)
+                found[2] = gap / max(k * scale, np.finfo(np.float64).tiny)
+            if starts and k < len(r):
+                chosen = search.improved(r, weight, small, chosen, int(starts), found)
+            index[b, at] = chosen
+            value = ordered(*search.rows, squares, r, weight * (k - 1), 2 * (1 - weight), index[b, at], gain[b, at])
+            found[0] = value / (k * (k - 1))

@@ -17,7 +17,7 @@ from engine.solvers.greedy.steps import SUM
 from engine.solvers.quadratic.frank_wolfe import ascend
 from engine.solvers.quadratic.local_search import most_swaps, polish
 from engine.solvers.quadratic.objective import TOLERANCE, Quadratic, most_relevant
-from engine.solvers.quadratic.sets import FIGURES, STEPS, sets
+from engine.solvers.quadratic.sets import FIGURES, Search, sets
 from engine.values import Ranking
 
 Array = np.ndarray
@@ -54,14 +54,11 @@ def _by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranki
     shape = (c.batch, len(settings), k)
     index, gain, figures = np.empty(shape, np.int64), np.empty(shape), np.empty((*shape[:2], FIGURES))
     table = np.array([(s.weight, s.loading or 0.0, s.loading is None, s.starts) for s in settings], np.float64)
-    reach = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
-    limits = np.array([TOLERANCE, STEPS, most_swaps(k)], np.float64)
+    relevant = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
+    reach = np.column_stack([relevant, np.full(c.batch, c.max_norm**2)])
     for own, gram, relevance in problems(c):
-        loads = np.ones(c.count) if c.matrix.unit else gram.squares
-        sets(
-            gram.columns, gram.rows, gram.made, gram.squares, loads, gram.centre, relevance, reach[own], c.max_norm,
-            table, limits, index[own], gain[own], figures[own],
-        )  # fmt: skip
+        search = Search(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, most_swaps(k))
+        sets(search, relevance, reach[own], table, TOLERANCE, index[own], gain[own], figures[own])
     return [_ranking(c, s, index[:, at], gain[:, at], figures[:, at]) for at, s in enumerate(settings)]
 
 
