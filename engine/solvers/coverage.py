@@ -57,7 +57,7 @@ def covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) ->
     """Index and gain, (B, L, k), and how many gains were computed, (B, L), of greed on the `size` most relevant."""
     shape = (c.batch, len(weights), k)
     index, gain, evaluations = np.empty(shape, np.int64), np.empty(shape), np.empty(shape[:2], np.int64)
-    for own, ground, covers, relevance in _grounds(c, size):
+    for own, ground, covers, relevance in grounds(c, size):
         greedy_covers(
             covers.columns, covers.rows, covers.made, covers.alone, covers.second, covers.seen, relevance,
             np.array(weights, np.float64), index[own], gain[own], evaluations[own],
@@ -66,7 +66,7 @@ def covering_sets(c: Candidates, k: int, size: int, weights: Sequence[float]) ->
     return index, gain, evaluations
 
 
-def _grounds(c: Candidates, size: int) -> Iterator[tuple[slice, Array, Covers, Array]]:
+def grounds(c: Candidates, size: int) -> Iterator[tuple[slice, Array, Covers, Array]]:
     """Whose they are, (p,) ascending candidates, what they cover and (b, p) relevance of the ground sets."""
     if size == c.count <= GRAM_ROWS:
         for own, gram, relevance in problems(c):

@@ -64,12 +64,10 @@ def timing(space, queries, name, interval):
 def parted(space, queries, name):
     """(λ where path and selector differ, λ looked at): random ones, and on both sides of every breakpoint."""
     source, wrong, looked = np.random.default_rng(0), 0, 0
-    # A call of this one takes some hundred times longer than the others'.
-    queries, count = (queries.take([0]), 100) if name == "facility_location" else (queries, RANDOM)
     for i in range(len(queries)):
         query = queries.take([i])
         path = engine.path(name, space, query, K, **SELECTORS[name])[0]
-        values = np.concatenate([source.random(count // len(queries)), *(path.breakpoints + x for x in BESIDE)])
+        values = np.concatenate([source.random(RANDOM // len(queries)), *(path.breakpoints + x for x in BESIDE)])
         for value in values.clip(0, 1).tolist():
             same = torch.equal(path.at(value).index, engine.decode(decoder(name, value), space, query, K).index)
             wrong, looked = wrong + (not same), looked + 1

@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.candidates import Candidates, problem
+from engine.candidates import Candidates
 from engine.matrix import GRAM_ROWS
+from engine.solvers.coverage import Covers, covered, grounds
 from engine.solvers.gram import Gram, corpus_gram, products, squares
 from engine.solvers.greedy.steps import (
     COVERAGE,
@@ -40,8 +41,8 @@ from engine.solvers.greedy.steps import (
     nothing_chosen,
 )
 from engine.solvers.jit import exactly, maxima
+from engine.solvers.largest import LANES as COVER_LANES
 from engine.solvers.lines import LambdaPath, by_value
-from engine.solvers.tie_breaking import ranked
 
 Array = np.ndarray
 
@@ -133,24 +134,6 @@ def envelope(a, b, low, high, slack, few, listed, ends, lines, certain):
 
 
 @exactly
-def covered(row, cover, sums):
-    """Σ max(0, row − cover), in an order that its length alone decides: as the cover grows, it can but fall."""
-    p, lanes = len(row), len(sums)
-    sums[:] = 0.0
-    for start in range(0, p - lanes + 1, lanes):
-        r, c = row[start : start + lanes], cover[start : start + lanes]
-        for j in range(lanes):
-            more = r[j] - c[j]
-            sums[j] += more if more > 0 else 0.0
-    total = 0.0
-    for j in range(lanes):
-        total += sums[j]
-    for i in range(p - p % lanes, p):
-        total += max(row[i] - cover[i], 0.0)
-    return total
-
-
-@exactly
 def renew(a, b, low, high, slack, stale, rows, cover, share, sums):
     """Bring b up to date for all whom `envelope` may look at: of the others upper bounds are enough (Minoux 1978)."""
     points, winners = np.array([low, high, low]), np.zeros(3, np.int64)
@@ -202,12 +185,14 @@ def grown(array):
 
 @exactly
 def follow(
-    kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack,
+    kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack, alone,
+    second, seen,
 ):  # fmt: skip
     """All pieces of [low, high], from the left: (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) lines;
     and False where there was no room for a Gram row.
 
-    Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made.
+    Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made;
+    alone, second, seen: see `Covers`.
     """
     n, keeps = len(relevance), kind in (LOG_RESIDUAL, ROOT_RESIDUAL)
     a, fixed, states, scratch = np.empty(n), np.empty(n), np.empty((k, n)), np.empty((2, n if keeps else 0))
@@ -223,7 +208,7 @@ def follow(
     todo, which = np.empty((1024, 5)), np.empty((1024, 2), np.int64)
     bounds, picks, values = np.empty((256, 3)), np.empty((256, k), np.int64), np.empty((256, k))
     chosen, held, own = np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k)
-    lazy, share, sums, stale = kind == COVERAGE, k / n, np.empty(16), np.zeros(n, np.bool_)
+    lazy, share, sums, stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
     upper = np.empty((k if lazy else 0, n))
     begin(kind, squares, relevance, k, a, states[0])
     fixed[:] = a
@@ -232,7 +217,7 @@ def follow(
         states[0] = 0.0
         b = upper[0]
         for i in range(n):
-            b[i] = share * covered(rows[i], states[0], sums)
+            b[i] = share * alone[i]
     if keeps:
         gains(kind, states[0], squares, floor, a, b, scratch)
     if by_relevance:
@@ -286,8 +271,12 @@ def follow(
             b[p], stale[:] = OUT, True
             if depth == 1:
                 # The first pick lowers nearly every gain, and each branch after it would find that out anew.
+                if not seen[p]:
+                    for i in range(n):
+                        second[p, i] = covered(rows[i], state, sums)
+                    seen[p] = True
                 for i in range(n):
-                    b[i] = share * covered(rows[i], state, sums) if a[i] > OUT else OUT
+                    b[i] = share * second[p, i] if a[i] > OUT else OUT
             else:
                 renew(a, b, left, right, slack, stale, rows, state, share, sums)
         else:
@@ -306,17 +295,27 @@ class _Rows:
     """Gram rows of some candidates: all that a small corpus keeps, or those of the picks alone."""
 
     def __init__(self, vectors: Tensor, gram: Gram | None = None) -> None:
-        if gram is None and len(vectors) <= GRAM_ROWS:
+        n = len(vectors)
+        if gram is None and n <= GRAM_ROWS:
             gram = Gram(vectors)
         if gram is not None:
-            self.columns, self.squares = gram.columns, gram.squares
-            self.rows, self.made, self.slot = gram.rows, gram.made, np.arange(len(gram.rows))
+            self._keep(gram.columns, gram.rows, gram.made, gram.squares)
             return
-        n = len(vectors)
         # In the vectors' own precision: sums over them are float64's, and the same.
         self.columns = vectors.T.contiguous().cpu().numpy()
         self.squares = squares(self.columns)
         self.rows, self.made, self.slot = np.empty((min(n, HELD), n)), np.zeros(min(n, HELD), np.bool_), np.full(n, -1)
+
+    @classmethod
+    def of(cls, columns: Array, rows: Array, made: Array, squares: Array) -> _Rows:
+        """Those of all candidates."""
+        kept = cls.__new__(cls)
+        kept._keep(columns, rows, made, squares)
+        return kept
+
+    def _keep(self, columns: Array, rows: Array, made: Array, squares: Array) -> None:
+        self.columns, self.rows, self.made, self.squares = columns, rows, made, squares
+        self.slot = np.arange(len(rows))
 
     def grow(self) -> None:
         """Room for twice as many rows."""
@@ -368,21 +367,16 @@ def lambda_paths(
 
 
 def coverage_paths(c: Candidates, k: int, interval: tuple[float, float], size: int) -> list[LambdaPath]:
-    """The path of every problem on its ground set of the `size` most relevant, whose inner products are all made.
+    """The path of every problem on its ground set of the `size` most relevant, all of whose inner products are kept.
 
     a = r, b = k/size Σ_j max(0, s_ij − the largest similarity of j to the chosen).
     """
     paths = []
-    ground, _ = ranked(c.relevance, size, c.relevance_error, c.exact_relevance, all_=False)
-    for b, index in enumerate(ground.sort(dim=1).values):
-        one = problem(c, b)
-        gram = corpus_gram(c) if size == c.count else None
-        vectors = c.vectors[index] if c.vectors.ndim == 2 else c.vectors[b, index]
-        gram = gram or Gram(vectors)
-        gram.whole()
-        relevance = gram.relevance(one.queries)[0] if c.inner_product else c.relevance[b, index].double().cpu().numpy()
-        found = _path(COVERAGE, _Rows(vectors, gram), relevance, k, interval, 0.0, None, False)
-        paths.append(replace(found, picks=index.cpu().numpy()[found.picks]))
+    for _, ground, covers, relevances in grounds(c, size):
+        rows = _Rows.of(covers.columns, covers.rows, covers.made, covers.rows.diagonal().copy())
+        for relevance in relevances:
+            found = _path(COVERAGE, rows, relevance, k, interval, 0.0, None, False, covers)
+            paths.append(replace(found, picks=ground[found.picks]))
     return paths
 
 
@@ -395,6 +389,7 @@ def _path(
     floor: float,
     window: int | None,
     unit: bool,
+    covers: Covers | None = None,
 ) -> LambdaPath:
     low, high = interval
     slack = SLACK * _size(kind, rows.squares, relevance, k, floor)
@@ -402,12 +397,14 @@ def _path(
     by_relevance = k == 1 or kind in (NEAREST, SUM) or unit
     window = window if window and window < k else 0
     whole = low > last
+    nothing = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
+    table = nothing if covers is None else (covers.alone, covers.second, covers.seen)
     bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
     while not whole:
         used = np.array([int(rows.slot.max()) + 1])
         bounds, picks, lines, whole = follow(
             kind, rows.columns, rows.rows, rows.made, rows.slot, used, rows.squares, relevance, k, window, floor,
-            by_relevance, low, last, slack,
+            by_relevance, low, last, slack, *table,
         )  # fmt: skip
         if not whole:
             rows.grow()

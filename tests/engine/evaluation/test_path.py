@@ -91,12 +91,11 @@ def test_the_path_is_the_selector_at_every_weight(name, family, seeds):
 def test_thousands_of_random_weights(name, family):
     rng = np.random.default_rng(0)
     # A call of facility_location takes a hundred times longer than the others'.
-    count = 200 if name == "facility_location" else 5_000
     for k, n in ((10, 600), (50, 300)):
         rows, queries = instance(family, 1, n=n, d=24, batch=1)
         for given in PATHS[name]:
             (path,) = engine.path(name, rows, queries, k, **given)
-            agrees(name, path, rows, queries[0], looked_at(path, rng, count, 100), **given)
+            agrees(name, path, rows, queries[0], looked_at(path, rng, 5_000, 100), **given)
 
 
 @each_method
