@@ -113,22 +113,18 @@ def _exact(frontier: Frontier, point: FrontierPoint, exact: Collection[Curve]) -
     return None
 
 
-def _add_exact(
-    figure: Figure, curve: Curve, axes: tuple[str, str], titles: tuple[str, str], line: dict[str, Any], group: str
-) -> None:
+def _add_exact(figure: Figure, curve: Curve, axes: tuple[str, str], line: dict[str, Any], group: str) -> None:
     """The means at every value of a parameter as one line."""
     x, y = axes
     pieces = np.unique(np.linspace(0, len(curve) - 1, MOST_PIECES).astype(int))
     figure.add_scatter(
         x=curve.means[x][pieces].tolist(),
         y=curve.means[y][pieces].tolist(),
-        hovertext=[f"{curve.symbol} {value:.4f}" for value in curve.middles[pieces].tolist()],
         mode="lines",
         line=line,
         legendgroup=group,
         showlegend=False,
-        hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}"
-        "<extra></extra>",
+        hoverinfo="skip",  # the points lie on it, and are what opens a set
     )
 
 
@@ -177,7 +173,7 @@ def _add_curve(
         band = outline([p.x for p in curve], [p.y_low for p in curve], [p.y_high for p in curve])
         figure.add_scatter(**band, mode="none", fillcolor=translucent(colour, 0.12), **named)
     if exact is not None:
-        _add_exact(figure, exact, axes, titles, line, legend["legendgroup"])
+        _add_exact(figure, exact, axes, line, legend["legendgroup"])
         look["mode"] = "markers"
     figure.add_scatter(
         x=[p.x for p in curve],

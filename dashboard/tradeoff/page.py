@@ -262,7 +262,7 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
             work=partial(sweeps.work, sweep),
             start="Continue" if cells.points else "Start",
             offer=_lacking(sweep, cells),
-            by_itself=sweeps.is_small(sweep),
+            by_itself=sweeps.is_small(sweep) and len(cells.points) < len(sweep.decoders),
             on_partial=lambda _: draw(),
             failed="Measuring ended early; what is finished is kept.",
         )

@@ -50,7 +50,7 @@ def study(world, store, stop=None):
     """The study of the fixture, over whatever its store holds."""
     dataset, space, _ = world
     given = {"k": 5, "points": 5, "objective": "diverse", "store": store, "stop": stop}
-    return engine.tune("mmr", space, judged(world, "dev", "test"), dataset.qrels, **given)
+    return engine.tune("mmr", space, judged(world, "dev", "test"), dataset.qrels, values="grid", **given)
 
 
 def sealed(folder):

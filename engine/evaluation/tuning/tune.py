@@ -147,9 +147,8 @@ class Tuned:
         splits = {self.dev: (self.chosen, self.base)}
         if self.test is not None and self.chosen_test is not None and self.base_test is not None:
             splits[self.test] = (self.chosen_test, self.base_test)
-        plain = (
-            "k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "interval", "sentences",
-        )  # fmt: skip
+        plain = ["k", "dev", "test", "searched", "satisfied", "held", "firm", "queries", "left_out", "sentences"]
+        plain += ["interval"] if self.interval else []
         values: dict[str, Any] = _plain(
             {
                 **{name: getattr(self, name) for name in plain},

@@ -146,7 +146,7 @@ def greedy(
         )  # fmt: skip
         told = [[(c.count, 0, 0, past) for past in row] for row in found[2].tolist()]
         return [_ranking(c, found[0][:, at], found[1][:, at], [row[at] for row in told]) for at in range(len(weights))]
-    problems = [Search(Query(c, b), method).solved(weights) for b in range(c.batch)]
+    problems = [PoolSearch(SingleQuery(c, b), method).solved(weights) for b in range(c.batch)]
     return [_gathered(c, [row[at] for row in problems]) for at in range(len(weights))]
 
 
@@ -180,7 +180,7 @@ class Pool:
     relevance: np.ndarray
 
 
-class Query:
+class SingleQuery:
     """One query over many candidates."""
 
     def __init__(self, c: Candidates, b: int) -> None:
@@ -242,7 +242,7 @@ class Bounds:
     guess: what a problem would pick next, for which a pass that has to be made takes products along
     """
 
-    def __init__(self, query: Query, method: Method, guess: Callable[[Problem], list[int]]) -> None:
+    def __init__(self, query: SingleQuery, method: Method, guess: Callable[[Problem], list[int]]) -> None:
         self.query, self.method, self.guess = query, method, guess
         self.ahead: dict[int, Tensor] = {}
 
@@ -314,10 +314,10 @@ class Bounds:
         return upper
 
 
-class Search:
+class PoolSearch:
     """The problems of one query, which share a pool."""
 
-    def __init__(self, query: Query, method: Method) -> None:
+    def __init__(self, query: SingleQuery, method: Method) -> None:
         self.query, self.method = query, method
         self.bounds = Bounds(query, method, self._guess)
         self.pool: Pool | None = None

@@ -16,6 +16,8 @@ import numpy as np
 from engine.solvers.gram import make_row, products
 from engine.solvers.jit import exactly, maxima
 
+Array = np.ndarray
+
 NEAREST, SUM, LOG_RESIDUAL, ROOT_RESIDUAL, COVERAGE = range(5)
 OUT = -1e300
 """In a and b both: never chosen. In b alone: chosen when nothing else is left, or at weight 1."""
@@ -243,60 +245,47 @@ def choose(
     a, state, scratch = np.empty(n), np.empty(n), np.empty((2, n if keeps else 0))
     b = np.empty(n) if keeps else state
     along, coefficients = np.empty((stop if keeps else 0, n)), np.empty((stop, stop) if keeps else (0, 0))
+    at_start, in_z, moved = np.empty(n if kind == SUM else 0), 0.0, 0.0
     begin(kind, squares, relevance, k, a, state)
-    for t in range(done):
-        a[chosen[t]] = OUT
-        if not window or t >= done - window:
-            first = max(0, done - window) if window else 0
-            fold(
-                kind, columns, rows, made, squares, chosen[first:], t - first, state, state, floor, along, coefficients
-            )
-    if not keeps:
-        for t in range(done):
-            state[chosen[t]] = OUT
-    at_start, in_z, moved = state.copy() if kind == SUM else state, 0.0, 0.0
-    for t in range(done, stop):
-        if t == 0 and by_relevance:
-            p = best(1.0, a, a)
-            if keeps:
-                gains(kind, state[p : p + 1], squares[p : p + 1], floor, a[p : p + 1], b[p : p + 1], scratch)
-            score = weight * a[p] + ((1 - weight) * b[p] if keeps else 0.0)
-        else:
+    for t in range(stop):
+        if t >= done:
+            first = t == 0 and by_relevance
             if keeps:
                 gains(kind, state, squares, floor, a, b, scratch)
-            p = best(weight, a, b)
-            score = weight * a[p] + (1 - weight) * b[p]
-            if score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
+            p = best(1.0 if first else weight, a, a if first else b)
+            score = weight * a[p] + ((1 - weight) * b[p] if keeps or not first else 0.0)
+            if not first and score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
                 return t, past
-        if score < NOTHING_BUT_OUT:
-            past, score = t if past < 0 else past, a[p]
-        chosen[t], scores[t] = p, score
+            if score < NOTHING_BUT_OUT:
+                past, score = t if past < 0 else past, a[p]
+            chosen[t], scores[t] = p, score
+            # The bound outside knows of a first pick by relevance.
+            if kind == SUM and not first:
+                in_z += along_point[p]
+                moved += squares[p] + at_start[p] - state[p]
+        p = chosen[t]
         a[p] = OUT
         if t + 1 == stop:
             break
-        # The bound outside knows of a first pick by relevance.
-        moves = kind == SUM and not (t == 0 and by_relevance)
-        if moves:
-            in_z += along_point[p]
-            moved += squares[p] + at_start[p] - state[p]
-        if window and t + 1 > window:
-            first = t + 1 - window
+        start = max(0, t + 1 - window) if window else 0
+        if start:
+            # What the window left out counts no longer: the state is made anew.
             nothing_chosen(kind, squares, state)
-            for j in range(window):
-                fold(kind, columns, rows, made, squares, chosen[first:], j, state, state, floor, along, coefficients)
-            if not keeps:
-                for j in range(t + 1):
-                    state[chosen[j]] = OUT
-        else:
-            fold(kind, columns, rows, made, squares, chosen, t, state, state, floor, along, coefficients)
-            if not keeps:
-                state[p] = OUT
-            if kind == SUM and not moves:
-                at_start[:] = state
+        for j in range(0 if start else t, t + 1 - start):
+            fold(kind, columns, rows, made, squares, chosen[start:], j, state, state, floor, along, coefficients)
+        if not keeps:
+            for j in range(t if start == 0 else 0, t + 1):
+                state[chosen[j]] = OUT
+        if kind == SUM and (t + 1 == done or t == 0):
+            for i in range(n):
+                at_start[i] = state[i]
     return stop, past
 
 
-def choose_many(kind, columns, rows, made, squares, relevance, k, weights, window, floor, by_relevance):
+def choose_many(
+    kind: int, columns: Array, rows: Array, made: Array, squares: Array, relevance: Array, k: int, weights: Array,
+    window: int, floor: float, by_relevance: bool,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """(B, L, k) picks of each query, relevance (B, n), at each weight; their scores; (B, L) first picks past b."""
     batch, n = relevance.shape
     chosen, scores = np.empty((batch, len(weights), k), np.int64), np.empty((batch, len(weights), k))

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.matrix import CHUNK_NUMBERS, blocks
 from engine.solvers.gram import Gram, make_row
 from engine.solvers.quadratic.objective import TOLERANCE, Quadratic
-from engine.solvers.quadratic.sets import FIGURES, Search
+from engine.solvers.quadratic.sets import FIGURES, SetsOnGram
 from engine.solvers.tie_breaking import ranked
 
 LARGEST = 2048
@@ -61,7 +61,7 @@ class Shortlist:
     def swapped(self, chosen: np.ndarray, starts: int) -> tuple[np.ndarray, int, bool]:
         """The best set that swaps reach from `chosen` and other starts: its members, how many, whether none is left."""
         p, found = self.p, np.zeros(FIGURES)
-        search = Search(self.gram, self.gram.squares, p.k, most_swaps(p.k))
+        search = SetsOnGram(self.gram, self.gram.squares, p.k, most_swaps(p.k))
         tolerance = TOLERANCE * float(p.scale[self.b])
         members = search.improved(self.relevance, p.weight, tolerance, chosen.astype(np.int64), starts, found)
         return np.sort(members), int(found[3]), bool(found[4])

@@ -194,7 +194,7 @@ def ordered(
     return linear * relevance - beta / 2 * inner
 
 
-class Search:
+class SetsOnGram:
     """Sets among the rows of one Gram matrix.
 
     loads: (n,) D of the relaxation; most: how many swaps a set may take
@@ -239,7 +239,7 @@ class Search:
 
 
 def sets(
-    search: Search, relevance: Array, reach: Array, settings: Array, tolerance: float, index: Array, gain: Array,
+    search: SetsOnGram, relevance: Array, reach: Array, settings: Array, tolerance: float, index: Array, gain: Array,
     figures: Array,
 ) -> None:  # fmt: skip
     """The sets of B problems at L settings, (B, L, k), and their figures, (B, L, FIGURES).

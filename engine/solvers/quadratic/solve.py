@@ -17,7 +17,7 @@ from engine.solvers.greedy.steps import SUM
 from engine.solvers.quadratic.frank_wolfe import ascend
 from engine.solvers.quadratic.local_search import most_swaps, polish
 from engine.solvers.quadratic.objective import TOLERANCE, Quadratic, most_relevant
-from engine.solvers.quadratic.sets import FIGURES, Search, sets
+from engine.solvers.quadratic.sets import FIGURES, SetsOnGram, sets
 from engine.values import Ranking
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ def _by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranki
     relevant = Quadratic(c, k, 1.0).scale.cpu().numpy() / (k - 1)
     reach = np.column_stack([relevant, np.full(c.batch, c.max_norm**2)])
     for own, gram, relevance in problems(c):
-        search = Search(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, most_swaps(k))
+        search = SetsOnGram(gram, np.ones(c.count) if c.matrix.unit else gram.squares, k, most_swaps(k))
         sets(search, relevance, reach[own], table, TOLERANCE, index[own], gain[own], figures[own])
     return [_ranking(c, s, index[:, at], gain[:, at], figures[:, at]) for at, s in enumerate(settings)]
 

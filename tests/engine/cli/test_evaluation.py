@@ -21,6 +21,17 @@ def test_a_second_sweep_computes_nothing_and_says_the_same(store, monkeypatch):
     assert all(c["k"] == 5 and c["queries"] == demo_counts()["test"] and 0 < c["mean"]["recall"] < 1 for c in cells)
 
 
+def test_every_value_is_swept_where_there_is_a_path(tmp_path):
+    asked = ("sweep", "--values", "all", "--select", "mmr", "--select", "max_sum", "-k", "5", "--metric", "recall")
+    output = run(*asked, "--points", "2", "--store", str(tmp_path / "sweep.db"))
+    assert re.search(r"mmr\(window=none\) +λ +5 +[\d,]{3,} +recall +0\.\d{4} +0\.\d{4} +[01]\.\d{4}", output)
+    assert "2 cells of" in output and "max_sum(relevance_weight=1.0" in output
+    lines = run(*asked, "--points", "2", "--store", str(tmp_path / "sweep.db"), "--json").splitlines()
+    curve, *cells = [json.loads(line) for line in lines]
+    assert len(cells) == 2 and len(curve["means"]["recall"]) == len(curve["breakpoints"]) + 1 > 100
+    assert "leave out bm25" in run("sweep", "--values", "all", "--retrieve", "bm25", fails=True)
+
+
 def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path):
     output = run("compare", store, "-k", "5")
     assert f"Not dominated in ilad@5 and recall@5, over {demo_counts()['test']} queries" in output
@@ -69,7 +80,7 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
     assert "for most Recall" in output and "queries of dev" in output and "On test" in output
     assert "frontier decode" in output and "--relevance-weight" in output
     result = json.loads(run(*asked, "--json"))
-    assert result["k"] == 5 and len(result["settings"]) == 3 and result["comparisons"]
+    assert result["k"] == 5 and len(result["settings"]) == 4 and result["comparisons"] and len(result["interval"]) == 2
 
 
 def test_tune_takes_a_scorer(tmp_path):

@@ -125,7 +125,6 @@ def test_work_is_shared_where_one_decoding_answers(monkeypatch):
     assert decodings(grid("mmr", 6), (3, 5, 10)) == [(2, 10), (4, 10)], "nested: the largest k answers all"
     assert decodings(grid("mmr", 6), (1, 5, 10)) == [(2, 1), (2, 10), (4, 1), (4, 10)], "but for k = 1"
     assert decodings(grid("facility_location", 2), (3, 5)) == [(2, 3), (2, 5)], "settings shared, sizes not"
-    assert decodings(grid("frank_wolfe", 2), (3, 5)) == [(1, 3), (1, 3), (1, 5), (1, 5)], "neither"
     assert decodings(grid("vrsd") + grid("top_k"), (3, 5)) == [(1, 5), (1, 5)]
     between = [grid("mmr", 2)[0], *grid("vrsd"), grid("mmr", 2)[1]]
     assert decodings(between, (5,)) == [(1, 5)] * 3, "the order of the decoders is kept"
