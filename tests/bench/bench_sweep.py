@@ -9,15 +9,18 @@ import statistics
 import tempfile
 import threading
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 from harness import Judged, arguments, machine, table, timed, write_page
 
+from engine.evaluation.exact_frontier import exact_frontiers
 from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.sweep import grid, sweep
 
 SET, SPLIT, KS = "toolbank-numpy", "dev", (3, 5, 10)
 SELECTORS = ("top_k", "mmr", "dpp", "frank_wolfe", "max_sum", "vrsd", "nnn")
+EVERY_VALUE = {"mmr": {}, "dpp": {}, "ssd": {}, "max_sum": {"polish": False}, "facility_location": {}}
 METRICS = ("recall", "comp", "ndcg", "ilad")
 
 
@@ -38,6 +41,8 @@ def main() -> None:
 
         seconds, points = timed(run)
         resumed, again = timed(run)
+        asked = (space, queries, qrels, KS, METRICS)
+        exact = [(n, *timed(partial(exact_frontiers, n, *asked, store=store, **f))) for n, f in EVERY_VALUE.items()]
     halt.set()
     if digest_of_all(points) != digest_of_all(again):
         raise SystemExit("the store gave back another result than was computed")
@@ -52,10 +57,18 @@ def main() -> None:
         f"{SET}: {len(queries):,} queries, {len(space)} documents, k = {', '.join(map(str, KS))}, "
         f"{', '.join(METRICS)}; {len(points)} cells, {given.workers} worker processes of one thread; "
         f"{machine(('torch',))}.",
-        f"**{seconds:.0f} s** in all with the start of the workers (asked: 240), {len(points) / seconds:.2f} cells a "
+        f"**{seconds:.0f} s** in all with the start of the workers (asked: 25), {len(points) / seconds:.2f} cells a "
         f"second; at most {most[0] / 2**30:.2f} GiB in all processes together (asked: 2). The same again from the "
         f"store: {resumed:.1f} s.",
         table(("decoder", "cells", "ms a query that is asked alone, median of the cells"), rows, "lr"),
+        "## Every value of λ",
+        f"The exact frontiers at the same k, in one process of one thread: **{sum(e[1] for e in exact):.0f} s** "
+        "(asked: 60). Pieces: between neighbouring breakpoints of the means at k = " + ", ".join(map(str, KS)) + ".",
+        table(
+            ("decoder", "seconds", "pieces"),
+            [(name, f"{spent:.1f}", ", ".join(f"{len(c):,}" for c in curves)) for name, spent, curves in exact],
+            "lr",
+        ),
     )
 
 
