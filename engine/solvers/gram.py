@@ -50,7 +50,11 @@ def products(columns: np.ndarray, points: np.ndarray, out: np.ndarray) -> None:
 def make_row(columns: np.ndarray, rows: np.ndarray, made: np.ndarray, i: int) -> None:
     """Make row i of the Gram matrix, unless it is there."""
     if not made[i]:
-        products(columns, columns[:, i].copy().reshape(1, -1), rows[i : i + 1])
+        # Another thread may make it too: sums on the way must not be seen where it is read.
+        row = np.empty((1, len(made)))
+        products(columns, columns[:, i].copy().reshape(1, -1), row)
+        for j in range(len(made)):
+            rows[i, j] = row[0, j]
         made[i] = True
 
 

@@ -168,7 +168,11 @@ def hold(columns, rows, made, slot, used, p):
         used[0] += 1
     at = slot[p]
     if not made[at]:
-        products(columns, columns[:, p].astype(np.float64).reshape(1, -1), rows[at : at + 1])
+        # Another thread may make it too: sums on the way must not be seen where it is read.
+        row = np.empty((1, rows.shape[1]))
+        products(columns, columns[:, p].astype(np.float64).reshape(1, -1), row)
+        for i in range(rows.shape[1]):
+            rows[at, i] = row[0, i]
         made[at] = True
     return at
 
