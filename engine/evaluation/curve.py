@@ -60,7 +60,8 @@ class Steps:
         total = np.cumsum((np.where(defined, column, 0) - np.nan_to_num(before))[order])
         count = np.cumsum((defined.astype(int) - ~np.isnan(before))[order])
         start = self.start[order]
-        last = np.flatnonzero(np.append(np.diff(start) > tolerance, True))
+        place = np.floor((start - start[0]) / tolerance) if tolerance else start
+        last = np.flatnonzero(np.append(np.diff(place) > 0, True))
         begins = start[np.append(0, last[:-1] + 1)]
         with np.errstate(invalid="ignore"):
             return begins, np.where(count[last] > 0, total[last] / count[last], np.nan)
@@ -83,7 +84,7 @@ class Curve:
     places: np.ndarray  # (PLACES,) values of the parameter
     bands: Mapping[str, np.ndarray]  # metric → (PLACES, 2) ends of the mean's 95 % interval there, NaN for one query
     left_out: int  # number of queries without judgements
-    tolerance: float  # breakpoints nearer than this were merged
+    tolerance: float  # of breakpoints nearer than this some were merged
     resamples: int  # of the bands
     seed: int
     provenance: Mapping[str, str]

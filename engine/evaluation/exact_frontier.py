@@ -29,7 +29,7 @@ from engine.space import Space
 from engine.stages import Selector
 from engine.values import Embeddings, Qrels, Queries, digest_of
 
-TOLERANCE = Real(1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Breakpoints nearer than this are merged.")
+TOLERANCE = Real(1e-6, "tolerance", 0.0, 0.1, name="tolerance", help="Of breakpoints nearer than this some are merged.")
 TOGETHER = 64
 """Queries whose paths are followed before anybody is told."""
 
@@ -60,8 +60,9 @@ def exact_frontier(
     """A selector's means over queries at every λ of an interval, where a sweep has them at some.
 
     selector, interval, fixed: as in `path`; queries, qrels, metrics, split, aspects, progress, stop: as in `sweep`;
-    store: a file of a sweep: a curve that it has is not computed again; tolerance: in λ, breakpoints nearer than this
-    are merged; resamples, seed: of the bands, which are those of `frontier`. Raises ParamError, DataError, Cancelled.
+    store: a file of a sweep: a curve that it has is not computed again; tolerance: in λ, of breakpoints nearer than
+    this some are merged; resamples, seed: of the bands, which are those of `frontier`. Raises ParamError, DataError,
+    Cancelled.
     """
     options: dict[str, Any] = {
         "aspects": aspects,
@@ -218,7 +219,7 @@ class _Asked:
             query=begin + of,
         )
         values = {name: np.asarray(METRICS[name].values(sets), dtype=np.float64) for name in self.metrics}
-        table = np.nan_to_num(np.stack(list(values.values())), nan=-1.0)
+        table = np.nan_to_num(np.stack(list(values.values())), nan=np.inf)
         kept = np.append(True, (np.diff(of) > 0) | (table[:, 1:] != table[:, :-1]).any(0))
         return begin + of[kept], start[kept], {name: column[kept] for name, column in values.items()}
 
@@ -227,7 +228,7 @@ class _Asked:
         begins = next(iter(found.values()))[0]
         means = {name: column for name, (_, column) in found.items()}
         # Where no mean changes there is no breakpoint.
-        table = np.nan_to_num(np.stack(list(means.values())), nan=-1.0)
+        table = np.nan_to_num(np.stack(list(means.values())), nan=np.inf)
         kept = np.append(True, (table[:, 1:] != table[:, :-1]).any(0))
         low, high = self.interval
         places = np.linspace(low, high, PLACES)

@@ -122,7 +122,7 @@ class Store:
         for key, facts, arrays in rows:
             try:
                 yield _curve(key, json.loads(facts), np.frombuffer(zlib.decompress(arrays), dtype="<f8"))
-            except (ValueError, KeyError, TypeError, zlib.error):
+            except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
     def _has_tables(self, db: sqlite3.Connection) -> bool:

@@ -7,6 +7,7 @@ those of max_sum move by no more than `beyond` says. Then the bounds are renewed
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -259,29 +260,44 @@ class Bounds:
             near = _largest(upper, NEAR + 1)
             beyond, near = float(upper[near].min()), np.sort(near[upper[near] > upper[near].min()])
             state, upper = p.state[near], np.full(n, -np.inf)
-            self._fold(p, state, self.query.rows(near))
+            self._fold(p, state, self.query.rows(near), self.query.squares[near])
             upper[near] = self._upper(p, state, near)
             return upper, beyond
         if p.fresh < sure:
-            self._fold(p, p.state, self.query.vectors)
+            self._fold(p, p.state, self.query.vectors, self.query.squares)
             p.passes, p.whole = p.passes + method.residual, False
             p.fresh = p.fresh if method.window else sure
         return self._upper(p, p.state), -np.inf
 
-    def _fold(self, p: Problem, state: np.ndarray, vectors: Tensor) -> None:
+    def _fold(self, p: Problem, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
         """Fold the picks from number `fresh` on into a bound on the states of some vectors."""
         method, picks = self.method, p.picks
         if not method.residual and vectors is self.query.vectors:
             self._fold_ahead(p, picks[p.fresh :].tolist(), state)
             return
         start = p.fresh if method.window or not method.residual else 0
-        points = self.query.rows(picks[start:]).double()
+        points, distinct = self.query.rows(picks[start:]).double(), True
         if method.residual:
             columns, basis = points.T.contiguous().cpu().numpy(), np.zeros(tuple(reversed(points.shape)))
-            orthonormal(columns, np.arange(len(points)), len(points), method.floor, basis)
-            points = torch.from_numpy(basis.T[p.fresh - start :].copy()).to(vectors.device)
+            distinct = orthonormal(columns, np.arange(len(points)), len(points), method.floor, basis)
+            if distinct and not method.window:
+                points = torch.from_numpy(basis.T[p.fresh :].copy()).to(vectors.device)
+        if method.residual and (method.window or not distinct):
+            self._fold_singly(points, state, vectors, squares)
+            return
         for part in points.to(vectors.dtype).split(TOGETHER):
             fold_bound(method.kind, products(vectors, part).cpu().numpy(), self._error(part), state)
+
+    def _fold_singly(self, points: Tensor, state: np.ndarray, vectors: Tensor, squares: np.ndarray) -> None:
+        """Bound residuals by those on one pick each: what several span may be another thing with more picks before.
+
+        A pick that counts as noise is within √floor of its length from the span that counts.
+        """
+        length = torch.linalg.vector_norm(points, dim=1, keepdim=True)
+        for part in (points / length.masked_fill(length == 0, 1)).to(vectors.dtype).split(TOGETHER):
+            inner = np.abs(products(vectors, part).cpu().numpy().astype(np.float64))
+            error = self._error(part) + math.sqrt(self.method.floor) * self.query.c.max_norm
+            np.minimum(state, squares - np.maximum(inner - error, 0).max(0) ** 2, out=state)
 
     def _fold_ahead(self, p: Problem, picks: list[int], state: np.ndarray) -> None:
         """The same for picked rows as they are and all vectors."""

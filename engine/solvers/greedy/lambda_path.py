@@ -225,7 +225,7 @@ def follow(
     if keeps:
         gains(kind, states[0], squares, floor, a, b, scratch)
     if by_relevance:
-        p = best(1.0, relevance, relevance) if k == 1 else best(1.0, a, a)
+        p = best(1.0, relevance, relevance)
         ends[0], lines[0], certain[0, 0], certain[0, 1], count = high, p, low, high, 1
     else:
         count = envelope(a, b, low, high, slack, few, listed, ends, lines, certain)

@@ -27,6 +27,8 @@ STEEP = 16.0
 """A residual with larger coefficients in the chosen rows, or under FLAT of a row's squared length, is taken from the
 rows themselves: inner products would lose its digits."""
 FLAT = 0.01
+FAR = 1e4
+"""Squared residuals this many times over or under their floor are not on the other side of it by rounding."""
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
@@ -126,8 +128,11 @@ def gains(kind, state, squares, floor, a, b, scratch):
 
 @exactly
 def orthonormal(columns, chosen, count, floor, basis):
-    """basis (d, count) = the unit vector that each chosen row adds to the span of those before, zeros for noise."""
-    d, inner = len(columns), np.empty(count)
+    """basis (d, count) = the unit vector that each chosen row adds to the span of those before, zeros for noise.
+
+    Whether each is far from the floor, so that nothing that computes it otherwise can take it for the other.
+    """
+    d, inner, clear = len(columns), np.empty(count), True
     for at in range(count):
         row, whole, square = columns[:, chosen[at]].astype(np.float64), 0.0, 0.0
         for x in range(d):
@@ -144,6 +149,8 @@ def orthonormal(columns, chosen, count, floor, basis):
         for x in range(d):
             square += row[x] * row[x]
         basis[:, at] = row * (1 / np.sqrt(square) if square > floor * whole else 0.0)
+        clear = clear and (square >= FAR * floor * whole or square <= floor * whole / FAR)
+    return clear
 
 
 @exactly
@@ -218,11 +225,12 @@ def beyond(outside, along, moved):
     τ outside, u_j·(z − βΔ) ≤ A a + B √(L² − a²), A = |z| − β Δ·z/|z|, B = β |Δ − its part along z|.
     """
     top, beta, longest, length = outside[0], outside[1], outside[2], outside[3]
-    far = top + beta * longest * np.sqrt(max(moved, 0.0))
+    far = top + beta * longest * np.sqrt(max(moved, 0.0) * (1 + 1e-12))
     if length == 0 or top == -np.inf:
         return far
     part = along / length
-    a, b = length - beta * part, beta * np.sqrt(max(moved - part * part, 0.0))
+    # What is left of two squares that cancel has their rounding.
+    a, b = length - beta * part, beta * np.sqrt(max(moved - part * part, 0.0) + 1e-13 * (moved + part * part))
     cosine = min(max(top / length, -longest), longest)
     whole = np.hypot(a, b)
     if cosine * whole >= longest * a:
@@ -252,7 +260,7 @@ def choose(
             first = t == 0 and by_relevance
             if keeps:
                 gains(kind, state, squares, floor, a, b, scratch)
-            p = best(1.0 if first else weight, a, a if first else b)
+            p = best(1.0 if first else weight, relevance if first else a, relevance if first else b)
             score = weight * a[p] + ((1 - weight) * b[p] if keeps or not first else 0.0)
             if not first and score <= (beyond(outside, in_z, moved) if kind == SUM else outside[0]):
                 return t, past

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.evaluation.curve import PLACES
+from engine.evaluation.curve import PLACES, Steps
 from engine.evaluation.exact_frontier import exact_frontiers
 from engine.evaluation.frontier import frontier
 from engine.evaluation.sweep.store import Store
@@ -53,7 +53,7 @@ def test_means_are_those_of_decoding_at_any_value(name, seeds):
         )
         for curve, k in zip(curves, (1, 4, 9), strict=True):
             assert curve.k == k and curve.left_out == 2 and curve.interval == (0, 1) and curve.method == name
-            assert (np.diff(curve.breakpoints) > curve.tolerance).all() and set(curve.means) == set(METRICS)
+            assert (np.diff(curve.breakpoints) > 0).all() and set(curve.means) == set(METRICS)
             values = np.random.default_rng(seed).random(25)
             apart = np.abs(values[:, None] - curve.breakpoints).min(1, initial=1) > 2e-6
             for value in values[apart]:
@@ -130,3 +130,12 @@ def test_what_has_no_path_says_so_and_a_stop_is_heard():
     with pytest.raises(engine.Cancelled):
         engine.exact_frontier("mmr", space, queries, qrels, stop=stop, progress=lambda *a: told.append(a))
     assert told == [(0, ASKED, "every relevance weight of mmr")]
+
+
+def test_many_close_breakpoints_are_merged_a_few_at_a_time():
+    start = np.linspace(0, 1, 3001)[:-1]
+    steps = Steps(query=np.zeros(3000, int), start=start, values={"recall": start})
+    begins, means = steps.means("recall", 1e-3)
+    assert 900 < len(begins) < 1100 and np.abs(means - begins).max() < 1.1e-3
+    begins, means = steps.means("recall", 0.0)
+    assert np.allclose(begins, start, atol=0) and np.allclose(means, start, atol=1e-12)

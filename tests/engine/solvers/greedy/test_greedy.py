@@ -1,5 +1,6 @@
 """The certified pool: every route to a pick gives the pick of the plain procedure, and says how it came by it."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -251,3 +252,27 @@ def test_dpp_puts_what_adds_nothing_last_though_every_relevance_is_negative():
     c = Candidates(rows, relevance, torch.ones(1, 2), Matrix(rows), inner_product=False)
     answer = engine.make("dpp", relevance_weight=0.5).select(c, 3)
     assert answer.index.tolist() == [[0, 2, 1]] and answer.info[0]["past_rank"] == 2
+
+
+def test_a_pick_that_is_noise_with_more_picks_before_it_bounds_nothing(monkeypatch):
+    """The third row is new beside the second alone, and noise beside the first two; 300 more lie just under a bound
+    that would take it for new."""
+    monkeypatch.setattr(certified, "FEW", 0)
+    axes, rng, weight = np.eye(16), np.random.default_rng(0), 0.99
+    query = axes[0] + 0.9 * axes[1] + 0.1 * axes[2] + 0.1 * axes[3]
+    rows = [axes[0], axes[1], axes[1] + 9e-6 * (axes[0] + 0.1 * axes[2]), axes[2]]
+    along, across = math.sqrt(1 - 0.998**2), 0.998
+    for score in (0.108995, *np.linspace(0.108975, 0.10896, 299)):
+        cosine = ((score - 0.01 * across) / weight - 0.9 * along) / (across * 0.1)
+        rest = unit(rng.standard_normal(12))
+        rows.append(along * axes[1] + across * (cosine * axes[3] + np.r_[np.zeros(4), math.sqrt(1 - cosine**2) * rest]))
+    vectors, point = torch.tensor(np.array(rows)).float(), torch.tensor(query[None]).float()
+    answers = [
+        certified.greedy(
+            Candidates(vectors, point @ vectors.T, point, matrix), 4,
+            steps.ROOT_RESIDUAL, [weight], window, 1e-12,
+        )[0].index.tolist()
+        for window in (3, None)
+        for matrix in (Matrix(vectors), Matrix(vectors, cached=True))
+    ]  # fmt: skip
+    assert answers[0] == answers[1] == [[0, 2, 1, 3]] and answers[2] == answers[3]
