@@ -32,6 +32,7 @@ def test_a_click_on_a_point_opens_its_set(page, server, scope):
     if scope != "This query":
         page.get_by_text(re.compile("Means over the")).wait_for(timeout=3 * WAIT)
         until(page, lambda: page.get_by_text("Differences", exact=True).count() == 1)
+    until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
     page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
     page.wait_for_timeout(1000)
     label, x, y = page.evaluate(LONELIEST)

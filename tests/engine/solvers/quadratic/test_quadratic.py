@@ -236,7 +236,7 @@ def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
 def test_work_is_capped_and_said(monkeypatch):
     monkeypatch.setattr("engine.solvers.quadratic.local_search.most_swaps", lambda k: 1)
     monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
-    for module in ("solve", "frank_wolfe"):
+    for module in ("sets", "frank_wolfe"):
         monkeypatch.setattr(f"engine.solvers.quadratic.{module}.STEPS", 1)
     for rows in (2048, 0):
         monkeypatch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", rows)
