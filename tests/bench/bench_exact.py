@@ -20,7 +20,7 @@ from engine.values import Embeddings
 
 K, SHARE = 10, 0.95
 SETS = {"ultratool-en": "test", "toolbank-numpy": "dev", "metatool": "test", "multihop-rag-summ500": "test"}
-TUNED = ("metatool", "toollens", "multihop-rag-summ500")
+TUNED = ("metatool", "multihop-rag-summ500")
 SELECTORS: dict[str, dict[str, Any]] = {"mmr": {}, "dpp": {}, "ssd": {}, "max_sum": {"polish": False}}
 SELECTORS["facility_location"] = {}
 METRICS = ("recall", "ilad")
