@@ -134,11 +134,11 @@ def find(sweep: Sweep) -> Cells:
         points = _ordered(sweep, job.partial or ())  # a job begins with what the file has
     else:
         points = _known(sweep)
-    curves = known_curves(sweep)
+    curves = stored_curves(sweep)
     return Cells(points, len(sweep.decoders) - len(points) + len(sweep.exact) - len(curves), curves, job)
 
 
-def known_curves(sweep: Sweep) -> tuple[Curve, ...]:
+def stored_curves(sweep: Sweep) -> tuple[Curve, ...]:
     """The exact curves of a sweep that are in memory or in the file."""
     curves = _CURVES.get(sweep.key)
     if curves is None and sweep.exact:

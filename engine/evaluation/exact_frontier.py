@@ -34,6 +34,8 @@ TOGETHER = 64
 """Queries whose paths are followed before anybody is told."""
 
 
+USUAL: Mapping[str, Any] = {"tolerance": TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
+"""How breakpoints are merged and bands drawn, where nothing else is said."""
 Measured = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
 """Query, start and metrics of steps."""
 
@@ -64,43 +66,34 @@ def exact_frontier(
     this some are merged; resamples, seed: of the bands, which are those of `frontier`. Raises ParamError, DataError,
     Cancelled.
     """
-    options: dict[str, Any] = {
-        "aspects": aspects,
-        "store": store,
-        "tolerance": tolerance,
-        "resamples": resamples,
-        "seed": seed,
-    }
-    options |= {"split": split, "progress": progress, "stop": stop}
-    return exact_frontiers(selector, space, queries, qrels, (k,), metrics, interval, **options, **fixed)[0]
+    facts = {"tolerance": TOLERANCE.check(tolerance), "resamples": RESAMPLES.check(resamples), "seed": SEED.check(seed)}
+    asked = (stage_with_path(selector, fixed), space, queries, qrels, (k,), metrics, interval)
+    return exact_frontiers(*asked, split, aspects, facts, store=store, progress=progress, stop=stop)[0]
 
 
 def exact_frontiers(
-    selector: str | Selector,
+    stage: Selector,
     space: Space,
     queries: Queries | Embeddings,
     qrels: Qrels | None,
     ks: Sequence[int],
     metrics: Sequence[str],
     interval: Sequence[float] = (0.0, 1.0),
-    *,
     split: str = "",
     aspects: Aspects | None = None,
+    facts: Mapping[str, Any] = USUAL,
+    *,
+    keep_steps: bool = False,
     store: Store | str | FilePath | None = None,
-    tolerance: float = TOLERANCE.default,
-    resamples: int = BAND_RESAMPLES,
-    seed: int = 0,
     progress: Progress | None = None,
     stop: Stop | None = None,
-    keep_steps: bool = False,
-    **fixed: Any,
 ) -> list[Curve]:
     """The same at several k, which share a path where the selector's answers are nested.
 
-    keep_steps: whether the curves have the queries' own values; none then comes from the store.
+    stage: one with a path; facts: tolerance, resamples and seed; keep_steps: whether the curves have the queries' own
+    values; none then comes from the store.
     """
-    ks, file, stage = tuple(SET_SIZE.check(k) for k in ks), Store.of(store), stage_with_path(selector, fixed)
-    facts = {"tolerance": TOLERANCE.check(tolerance), "resamples": RESAMPLES.check(resamples), "seed": SEED.check(seed)}
+    ks, file = tuple(SET_SIZE.check(k) for k in ks), Store.of(store)
     asked = _Asked.of(stage, space, queries, qrels, metrics, interval, split, aspects, facts)
     known = {} if file is None or keep_steps else {curve.k: curve for curve in file.curves([asked.key(k) for k in ks])}
     missing = [k for k in ks if k not in known]
@@ -126,8 +119,7 @@ def stored_curve(
     store: Store,
 ) -> Curve | None:
     """The curve that `exact_frontier` would give, if a store has it; nothing is computed."""
-    facts = {"tolerance": TOLERANCE.default, "resamples": BAND_RESAMPLES, "seed": 0}
-    asked = _Asked.of(stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, facts)
+    asked = _Asked.of(stage, space, queries, qrels, metrics, (0.0, 1.0), split, aspects, USUAL)
     return next(store.curves([asked.key(k)]), None)
 
 

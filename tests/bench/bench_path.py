@@ -27,7 +27,7 @@ TIMES = 15.0
 """On 10,000 vectors a path takes no longer than so many calls: of mmr over all λ, of mmr, dpp and ssd over λ ≥ ½."""
 
 
-def asked(space, seed=0):
+def noisy_documents(space, seed=0):
     """Documents of a space with noise of half their length."""
     source = torch.Generator().manual_seed(seed)
     rows = space.vectors[torch.randperm(len(space), generator=source)[:QUERIES]]
@@ -78,7 +78,7 @@ def main():
     given = arguments(__doc__, large=False)
     corpus = engine.load_dataset("numpy-api").corpus
     demo = engine.Space(corpus, engine.embed(corpus, device="cpu"), "cpu")
-    sets = {"numpy-api": (demo, asked(demo))}
+    sets = {"numpy-api": (demo, noisy_documents(demo))}
     for n in (10_000, 100_000) if given.large else (10_000,):
         data = clustered(n, 384)
         sets[f"clustered, {n:,}"] = space_of(data.vectors), embeddings(data.queries[:QUERIES])

@@ -17,6 +17,7 @@ from harness import Judged, arguments, machine, table, timed, write_page
 from engine.evaluation.exact_frontier import exact_frontiers
 from engine.evaluation.sweep.cell import digest_of_all
 from engine.evaluation.sweep.sweep import grid, sweep
+from engine.stages import make
 
 SET, SPLIT, KS = "toolbank-numpy", "dev", (3, 5, 10)
 SELECTORS = ("top_k", "mmr", "dpp", "frank_wolfe", "max_sum", "vrsd", "nnn")
@@ -42,7 +43,9 @@ def main() -> None:
         seconds, points = timed(run)
         resumed, again = timed(run)
         asked = (space, queries, qrels, KS, METRICS)
-        exact = [(n, *timed(partial(exact_frontiers, n, *asked, store=store, **f))) for n, f in EVERY_VALUE.items()]
+        exact = [
+            (n, *timed(partial(exact_frontiers, make(n, **f), *asked, store=store))) for n, f in EVERY_VALUE.items()
+        ]
     halt.set()
     if digest_of_all(points) != digest_of_all(again):
         raise SystemExit("the store gave back another result than was computed")

@@ -72,7 +72,7 @@ def test_pools_are_small_where_relevance_counts_and_few_passes_are_made(name):
     rows, queries = problem("clustered", 1, n=6000, d=96, batch=2)
     answer = engine.select(name, rows, queries, k=40, relevance_weight=0.9)
     for info in answer.info:
-        assert info["pool"] < 1500 and info["passes"] <= 5 and info["candidates"] == 6000
+        assert info["pool"] < 1500 and info["passes"] <= 3 and info["candidates"] == 6000
 
 
 def test_a_window_of_everything_is_no_window():
@@ -239,7 +239,7 @@ def test_short_residuals_are_at_right_angles_to_the_chosen(noise):
     points, along, state = np.empty((20, 10)), np.zeros((10, 10)), gram.squares.copy()
     coefficients = np.empty((10, 10))
     steps.orthonormal(gram.columns, chosen, 10, floor, points)
-    assert np.abs(points.T @ points - np.eye(10)).max() < 1e-13
+    assert np.abs(points.T @ points - np.eye(10)).max() < 1e-14
     for t in range(10):
         given = (steps.LOG_RESIDUAL, gram.columns, gram.rows, gram.made, gram.squares)
         steps.fold(*given, chosen, t, state, state, floor, along, coefficients)
