@@ -25,9 +25,9 @@ CONFIG: dict[str, Any] = {
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
-    # Both themes are named: a lone primaryColor would lock the page to light.
-    "theme.light.primaryColor": "#0072B2",
-    "theme.dark.primaryColor": "#56B4E9",
+    # Both themes are named: a lone primaryColor would lock the page to light. No decoder has this colour.
+    "theme.light.primaryColor": "#4F46E5",
+    "theme.dark.primaryColor": "#A5B4FC",
 }
 
 

@@ -40,9 +40,18 @@ PALETTE = (
     Style("#D55E00", "#D55E00", "triangle-up", "▲"),
     Style("#CC79A7", "#CC79A7", "cross", "✚"),
     Style("#56B4E9", "#56B4E9", "star", "★"),
-    Style("#882255", "#F0E442", "hexagon", "⬢"),
+    Style("#882255", "#CC6699", "hexagon", "⬢"),
     Style("#6A51A3", "#B39DDB", "pentagon", "⬟"),
 )
+SERIES = (
+    Style("#0F766E", "#5EEAD4", "circle", "●"),
+    Style("#64748B", "#94A3B8", "square", "■"),
+    Style("#92400E", "#D6A77A", "diamond", "◆"),
+    Style("#6B7A1E", "#C5D36B", "triangle-up", "▲"),
+    Style("#9F1239", "#FDA4AF", "cross", "✚"),
+    Style("#155E75", "#67C1D8", "star", "★"),
+)
+"""Of what is no decoder: none has a decoder's colour."""
 INK = PALETTE[0]
 """The colour of text: guides, outlines, and the first selector."""
 
@@ -53,8 +62,8 @@ def style_of(name: str) -> Style:
 
 
 def series_style(position: int) -> Style:
-    """The look of a series that is no method, in any colour but the ink."""
-    return PALETTE[1 + position % (len(PALETTE) - 1)]
+    """The look of a series that is no method; past the end it starts again."""
+    return SERIES[position % len(SERIES)]
 
 
 def translucent(colour: str, opacity: float) -> str:

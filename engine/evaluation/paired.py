@@ -1,6 +1,6 @@
 """Decoders side by side: the queries that all of them answered, and the names that tell them apart."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -140,22 +140,41 @@ def chain_of(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]
     return retrieve, rerank
 
 
-def name_of(decoder: Mapping[str, Any], scorers: bool = True, without: tuple[str, str] | None = None) -> str:
-    """A decoder as charts write it: parameters that few look for only where they are not at their default.
+def display(name: str, values: Mapping[str, str]) -> str:
+    """A stage for people: "NNN · λ₁ 0.1 λ₂ 0.1"."""
+    declared, spec = declared_by(name), methods().get(name)
+    shown = " ".join(f"{declared[n].symbol if n in declared else n} {value}" for n, value in values.items())
+    return " · ".join(filter(None, [spec.title if spec else name, shown]))
 
-    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
+
+def written_out(name: str, values: Mapping[str, str]) -> str:
+    """A stage as Python writes it: "nnn(l1=0.1, l2=0.1)"."""
+    shown = ", ".join(f"{n}={value}" for n, value in values.items())
+    return f"{name}({shown})" if shown else name
+
+
+def name_of(
+    decoder: Mapping[str, Any],
+    scorers: bool = True,
+    without: tuple[str, str] | None = None,
+    style: Callable[[str, Mapping[str, str]], str] = display,
+) -> str:
+    """A decoder as pages and charts write it, "MMR · λ 0.8": advanced parameters only where not at their default.
+
+    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over;
+    style: writes a stage of its name and its shown values.
     """
     parts = []
     for role in ("retrieve", "rerank", "select") if scorers else ("select",):
         if stage := decoder.get(role):
             declared = declared_by(stage["name"])
-            shown = [
-                f"{name}={declared[name].text(value) if name in declared else value}"
+            shown = {
+                name: declared[name].text(value) if name in declared else str(value)
                 for name, value in stage.items()
                 if name != "name" and (role, name) != without
                 if name not in declared or not declared[name].advanced or value != declared[name].default
-            ]
-            parts.append(stage["name"] + (f"({', '.join(shown)})" if shown else ""))
+            }
+            parts.append(style(stage["name"], shown))
     pool = decoder.get("depth") if without != ("", "depth") else None
     return " → ".join(parts) + (f" [pool {pool}]" if pool else "")
 

@@ -13,13 +13,13 @@ from scipy.special import ndtr, stdtrit
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import SAME, cells_at, names, shared
+from engine.evaluation.paired import SAME, cells_at, name_of, names, scorers_matter, shared, written_out
 from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
+from engine.wording import ALPHA, decimal, p_value, signed
 
 LEVEL = 0.95
-ALPHA = 0.05
 RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
 SEED = Whole(0, "seed", 0, name="seed", help="Same seed, same answer.")
 PATTERNS_EACH = 100
@@ -214,35 +214,31 @@ def _wins(differences: np.ndarray) -> Wins:
 
 def statement(row: Comparison) -> str:
     """One sentence that says what the statistics allow, and no more."""
-    what, a, b = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
-    on = counted(row.queries, "query", "queries")
+    metric, a, b = f"{title_of(row.metric)}@{row.k}", row.name, row.baseline
     if row.wins.win == row.wins.loss == 0:
-        return f"{a} and {b} have the same {what} on " + (f"all {on}." if row.queries > 1 else "the one query asked.")
-    more = f"{a} has {_number(abs(row.difference))} {'more' if row.difference > 0 else 'less'} {what} than {b}"
+        on = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
+        return f"{a} and {b} have the same {metric} on {on}."
+    difference = f"{signed(row.difference)} {metric} vs {b}"
     if row.low is None or row.high is None:
-        return f"{more} on one query, which says nothing of others."
-    after = f" after Holm over {row.comparisons} comparisons" if row.comparisons > 1 else ""
-    outcome = f"{counted(row.wins.win, 'win')}, {counted(row.wins.tie, 'tie')}, "
-    tested = f"{_p(row.p_holm)}{after}, {on}: {outcome}{counted(row.wins.loss, 'loss', 'losses')}"
-    ends = (row.low, row.high) if row.difference > 0 or not row.significant else (-row.high, -row.low)
-    interval = f"95 % interval {_number(ends[0])} to {_number(ends[1])}"
-    if row.significant:
-        return f"{more} ({interval}, {tested})."
-    difference = _number(row.difference)
-    return f"No difference in {what} can be told between {a} and {b} (measured {difference}, {interval}, {tested})."
+        return f"{a}: {difference}; one query says nothing of others."
+    holm = f", Holm over {row.comparisons}" if row.comparisons > 1 else ""
+    tested = f"95% CI {decimal(row.low)} to {decimal(row.high)}, {p_value(row.p_holm)}{holm}"
+    wins, losses = (counted(n, "query", "queries") for n in (row.wins.win, row.wins.loss))
+    outcome = f"better on {wins}, worse on {losses}, the same on {row.wins.tie:,}"
+    verdict = "" if row.significant else "No significant difference. "
+    return f"{verdict}{a}: {difference} ({tested}); {outcome}."
 
 
 def summary(rows: Sequence[Comparison]) -> str:
-    """One sentence for many comparisons: for how many decoders a difference can be told, and which way."""
+    """One line for many comparisons: how many decoders are significantly better or worse."""
     if not rows:
         return "Nothing was compared."
     first = rows[0]
     more = sum(row.significant and row.difference > 0 for row in rows)
     less = sum(row.significant and row.difference < 0 for row in rows)
     return (
-        f"Of {counted(len(rows), 'decoder')}, {more} can be told to have more and {less} to have less "
-        f"{title_of(first.metric)}@{first.k} than {first.baseline}; for {len(rows) - more - less} no difference can be "
-        f"told (randomisation test, p < {str(ALPHA)[1:]} after Holm, {counted(first.queries, 'query', 'queries')})."
+        f"{counted(len(rows), 'setting')} vs {first.baseline}, {title_of(first.metric)}@{first.k}: {more} better · "
+        f"{len(rows) - more - less} no significant difference · {less} worse"
     )
 
 
@@ -253,7 +249,8 @@ def meant(points: Sequence[Any], baseline: Any, k: int) -> Any:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
     cells = cells_at(points, k)
-    for called in ([p.label for p in cells], names(cells), [p.method for p in cells]):
+    written = [name_of(p.decoder, scorers_matter(cells), style=written_out) for p in cells]
+    for called in ([p.label for p in cells], names(cells), written, [p.method for p in cells]):
         fitting = {p.label: p for p, name in zip(cells, called, strict=True) if name == baseline}
         if len(fitting) == 1:
             return next(iter(fitting.values()))
@@ -270,24 +267,3 @@ def _extreme(flips: np.ndarray, differences: np.ndarray) -> np.ndarray:
     sums = total - 2 * (flips.astype(np.float64) @ differences)
     counts: np.ndarray = (np.abs(sums) >= np.abs(total) - room).sum(0)
     return counts
-
-
-def _number(value: float) -> str:
-    """Three decimals, more where they would all be 0, no leading zero."""
-    digits = 3
-    while value and digits < 12 and abs(value) < 0.5 * 10**-digits:
-        digits += 1
-    text = f"{abs(value):.{digits}f}"
-    if not float(text):
-        return "0"
-    return ("−" if value < 0 else "") + (text[1:] if text.startswith("0.") else text)
-
-
-def _p(p: float) -> str:
-    """p = .012; p < .001; as many digits as show on which side of α it lies."""
-    if p < 0.001:
-        return "p < .001"
-    digits = 3
-    while p < ALPHA <= round(p, digits):
-        digits += 1
-    return "p = " + f"{p:.{digits}f}".removeprefix("0")

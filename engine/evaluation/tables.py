@@ -16,10 +16,11 @@ from engine.data.cache import write as write_whole
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import cells_at, names
-from engine.evaluation.statistics import ALPHA, LEVEL, RESAMPLES, compare, meant
+from engine.evaluation.statistics import LEVEL, RESAMPLES, compare, meant
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import replace_surrogates
+from engine.wording import ALPHA
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -254,7 +255,7 @@ def _caption(base: Cell, name: str, counts: dict[str, int], tests: int, resample
     return (
         f"Means at k = {base.k}{split}; queries on which all have the metric: {over} of {len(base.queries):,}. "
         f"↑ ↓: more or less than {name}, where a two-sided paired randomisation test ({resamples:,} resamples) has "
-        f"p < {ALPHA:g}{holm} and the {100 * LEVEL:g} % paired bootstrap interval of the difference does not hold 0."
+        f"p < {ALPHA:g}{holm} and the {100 * LEVEL:g}% paired bootstrap interval of the difference does not hold 0."
     )
 
 

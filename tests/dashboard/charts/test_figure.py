@@ -6,7 +6,7 @@ import pytest
 from dashboard.charts.drift_time import measure_figure
 from dashboard.charts.figure import dodge, error_bars, escape, group_axis, outline, strokes
 from dashboard.charts.map import WEBGL_FROM, map_backdrop
-from dashboard.charts.palette import PALETTE, series_style, translucent
+from dashboard.charts.palette import PALETTE, SERIES, series_style, translucent
 
 
 def test_error_bars_are_distances_and_zero_without_an_interval():
@@ -34,9 +34,10 @@ def test_escape_cuts_before_it_escapes():
     assert escape("<" * 9, 5) == "&lt;" * 4 + "…"
 
 
-def test_series_styles_repeat_and_never_take_the_ink():
-    styles = [series_style(position) for position in range(2 * len(PALETTE))]
-    assert PALETTE[0] not in styles and styles[0] == styles[len(PALETTE) - 1] == PALETTE[1]
+def test_series_styles_repeat_and_no_colour_is_a_decoders():
+    colours = {(style.light, style.dark) for style in SERIES}
+    assert series_style(0) == series_style(len(SERIES)) == SERIES[0] and len(colours) == len(SERIES)
+    assert not {c for pair in colours for c in pair} & {c for style in PALETTE for c in (style.light, style.dark)}
     assert translucent("#0072B2", 0.5) == "rgba(0, 114, 178, 0.5)"
 
 

@@ -245,19 +245,13 @@ def test_sentences_by_hand():
     rows = compare(sweep(), "recall", "top_k")
     told, same, less = map(statement, rows)
     assert re.fullmatch(
-        r"mmr\(relevance_weight=0\.9\) has \.\d{3} more Recall@10 than top_k \(95 % interval \.\d{3} to \.\d{3}, "
-        r"p < \.001 after Holm over 3 comparisons, 120 queries: \d+ wins, \d+ ties, 0 losses\)\.",
+        r"MMR · λ 0\.9: \+0\.\d{3} Recall@10 vs Top-k \(95% CI 0\.\d{3} to 0\.\d{3}, p < 0\.001, Holm over 3\); "
+        r"better on \d+ queries, worse on 0 queries, the same on \d+\.",
         told,
     )
-    assert same == "mmr(relevance_weight=0.5) and top_k have the same Recall@10 on all 120 queries."
-    assert re.match(
-        r"mmr\(relevance_weight=0\.1\) has \.\d{3} less Recall@10 than top_k \(95 % interval \.\d{3} to \.\d{3}, p",
-        less,
-    )
-    assert summary(rows) == (
-        "Of 3 decoders, 1 can be told to have more and 1 to have less Recall@10 than top_k; for 1 no difference can "
-        "be told (randomisation test, p < .05 after Holm, 120 queries)."
-    )
+    assert same == "MMR · λ 0.5 and Top-k have the same Recall@10 on all 120 queries."
+    assert re.match(r"MMR · λ 0\.1: −0\.\d{3} Recall@10 vs Top-k \(95% CI −0\.\d{3} to −0\.\d{3}, p", less)
+    assert summary(rows) == "3 settings vs Top-k, Recall@10: 1 better · 1 no significant difference · 1 worse"
     assert summary([]) == "Nothing was compared."
 
 
@@ -265,16 +259,14 @@ def test_the_sentence_claims_no_more_than_the_numbers():
     a = cell("top_k", {"recall": [0, 1, 0, 1]})
     few = compare([a, cell("mmr", {"recall": [1, 1, 0, 1]})], "recall", a)[0]
     assert statement(few) == (
-        "No difference in Recall@10 can be told between mmr(relevance_weight=0.8) and top_k (measured .250, 95 % "
-        "interval 0 to 1.000, p = 1.000, 4 queries: 1 win, 3 ties, 0 losses)."
+        "No significant difference. MMR · λ 0.8: +0.250 Recall@10 vs Top-k (95% CI 0.000 to 1.000, p > 0.99); "
+        "better on 1 query, worse on 0 queries, the same on 3."
     )
     one = compare([cell("top_k", {"recall": [0]}), cell("mmr", {"recall": [0.5]})], "recall", "top_k")[0]
     assert (one.low, one.high, one.significant) == (None, None, False)
-    assert statement(one) == (
-        "mmr(relevance_weight=0.8) has .500 more Recall@10 than top_k on one query, which says nothing of others."
-    )
+    assert statement(one) == "MMR · λ 0.8: +0.500 Recall@10 vs Top-k; one query says nothing of others."
     again = compare([cell("top_k", {"x": [0]}), cell("mmr", {"x": [0]})], "x", "top_k")[0]
-    assert statement(again) == "mmr(relevance_weight=0.8) and top_k have the same x@10 on the one query asked."
+    assert statement(again) == "MMR · λ 0.8 and Top-k have the same x@10 on the one query asked."
 
 
 @settings(max_examples=40, deadline=None)
@@ -284,7 +276,7 @@ def test_a_claim_needs_the_test_and_the_interval(seed, shift, n):
     (row,) = compare([cell("top_k", {"recall": a}), cell("mmr", {"recall": b})], "recall", "top_k", resamples=500)
     sure = row.p < 0.05 and (row.low > 0 or row.high < 0)
     assert row.significant == sure
-    assert (" than top_k (95 %" in statement(row)) == sure
+    assert statement(row).startswith("No significant difference. ") == (not sure)
 
 
 def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():

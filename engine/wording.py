@@ -1,0 +1,44 @@
+"""Numbers in words: one style for pages, sentences and the command line."""
+
+MINUS = "−"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ALPHA = 0.05
+"""The level of significance; no p is written so that it seems to lie on its other side."""
+
+
+def decimal(value: float, digits: int = 3) -> str:
+    """A number with so many decimals, "0.149"; more where they would all be 0, a power of ten beyond six."""
+    if value and abs(value) < 0.5 * 10**-6:
+        return power(value)
+    while value and abs(value) < 0.5 * 10**-digits:
+        digits += 1
+    return f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A difference, "+0.149" or "−0.022"; "±0" where it rounds to nothing."""
+    text = f"{abs(value):.{digits}f}"
+    return f"{MINUS if value < 0 else '+'}{text}" if float(text) else "±0"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share, "95%"."""
+    return f"{share:.{digits}%}".replace("-", MINUS)
+
+
+def power(value: float) -> str:
+    """A very small or large number to its power of ten, "2·10⁻¹⁵"; "0" for 0."""
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    if not value:
+        return "0"
+    return f"{mantissa.replace('-', MINUS)}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def p_value(p: float) -> str:
+    """A p-value, "p = 0.009"; as many digits as show on which side of α it lies."""
+    if p < 0.001 or p > 0.99:
+        return "p < 0.001" if p < 0.5 else "p > 0.99"
+    digits = 3
+    while p < ALPHA <= round(p, digits):
+        digits += 1
+    return f"p = {p:.{digits}f}"
