@@ -7,13 +7,13 @@ import streamlit as st
 SCREENS = Path(__file__).parent / "screens"
 
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
-# Streamlit leaves six rem above the first line and five beside, and writes a metric as large as a title: at 1440 × 900
-# that pushes a page's main part below the fold.
+# Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
+# fold. The header row stays one line high, its query as wide as there is room.
 st.html(
     "<style>"
     ".stMainBlockContainer {padding: 3.75rem 2rem 2rem}"
-    "[data-testid=stMetricValue] {font-size: 1.35rem; line-height: 1.3}"
-    "[data-testid=stMetricDelta] {font-size: .75rem}"
+    ".stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}"
+    "@media (max-width: 640px) {.stMainBlockContainer {padding: 3.75rem 1rem 2rem}}"
     "</style>"
 )
 st.navigation(

@@ -1,4 +1,4 @@
-"""The frame of every screen: the sidebar, and the wait until the corpus is loaded."""
+"""The frame of every screen: the header row, and the wait until the corpus is loaded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 
 def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
-    """Draw the sidebar; returns the corpus and the query, None for what is missing yet: the screen says so itself.
+    """Draw the header; returns the corpus and the query, None for what is missing yet: the screen says so itself.
 
     With live feedback on it is the corpus as feedback has moved it. asking: draw the query's controls.
     """
-    with st.sidebar:
-        chip = st.container()
+    header = st.container(horizontal=True, vertical_alignment="center", gap="small", key="header")
     loaded = wait_for(address.source())
     if loaded is None:
         return None, None
@@ -30,11 +29,14 @@ def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
     from dashboard.widgets import feedback_toggle, query_picker
 
     restore.arrive(loaded)
-    loaded = feedback_toggle.corpus(loaded, chip)
+    with header:
+        about = st.popover(loaded.space.corpus.name, icon=":material/database:", key="header.corpus")
+    loaded = feedback_toggle.corpus(loaded, about)
     question = None
-    with st.sidebar:
+    with header:
         if asking:
             question = query_picker.ask(loaded)
-        dialogs.buttons(loaded, question)
+        with st.popover("Share", icon=":material/ios_share:", key="header.share"):
+            dialogs.buttons(loaded, question)
     restore.follow(loaded)
     return loaded, question

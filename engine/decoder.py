@@ -110,10 +110,15 @@ def scored(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates
     return ScoredCandidates(candidates, whole.relevance[0], decoder.rerank is not None)
 
 
-@without_autocast
 def select_from(selector: Selector, scored: ScoredCandidates, k: int = 10) -> Ranking:
     """What a selector picks from scored documents: the answer of `decode`, without scoring again."""
-    return _chosen([selector], scored.candidates, SET_SIZE.check(k))[0]
+    return select_grid_from([selector], scored, k)[0]
+
+
+@without_autocast
+def select_grid_from(selectors: Sequence[Selector], scored: ScoredCandidates, k: int = 10) -> list[Ranking]:
+    """The same for selectors of one class, which share whatever work they can."""
+    return _chosen(selectors, scored.candidates, SET_SIZE.check(k))
 
 
 def family(decoder: Decoder) -> tuple[Any, ...]:

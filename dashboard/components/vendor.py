@@ -1,24 +1,37 @@
-"""The server's side of the live plot: plotly's own script, and the backdrops of charts by digest."""
+"""What the server gives to the views beside the page's messages: scripts, backdrops of charts, sliders' answers."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import threading
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import distribution
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from dashboard.services import jobs
 from dashboard.services.memo import Memo
+from engine.errors import FrontierError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
 
-BACKDROPS = "/backdrop"
+BACKDROPS, MODULES, ANSWERS = "/backdrop", "/module", "/answers"
+MODULE_FOLDER = Path(__file__).parent / "scrub"
 LIBRARY = "/vendor/plotly.min.js"
 MOST_BACKDROPS = 16
 """Backdrops in memory, the least recently used goes first; a page that needs one gives it again."""
 FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 
+MOST_ANSWERS = 512
+"""Answers that can still be asked for; a page that needs more offers them again."""
+
+_ANSWERS: Memo[str, Callable[[], Any]] = Memo(MOST_ANSWERS)
 _BACKDROPS: Memo[str, bytes] = Memo(MOST_BACKDROPS)
 _SERVED = threading.Event()
 
@@ -44,12 +57,34 @@ def address_of(digest: str) -> str | None:
     return f"{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
 
 
+def module(name: str) -> str:
+    """The address of a script of the views, another one for another version of any of them."""
+    return f"{MODULES}/{_modules()}/{name}"
+
+
+@cache
+def _modules() -> str:
+    files = sorted(MODULE_FOLDER.iterdir())
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
+
+
+def offer(digest: str, make: Callable[[], Any]) -> str:
+    """Serve JSON values from now on that are made when they are asked for; returns their address."""
+    _ANSWERS[digest] = make
+    return f"{ANSWERS}/{digest}.json"
+
+
 def routes() -> list[BaseRoute]:
     """The routes for the server; `served` from now on."""
     from starlette.routing import Route
 
     _SERVED.set()
-    return [Route(LIBRARY, _library), Route(f"{BACKDROPS}/{{digest}}.json", _backdrop)]
+    return [
+        Route(LIBRARY, _library),
+        Route(f"{BACKDROPS}/{{digest}}.json", _backdrop),
+        Route(f"{MODULES}/{{version}}/{{name}}", _module),
+        Route(f"{ANSWERS}/{{digest}}.json", _answers),
+    ]
 
 
 async def _library(_: Request) -> Response:
@@ -66,3 +101,33 @@ async def _backdrop(request: Request) -> Response:
     if content is None:
         return PlainTextResponse("no such backdrop", status_code=404)
     return Response(content, media_type="application/json", headers=FOR_EVER)
+
+
+async def _module(request: Request) -> Response:
+    from starlette.responses import FileResponse, PlainTextResponse
+
+    file = MODULE_FOLDER / request.path_params["name"]
+    if file.parent != MODULE_FOLDER or file.suffix not in (".js", ".css") or not file.is_file():
+        return PlainTextResponse("no such module", status_code=404)
+    media_type = "text/javascript" if file.suffix == ".js" else "text/css"
+    return FileResponse(file, media_type=media_type, headers=FOR_EVER)
+
+
+async def _answers(request: Request) -> Response:
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import PlainTextResponse, Response
+
+    make = _ANSWERS.get(request.path_params["digest"])
+    if make is None:
+        return PlainTextResponse("no such answers", status_code=404)
+
+    def content() -> bytes:
+        with jobs.turn():
+            values = make()
+        return gzip.compress(json.dumps(values, separators=(",", ":"), ensure_ascii=False).encode(), 5)
+
+    try:
+        body = await run_in_threadpool(content)
+    except FrontierError as error:
+        return PlainTextResponse(str(error), status_code=422)
+    return Response(body, media_type="application/json", headers=FOR_EVER | {"Content-Encoding": "gzip"})

@@ -14,4 +14,4 @@ if loaded is not None and question is not None:
 
     page.show(loaded, question)
 elif loaded is not None:
-    st.info("Ask something in the sidebar: the sets that each decoder retrieves appear here, side by side.")
+    st.info("Type a query to compare what each decoder returns.")

@@ -63,8 +63,7 @@ def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, base
     """The answer of a decoder; baseline: the ranking to compare with, by default the decoder's own."""
     decoders.checked(decoder, loaded.space)
     memory: Memo[tuple[Any, ...], Answer] = _memory(loaded, "answers", REMEMBERED)
-    judged = question.qrels.digest if question.qrels is not None else None
-    key = (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
+    key = answer_key(loaded, question, decoder)
     if key not in memory:
         plain = decoders.has_default_scorers(decoder)
         candidates, before = (None, 0.0) if plain else scores_of(loaded, question, decoder)
@@ -76,6 +75,12 @@ def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, base
         seconds = None if before is None or after is None else before + after
         memory[key] = Answer(name, decoder, ranking, figures, seconds, selector_relevance)
     return memory[key]
+
+
+def answer_key(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[Any, ...]:
+    """All that an answer and its figures depend on."""
+    judged = question.qrels.digest if question.qrels is not None else None
+    return (*_question(loaded, question), judged, decoder.label, *_dependencies(loaded, decoder), question.k)
 
 
 def _memory(loaded: Loaded, table: str, entries: int) -> Memo[tuple[Any, ...], Any]:

@@ -31,8 +31,13 @@ def decoders() -> dict[str, Decoder]:
 
 def decoder_of(name: str) -> Decoder:
     """A decoder as it is set: selector and scorers with their parameters, and the sidebar's pool."""
-    depth = st.session_state.get(POOL_KEY, POOL.default)
-    return with_scorers(stage_of(methods("selector")[name], PREFIX), name, depth)
+    return with_scorers(stage_of(methods("selector")[name], PREFIX), name, pool_depth())
+
+
+def pool_depth() -> int | None:
+    """The size of the pool that decoders choose from, None for the whole corpus."""
+    depth: int | None = st.session_state.get(POOL_KEY, POOL.default)
+    return depth
 
 
 def with_scorers(stage: Selector, name: str, depth: int | None) -> Decoder:

@@ -93,6 +93,17 @@ def select(loaded: Loaded, way: str, split: str | None, value: str) -> str | Non
     return None
 
 
+def step(loaded: Loaded, way: int) -> None:
+    """Go to the next labelled query, or the one before (−1), round the end."""
+    how, split, _ = selected(loaded)
+    if how != LABELLED:
+        return
+    queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
+    key, count = f"query.{corpus_key(loaded)}.{split}", min(len(queries), MOST_LISTED)
+    if count:
+        st.session_state[key] = (st.session_state.get(key, 0) + way) % count
+
+
 def corpus_key(loaded: Loaded) -> str:
     """Names a corpus in the keys of its controls."""
     return loaded.space.corpus.digest[:12]

@@ -9,7 +9,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query
 from dashboard.session.address import LINK, VERSION_KEY
 from dashboard.session.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params, too_long
-from dashboard.session.view_names import VIEW_NAMES
+from dashboard.session.view_names import FORMER, VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE
 
 OPENED, REMARKS, FIRST = "link.opened", "link.remarks", "link.first"
@@ -44,8 +44,9 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
         decoders.put_decoder(decoder)
     st.session_state[decoders.DECODERS] = [decoder.select.spec.name for decoder in shown.decoders]
     st.session_state.pop(decoders.VIEW, None)
-    if shown.view in VIEW_NAMES:
-        st.session_state[decoders.VIEW] = shown.view
+    view = FORMER.get(shown.view, shown.view)
+    if view in VIEW_NAMES:
+        st.session_state[decoders.VIEW] = view
     elif shown.view:
         names = ", ".join(VIEW_NAMES)
         problems.append(f"no view is called {shown.view!r}; there are {names}: {VIEW_NAMES[0]} is shown")

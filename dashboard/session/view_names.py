@@ -1,3 +1,13 @@
 """The names of Explore's views in the order of its control; the first one is the default."""
 
-VIEW_NAMES = RANKED_DIFF, MAP, REDUNDANCY, WEIGHTS, METRICS = "Ranked diff", "Map", "Redundancy", "Weights", "Figures"
+VIEW_NAMES = RESULTS, TABLE, MAP, REDUNDANCY, WEIGHTS, METRICS, CHECK_UP = (
+    "Results",
+    "Table",
+    "Map",
+    "Redundancy",
+    "NNN weights",
+    "All metrics",
+    "Check-up",
+)
+FORMER = {"Ranked diff": RESULTS, "Weights": WEIGHTS, "Figures": METRICS}
+"""Names in links and snapshots of older versions."""

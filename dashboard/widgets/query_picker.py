@@ -1,5 +1,6 @@
-"""The sidebar's question: which query, how many documents, from how large a pool."""
+"""The header's question: which query, how many documents, from how large a pool."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -17,6 +18,8 @@ from dashboard.session.query import (
     corpus_key,
     first_split,
     largest_k,
+    selected,
+    step,
     ways_of,
 )
 from dashboard.widgets.choices import choose
@@ -26,50 +29,73 @@ from engine.decoder import POOL, SET_SIZE
 from engine.errors import FrontierError
 from engine.values import Qrels, Queries, replace_surrogates
 
+TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
 REMEMBERED = 200
 """Typed queries whose vectors a session keeps."""
 
 
 def ask(loaded: Loaded) -> Question | None:
-    """Draw the controls; None until there is a query."""
-    ways = ways_of(loaded)
-    key = corpus_key(loaded)
-    way = choose(
-        "Query",
-        ways,
-        f"way.{key}",
-        named=True,
-        help="A labelled query has judgements, so Recall can be measured. Similar: a document as query, itself first.",
-    )
+    """Draw the controls, in a row; None until there is a query."""
+    ways, key = ways_of(loaded), corpus_key(loaded)
+    kind = st.popover(_kind(loaded, ways), key="header.kind", width="content")
+    with kind:
+        way = choose(
+            "Query",
+            ways,
+            f"way.{key}",
+            named=True,
+            format_func=TITLES.__getitem__,
+            help="Test queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
+            "document's vector; it ranks itself first.",
+        )
+        split = _split(loaded, key) if way == LABELLED else None
     try:
-        chosen = {LABELLED: _labelled, TYPED: _typed, SIMILAR: _similar}[way](loaded, key)
+        chosen = {LABELLED: _labelled, TYPED: _typed, SIMILAR: _similar}[way](loaded, key, split)
     except FrontierError as error:
         show_failure("The query cannot be embedded.", error)
         chosen = None
-    k = min(control(SET_SIZE, "k"), largest_k(loaded))
-    depth = control(POOL, "pool")
+    size = st.session_state.get("k", SET_SIZE.default)
+    with st.popover(f"k {size}", key="header.k", width="content"):
+        k = min(control(SET_SIZE, "k"), largest_k(loaded))
+        depth = control(POOL, "pool")
     if chosen is None:
         return None
     query, text, vector, qrels = chosen
     return Question(query, replace_surrogates(text), vector, qrels, k, depth)
 
 
-def _labelled(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
-    dataset, split = loaded.dataset, first_split(loaded.dataset)
-    if split is not None:
-        splits = list(dataset.qrels)
-        split = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
+def _kind(loaded: Loaded, ways: Sequence[str]) -> str:
+    """What kind of query is asked, and of which split."""
+    way, split, _ = selected(loaded)
+    return " · ".join(filter(None, [TITLES[way if way in ways else ways[0]], split]))
+
+
+def _split(loaded: Loaded, key: str) -> str | None:
+    split, splits = first_split(loaded.dataset), list(loaded.dataset.qrels)
+    if split is None:
+        return None
+    chosen: str = st.selectbox("Split", splits, splits.index(split), key=f"split.{key}", persist_state="session")
+    return chosen
+
+
+def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+    dataset = loaded.dataset
     queries = dataset.judged(split) if split else dataset.queries
     if not len(queries):
         st.info("This split judges no query of the corpus.")
         return None
     row = st.selectbox(
-        f"{len(queries):,} queries",
+        f"Query · {len(queries):,} in {split}" if split else f"{len(queries):,} queries",
         range(min(len(queries), MOST_LISTED)),
         key=f"query.{key}.{split}",
         format_func=lambda i: _told_apart(queries, i),
         persist_state="session",
+        label_visibility="collapsed",
     )
+    with st.container(horizontal=True, gap=None, width="content"):
+        for way, icon, name in ((-1, "chevron_left", "Previous query (k)"), (1, "chevron_right", "Next query (j)")):
+            button_key = f"header.step.{way}"
+            st.button("", key=button_key, icon=f":material/{icon}:", help=name, on_click=step, args=(loaded, way))
     query, text = queries.ids[row], queries.texts[row]
     known = loaded.queries
     vector = _embedded(loaded, text) if known is None else known[dataset.queries.position[query]]
@@ -82,21 +108,20 @@ def _told_apart(queries: Queries, row: int) -> str:
     return replace_surrogates(text if queries.counted[text] == 1 else f"{text} ({queries.ids[row]})")
 
 
-def _typed(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
-    text = st.text_area(
+def _typed(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
+    text = st.text_input(
         "Your query",
         key=f"own.{key}",
         persist_state="session",
-        height=100,
-        placeholder="What are you looking for?",
+        placeholder="What are you looking for? Enter to search",
+        label_visibility="collapsed",
     ).strip()
     if not text:
-        st.info("Type a query and press Ctrl+Enter, or click elsewhere.")
         return None
     return "", text, _embedded(loaded, text), None
 
 
-def _similar(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] | None:
+def _similar(loaded: Loaded, key: str, _: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
     corpus = loaded.dataset.corpus
     named = st.text_input(
         "Document id",
@@ -104,6 +129,7 @@ def _similar(loaded: Loaded, key: str) -> tuple[str, str, Tensor, Qrels | None] 
         key=f"document.{key}",
         persist_state="session",
         help="The id as it stands in the corpus.",
+        label_visibility="collapsed",
     )
     row = corpus.position.get(named)
     if row is None:

@@ -1,6 +1,6 @@
 """A retrieved set as a table: ranks, changes against the baseline, judgements, relevance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -18,13 +18,11 @@ def set_table(
     dropped: Sequence[Row] | None,
     width: int,
     by: str,
-    more: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
     """Draw a set as a table; returns Streamlit's event, None for no table.
 
     dropped: the baseline's documents that the set lacks, drawn below it; None for a set that is not compared; width: of
-    the documents' column beside changes; by: what made the relevance; more: columns in place of the nearest document's,
-    and how they are shown.
+    the documents' column beside changes; by: what made the relevance.
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:
@@ -33,12 +31,11 @@ def set_table(
     lost = len(rows) - len(retrieved)
     table = {
         "#": [*(r.rank for r in retrieved), *[None] * lost],
-        **(more[0] if more else {}),
         **({"Change": [*(r.mark for r in retrieved), *[DROPPED] * lost]} if compared else {}),
         **judged_column(rows),
         "Document": [document_name(r) for r in rows],
         "Relevance": [r.relevance for r in rows],
-        **({} if more else {"Nearest": [*(r.similarity for r in retrieved), *[None] * lost]}),
+        "Nearest": [*(r.similarity for r in retrieved), *[None] * lost],
     }
     return draw_table(
         table,
@@ -49,7 +46,6 @@ def set_table(
             "Document": text_column(width if compared else width + CHANGE_WIDTH),
             "Relevance": number_column("%.3f", 76, by),
             "Nearest": number_column("%.3f", 68, "Similarity to the most similar document ranked above it"),
-            **(more[1] if more else {}),
         },
         key=key,
         most=MOST_ROWS,

@@ -1,10 +1,8 @@
-"""Vote buttons: thumbs and "the right one", for the open document and for the rows of a set."""
+"""Vote buttons: thumbs and the correct answer, for the open document."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -18,19 +16,19 @@ from engine.errors import FrontierError
 
 UP, DOWN, RIGHT = "up", "down", "right"
 LABELS = {
-    UP: ("Good", ":material/thumb_up:", "Moves the document towards this query, so that it ranks higher."),
-    DOWN: ("Bad", ":material/thumb_down:", "Moves the document away from this query, so that it ranks lower."),
+    UP: ("More like this", ":material/thumb_up:", "Moves the document towards this query, so that it ranks higher."),
+    DOWN: (
+        "Less like this",
+        ":material/thumb_down:",
+        "Moves the document away from this query, so that it ranks lower.",
+    ),
     RIGHT: (
-        "The right one",
+        "Correct answer",
         ":material/check_circle:",
         "Moves the document towards this query, and the others of its list away from it.",
     ),
 }
-GIVEN = ":material/radio_button_checked:"
-"""In place of a row's thumb that has been given."""
-OUT = "It is in no list that is shown here: a thumb can still be given."
-COLUMN_WIDTH, VOTES_WIDTH = 34, 330
-"""In pixels, of a column of thumbs and of the three buttons."""
+OUT = "No list shown here has it. You can still vote it up or down."
 
 
 def votes_given(counting: Sequence[orag.Event], question: Question) -> dict[tuple[int, str], str]:
@@ -46,9 +44,9 @@ def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, 
     source: from which decoder's set it was opened, "" for none.
     """
     feedback.prepare(loaded)
-    shown = _shown(row, answers, source)
+    shown = list_of(row, answers, source)
     mine = _mine(loaded, question)
-    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="right", width=VOTES_WIDTH, key="votes"):
+    with st.container(horizontal=True, gap="xsmall", horizontal_alignment="left", key="votes"):
         for kind, (label, icon, help_) in LABELS.items():
             lacking = kind == RIGHT and not shown
             st.button(
@@ -57,45 +55,10 @@ def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, 
                 key=f"vote.{kind}",
                 type="primary" if (row, kind) in mine else "secondary",
                 disabled=lacking,
-                help=OUT if lacking else f"{help_} Again: takes it back.",
+                help=OUT if lacking else f"{help_} Click again to take it back.",
                 on_click=vote,
                 args=(loaded, question, row, kind, shown),
             )
-
-
-def row_columns(
-    loaded: Loaded, question: Question, rows: Sequence[int], answer: Answer, baseline: Answer, key: str
-) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Two columns of buttons for a set's rows, and how they are shown: a thumb up, a thumb down.
-
-    rows: of the corpus, as the table has them, what was dropped of the baseline's at its end.
-    """
-    feedback.prepare(loaded)
-    mine = _mine(loaded, question)
-    columns, config = {}, {}
-    for kind in (UP, DOWN):
-        _, icon, help_ = LABELS[kind]
-        columns[kind] = [GIVEN if (row, kind) in mine else icon for row in rows]
-        column_key = f"{key}.{kind}"
-        config[kind] = st.column_config.ButtonColumn(
-            "",
-            width=COLUMN_WIDTH,
-            help=help_,
-            type="tertiary",
-            key=column_key,
-            on_click=partial(_on_row, column_key, loaded, question, tuple(rows), kind, answer, baseline),
-        )
-    return columns, config
-
-
-def _on_row(
-    key: str, loaded: Loaded, question: Question, rows: Sequence[int], kind: str, answer: Answer, baseline: Answer
-) -> None:
-    click = st.session_state[key]
-    if click is None or click.row >= len(rows):
-        return
-    row = rows[click.row]
-    vote(loaded, question, row, kind, _shown(row, {"own": answer, "baseline": baseline}, "own"))
 
 
 def vote(loaded: Loaded, question: Question, row: int, kind: str, shown: Sequence[int]) -> None:
@@ -139,8 +102,8 @@ def _mine(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
         return {}  # the sidebar says why, and a vote would
 
 
-def _shown(row: int, answers: Mapping[str, Answer], source: str) -> tuple[int, ...]:
-    """The list in which a document stands, that of `source` first."""
+def list_of(row: int, answers: Mapping[str, Answer], source: str) -> tuple[int, ...]:
+    """The list in which a document stands, that of `source` first, () for none."""
     order = sorted(answers, key=lambda name: name != source)
     lists = (tuple(answers[name].ranking.rows()) for name in order)
     return next((rows for rows in lists if row in rows), ())

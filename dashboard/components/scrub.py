@@ -1,0 +1,48 @@
+"""The scrubbing views: tiles with sliders, and ranked lists that follow them while a slider is dragged.
+
+Their modules and what sliders need come by routes, so that a message of the page carries neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from dashboard.components import vendor
+
+FOLDER = Path(__file__).parent / "scrub"
+COMMITTED, STEPPED, OPENED, VOTED = "committed", "stepped", "opened", "voted"
+"""What the views report: settings that were let go, a step to another query, a document, a vote."""
+
+
+@cache
+def _loader() -> str:
+    return (FOLDER / "loader.js").read_text(encoding="utf-8")
+
+
+def tiles(key: str, data: dict[str, Any], committed: Callable[[Any], None], stepped: Callable[[int], None]) -> None:
+    """Draw a tile a decoder. committed: takes what sliders were set to; stepped: takes 1 or −1, to the next query."""
+    _draw("tiles", key, data, {COMMITTED: committed, STEPPED: stepped})
+
+
+def lists(key: str, data: dict[str, Any], opened: Callable[[Any], None], voted: Callable[[Any], None]) -> None:
+    """Draw the ranked lists of the tiles' decoders. opened, voted: take what was clicked."""
+    _draw("lists", key, data, {OPENED: opened, VOTED: voted})
+
+
+def _draw(name: str, key: str, data: dict[str, Any], heard: dict[str, Callable[[Any], None]]) -> None:
+    def tell(event: str) -> Callable[[], None]:
+        def told() -> None:
+            value = st.session_state[key].get(event)
+            if value is not None:
+                heard[event](value)
+
+        return told
+
+    component = st.components.v2.component(f"frontier_{name}", js=_loader())
+    callbacks: dict[str, Any] = {f"on_{event}_change": tell(event) for event in heard}
+    component(key=key, data={**data, "module": vendor.module(f"{name}.js")}, **callbacks)

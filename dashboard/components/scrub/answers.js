@@ -1,0 +1,152 @@
+// One query's sets along a slider, as the server packed them: read once, asked in every frame of a drag.
+
+export const DUPLICATE = 0.9;
+const PRECISION = 100000;
+
+// A set of documents and its figures. ids number the documents of its own `answers`.
+class Answer {
+  constructor(answers, ids) {
+    const { packed, near } = answers;
+    this.answers = answers;
+    this.ids = ids;
+    this.rows = ids.map((id) => packed.rows[id]);
+    this.key = [...this.rows].sort((a, b) => a - b).join();
+    this.found = ids.filter((id) => answers.right.has(id)).length;
+    this.duplicates = 0;
+    this.relevance = ids.length ? ids.reduce((sum, id) => sum + packed.relevance[id], 0) / ids.length : null;
+    let sum = 0;
+    ids.forEach((a, i) => {
+      for (let j = 0; j < i; j++) {
+        const cosine = near(a, ids[j]);
+        sum += cosine + 0.5 / PRECISION;
+        this.duplicates += cosine >= DUPLICATE;
+      }
+    });
+    const pairs = (ids.length * (ids.length - 1)) / 2;
+    this.pairs = pairs;
+    this.diversity = pairs ? 1 - sum / pairs : null;
+  }
+
+  document(rank) {
+    const { packed, right } = this.answers, id = this.ids[rank];
+    const score = packed.scores ? packed.scores[id] : packed.relevance[id];
+    return { row: packed.rows[id], name: packed.names[id], relevance: packed.relevance[id], score, right: right.has(id) };
+  }
+
+  cosine(i, j) {
+    return this.answers.near(this.ids[i], this.ids[j]);
+  }
+
+  // The rank of the document above that is most like the one at `rank`, and how like it is.
+  closestAbove(rank) {
+    let best = -1, most = -Infinity;
+    for (let i = 0; i < rank; i++) if (this.cosine(rank, i) > most) most = this.cosine(rank, (best = i));
+    return { rank: best, cosine: most };
+  }
+
+  // For each rank the lowest rank that a chain of near-duplicates joins it to.
+  groups() {
+    const group = this.ids.map((_, i) => i), root = (i) => (group[i] === i ? i : root(group[i]));
+    this.ids.forEach((_, i) => {
+      for (let j = 0; j < i; j++) if (this.cosine(i, j) >= DUPLICATE) group[Math.max(root(i), root(j))] = Math.min(root(i), root(j));
+    });
+    return group.map((_, i) => root(i));
+  }
+}
+
+// The positions of a slider: equal steps, or a list. The server computes the same numbers.
+export function positions({ values, low, high, steps }) {
+  return values ?? Array.from({ length: steps + 1 }, (_, i) => Number((low + ((high - low) * i) / steps).toPrecision(6)));
+}
+
+export class Answers {
+  constructor(packed) {
+    this.packed = packed;
+    this.right = new Set(packed.right);
+    const n = packed.rows.length, cosines = new Float64Array(n * n).fill(NaN);
+    let next = 0;
+    for (const ids of packed.sets)
+      ids.forEach((a, i) => {
+        for (let j = 0; j < i; j++) {
+          const cell = a * n + ids[j];
+          if (Number.isNaN(cosines[cell])) cosines[cell] = cosines[ids[j] * n + a] = packed.near[next++] / PRECISION;
+        }
+      });
+    this.near = (a, b) => cosines[a * n + b];
+    this.sets = packed.sets.map((ids) => new Answer(this, ids));
+    this.of = packed.which.map((which) => this.sets[which]);
+  }
+}
+
+// The answers at every position of a slider: exact between breakpoints, or known at the positions alone.
+export class Path extends Answers {
+  constructor(packed) {
+    super(packed);
+    this.stops = positions(packed.stops);
+    this.low = this.stops[0];
+    this.high = this.stops[this.stops.length - 1];
+    this.exact = packed.ends !== null;
+    this.why = packed.why;
+    this.apart = new Map(packed.apart ?? []);
+    if (this.exact) this.of.length = packed.ends.length + 1;
+    this.pieces = this.of.map((set, i) =>
+      this.exact
+        ? { set, from: i ? packed.ends[i - 1] : this.low, to: packed.ends[i] ?? this.high }
+        : { set, at: this.stops[i] },
+    );
+    for (const [value, ranking] of this.apart) this.apart.set(value, this.sets[packed.which[ranking]]);
+  }
+
+  piece(value) {
+    if (!this.exact) return nearest(this.stops, value);
+    let low = 0, high = this.pieces.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.pieces[middle].to < value) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  // The set at a value; undefined where it is not known: between samples, or outside.
+  at(value) {
+    if (value < this.low || value > this.high) return undefined;
+    if (this.apart.has(value)) return this.apart.get(value);
+    const piece = this.pieces[this.piece(value)];
+    return this.exact || piece.at === value ? piece.set : undefined;
+  }
+
+  // The nearest value to one side whose set (or whose order too) differs from the set here.
+  change(value, way, order) {
+    let at = this.piece(value);
+    const here = this.pieces[at].set;
+    do at += way;
+    while (this.pieces[at] && (order ? this.pieces[at].set === here : this.pieces[at].set.key === here.key));
+    const found = this.pieces[at];
+    return found && (this.exact ? inside(found.from, found.to) : found.at);
+  }
+
+  get changes() {
+    return this.pieces.filter((piece, i) => i && piece.set.key !== this.pieces[i - 1].set.key);
+  }
+}
+
+// The index of the position nearest to a value.
+export function nearest(stops, value) {
+  let low = 0, high = stops.length - 1;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (stops[middle] <= value) low = middle;
+    else high = middle;
+  }
+  return value - stops[low] <= stops[high] - value ? low : high;
+}
+
+// The shortest decimal inside an interval: a step lands on a number that people can write down.
+export function inside(from, to) {
+  for (let digits = 2; digits < 15; digits++) {
+    const found = Number(((from + to) / 2).toFixed(digits));
+    if (found > from && found < to) return found;
+  }
+  return (from + to) / 2;
+}

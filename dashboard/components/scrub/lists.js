@@ -1,0 +1,221 @@
+// The ranked lists of the decoders that are shown, with lines between the same documents; they follow the tiles.
+
+import { announce, counted, heat, hub, listen, make, number, stillness, styled } from "./parts.js";
+import { DUPLICATE } from "./answers.js";
+
+const ROW = 28, OUT = 22, HEAD = 24;
+
+// A dotted name's last part tells it from its neighbours: it comes first.
+function parted(name) {
+  const cut = /^\S+$/.test(name) ? name.lastIndexOf(".") : -1;
+  return cut > 0 && cut < name.length - 1 ? [name.slice(cut + 1), name.slice(0, cut)] : [name, ""];
+}
+
+class List {
+  constructor(view, parent, decoder) {
+    this.view = view;
+    this.key = decoder.key;
+    this.node = make(parent, "section", "list", { "aria-label": decoder.title, style: `--light:${decoder.light};--dark:${decoder.dark}` });
+    this.rows = new Map();
+    this.cut = make(this.node, "p", "cut");
+    this.order = make(this.node, "ol", "order");
+  }
+
+  row(document) {
+    let row = this.rows.get(document.row);
+    if (row) return row;
+    const node = make(this.order, "li", "document"), [name, module] = parted(document.name);
+    node.dataset.row = document.row;
+    row = { node, y: 0, dim: 0, document };
+    row.rank = make(node, "span", "rank");
+    row.near = make(node, "i", "near");
+    row.name = make(node, "button", "name", { type: "button", text: name, title: document.name });
+    if (module) make(row.name, "small", "", { text: module });
+    row.tag = make(node, "span", "tag");
+    row.votes = make(node, "span", "votes");
+    row.tick = make(node, "span", "tick");
+    row.score = make(node, "span", "score");
+    row.name.onclick = () => this.view.open(document.row, this.key);
+    node.onpointerenter = () => announce("hover", { row: document.row });
+    node.onpointerleave = () => announce("hover", { row: null });
+    this.rows.set(document.row, row);
+    return row;
+  }
+
+  // Where each document goes: the set's by rank, below them those of the baseline that it lacks.
+  aim(decoder, base) {
+    const { set } = decoder, own = !decoder.baseline, { k } = hub.shown;
+    this.node.classList.toggle("computing", !set);
+    if (!set || (this.set === set && this.base === base)) return;
+    Object.assign(this, { set, base });
+    for (const row of this.rows.values()) row.fade = 0;
+    const inside = new Set(set.rows), before = new Set(base.rows), groups = set.groups();
+    const dropped = own ? base.rows.map((_, i) => base.document(i)).filter((document) => !inside.has(document.row)) : [];
+    const sizes = groups.reduce((count, group) => count.set(group, (count.get(group) ?? 0) + 1), new Map());
+    set.rows.forEach((_, rank) => {
+      const document = set.document(rank), row = this.place(document, rank, rank * ROW), nearest = set.closestAbove(rank);
+      row.rank.textContent = rank + 1;
+      row.tag.textContent = own && !before.has(document.row) ? "NEW" : "";
+      const alike = nearest.cosine >= DUPLICATE;
+      row.near.style.background = rank ? `rgb(${heat(nearest.cosine)})` : "transparent";
+      row.near.classList.toggle("alike", sizes.get(groups[rank]) > 1);
+      row.near.title = rank ? `Closest above: #${nearest.rank + 1}, cosine ${number(nearest.cosine)}${alike ? ", a near-duplicate" : ""}` : "";
+      row.node.dataset.rank = rank + 1;
+    });
+    dropped.forEach((document, i) => {
+      const row = this.place(document, set.ids.length + i, k * ROW + HEAD + i * OUT);
+      row.node.classList.add("out");
+      row.rank.textContent = row.tag.textContent = "";
+      row.near.style.background = "transparent";
+      delete row.node.dataset.rank;
+    });
+    this.cut.textContent = dropped.length ? `DROPPED ${dropped.length}` : "";
+    this.cut.style.top = `${k * ROW}px`;
+    this.node.style.height = `${k * ROW + (own ? HEAD + Math.max(dropped.length, 2) * OUT : 0)}px`;
+    for (const [document, row] of this.rows) if (!row.fade) delete row.node.dataset.rank;
+  }
+
+  // Screen readers follow the document's order, not the places: it is set right once nothing moves.
+  sort() {
+    const rows = [...this.rows.values()].sort((a, b) => a.order - b.order);
+    if (rows.every(({ node }, i) => this.order.children[i] === node)) return;
+    const focused = rows.find(({ node }) => node.matches(":focus-within"))?.name;
+    this.order.append(...rows.map(({ node }) => node));
+    focused?.focus({ preventScroll: true });
+  }
+
+  place(document, order, y) {
+    const row = this.row(document);
+    if (row.dim < 0.05) row.y = y + (row.node.isConnected ? 0 : ROW);
+    Object.assign(row, { aim: y, fade: 1, order });
+    row.node.className = `document${document.right ? " right" : ""}${this.view.opened === document.row ? " opened" : ""}`;
+    row.tick.textContent = document.right ? "✓" : "";
+    row.score.textContent = document.score === null ? "" : number(document.score);
+    this.view.thumbs(row, document.row, this.key);
+    return row;
+  }
+}
+
+class Lists {
+  constructor(parent) {
+    this.root = document.createElement("div");
+    this.root.className = "scrub lists";
+    styled(parent, "scrub.css", this.root);
+    this.body = make(this.root, "div", "columns");
+    this.lists = [];
+    this.stop = [
+      listen("sets", () => this.draw()),
+      listen("hover", ({ row }) => {
+        for (const list of this.lists) for (const [own, { node }] of list.rows) node.classList.toggle("hovered", own === row);
+      }),
+    ];
+    this.escape = (event) => event.key === "Escape" && this.opened !== null && this.component.setTriggerValue("opened", { row: null });
+    document.addEventListener("keydown", this.escape);
+    this.sizes = new ResizeObserver(() => ((this.gap = undefined), this.want()));
+    this.sizes.observe(this.root);
+  }
+
+  update(component) {
+    this.component = component;
+    const { opened = null, votes = null } = component.data;
+    Object.assign(this, { opened, votes });
+    for (const list of this.lists) list.set = undefined;
+    this.draw();
+  }
+
+  open(row, source) {
+    this.component.setTriggerValue("opened", { row, source });
+  }
+
+  // Thumbs of a row, while feedback is on.
+  thumbs(row, document, source) {
+    if (!this.votes) return (row.votes.textContent = "");
+    const given = this.votes[document] ?? "";
+    if (row.given === given && row.votes.childElementCount) return;
+    row.given = given;
+    row.votes.textContent = "";
+    for (const [kind, sign, label] of [["up", "▲", "More like this"], ["down", "▼", "Less like this"]]) {
+      const button = make(row.votes, "button", "", { type: "button", text: sign, title: label, "aria-label": `${label}: ${row.document.name}`, "aria-pressed": given === kind });
+      button.onclick = () => this.component.setTriggerValue("voted", { row: document, kind, source });
+    }
+  }
+
+  draw() {
+    const { shown } = hub;
+    if (!shown || !this.component || shown.query !== this.component.data.query) return;
+    const shape = shown.decoders.map((decoder) => decoder.key).join();
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.body.textContent = "";
+      this.links = [];
+      this.lists = shown.decoders.map((decoder, i) => {
+        if (i) this.links.push({ svg: make(this.body, "svg", "links", { "aria-hidden": true }), lines: new Map() });
+        return new List(this, this.body, decoder);
+      });
+      this.body.style.gridTemplateColumns = shown.decoders.map(() => "minmax(var(--least), 1fr)").join(" var(--gap) ");
+      this.gap = undefined;
+    }
+    this.lists.forEach((list, i) => {
+      list.aim(shown.decoders[i], shown.base);
+      list.node.classList.toggle("touched", list.key === shown.touched);
+    });
+    this.flow();
+  }
+
+  want() {
+    this.asked ??= requestAnimationFrame(() => {
+      this.asked = null;
+      const from = performance.now();
+      this.flow();
+      hub.log?.push({ at: from, took: performance.now() - from, changed: false });
+    });
+  }
+
+  // Rows slide to their places, and the lines between the lists with them.
+  flow() {
+    let moving = false;
+    const share = stillness.matches ? 1 : 0.34;
+    for (const { rows } of this.lists)
+      for (const [id, row] of rows) {
+        if (row.aim === row.y && row.dim === row.fade && row.drawn) continue;
+        row.y = Math.abs(row.aim - row.y) < 0.4 ? row.aim : row.y + (row.aim - row.y) * share;
+        row.dim = Math.abs(row.fade - row.dim) < 0.04 ? row.fade : row.dim + (row.fade - row.dim) * share;
+        row.drawn = true;
+        row.node.style.transform = `translateY(${row.y.toFixed(1)}px)`;
+        row.node.style.opacity = row.dim;
+        if (!row.dim) row.node.remove(), rows.delete(id);
+        moving ||= row.aim !== row.y || row.dim !== row.fade;
+      }
+    this.links?.forEach(({ svg, lines }, i) => this.join(this.lists[i], this.lists[i + 1], svg, lines));
+    if (moving) this.want();
+    else for (const list of this.lists) list.sort();
+  }
+
+  join(left, right, svg, lines) {
+    const width = (this.gap ??= svg.clientWidth);
+    if (!width) return;
+    for (const line of lines.values()) line.used = false;
+    for (const [id, from] of left.rows) {
+      const to = right.rows.get(id), out = from.node.classList.contains("out") + (to?.node.classList.contains("out") ?? 0);
+      if (!from.fade || !to?.fade || out === 2) continue;
+      const line = lines.get(id) ?? make(svg, "path"), look = out ? "out" : from.document.right ? "right" : "";
+      lines.set(id, line);
+      line.used = true;
+      if (line.look !== look) line.setAttribute("class", (line.look = look));
+      const [y, z] = [from, to].map((row) => (row.y + (row.node.classList.contains("out") ? OUT : ROW) / 2).toFixed(1));
+      const d = `M4,${y}C${width * 0.55},${y} ${width * 0.45},${z} ${width - 3},${z}`;
+      if (line.d !== d) line.setAttribute("d", (line.d = d));
+    }
+    for (const [id, line] of lines) if (!line.used) line.remove(), lines.delete(id);
+  }
+
+  end() {
+    for (const stop of this.stop) stop();
+    document.removeEventListener("keydown", this.escape);
+    this.sizes.disconnect();
+    cancelAnimationFrame(this.asked);
+    this.root.remove();
+  }
+}
+
+export const mount = (parent) => new Lists(parent);

@@ -1,0 +1,394 @@
+// A tile a decoder: its sliders with what they do, its figures and its redundancy, and the query's own frontier.
+
+import { Answers, Path, nearest } from "./answers.js";
+import { announce, counted, hub, make, number, setting, signed, styled, thumbnail } from "./parts.js";
+
+const PAUSE = 90; // milliseconds after a key press before the server is told: more may follow
+const MOST_PATHS = 64;
+const paths = (hub.paths ??= new Map());
+
+// What a slider's answers are, asked once; null while they are on their way.
+function path(url, arrived) {
+  const known = paths.get(url);
+  if (known !== undefined) return known;
+  paths.set(url, null);
+  while (paths.size > MOST_PATHS) paths.delete(paths.keys().next().value);
+  fetch(url)
+    .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
+    .then((packed) => (paths.set(url, new Path(packed)), arrived()))
+    .catch(() => paths.delete(url)); // the next run of the page asks again
+  return null;
+}
+
+class Slider {
+  constructor(view, tile, parent, given) {
+    Object.assign(this, { view, tile });
+    const box = make(parent, "div", "slider");
+    this.plot = make(box, "div", "plot");
+    this.curves = make(this.plot, "svg", "curves", { viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": true });
+    this.ghost = make(this.plot, "i", "cursor ghost");
+    this.cursor = make(this.plot, "i", "cursor");
+    this.input = make(box, "input", "", { type: "range", min: 0, step: 1 });
+    this.input.addEventListener("input", () => this.move(this.stops[this.input.valueAsNumber]));
+    this.input.addEventListener("change", () => view.commit());
+    this.input.addEventListener("keydown", (event) => this.key(event));
+    this.input.addEventListener("pointerdown", () => this.begin());
+    this.input.addEventListener("dblclick", () => (this.move(this.given.standard), view.commit()));
+    this.input.addEventListener("focus", () => view.touch(tile, this));
+    this.update(given);
+  }
+
+  // Whatever the server says of it; its answers are asked for where they are others.
+  update(given) {
+    this.given = given;
+    this.input.setAttribute("aria-label", `${this.tile.title} ${given.symbol}`);
+    this.input.title = given.help;
+    this.known = undefined;
+    this.arrive();
+  }
+
+  arrive() {
+    const found = path(this.given.url, () => (this.arrive(), this.view.want(true)));
+    if (found === this.known) return;
+    this.known = found;
+    this.tile.node.classList.toggle("waiting", this.tile.sliders?.some((slider) => !slider.known) ?? false);
+    this.stops = found?.stops ?? [this.value];
+    this.input.max = this.stops.length - 1;
+    this.shown = undefined;
+    this.draw();
+  }
+
+  get value() {
+    return this.tile.values[this.given.param];
+  }
+
+  // How far along the slider a value lies.
+  share(value) {
+    const { stops } = this, last = stops.length - 1;
+    if (!last) return 0.5;
+    const at = nearest(stops, value), next = Math.min(last, Math.max(0, at + Math.sign(value - stops[at])));
+    return (at + (next === at ? 0 : (Math.abs(value - stops[at]) / Math.abs(stops[next] - stops[at])) * (next - at))) / last;
+  }
+
+  begin() {
+    this.view.touch(this.tile, this);
+    this.view.began = new Map(this.view.tiles.map((tile) => [tile, { ...tile.values }]));
+    for (const slider of this.view.sliders()) slider.ghost.style.left = `${100 * slider.share(slider.value)}%`;
+    this.view.root.classList.add("held");
+  }
+
+  move(value) {
+    this.view.touch(this.tile, this);
+    this.tile.values[this.given.param] = value;
+    if (this.view.linked && this.given.linked)
+      for (const other of this.view.sliders())
+        if (other.given.linked) other.tile.values[other.given.param] = other.stops[nearest(other.stops, value)];
+    this.view.want();
+  }
+
+  key(event) {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    const step = Math.max(1, Math.round((this.stops.length - 1) / 100));
+    if (!way || step === 1 || event.shiftKey) return;
+    event.preventDefault();
+    const at = nearest(this.stops, this.value) + way * step;
+    this.move(this.stops[Math.min(this.stops.length - 1, Math.max(0, at))]);
+    this.view.commit(PAUSE);
+  }
+
+  place() {
+    const { value } = this;
+    if (this.shown === value) return;
+    this.shown = value;
+    const share = this.share(value);
+    this.input.value = nearest(this.stops, value);
+    this.input.style.setProperty("--at", share);
+    this.cursor.style.left = `${100 * share}%`;
+  }
+
+  // What the slider does before it is moved: each figure as a step function of its value.
+  draw() {
+    this.curves.textContent = "";
+    const found = this.known, { judged } = this.view.data;
+    if (!found) return;
+    const share = (piece, end) => 1000 * (found.exact ? this.share(piece[end]) : Math.min(1, Math.max(0, (found.pieces.indexOf(piece) + (end === "from" ? -0.5 : 0.5)) / (found.pieces.length - 1))));
+    const step = (of) => found.pieces.map((p, i) => `${i ? "L" : "M"}${share(p, "from").toFixed(1)},${(100 - 96 * Math.max(0, Math.min(1, of(p.set) ?? 0))).toFixed(1)}H${share(p, "to").toFixed(1)}`).join("");
+    const diversity = step((set) => set.diversity);
+    make(this.curves, "path", "area", { d: `${diversity}V100H0Z` });
+    if (judged) make(this.curves, "path", "recall", { d: step((set) => set.found / judged) });
+    else make(this.curves, "path", "relevance", { d: step((set) => set.relevance) });
+    make(this.curves, "path", "diversity", { d: diversity });
+    const { changes } = found;
+    make(this.curves, "path", "marks", { d: changes.map((p) => `M${share(p, "from").toFixed(1)},94V100`).join("") });
+    const kind = found.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${found.stops.length} positions: ${found.why}`;
+    this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}`;
+    this.plot.dataset.kind = found.exact ? "exact" : "sampled";
+  }
+}
+
+class Tile {
+  constructor(view, parent, given) {
+    this.view = view;
+    this.title = given.title;
+    this.node = make(parent, "section", "tile", { "aria-label": given.title, style: `--light:${given.light};--dark:${given.dark}` });
+    const top = make(this.node, "header");
+    this.sign = make(top, "i", "sign", { "aria-hidden": true });
+    this.heading = make(top, "h3");
+    this.state = make(top, "small");
+    this.weights = make(top, "output", "weights");
+    const body = make(this.node, "div", "body");
+    const facts = make(body, "div", "facts");
+    this.right = make(facts, "p", "right");
+    this.figures = make(facts, "p", "figures");
+    this.thumb = make(body, "canvas", "thumb", { role: "img" });
+    this.tracks = make(this.node, "div", "tracks");
+    this.update(given);
+  }
+
+  update(given) {
+    const values = Object.fromEntries(given.sliders.map((slider) => [slider.param, slider.value]));
+    const fresh = !this.given || this.view.settled;
+    Object.assign(this, { given, title: given.title, committed: values });
+    if (fresh || Object.keys(values).some((name) => !(name in this.values))) this.values = { ...values };
+    this.sign.textContent = given.sign;
+    this.heading.textContent = given.title;
+    this.heading.title = given.note;
+    this.now = new Answers(given.now).of[0];
+    const shape = given.sliders.map((slider) => slider.param).join();
+    if (shape === this.shape) this.sliders.forEach((slider, i) => slider.update(given.sliders[i]));
+    else {
+      this.tracks.textContent = "";
+      this.sliders = given.sliders.map((slider) => new Slider(this.view, this, this.tracks, slider));
+    }
+    this.shape = shape;
+    this.node.classList.toggle("failed", Boolean(given.error));
+    this.drawn = undefined;
+  }
+
+  // The set at the values of the sliders; undefined while it is not known.
+  get set() {
+    const moved = this.sliders.filter((slider) => slider.value !== this.committed[slider.given.param]);
+    if (!moved.length) return this.now;
+    return moved.length > 1 ? undefined : moved[0].known?.at(moved[0].value);
+  }
+
+  draw(base) {
+    for (const slider of this.sliders) slider.place();
+    const { set } = this, written = this.sliders.map((slider) => `${slider.given.symbol} ${setting(slider.value)}`).join("  ");
+    if (this.written !== written) this.weights.textContent = this.written = written;
+    if (this.drawn === set && set !== undefined && this.base === base) return false;
+    this.base = base;
+    this.drawn = set;
+    this.node.classList.toggle("computing", set === undefined);
+    const { judged, k } = this.view.data, short = set && set.ids.length < k;
+    this.state.textContent = set === undefined ? "computing" : (this.given.error ?? (short ? `${set.ids.length} of ${k}` : ""));
+    if (set === undefined) return true;
+    const own = this.given.baseline ? null : base, few = judged && judged <= 5;
+    this.right.hidden = !judged;
+    if (judged) this.right.innerHTML = `<b>${few ? "●".repeat(set.found) + "○".repeat(Math.max(0, judged - set.found)) : ""} ${set.found} of ${judged}</b> relevant`;
+    const delta = (now, then) => (own && then !== null && now !== null ? ` <span>${signed(now - then, 2)}</span>` : "");
+    this.figures.innerHTML =
+      `<span title="Diversity (ILAD): mean of 1 − cosine over all pairs; 0 = all the same">Div <b>${number(set.diversity, 2)}</b>${short ? "" : delta(set.diversity, base.diversity)}</span>` +
+      `<span title="Mean cosine of the set's documents with the query">Rel <b>${number(set.relevance, 2)}</b>${delta(set.relevance, base.relevance)}</span>`;
+    Object.assign(this.thumb, { width: k, height: k });
+    thumbnail(this.thumb, set, k);
+    this.thumb.ariaLabel = this.thumb.title = `${set.duplicates} of ${set.pairs} pairs are near-duplicates (cosine 0.90 or more)`;
+    const told = `${judged ? `${set.found} of ${judged} relevant, ` : ""}diversity ${number(set.diversity)}, relevance ${number(set.relevance)}`;
+    for (const slider of this.sliders) slider.input.setAttribute("aria-valuetext", `${setting(slider.value)}: ${told}`);
+    return true;
+  }
+}
+
+class Tiles {
+  constructor(parent) {
+    this.root = document.createElement("div");
+    this.root.className = "scrub";
+    styled(parent, "scrub.css", this.root);
+    this.said = make(this.root, "p", "said", { role: "status" });
+    this.switch = make(this.root, "div", "switch", { role: "group", "aria-label": "Decoder" });
+    const row = make(this.root, "div", "row");
+    this.row = make(row, "div", "tiles");
+    this.side = make(row, "aside", "side", { "aria-label": "Trade-off of this query" });
+    this.front = make(this.side, "svg", "front", { role: "img" });
+    const tools = make(this.side, "div", "tools");
+    this.axis = make(tools, "button", "", { type: "button" });
+    this.axis.onclick = () => ((this.byRelevance = !this.byRelevance), this.frontier());
+    const link = make(tools, "label", "", { title: "Move all λ and θ together" });
+    this.link = make(link, "input", "", { type: "checkbox" });
+    link.append("Link all λ");
+    this.tiles = [];
+    this.serial = 0;
+    this.keys = (event) => this.key(event);
+    document.addEventListener("keydown", this.keys);
+    this.free = () => this.root.classList.remove("held");
+    addEventListener("pointerup", this.free);
+    this.sizes = new ResizeObserver(() => this.frontier());
+    this.sizes.observe(this.front);
+  }
+
+  get linked() {
+    return this.link.checked;
+  }
+
+  sliders() {
+    return this.tiles.flatMap((tile) => tile.sliders);
+  }
+
+  update(component) {
+    this.component = component;
+    const data = (this.data = component.data);
+    // Answers come late: while something newer is on its way, the sliders stay where people put them.
+    this.standing = data.base && new Answers(data.base).of[0];
+    this.settled = data.serial >= this.serial;
+    this.serial = Math.max(this.serial, data.serial);
+    const shape = data.decoders.map((decoder) => decoder.key).join();
+    if (shape === this.shape) this.tiles.forEach((tile, i) => tile.update(data.decoders[i]));
+    else {
+      this.shape = shape;
+      this.row.textContent = this.switch.textContent = "";
+      this.tiles = data.decoders.map((decoder) => new Tile(this, this.row, decoder));
+      this.row.style.setProperty("--count", this.tiles.length);
+      for (const tile of this.tiles) {
+        const button = make(this.switch, "button", "", { type: "button", text: `${tile.given.sign} ${tile.title}` });
+        button.onclick = () => (this.touch(tile), this.want(true));
+        tile.button = button;
+      }
+      this.touched = this.tiles.find((tile) => tile.title === this.touched?.title);
+    }
+    this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
+    this.axis.hidden = !data.judged;
+    this.want(true);
+  }
+
+  touch(tile, slider) {
+    this.touched = tile;
+    this.slider = slider ?? tile.sliders[0];
+  }
+
+  want(anew = false) {
+    this.anew ||= anew;
+    this.asked ??= requestAnimationFrame(() => {
+      this.asked = null;
+      const from = performance.now(), changed = this.draw();
+      hub.log?.push({ at: from, took: performance.now() - from, changed });
+    });
+  }
+
+  draw() {
+    const { base, anew } = this;
+    this.anew = false;
+    const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew;
+    if (anew) this.frontier();
+    if (!changed) return false;
+    this.dots();
+    this.sentence();
+    for (const tile of this.tiles) {
+      tile.button.ariaPressed = tile === this.touched;
+      tile.node.classList.toggle("touched", tile === this.touched);
+    }
+    const decoders = this.tiles.map(({ given, set, now }) => ({ ...given, set, now }));
+    const sets = decoders.filter(({ set }) => set).map(({ name, set }) => ({ name, rows: set.rows, relevant: set.ids.filter((id) => set.answers.right.has(id)).map((id) => set.answers.packed.rows[id]) }));
+    hub.shown = { query: this.data.query, k: this.data.k, base, decoders, touched: this.touched?.given.key, sets };
+    announce("sets", hub.shown);
+    return true;
+  }
+
+  get base() {
+    return this.tiles.find((tile) => tile.given.baseline)?.now ?? this.standing;
+  }
+
+  sentence() {
+    const { touched, base } = this, { judged } = this.data, set = touched?.set;
+    this.said.textContent = "";
+    if (!set) return;
+    const rest = make(this.said, "b", "", {
+      text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}`,
+    });
+    if (touched.given.baseline) return;
+    const found = !judged ? "" : `, ${set.found} of ${judged} relevant` + (set.found === base.found ? "" : ` instead of ${base.found}`);
+    const gained = set.diversity === null || base.diversity === null ? "" : `${signed(set.diversity - base.diversity, 2)} diversity for `;
+    rest.after(make(this.said, "span", "", {
+      text: `${touched.title}${touched.written ? ` · ${touched.written}` : ""}: ${gained}${signed((set.relevance ?? 0) - base.relevance, 2)} relevance${found}.`,
+    }));
+  }
+
+  // The query's own trade-off: a curve a slider, and a sign where each decoder stands.
+  frontier() {
+    if (!this.data) return;
+    const { judged } = this.data, byRecall = judged && !this.byRelevance, width = this.front.clientWidth, height = this.front.clientHeight;
+    if (!width) return;
+    const up = (set) => (byRecall ? set.found : set.relevance), foot = 14, left = 6;
+    const known = this.tiles.flatMap((tile) => [tile.set, ...(tile.sliders[0]?.known?.sets ?? [])]).filter((set) => set && set.diversity !== null);
+    this.front.textContent = "";
+    this.axis.textContent = byRecall ? "Recall ↑" : "Relevance ↑";
+    this.front.ariaLabel = `${byRecall ? "Recall" : "Mean relevance"} against diversity for this query`;
+    this.spot = null;
+    if (!known.length) return;
+    const tall = known.map(up), low = byRecall ? 0 : Math.min(...tall), high = byRecall ? judged : Math.max(...tall), far = Math.max(...known.map((set) => set.diversity)) || 1;
+    this.spot = (set) => [left + (set.diversity / far) * (width - 2 * left), 8 + (1 - (up(set) - low) / (high - low || 1)) * (height - foot - 14)];
+    make(this.front, "line", "axis", { x1: 0, x2: width, y1: height - foot, y2: height - foot });
+    make(this.front, "text", "label", { x: width, y: height - 3, text: "Diversity →" });
+    for (const tile of this.tiles) {
+      const found = tile.sliders[0]?.known;
+      const style = `--light:${tile.given.light};--dark:${tile.given.dark}`;
+      if (found) make(this.front, "path", "line", { style, d: found.pieces.filter((p) => p.set.diversity !== null).map((p, i) => `${i ? "L" : "M"}${this.spot(p.set).map((v) => v.toFixed(1))}`).join("") });
+      tile.mark = make(this.front, "text", "mark", { style, text: tile.given.sign });
+    }
+    this.dots();
+  }
+
+  dots() {
+    if (!this.spot) return;
+    for (const { mark, set } of this.tiles) {
+      if (!mark) continue;
+      const shown = set && set.diversity !== null;
+      mark.style.visibility = shown ? "" : "hidden";
+      if (!shown) continue;
+      const [x, y] = this.spot(set);
+      mark.setAttribute("x", x.toFixed(1));
+      mark.setAttribute("y", (y + 4).toFixed(1));
+    }
+  }
+
+  // [ and ] go to the next change of the set, { and } to the next change of the order; j and k to the next query.
+  key(event) {
+    const from = event.composedPath()[0];
+    if (/^(text|search|number|textarea|select-one)$/.test(from.type) || from.isContentEditable || event.ctrlKey || event.metaKey) return;
+    if (event.key === "j" || event.key === "k") {
+      event.preventDefault();
+      this.component.setTriggerValue("stepped", event.key === "j" ? 1 : -1);
+      return;
+    }
+    const way = { "]": 1, "}": 1, "[": -1, "{": -1 }[event.key], slider = this.slider ?? this.touched?.sliders[0];
+    if (!way || !slider?.known) return;
+    event.preventDefault();
+    const next = slider.known.change(slider.value, way, event.key === "{" || event.key === "}");
+    if (next === undefined) return;
+    slider.move(next);
+    this.commit(PAUSE);
+  }
+
+  // Tell the server what was set: the address, other views and the engine's own answer follow from it.
+  commit(pause = 0) {
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => {
+      const values = {};
+      for (const tile of this.tiles)
+        for (const { given, value } of tile.sliders)
+          if (value !== tile.committed[given.param]) (values[tile.given.key] ??= {})[given.param] = value;
+      if (Object.keys(values).length) this.component.setStateValue("committed", { serial: ++this.serial, values });
+    }, pause);
+  }
+
+  end() {
+    document.removeEventListener("keydown", this.keys);
+    removeEventListener("pointerup", this.free);
+    this.sizes.disconnect();
+    cancelAnimationFrame(this.asked);
+    clearTimeout(this.waiting);
+    hub.shown = null;
+    this.root.remove();
+  }
+}
+
+export const mount = (parent) => new Tiles(parent);

@@ -1,0 +1,125 @@
+"""The Results and Table views: ranked lists that follow the tiles, and every document of any decoder in one table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dashboard.charts.palette import style_of
+from dashboard.components import scrub
+from dashboard.explore import document_panel
+from dashboard.explore.tiles import query_key
+from dashboard.services import feedback
+from dashboard.services.jobs import turn
+from dashboard.services.source import Loaded
+from dashboard.session.answers import Answer
+from dashboard.session.query import Question
+from dashboard.widgets import confirm, feedback_effect, vote_buttons
+from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
+from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, text_column
+from engine.views import Merged, merged, missed
+
+MOST_MISSED = 6
+"""Missed relevant documents that are named; of a hundred the others are counted."""
+MOST_BESIDE = 3
+"""Decoders beside whose columns the documents' need not be pinned."""
+FIGURE_SPACE = "\u2007"
+"""As wide as a digit: ranks of one and of two digits then sort and align as numbers do."""
+
+
+def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+    """Draw the ranked lists, what they miss, and at the side the open document."""
+    document = document_panel.current_document(loaded, question)
+    data = {
+        "query": query_key(loaded, question),
+        "opened": None if document is None else document.row,
+        "votes": _votes(loaded, question) if feedback.is_on() else None,
+    }
+
+    def opened(told: Mapping[str, Any]) -> None:
+        row = told["row"]
+        if row is None:
+            document_panel.close()
+        elif row in range(len(loaded.space)):
+            document_panel.open_document(loaded, question, row, str(told["source"]))
+
+    def voted(told: Mapping[str, Any]) -> None:
+        row, kind = told["row"], told["kind"]
+        if row in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
+            vote_buttons.vote(loaded, question, row, kind, vote_buttons.list_of(row, answers, str(told["source"])))
+
+    scrub.lists("explore.lists", data, opened, voted)
+    with turn():
+        rankings = [answer.ranking for answer in answers.values()]
+        absent = missed(loaded.space, question.vector, question.id, rankings, question.qrels)
+    _list_missed("Missed by all: ", absent)
+    _beside(loaded, question, answers, baseline)
+
+
+def show_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+    """Draw one table of all sets, and at the side the open document."""
+    _merged_table(loaded, question, answers, baseline)
+    _beside(loaded, question, answers, baseline)
+
+
+def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+    document_panel.show(loaded, question, answers)
+    confirm.show_error("This feedback was not taken.")
+    feedback_effect.show(loaded, question, answers, baseline)
+
+
+def _votes(loaded: Loaded, question: Question) -> dict[str, str]:
+    """This person's thumbs on documents for this query."""
+    feedback.prepare(loaded)
+    given = vote_buttons.votes_given(feedback.counting(loaded), question)
+    return {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
+
+
+def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
+    """Draw every document that any decoder returned, a column for each decoder."""
+    rankings = {name: answer.ranking for name, answer in answers.items()}
+    with turn():
+        rows = merged(loaded.space, question.vector, question.id, rankings, baseline, question.qrels)
+        relevant_missed = missed(loaded.space, question.vector, question.id, rankings.values(), question.qrels)
+    if not rows:
+        st.caption("Nothing was retrieved.")
+        return
+    widest = max((len(str(p.rank)) for r in rows for p in r.places.values() if p.rank), default=1)
+    titles = {name: f"{style_of(answer.name).sign} {answer.title}" for name, answer in answers.items()}
+    # Scores of several scorers do not share a column: it holds the inner product then, and says so.
+    relevance = "Relevance" if all(a.relevance is None for a in answers.values()) else "Inner product"
+    pinned = st.column_config.TextColumn(width=280, pinned=len(answers) > MOST_BESIDE + 1)
+    ranks = text_column(112, "Rank, and places gained or lost; – for a document in neither set")
+    event = draw_columns(
+        {
+            "Document": ([document_name(r) for r in rows], pinned),
+            **{tick: (column, text_column(28, "Judged relevant")) for tick, column in judged_column(rows).items()},
+            relevance: ([r.relevance for r in rows], number_column("%.3f", 76, RELEVANCE)),
+            **{title: ([_padded(r, name, widest) for r in rows], ranks) for name, title in titles.items()},
+            "Sets": ([r.sets for r in rows], number_column(width=48, help="How many of the decoders return it")),
+        },
+        key="merged",
+        most=MOST_ROWS,
+        **CLICKABLE,
+    )
+    place = clicked("merged", event, len(rows))
+    if place is not None:
+        document_panel.open_document(loaded, question, rows[place].row)
+    _list_missed("Missed by all: ", relevant_missed)
+
+
+def _padded(row: Merged, name: str, widest: int) -> str:
+    place = row.places[name]
+    return FIGURE_SPACE * (widest - len(str(place.rank)) if place.rank else 0) + str(place)
+
+
+def _list_missed(heading: str, documents: Sequence[tuple[str, int | None]]) -> None:
+    """Name relevant documents that were not returned, the most relevant first."""
+    names = [
+        f"{doc} ({'not in the corpus' if rank is None else f'relevance rank {rank:,}'})"
+        for doc, rank in documents[:MOST_MISSED]
+    ]
+    if len(documents) > MOST_MISSED:
+        names.append(f"and {len(documents) - MOST_MISSED:,} more")
+    if names:
+        st.text(heading + ", ".join(names))

@@ -1,0 +1,93 @@
+"""Scrubbing in a real browser: every frame of a drag is the engine's answer, and nothing is sent before the release."""
+
+import random
+import statistics
+
+import numpy as np
+import pytest
+
+import engine
+from support.browser import MARKS, WAIT, idle, until
+
+pytestmark = MARKS
+FOUR = "/?v=1&corpus=numpy-api&decoders=top_k,mmr,dpp,nnn"
+ROOTS = """() => [...document.querySelectorAll('*')].map(node => node.shadowRoot).filter(Boolean)"""
+DRAWN = f"""() => Object.fromEntries(({ROOTS})().flatMap(root => [...root.querySelectorAll('.list')]).map(list =>
+    [list.ariaLabel, [...list.querySelectorAll('.document[data-rank]')]
+        .sort((a, b) => a.dataset.rank - b.dataset.rank).map(row => Number(row.dataset.row))]))"""
+MOVE = f"""async ([label, values]) => {{
+    const input = ({ROOTS})().flatMap(root => [...root.querySelectorAll('input[type=range]')])
+        .find(input => input.ariaLabel === label);
+    const drawn = {DRAWN}, frame = () => new Promise(requestAnimationFrame), found = [];
+    for (const share of values) {{
+        input.value = Math.round(share * input.max);
+        input.dispatchEvent(new Event('input'));
+        await frame();
+        found.push([globalThis.frontier.shown.decoders.find(d => label.startsWith(d.title)).set?.rows ?? null, drawn()]);
+    }}
+    return [Number(input.max), found];
+}}"""
+
+SET_TO = "frontier.shown.decoders.find(d => d.name === 'mmr').sliders[0].value"
+"""As the server has it."""
+
+
+def opened(page, server, address=FOUR):
+    page.sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda text: page.sent.append(text)))
+    page.goto(server + address)
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    page.wait_for_function("globalThis.frontier?.paths?.size >= 4", timeout=WAIT)
+    page.wait_for_function("[...globalThis.frontier.paths.values()].every(path => path)", timeout=WAIT)
+    idle(page)
+
+
+def slider(page, label):
+    return page.get_by_role("slider", name=label, exact=True)
+
+
+def test_a_drag_is_drawn_in_its_frames_and_sent_on_release(page, server):
+    opened(page, server)
+    box = slider(page, "MMR λ").bounding_box()
+    at = lambda share: (box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2)  # noqa: E731
+    page.evaluate("frontier.log = []")
+    page.mouse.move(*at(0.8))
+    page.mouse.down()
+    page.wait_for_timeout(100)
+    before, first = len(page.sent), page.evaluate(DRAWN)
+    for step in range(60):
+        page.mouse.move(*at(0.8 - 0.75 * step / 59))
+        page.wait_for_timeout(20)
+    assert len(page.sent) == before, "nothing is sent while the thumb is held"
+    held = page.evaluate(DRAWN)
+    assert held["MMR"] != first["MMR"] and held["DPP"] == first["DPP"] and held["Top-k"] == first["Top-k"]
+    took = page.evaluate("frontier.log.filter(entry => entry.changed).map(entry => entry.took)")
+    print(f"frames with a change: {len(took)}, median {statistics.median(took):.1f} ms, most {max(took):.1f} ms")
+    assert len(took) > 10
+    page.mouse.up()
+    until(page, lambda: len(page.sent) > before)
+    until(page, lambda: 0 < page.evaluate(SET_TO) < 0.2 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
+    assert page.evaluate(DRAWN) == held, "the engine's answer is what was drawn"
+
+
+@pytest.mark.parametrize(
+    "name, label, param",
+    [("mmr", "MMR λ", "relevance_weight"), ("dpp", "DPP λ", "relevance_weight"), ("nnn", "NNN λ₁", "l1")],
+)
+def test_every_position_is_what_the_engine_answers(page, server, demo, name, label, param):
+    from engine.params import form_of
+    from engine.views.slider import positions, stops
+
+    dataset, space = demo
+    queries = engine.embed(dataset.judged("dev"))
+    opened(page, server)
+    shares = [0, 1, *(random.Random(name).random() for _ in range(64))]
+    last, found = page.evaluate(MOVE, [label, shares])
+    stage = engine.make(name)
+    declared = form_of(next(p for p in stage.spec.params if p.name == param), {})[1]
+    values = positions(stops(declared, getattr(stage, param), True))
+    assert last == len(values) - 1
+    for share, (rows, drawn) in zip(shares, found, strict=True):
+        value = values[int(np.floor(share * last + 0.5))]
+        answer = engine.decode(engine.Decoder(engine.make(name, **{param: value})), space, queries.take([0]), k=10)
+        assert rows == drawn[stage.spec.title] == answer.rows(), value
