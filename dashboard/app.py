@@ -8,15 +8,22 @@ SCREENS = Path(__file__).parent / "screens"
 
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
 # Streamlit leaves six rem above the first line and five beside: at 1440 × 900 that pushes a page's main part below the
-# fold. The header row stays one line high, its query as wide as there is room.
-st.html(
-    "<style>"
-    ".stMainBlockContainer {padding: 3.75rem 2rem 2rem}"
-    ".stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}"
-    "@media (max-width: 640px) {.stMainBlockContainer {padding: 3.75rem 1rem 2rem}}"
-    "</style>"
-)
-st.navigation(
+# fold. The header row stays one line high; on a phone the query has a line of its own. Captions meet WCAG's AA.
+STYLE = """<style>
+.stMainBlockContainer {padding: 3.75rem 2rem 2rem}
+.stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
+[data-testid=stCaptionContainer] {color: inherit; opacity: .78}
+.frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
+.frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
+  clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}
+@media (max-width: 640px) {
+  .stMainBlockContainer {padding: 3.75rem 1rem 2rem}
+  .st-key-header > [data-testid=stElementContainer]:has([data-testid=stSelectbox], [data-testid=stTextInput]) {
+    flex: 1 1 100%; order: 9}
+}
+</style>"""
+st.html(STYLE)
+page = st.navigation(
     [
         st.Page(SCREENS / "explore.py", title="Explore", icon=":material/compare_arrows:", default=True),
         st.Page(SCREENS / "tradeoff.py", title="Trade-off", icon=":material/show_chart:"),
@@ -26,4 +33,6 @@ st.navigation(
         st.Page(SCREENS / "data.py", title="Data", icon=":material/database:"),
     ],
     position="top",
-).run()
+)
+st.html(f'<h1 class="frontier-title">{page.title}</h1>')
+page.run()

@@ -19,9 +19,10 @@ from engine.wording import decimal
 
 STYLE = """<style>
 .st-key-reading {
-  position: fixed; z-index: 90; inset: 3.75rem 0 0 auto; width: min(27rem, 100vw); overflow-y: auto;
-  background: var(--st-background-color); box-shadow: -6px 0 18px rgba(0, 0, 0, .12);
+  position: fixed; z-index: 90; inset: 7.25rem 0 0 auto; width: min(27rem, 100vw); overflow-y: auto;
+  background: light-dark(#fff, #191916); box-shadow: -6px 0 18px rgba(0, 0, 0, .12);
 }
+.st-key-reading [data-testid=stText] {font-size: .875rem}
 @media (max-width: 640px) {.st-key-reading {inset: 45vh 0 0 0; width: 100vw}}
 </style>"""
 """A drawer at the right, on a phone at the bottom: nothing of the page moves when it opens."""
@@ -77,29 +78,28 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> N
                 heading(loaded, row)
             st.button("Close", key="reading.close", type="tertiary", icon=":material/close:", on_click=close)
         st.caption(_relevance(loaded, question, row, answers, next(iter(explanations.values()))))
+        st.text(body(loaded, row))
         vote_buttons.buttons(loaded, question, row, answers, document.source)
         for name, explanation in explanations.items():
             _why(answers[name], explanation)
-        st.text(body(loaded, row))
 
 
 def _why(answer: Answer, explanation: Why) -> None:
     """Say why a decoder has the document or not."""
     sign = style_of(answer.name).sign
     rank = "" if explanation.rank is None else f" #{explanation.rank}"
-    st.text(f"{sign} {answer.title}{rank}. {reasons(explanation)}")
+    lines = [f"{sign} {answer.title}{rank}. {reasons(explanation)}"]
     details = []
     if explanation.nearest is not None:
         where = "above" if explanation.rank is not None else "in the set"
         cosine = decimal(explanation.similarity or 0.0)
-        details.append(f"closest {where}: #{explanation.nearest_rank} {explanation.nearest}, cosine {cosine}")
+        details.append(f"Closest {where}: #{explanation.nearest_rank} {explanation.nearest}, cosine {cosine}")
     if explanation.score is not None:
         details.append(f"score when picked {decimal(explanation.score)}")
     if answer.relevance is not None and explanation.relevance is not None:
         by = decoders.scorer_of(answer.decoder).spec.title
         details.append(f"{by} {decimal(explanation.relevance)}, rank {explanation.place:,}")
-    if details:
-        st.text("   " + " · ".join(details))
+    st.text("\n".join([*lines, " · ".join(details)]).strip())
 
 
 def _relevance(loaded: Loaded, question: Question, row: int, answers: Mapping[str, Answer], explanation: Why) -> str:

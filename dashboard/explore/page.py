@@ -50,13 +50,15 @@ VIEWS = {
 def show(loaded: Loaded, question: Question) -> None:
     """Draw the main area of Explore."""
     confirm.rerun_if_stale()
+    released = st.session_state.pop(tiles.RELEASED, False)
     with st.container(key="explore"):
         st.html(STYLE)
-        _compare(loaded, question)
-    restore.follow(loaded)
+        _compare(loaded, question, released)
+    if not released:
+        restore.follow(loaded)
 
 
-def _compare(loaded: Loaded, question: Question) -> None:
+def _compare(loaded: Loaded, question: Question, released: bool) -> None:
     top, bar, below = st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container()
     specs = methods("selector")
     names = list(specs)
@@ -82,7 +84,7 @@ def _compare(loaded: Loaded, question: Question) -> None:
         for name, error in errors.items():
             show_failure(f"{specs[name].title}: no answer at this setting.", error)
         if answers:
-            tiles.show(loaded, question, answers, baseline, errors)
+            tiles.show(loaded, question, answers, baseline, errors, released)
     with options:
         view.options({names[0]: baseline} | answers, names[0])
     with below:

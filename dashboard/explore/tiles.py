@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard.charts.palette import style_of
 from dashboard.components import scrub, vendor
 from dashboard.services.source import Loaded
-from dashboard.session import decoders
+from dashboard.session import decoders, restore
 from dashboard.session.answers import Answer, answer_key, query_of, scores_of
 from dashboard.session.parameters import form_at, key_of
 from dashboard.session.query import Question, step
@@ -23,21 +23,36 @@ from engine.stages import Selector, methods
 from engine.values import digest_of
 from engine.views import slider, trust
 
-KEY, SERIAL = "explore.tiles", "explore.serial"
-"""Session keys: the component, and the number of the last settings that it reported."""
+KEY, SERIAL, RELEASED = "explore.tiles", "explore.serial", "explore.released"
+"""Session keys: the component, the number of the last settings that it reported, and whether this run follows them."""
 
 
 def show(
-    loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: Answer, errors: Mapping[str, str]
+    loaded: Loaded,
+    question: Question,
+    answers: Mapping[str, Answer],
+    baseline: Answer,
+    errors: Mapping[str, str],
+    released: bool = False,
 ) -> None:
-    """Draw them. errors: by decoder, why there is no answer at its setting; the last one stands in for it."""
+    """Draw them.
+
+    errors: by decoder, why there is no answer at its setting; the last one stands in for it
+    released: whether a slider was let go just now
+    """
     given = _relevant(question)
+    beside = any(result.decoder == baseline.decoder for result in answers.values())
+    packed = slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given)
     data = {
         "query": query_key(loaded, question),
         "k": question.k,
         "judged": len(given) if question.judged else 0,
         "serial": st.session_state.get(SERIAL, 0),
-        "base": slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given),
+        "base": None
+        if beside
+        else slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given),
+        # Written by the browser: else each value that was tried would be an entry of its history.
+        "address": restore.address_after(loaded) if released else None,
         "decoders": [
             {
                 **_tile(loaded, question, key, result),
@@ -132,6 +147,7 @@ def _maker(
 
 def _commit(told: Mapping[str, Any]) -> None:
     """Set the parameters to what the sliders were let go at."""
+    st.session_state[RELEASED] = True
     st.session_state[SERIAL] = max(int(told["serial"]), st.session_state.get(SERIAL, 0))
     known = methods("selector")
     for name, values in told["values"].items():

@@ -1,7 +1,7 @@
 """Links and snapshots applied to the session, and made of it."""
 
 from dataclasses import replace
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -93,20 +93,34 @@ def follow(loaded: Loaded) -> None:
 
     A link that still waits for its corpus stays where it is.
     """
-    if LINK in st.session_state:
+    params = _followed(loaded)
+    if params is None or st.query_params.to_dict() == params:
         return
+    st.query_params.from_dict(params)
+
+
+def address_after(loaded: Loaded) -> str | None:
+    """The query string that `follow` would set, for a script that sets it without a new entry in the history."""
+    params = _followed(loaded)
+    return None if params is None else urlencode(params)
+
+
+def _followed(loaded: Loaded) -> dict[str, str] | None:
+    """The parameters that say what is shown; None where the address stays as it is."""
+    if LINK in st.session_state:
+        return None
     shown = current(loaded)
     # The page stands in the address's path, and other pages know of no view.
     shown = replace(shown, page="", view="" if shown.view == VIEW_NAMES[0] else shown.view)
     first = st.session_state.setdefault(FIRST, shown)
     if shown == first and VERSION_KEY not in st.query_params:
-        return
+        return None
     params = to_params(shown)
     if too_long(params):
         # Else whoever copies the address would send what was shown before.
         address.plain_address()
-    elif st.query_params.to_dict() != params:
-        st.query_params.from_dict(params)
+        return None
+    return params
 
 
 def _waiting(shown: State) -> None:

@@ -145,8 +145,11 @@ export function nearest(stops, value) {
 // The shortest decimal inside an interval: a step lands on a number that people can write down.
 export function inside(from, to) {
   for (let digits = 2; digits < 15; digits++) {
-    const found = Number(((from + to) / 2).toFixed(digits));
-    if (found > from && found < to) return found;
+    const scale = 10 ** digits, middle = Math.round(((from + to) / 2) * scale), first = Math.floor(from * scale) + 1;
+    for (const whole of [middle, first]) {
+      const found = Number((whole / scale).toFixed(digits));
+      if (found > from && found < to) return found;
+    }
   }
   return (from + to) / 2;
 }

@@ -1,10 +1,11 @@
 // A tile a decoder: its sliders with what they do, its figures and its redundancy, and the query's own frontier.
 
-import { Answers, Path, nearest } from "./answers.js";
+import { Answers, Path, inside, nearest } from "./answers.js";
 import { announce, counted, hub, make, number, setting, signed, styled, thumbnail } from "./parts.js";
 
 const PAUSE = 90; // milliseconds after a key press before the server is told: more may follow
 const MOST_PATHS = 64;
+const KEPT = 0.95; // the share of the baseline's relevance that advice keeps
 const paths = (hub.paths ??= new Map());
 
 // What a slider's answers are, asked once; null while they are on their way.
@@ -19,6 +20,8 @@ function path(url, arrived) {
     .catch(() => paths.delete(url)); // the next run of the page asks again
   return null;
 }
+
+const slideTo = ({ slider, piece }) => (slider.known.exact ? inside(piece.from, piece.to) : piece.at);
 
 class Slider {
   constructor(view, tile, parent, given) {
@@ -204,7 +207,12 @@ class Tiles {
     this.root = document.createElement("div");
     this.root.className = "scrub";
     styled(parent, "scrub.css", this.root);
-    this.said = make(this.root, "p", "said", { role: "status" });
+    this.skip = make(this.root, "button", "frontier-skip", { type: "button", text: "Skip to λ" });
+    make(this.root, "h2", "hidden", { text: "Decoders" });
+    const top = make(this.root, "div", "top");
+    this.said = make(top, "p", "said", { role: "status" });
+    this.advice = make(top, "button", "advice", { type: "button" });
+    this.advice.onclick = () => this.advised && this.take(this.advised);
     this.switch = make(this.root, "div", "switch", { role: "group", "aria-label": "Decoder" });
     const row = make(this.root, "div", "row");
     this.row = make(row, "div", "tiles");
@@ -216,6 +224,9 @@ class Tiles {
     const link = make(tools, "label", "", { title: "Move all λ and θ together" });
     this.link = make(link, "input", "", { type: "checkbox" });
     link.append("Link all λ");
+    // The page's first tab stop, as the navigation and the header have a dozen before λ.
+    document.body.prepend(this.skip);
+    this.skip.onclick = () => this.sliders()[0]?.input.focus();
     this.tiles = [];
     this.serial = 0;
     this.keys = (event) => this.key(event);
@@ -257,6 +268,7 @@ class Tiles {
     }
     this.touched ??= this.tiles.find((tile) => !tile.given.baseline && tile.sliders.length) ?? this.tiles[this.tiles.length - 1];
     this.axis.hidden = !data.judged;
+    if (data.address) history.replaceState(history.state, "", `${location.pathname}?${data.address}`);
     this.want(true);
   }
 
@@ -278,7 +290,7 @@ class Tiles {
     const { base, anew } = this;
     this.anew = false;
     const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew;
-    if (anew) this.frontier();
+    if (anew) this.frontier(), this.advise();
     if (!changed) return false;
     this.dots();
     this.sentence();
@@ -300,6 +312,7 @@ class Tiles {
   sentence() {
     const { touched, base } = this, { judged } = this.data, set = touched?.set;
     this.said.textContent = "";
+    this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
     if (!set) return;
     const rest = make(this.said, "b", "", {
       text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}`,
@@ -310,6 +323,33 @@ class Tiles {
     rest.after(make(this.said, "span", "", {
       text: `${touched.title}${touched.written ? ` · ${touched.written}` : ""}: ${gained}${signed((set.relevance ?? 0) - base.relevance, 2)} relevance${found}.`,
     }));
+  }
+
+  // The most diverse set of any slider that finds as many relevant documents and keeps enough relevance.
+  advise() {
+    const { base } = this;
+    this.advised = null;
+    for (const tile of this.tiles)
+      for (const slider of tile.given.baseline ? [] : tile.sliders)
+        for (const piece of slider.known?.pieces ?? []) {
+          const { set } = piece, { advised } = this;
+          if (set.ids.length < this.data.k || set.found < base.found || set.relevance < KEPT * base.relevance) continue;
+          if (advised && (set.found - advised.set.found || set.diversity - advised.set.diversity) <= 0) continue;
+          this.advised = { tile, slider, piece, set };
+        }
+    const { advised } = this;
+    this.advice.hidden = !advised || advised.set.key === base.key;
+    if (this.advice.hidden) return;
+    advised.value = slideTo(advised);
+    this.advice.textContent = `Try ${advised.tile.title} · ${advised.slider.given.symbol} ${setting(advised.value)}`;
+    this.advice.title = `The most diverse set for this query with ${this.data.judged ? `at least ${base.found} relevant and ` : ""}95% of Top-k's relevance`;
+  }
+
+  take({ tile, slider, value }) {
+    this.touch(tile, slider);
+    for (const other of tile.sliders) tile.values[other.given.param] = tile.committed[other.given.param];
+    slider.move(value);
+    this.commit();
   }
 
   // The query's own trade-off: a curve a slider, and a sign where each decoder stands.
@@ -386,6 +426,7 @@ class Tiles {
     this.sizes.disconnect();
     cancelAnimationFrame(this.asked);
     clearTimeout(this.waiting);
+    this.skip.remove();
     hub.shown = null;
     this.root.remove();
   }
