@@ -42,7 +42,6 @@ def show(
     """
     given = _relevant(question)
     beside = any(result.decoder == baseline.decoder for result in answers.values())
-    packed = slider.packed_ranking(loaded.space, question.vector, baseline.ranking, relevant=given)
     data = {
         "query": query_key(loaded, question),
         "k": question.k,

@@ -23,7 +23,8 @@ MOVE = f"""async ([label, values]) => {{
         input.value = Math.round(share * input.max);
         input.dispatchEvent(new Event('input'));
         await frame();
-        found.push([globalThis.frontier.shown.decoders.find(d => label.startsWith(d.title)).set?.rows ?? null, drawn()]);
+        const decoder = globalThis.frontier.shown.decoders.find(decoder => label.startsWith(decoder.title));
+        found.push([decoder.set?.rows ?? null, drawn()]);
     }}
     return [Number(input.max), found];
 }}"""
