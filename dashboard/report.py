@@ -121,9 +121,8 @@ def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
         except ParamError:
             continue
         known = methods().get(method)
-        title = (
-            f"{known.title if known else method}: {grid.title}@{k} over {grid.rows.symbol} and {grid.columns.symbol}"
-        )
+        axes = f"{grid.rows.symbol} and {grid.columns.symbol}"
+        title = f"{known.title if known else method}: {grid.title}@{k} over {axes}"
         parts += [f"<h2>{_text(title)}</h2>", _chart(heat_map_figure(grid, dark=False))]
     return parts
 

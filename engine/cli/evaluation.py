@@ -211,7 +211,7 @@ def time_text(cell: Any, decimals: int) -> str:
 @click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
 @json_option()
 def compare(swept: FinishedSweep, metrics: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
-    """The frontier of a finished sweep, and who differs from the baseline for certain."""
+    """The frontier of a finished sweep, and what differs significantly from the baseline."""
     from engine.evaluation.frontier import frontier
     from engine.evaluation.metrics import METRICS
     from engine.evaluation.paired import names, written_out

@@ -67,9 +67,7 @@ def test_a_frame_has_a_row_a_cell_with_everything():
     points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, left_out=1)]
     table = frame(points)
     assert list(table["method"]) == ["top_k", "mmr", "nnn", "max_sum", "top_k"]
-    assert list(table["name"][:2]) == ["dense → top_k", "dense → mmr(relevance_weight=0.7, window=3)"], (
-        "as files had it"
-    )
+    assert list(table["name"][:2]) == ["dense → top_k", "dense → mmr(relevance_weight=0.7, window=3)"]
     assert list(table["label"]) == [p.label for p in points] and list(table["k"]) == [10, 10, 10, 10, 3]
     for at, p in enumerate(points):
         stages = [(role, name, value) for role in ROLES for name, value in (p.decoder[role] or {}).items()]
