@@ -10,6 +10,8 @@ import click
 from engine.cli.group import main
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, StratifiedSweep
 from engine.errors import FrontierError, ParamError
+from engine.progress import counted
+from engine.wording import decimal
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -62,9 +64,9 @@ def page(
     rows = compare(cells, up, table.rows[0][0], k)
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     split = f", split {cells[0].split}" if cells[0].split else ""
-    title = f"{len(cells):,} cells, {len(cells[0].queries):,} queries{split}"
+    title = f"{counted(len(cells), 'cell')}, {counted(len(cells[0].queries), 'query', 'queries')}{split}"
     chart = frontier_figure(curve, (title_of_axis(across), METRICS[up].title), dark=False)
-    corner = f"({curve.reference[0]:.4f}, {curve.reference[1]:.4f})"
+    corner = ", ".join(map(decimal, curve.reference))
     provenance = [
         (f"<td>{_text(name)}</td>", f"<td><code>{_text(value)}</code></td>")
         for name, value in cells[0].provenance.items()
@@ -75,11 +77,11 @@ def page(
         f"<p>{_text(summary(rows))}</p>",
         f"<p>{_text(statement(significant[0]))}</p>" if significant else "",
         _chart(chart, first=True),
-        f'<p class="note">Filled: not dominated, which {len(curve.front):,} of {len(curve.points):,} are. Bands: 95 % '
-        f"intervals of a paired bootstrap over {curve.queries:,} queries ({curve.resamples:,} draws, seed "
-        f"{curve.seed}), each for its point alone. Dotted: the baseline. Hypervolume {curve.hypervolume:.5f} above "
-        f"{corner}. {_text(curve.remark)}</p>",
-        "<h2>All decoders</h2>",
+        f'<p class="note">Filled: Pareto-optimal, {len(curve.front):,} of {len(curve.points):,}. Bands: 95% paired '
+        f"bootstrap CI over {counted(curve.queries, 'query', 'queries')} ({curve.resamples:,} draws, seed "
+        f"{curve.seed}), each for its point alone. Dotted: the baseline. Hypervolume {decimal(curve.hypervolume)} "
+        f"above ({corner}). {_text(curve.remark)}</p>",
+        "<h2>All settings</h2>",
         _table(table),
         *(_strata(strata, f"{METRICS[up].title}@{k}") if strata else ()),
         *_heat_maps(cells, up, k),
@@ -96,7 +98,8 @@ def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     base = next(row.name for row in strata.means if row.label == strata.baseline)
     others = [row for row in strata.differences if row.label != strata.baseline]
     groups, rows = strata.table()
-    head = ["<th>Decoder</th>", *(f"<th>{_text(group)}<br>{count:,} queries</th>" for group, count in groups.items())]
+    counts = {group: counted(count, "query", "queries") for group, count in groups.items()}
+    head = ["<th>Setting</th>", *(f"<th>{_text(group)}<br>{count}</th>" for group, count in counts.items())]
     caption = f"{metric} by {strata.title}: each method's best setting, means over the queries of a group."
     return [
         f"<h2>{_text(metric)} by {_text(strata.title)}</h2>",
@@ -109,6 +112,7 @@ def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
     """One for every method whose sweep varies two parameters."""
     from dashboard.charts.parameters import heat_map_figure
     from engine.evaluation.heat_map import heat_map
+    from engine.stages import methods
 
     parts = []
     for method in dict.fromkeys(p.method for p in cells):
@@ -116,7 +120,9 @@ def _heat_maps(cells: Sequence[Any], metric: str, k: int) -> list[str]:
             grid = heat_map(cells, metric, k, method)
         except ParamError:
             continue
-        title = f"{method}: {grid.title}@{k} over {grid.rows.symbol} and {grid.columns.symbol}"
+        known = methods().get(method)
+        axes = f"{grid.rows.symbol} and {grid.columns.symbol}"
+        title = f"{known.title if known else method}: {grid.title}@{k} over {axes}"
         parts += [f"<h2>{_text(title)}</h2>", _chart(heat_map_figure(grid, dark=False))]
     return parts
 

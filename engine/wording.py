@@ -12,13 +12,19 @@ def decimal(value: float, digits: int = 3) -> str:
         return power(value)
     while value and abs(value) < 0.5 * 10**-digits:
         digits += 1
-    return f"{value:.{digits}f}".replace("-", MINUS)
+    return f"{value + 0.0:.{digits}f}".replace("-", MINUS)
 
 
 def signed(value: float, digits: int = 3) -> str:
     """A difference, "+0.149" or "−0.022"; "±0" where it rounds to nothing."""
     text = f"{abs(value):.{digits}f}"
     return f"{MINUS if value < 0 else '+'}{text}" if float(text) else "±0"
+
+
+def gain(value: float) -> str:
+    """A measured difference, "+0.149"; more decimals where `signed` would write nothing."""
+    shown = decimal(abs(value))
+    return f"{MINUS if value < 0 else '+'}{shown}" if value else "±0"
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -20,7 +20,7 @@ LAYOUT = legend_below(-0.28) | {"height": 460}
 
 
 def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
-    """A metric with its 95 % interval over the rerank depth, and without reranking as a dotted line."""
+    """A metric with its 95% interval over the rerank depth, and without reranking as a dotted line."""
     figure, style = new_figure(), series_style(0)
     rows = [row for row in study.rows if row.depth is not None]
     depths = [row.depth for row in rows]
@@ -40,7 +40,7 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
         hovertext=[
             f"depth {row.depth:,}: {row.mean:.4f}"
             + ("" if row.milliseconds is None else f"<br>{row.milliseconds:.2f} ms a query")
-            + ("" if row.low is None else f"<br>95 % interval {row.low:.4f} to {row.high:.4f}")
+            + ("" if row.low is None else f"<br>95% CI {row.low:.4f} to {row.high:.4f}")
             for row in rows
         ],
         hovertemplate=TOOLTIP,

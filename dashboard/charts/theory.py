@@ -66,7 +66,7 @@ def _add_arrow(
 
 
 def margins_figure(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -> Figure:
-    """For each kind of vectors and each bin of lengths a median dot, a thick middle half and thin 5 to 95 %."""
+    """For each kind of vectors and each bin of lengths a median dot, a thick middle half and thin 5 to 95%."""
     figure, ink = new_figure(), INK.colour(dark)
     for position, (kind, rows) in enumerate(margins.items()):
         style, offset = series_style(position), dodge(position, len(margins), SPREAD)
@@ -145,7 +145,7 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
         title="share of pairs turned round",
         range=[-4, 0.7],
         tickvals=[1e-4, 1e-3, 1e-2, 0.1, 1],
-        ticktext=["0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
+        ticktext=["0.01%", "0.1%", "1%", "10%", "100%"],
     )
     return apply_layout(figure, **LEGEND)
 

@@ -62,7 +62,7 @@ def solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path:
     st.caption(
         f"A step goes 1/L far, and L grows with what documents have in common: here {view.spectrum:,.0f}, with "
         f"{view.length:,} documents whose cosine is {view.common:.2f} on average. For this query theory promises the "
-        f"objective to within {view.gap(weights, steps):.2g} after {steps} steps; within .001 takes "
+        f"objective to within {view.gap(weights, steps):.2g} after {steps} steps; within 0.001 takes "
         f"{view.steps(weights, 1e-3):,}."
     )
     _measured(loaded, stage.spec.name, l1, path.l2)

@@ -211,11 +211,12 @@ def time_text(cell: Any, decimals: int) -> str:
 @click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
 @json_option()
 def compare(swept: FinishedSweep, metrics: tuple[str, ...], files: tuple[str, ...], as_json: bool) -> None:
-    """The frontier of a finished sweep, and who differs from the baseline for certain."""
+    """The frontier of a finished sweep, and what differs significantly from the baseline."""
     from engine.evaluation.frontier import frontier
     from engine.evaluation.metrics import METRICS
+    from engine.evaluation.paired import names, written_out
     from engine.evaluation.statistics import compare as compare_cells
-    from engine.evaluation.statistics import summary
+    from engine.evaluation.statistics import meant, summary
     from engine.evaluation.tables import results
 
     if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
@@ -229,8 +230,13 @@ def compare(swept: FinishedSweep, metrics: tuple[str, ...], files: tuple[str, ..
     for file in files:
         _write_table(file, table, cells)
     if as_json:
-        front = [{"decoder": p.point.decoder, "name": p.name, across: p.x, up: p.y} for p in curve.front]
-        head = {"k": k, "queries": curve.queries, "baseline": table.rows[0][0], "summary": comparisons}
+        at_k = [c for c in cells if c.k == k]
+        written = dict(zip((c.label for c in at_k), names(at_k, written_out), strict=True))
+        front = [
+            {"decoder": p.point.decoder, "name": written[p.point.label], across: p.x, up: p.y} for p in curve.front
+        ]
+        base = meant(at_k, table.rows[0][0], k).label
+        head = {"k": k, "queries": curve.queries, "baseline": written[base], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups = {"by": strata.as_json()} if strata else {}
         echo_json({**head, **area, "front": front, "untimed": curve.untimed, **groups})
@@ -275,7 +281,7 @@ def _plain_table(table: Any) -> str:
 @option("--retrieve", metavar=STAGE, help="Tune this scorer instead.")
 @option("--objective", default="maximise", help="maximise, diverse or knee.")
 @option("--metric", help="What is maximised; default: comp.")
-@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: .95.")
+@option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: 0.95.")
 @split_option("The split that chooses.", default="dev", name="--dev")
 @split_option("The split that reports; none for no report.", name="--test")
 @click.option("--halve", is_flag=True, help="Choose on one half of the split --dev and report on the other.")

@@ -19,12 +19,20 @@ class StratifiedSweep:
     means: tuple[Any, ...]  # Strata of the metric
     differences: tuple[Any, ...]  # Strata of the differences to the baseline
     baseline: str  # its label
-    methods: dict[str, str]  # label → its selector's name
+    best: tuple[Any, ...]  # the cell of each best setting
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """Label → its selector's name."""
+        return {p.label: p.method for p in self.best}
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
+        from engine.evaluation.paired import names, written_out
+
         rows = {"groups": self.means, "differences": self.differences}
-        plain = {name: [asdict(row) for row in strata] for name, strata in rows.items()}
+        written = dict(zip(self.methods, names(self.best, written_out), strict=True))
+        plain = {kind: [{**asdict(row), "name": written[row.label]} for row in rows[kind]] for kind in rows}
         return {"kind": self.kind, "baseline": self.baseline, **plain}
 
     def table(self) -> tuple[dict[str, int], list[tuple[str, ...]]]:
@@ -96,9 +104,9 @@ class FinishedSweep:
         curve = frontier(cells, self.across, self.up, k)
         compared = [p.point for p in curve.points]
         base = meant(compared, self.baseline or usual_baseline(compared), k).label
-        best = [p.point for p in best_of_each(curve, base, SHARE.default)]
+        best = tuple(p.point for p in best_of_each(curve, base, SHARE.default))
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
-        return StratifiedSweep(by, KINDS[by], means, differences, base, {p.label: p.method for p in best})
+        return StratifiedSweep(by, KINDS[by], means, differences, base, best)
 
 
 FINISHED_SWEEP = grouped(

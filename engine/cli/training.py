@@ -105,7 +105,7 @@ COURSE = grouped(
     LEARN,
     DEV,
     split_option("The split of the table.", name="--test"),
-    option("--divide", metavar="SPLIT", help="Make the three of this one: 60, 20 and 20 %."),
+    option("--divide", metavar="SPLIT", help="Make the three of this one: 60%, 20% and 20%."),
     click.option("--out", required=True, metavar="FOLDER", help="For the checkpoints; what is there is not redone."),
     option(
         "--start",

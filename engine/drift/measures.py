@@ -60,7 +60,7 @@ MEASURES: dict[str, Measure] = {
             "Movement, median",
             "How far half of the documents have moved at least, beyond what all of them moved together.",
         ),
-        Measure("q99", "Movement, 99 %", "How far the one document in a hundred that moved most has moved at least."),
+        Measure("q99", "Movement, 99%", "How far the one document in a hundred that moved most has moved at least."),
         Measure(
             "shift",
             "Common shift",

@@ -82,7 +82,7 @@ class Curve:
     breakpoints: np.ndarray  # (p − 1,) where a mean changes, ascending
     means: Mapping[str, np.ndarray]  # metric → (p,) mean between neighbouring breakpoints, over queries that have it
     places: np.ndarray  # (PLACES,) values of the parameter
-    bands: Mapping[str, np.ndarray]  # metric → (PLACES, 2) ends of the mean's 95 % interval there, NaN for one query
+    bands: Mapping[str, np.ndarray]  # metric → (PLACES, 2) ends of the mean's 95% interval there, NaN for one query
     left_out: int  # number of queries without judgements
     tolerance: float  # of breakpoints nearer than this some were merged
     resamples: int  # of the bands

@@ -47,7 +47,7 @@ class FrontierPoint:
     value: Any  # of that parameter
     x: float  # mean over the frontier's queries, or the point's time
     y: float
-    x_low: float | None  # ends of the means' 95 % intervals, None for a single query and of a time
+    x_low: float | None  # ends of the means' 95% intervals, None for a single query and of a time
     x_high: float | None
     y_low: float | None
     y_high: float | None

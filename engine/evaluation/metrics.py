@@ -158,7 +158,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             "alpha_ndcg",
             "α-nDCG",
-            "Σ (1−α)^(times its aspects were covered above)/log2(rank+1) over the greedy ideal, α = .5",
+            "Σ (1−α)^(times its aspects were covered above)/log2(rank+1) over the greedy ideal, α = 0.5",
             "aspects",
             lambda f: f.coverage.alpha_ndcg(f.index),
         ),

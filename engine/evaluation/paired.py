@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
-from engine.params import Param, form_of
+from engine.params import Choice, Flag, Param, Text, form_of
 from engine.stages import methods
 
 SAME = 1e-9
@@ -122,12 +122,6 @@ def _distinct(points: Sequence[Any], metrics: Sequence[str]) -> list[Any]:
     return list(by_label.values())
 
 
-def names(points: Sequence[Any]) -> tuple[str, ...]:
-    """Short names that tell decoders apart: the scorers go without saying where all have the same and none reranks."""
-    scorers = scorers_matter(points)
-    return tuple(name_of(p.decoder, scorers) for p in points)
-
-
 def scorers_matter(points: Iterable[Any]) -> bool:
     """Whether the points differ in their scorers, or rerank."""
     chains = {chain_of(p.decoder) for p in points}
@@ -141,28 +135,46 @@ def chain_of(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]
 
 
 def display(name: str, values: Mapping[str, str]) -> str:
-    """A stage for people: "NNN · λ₁ 0.1 λ₂ 0.1"."""
+    """A stage for people: title, numbers with their symbols, words: "NNN · λ₁ 0.1 λ₂ 0.1", "Hybrid · λ 1 · rrf"."""
     declared, spec = declared_by(name), methods().get(name)
-    shown = " ".join(f"{declared[n].symbol if n in declared else n} {value}" for n, value in values.items())
-    return " · ".join(filter(None, [spec.title if spec else name, shown]))
+    numbers, words = [], []
+    for param, text in values.items():
+        known = form_of(declared[param], values)[1] if param in declared else None
+        match known:
+            case Flag() as flag:
+                words.append(flag.label if text == flag.text(True) else f"no {flag.label}")
+            case Choice() | Text() if text[:1].isalpha():
+                words.append(text)
+            case _:
+                numbers.append(f"{known.symbol if known else param} {text.removesuffix('.0')}")
+    return " · ".join(filter(None, [spec.title if spec else name, " ".join(numbers), *words]))
 
 
 def written_out(name: str, values: Mapping[str, str]) -> str:
-    """A stage as Python writes it: "nnn(l1=0.1, l2=0.1)"."""
+    """A stage as files and code write it: name(l1=0.1, l2=0.1)."""
     shown = ", ".join(f"{n}={value}" for n, value in values.items())
     return f"{name}({shown})" if shown else name
+
+
+Style = Callable[[str, Mapping[str, str]], str]
+"""Writes a stage, of its name and its shown values."""
+
+
+def names(points: Sequence[Any], style: Style = display) -> tuple[str, ...]:
+    """Short names that tell decoders apart: the scorers go without saying where all have the same and none reranks."""
+    scorers = scorers_matter(points)
+    return tuple(name_of(p.decoder, scorers, style=style) for p in points)
 
 
 def name_of(
     decoder: Mapping[str, Any],
     scorers: bool = True,
     without: tuple[str, str] | None = None,
-    style: Callable[[str, Mapping[str, str]], str] = display,
+    style: Style = display,
 ) -> str:
     """A decoder as pages and charts write it, "MMR · λ 0.8": advanced parameters only where not at their default.
 
-    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over;
-    style: writes a stage of its name and its shown values.
+    decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
     """
     parts = []
     for role in ("retrieve", "rerank", "select") if scorers else ("select",):

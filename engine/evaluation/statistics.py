@@ -13,11 +13,11 @@ from scipy.special import ndtr, stdtrit
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import SAME, cells_at, name_of, names, scorers_matter, shared, written_out
+from engine.evaluation.paired import SAME, cells_at, names, shared, written_out
 from engine.matrix import slices
 from engine.params import Whole
 from engine.progress import counted
-from engine.wording import ALPHA, decimal, p_value, signed
+from engine.wording import ALPHA, decimal, gain, p_value
 
 LEVEL = 0.95
 RESAMPLES = Whole(10_000, "R", 100, 1_000_000, name="resamples", help="How often to draw.")
@@ -49,7 +49,7 @@ class Comparison:
     mean: float  # over those
     baseline_mean: float
     difference: float  # of the two means
-    low: float | None  # its 95 % interval, None for a single query
+    low: float | None  # its 95% interval, None for a single query
     high: float | None
     p: float  # of the paired randomisation test
     p_holm: float  # after Holm's correction over `comparisons`
@@ -58,7 +58,7 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Holm-corrected p < 0.05 and the 95 % interval excludes 0."""
+        """Holm-corrected p < 0.05 and the 95% interval excludes 0."""
         return self.p_holm < ALPHA and self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     told = significant
@@ -218,15 +218,17 @@ def statement(row: Comparison) -> str:
     if row.wins.win == row.wins.loss == 0:
         on = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
         return f"{a} and {b} have the same {metric} on {on}."
-    difference = f"{signed(row.difference)} {metric} vs {b}"
-    if row.low is None or row.high is None:
-        return f"{a}: {difference}; one query says nothing of others."
+    # Sums of floats end in noise.
+    difference, low, high = (v and round(v, 9) for v in (row.difference, row.low, row.high))
+    gained = f"{gain(difference)} {metric} vs {b}"
+    if low is None or high is None:
+        return f"{a}: {gained}; one query says nothing of others."
     holm = f", Holm over {row.comparisons}" if row.comparisons > 1 else ""
-    tested = f"95% CI {decimal(row.low)} to {decimal(row.high)}, {p_value(row.p_holm)}{holm}"
+    tested = f"95% CI {decimal(low)} to {decimal(high)}, {p_value(row.p_holm)}{holm}"
     wins, losses = (counted(n, "query", "queries") for n in (row.wins.win, row.wins.loss))
     outcome = f"better on {wins}, worse on {losses}, the same on {row.wins.tie:,}"
     verdict = "" if row.significant else "No significant difference. "
-    return f"{verdict}{a}: {difference} ({tested}); {outcome}."
+    return f"{verdict}{a}: {gained} ({tested}); {outcome}."
 
 
 def summary(rows: Sequence[Comparison]) -> str:
@@ -249,8 +251,8 @@ def meant(points: Sequence[Any], baseline: Any, k: int) -> Any:
             raise ParamError(f"baseline must be a point at k = {k}, or the label of one; got {baseline!r}")
         return baseline
     cells = cells_at(points, k)
-    written = [name_of(p.decoder, scorers_matter(cells), style=written_out) for p in cells]
-    for called in ([p.label for p in cells], names(cells), written, [p.method for p in cells]):
+    methods = [p.method for p in cells]
+    for called in ([p.label for p in cells], names(cells), names(cells, written_out), methods):
         fitting = {p.label: p for p, name in zip(cells, called, strict=True) if name == baseline}
         if len(fitting) == 1:
             return next(iter(fitting.values()))

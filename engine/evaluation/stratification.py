@@ -30,7 +30,7 @@ class Stratum:
     name: str  # of the cell
     label: str
     mean: float  # of its metric, or of its difference to the baseline
-    low: float | None  # ends of the mean's 95 % interval, None for one query
+    low: float | None  # ends of the mean's 95% interval, None for one query
     high: float | None
 
 

@@ -15,12 +15,12 @@ import numpy as np
 from engine.data.cache import write as write_whole
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import cells_at, names
+from engine.evaluation.paired import cells_at, names, written_out
 from engine.evaluation.statistics import LEVEL, RESAMPLES, compare, meant
 from engine.evaluation.sweep.cell import Cell
 from engine.stages import methods
 from engine.values import replace_surrogates
-from engine.wording import ALPHA
+from engine.wording import ALPHA, MINUS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,7 +43,7 @@ def frame(points: Iterable[Cell]) -> DataFrame:
     import pandas as pd
 
     points = list(points)
-    rows = [_sections(point, name) for point, name in zip(points, names(points), strict=True)]
+    rows = [_sections(point, name) for point, name in zip(points, names(points, written_out), strict=True)]
     columns = dict.fromkeys(column for section in zip(*rows, strict=True) for row in section for column in row)
     flat = [{column: value for section in row for column, value in section.items()} for row in rows]
     return pd.DataFrame({c: _column(c, [row.get(c) for row in flat]) for c in columns})
@@ -77,7 +77,7 @@ def per_query(points: Iterable[Cell]) -> DataFrame:
     points = list(points)
     blocks = [
         {"method": p.method, "name": name, "label": p.label, "k": p.k, "split": p.split, "metric": metric, "key": p.key}
-        for p, name in zip(points, names(points), strict=True)
+        for p, name in zip(points, names(points, written_out), strict=True)
         for metric in p.values
     ]
     lists = [p.queries for p in points for _ in p.values]
@@ -205,7 +205,7 @@ def results(
     resamples: int = RESAMPLES.default,
     seed: int = 0,
 ) -> Results:
-    """Every point at k in every metric, with what can be told of its difference to the baseline.
+    """Every point at k in every metric, and whether it differs significantly from the baseline.
 
     points: of one split; baseline: as `compare` takes it, by default the point of the first registered selector,
     where it has several that without reranking and of the first scorer. The means are over the queries on which all
@@ -226,11 +226,11 @@ def results(
         for m in metrics:
             row = by_label[m].get(p.label)
             value = compared[m][0].baseline_mean if p is first and compared[m] else row and row.mean
-            line.append("–" if value is None else f"{value:.4f}".replace("-", "−"))
+            line.append("–" if value is None else f"{value:.4f}".replace("-", MINUS))
             signs.append(int(np.sign(row.difference)) if row and row.significant else 0)
         texts.append((*line, f"{p.returned:.1f}") if short else tuple(line))
         marks.append((*signs, 0) if short else tuple(signs))
-    head = ("Decoder", *(f"{title_of(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
+    head = ("Setting", *(f"{title_of(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
     counts = {m: rows[0].queries if rows else 0 for m, rows in compared.items()}
     tests = max(map(len, compared.values()))
     return Results(head, tuple(texts), tuple(marks), _caption(first, texts[0][0], counts, tests, resamples))
@@ -251,11 +251,11 @@ def _caption(base: Cell, name: str, counts: dict[str, int], tests: int, resample
     else:
         over = ", ".join(f"{title_of(m)} {count:,}" for m, count in counts.items())
     split = f", split {base.split}" if base.split else ""
-    holm = f" after Holm's correction over {tests} decoders for each metric" if tests > 1 else ""
+    holm = f" after Holm's correction over {tests} settings for each metric" if tests > 1 else ""
     return (
         f"Means at k = {base.k}{split}; queries on which all have the metric: {over} of {len(base.queries):,}. "
-        f"↑ ↓: more or less than {name}, where a two-sided paired randomisation test ({resamples:,} resamples) has "
-        f"p < {ALPHA:g}{holm} and the {100 * LEVEL:g}% paired bootstrap interval of the difference does not hold 0."
+        f"↑ ↓: significantly more or less than {name}: p < {ALPHA:g} in a two-sided paired randomisation test "
+        f"({resamples:,} resamples){holm}, and the {100 * LEVEL:g}% paired bootstrap CI of the difference excludes 0."
     )
 
 
@@ -300,6 +300,7 @@ LATEX = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{"→": r"$\rightarrow$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "−": "$-$", "–": "--", "…": r"\ldots{}"},
+    **{"·": r"$\cdot$", "₁": "$_1$", "₂": "$_2$"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     **{"α": r"$\alpha$", "λ": r"$\lambda$", "θ": r"$\theta$", "κ": r"$\kappa$", "δ": r"$\delta$"},
 }

@@ -38,7 +38,7 @@ class MarginSpread:
     most: int
     documents: int  # their number in the corpus
     values: np.ndarray  # the margins, ascending
-    low: float | None  # low, lower, median, upper, high: their 5, 25, 50, 75 and 95 % quantiles, None without any
+    low: float | None  # low, lower, median, upper, high: their 5, 25, 50, 75 and 95% quantiles, None without any
     lower: float | None
     median: float | None
     upper: float | None

@@ -39,7 +39,7 @@ class PairError:
     bin: int  # its position among the bins
     k: int  # the dimension
     error: float  # share of (pair, projection) cases whose order is reversed
-    low: float  # low, high: its 95 % interval over projections
+    low: float  # low, high: its 95% interval over projections
     high: float
     bound: float  # mean over the pairs of Lemma 1's bound; vacuous from 1 on
 

@@ -167,7 +167,7 @@ def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
     """beats_control: the method beats the control by itself too, whose decoder costs nothing."""
     other = f"{row.baseline}, the same decoder on the embeddings of its control"
     if not row.significant:
-        return f"Training for the decoder adds nothing that can be told here: no difference between {name} and {other}."
+        return f"Training for the decoder makes no significant difference here: {name} vs {other}."
     if row.difference > 0 and beats_control:
         return f"Training for the decoder is worth it here: {name} beats {other}, and {CONTROL} by itself."
     if row.difference > 0:
@@ -180,5 +180,5 @@ def _worth_of_training(name: str, row: Comparison, beats_control: bool) -> str:
 
 def _against(name: str, row: Comparison, other: str) -> str:
     if not row.significant:
-        return f"{name} does not beat {other}: no difference can be told."
+        return f"{name} does not beat {other}: no significant difference."
     return f"{name} {'beats' if row.difference > 0 else 'is worse than'} {other}."

@@ -16,6 +16,7 @@ from engine.values import Embeddings, Qrels, replace_surrogates
 from engine.views.decision import relevances
 from engine.views.document import ShownDocument, shown_fields
 from engine.views.sets import Card, Row, card, diff
+from engine.wording import decimal, percent
 
 SHOWN = 400
 """Rounds at which a longer curve is drawn."""
@@ -268,7 +269,7 @@ def regret(simulated: Simulated, most: int = SHOWN) -> RegretLines:
     notes = list(totals.doubts)
     if simulated.hindsight is not None and simulated.hindsight.gap > 0:
         each = simulated.hindsight.gap / count
-        notes.append(f"the best in hindsight is known to within {each:.3f} nats a round")
+        notes.append(f"the best in hindsight is known to within {decimal(each)} nats a round")
     rate, corollary = (None, None) if bounds is None else (bounds.rate, bounds.corollary)
     return RegretLines(tuple((rounds + 1).tolist()), lines, tuple(notes), rate, corollary)
 
@@ -277,19 +278,20 @@ def conclusions(measured: Drift) -> tuple[str, ...]:
     """Conclusions from drift, in sentences."""
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
-    half = f"by {measured.median:.3f} or more" if measured.median >= LEAST else f"by less than {LEAST:g}"
-    few = f", one in a hundred by {measured.q99:.3f} or more" if measured.q99 >= LEAST else ""
-    farthest = f", the farthest by {measured.movers[0].distance:.3f}" if measured.movers else ""
-    moved = f"Half of the documents moved {half}{few}{farthest}"
-    common = f"; a shift of {measured.shift:.3f} that all share changes no ranking." if measured.shift > LEAST else "."
-    sentences = [moved + common]
+    moved = {"median": measured.median, "99th percentile": measured.q99}
+    if measured.movers:
+        moved["maximum"] = measured.movers[0].distance
+    parts = (f"{which} {decimal(v) if v >= LEAST else f'< {LEAST:g}'}" for which, v in moved.items())
+    sentences = [f"Movement: {', '.join(parts)}."]
+    if measured.shift > LEAST:
+        sentences.append(f"All documents share a shift of {decimal(measured.shift)}, which changes no ranking.")
     if measured.churn is not None:
-        sentences.append(f"Of {DEPTH} documents that a probe query got, {DEPTH * measured.churn:.2g} are others now.")
+        changed = f"{decimal(DEPTH * measured.churn, 2)} of {DEPTH} results ({percent(measured.churn, 1)})"
+        sentences.append(f"On average {changed} changed per query.")
     if measured.alarm:
-        sentences.append(
-            f"Some documents crowd the answers: the Gini of how often each is there rose from {measured.start:.3f} to "
-            f"{measured.hubs:.3f}."
-        )
+        gini = f"rose from {decimal(measured.start)} to {decimal(measured.hubs)}"
+        sentences.append(f"Some documents crowd the results: the Gini coefficient of how often each is there {gini}.")
     if measured.light != "green":
-        sentences.append(f"The longest vector has length {measured.longest:.2f}: some documents gain by length alone.")
+        longest = decimal(measured.longest, 2)
+        sentences.append(f"The longest vector has length {longest}: some documents gain by length alone.")
     return tuple(sentences)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from engine.theory.segments import Segments
+from engine.wording import decimal
 
 
 def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
@@ -23,7 +24,7 @@ def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ..
         middle = float(np.median(passages))
         sentences.append(
             f"Of real passages, {segments.passages_gain:.0%} of the pairs have at least the documents' margin; the "
-            f"median is {middle:.3f}, the documents' {whole:.3f}."
+            f"median is {decimal(middle)}, the documents' {decimal(whole)}."
         )
     shared = pairs - apart
     sentences.append(

@@ -59,7 +59,7 @@ class AtDepth:
 
     depth: int | None  # None for no reranking
     mean: float  # over the queries that have it everywhere
-    low: float | None  # its 95 % interval, None for one query
+    low: float | None  # its 95% interval, None for one query
     high: float | None
     milliseconds: float | None  # of a query that is asked alone, None where many were timed together
 
@@ -78,7 +78,7 @@ class ByDepth:
 
 
 def by_depth(points: Sequence[Cell], metric: str, k: int = 10) -> ByDepth:
-    """What `rerank_depths` measured of one decoder, and what can be told of it.
+    """What `rerank_depths` measured of one decoder, and which depths differ significantly.
 
     points: of one chain, at different depths, and at most one without reranking. Raises ParamError or DataError.
     """

@@ -12,6 +12,7 @@ from engine.evaluation.frontier import dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
 from engine.evaluation.paired import SAME
 from engine.params import Choice, Declared, Real, declare
+from engine.wording import decimal
 
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
@@ -51,9 +52,9 @@ class Objective(Declared):
         relevant, diverse = METRICS[RELEVANT].title, METRICS[DIVERSE].title
         match self.aim:
             case "maximise":
-                return f"most {METRICS[self.metric].title}"
+                return f"maximum {METRICS[self.metric].title}"
             case "diverse":
-                return f"most {diverse} with {relevant} at least {100 * self.share:g} % of the baseline's"
+                return f"maximum {diverse} with {relevant} at least {100 * self.share:g}% of the baseline's"
         return f"the knee of the {relevant}–{diverse} frontier"
 
     @property
@@ -114,24 +115,24 @@ def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, again
     values = means[o.metric]
     best = _most([values], order, np.ones(len(values), dtype=bool))
     equal = int((values >= values[best] - SAME).sum())
-    tie = f"; {equal} settings have as much, and this one is closest to the default" if equal > 1 else ""
-    most = f"the most {METRICS[o.metric].title}@{k}, {values[best]:.4f}"
-    return TunedChoice(best, True, f"It has {most} ({against}: {baseline[o.metric]:.4f}){tie}.")
+    tie = f"; {equal} settings tie, and this one is closest to the default" if equal > 1 else ""
+    most = f"{METRICS[o.metric].title}@{k}: {decimal(values[best])}"
+    return TunedChoice(best, True, f"Highest {most} ({against}: {decimal(baseline[o.metric])}){tie}.")
 
 
 def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
     recall, ilad = means[RELEVANT], means[DIVERSE]
     keeps, least = o.kept(means, baseline), o.share * baseline[RELEVANT]
     what, spread = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
-    bound = f"{100 * o.share:g} % of {against}'s {what} ({least:.4f} of {baseline[RELEVANT]:.4f})"
+    bound = f"{100 * o.share:g}% of {against}'s {what} ({decimal(least)} of {decimal(baseline[RELEVANT])})"
     if keeps.any():
         best = _most([ilad], order, keeps)
-        said = f"It has the most {spread}, {ilad[best]:.4f} ({against}: {baseline[DIVERSE]:.4f}), among the "
-        said += f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}; its {what} is {recall[best]:.4f}."
+        said = f"Highest {spread}: {decimal(ilad[best])} ({against}: {decimal(baseline[DIVERSE])}) among the "
+        said += f"{keeps.sum():,} of {len(keeps):,} settings that keep {bound}; its {what} is {decimal(recall[best])}."
     else:
         best = _most([recall, ilad], order, ~keeps)
-        said = f"No setting keeps {bound}; the nearest is this one, with {what} {recall[best]:.4f} and {spread} "
-        said += f"{ilad[best]:.4f}."
+        said = f"No setting keeps {bound}; the nearest is this one, with {what} {decimal(recall[best])} and {spread} "
+        said += f"{decimal(ilad[best])}."
     return TunedChoice(best, bool(keeps.any()), said)
 
 
@@ -154,10 +155,10 @@ def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: 
     away = chord_distances(means[DIVERSE], means[RELEVANT])
     best = _most([away], order, np.isfinite(away))
     front = int(np.isfinite(away).sum())
-    place = f"{METRICS[DIVERSE].title}@{k} {means[DIVERSE][best]:.4f}, {METRICS[RELEVANT].title}@{k} "
-    place += f"{means[RELEVANT][best]:.4f}"
+    place = f"{METRICS[DIVERSE].title}@{k} {decimal(means[DIVERSE][best])}, {METRICS[RELEVANT].title}@{k} "
+    place += decimal(means[RELEVANT][best])
     beyond = "furthest beyond the chord between the ends, by"
-    scaled = f"{away[best]:.3f} with both axes scaled to [0, 1] ({place})."
+    scaled = f"{decimal(away[best])} with both axes scaled to [0, 1] ({place})."
     if away[best] > BENDS:
         return TunedChoice(best, True, f"Of the {front} settings on the frontier it lies {beyond} {scaled}")
     if front >= 3 and away[best] > SAME:

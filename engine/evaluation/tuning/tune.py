@@ -15,7 +15,7 @@ from engine.errors import DataError, ParamError
 from engine.evaluation.curve import Curve
 from engine.evaluation.exact_frontier import exact_frontiers
 from engine.evaluation.metrics import METRICS, defined_mean
-from engine.evaluation.paired import SAME, chain_of, name_of, shared
+from engine.evaluation.paired import SAME, chain_of, name_of, names, shared, written_out
 from engine.evaluation.splits import judged_by
 from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, holm, resampled_means, statement
 from engine.evaluation.sweep.cell import Cell, as_json
@@ -24,10 +24,11 @@ from engine.evaluation.sweep.sweep import TOGETHER, sweep
 from engine.evaluation.tuning.objectives import Objective, TunedChoice
 from engine.evaluation.tuning.search_space import Settings, far, search
 from engine.params import Whole
-from engine.progress import Progress, Stop
+from engine.progress import Progress, Stop, counted
 from engine.space import Space
 from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
+from engine.wording import decimal, percent, signed
 
 REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
@@ -52,7 +53,7 @@ class Gap:
     test: float
     gained_dev: float  # these minus the baseline's
     gained_test: float
-    low: float | None  # 95 % interval of gained_dev − gained_test, the two splits' queries drawn apart
+    low: float | None  # 95% interval of gained_dev − gained_test, the two splits' queries drawn apart
     high: float | None  # None where a split has one query
 
     @property
@@ -64,11 +65,13 @@ class Gap:
     def text(self) -> str:
         """One sentence."""
         what = f"{METRICS[self.metric].title}@{self.k}"
-        gains = f"{what}: {_signed(self.gained_dev)} against the baseline on dev, {_signed(self.gained_test)} on test"
-        if self.low is None or self.high is None:
+        gains = f"{what} vs the baseline: {signed(self.gained_dev)} on dev, {signed(self.gained_test)} on test"
+        # Sums of floats end in noise.
+        low, high = (end and round(end, 9) for end in (self.low, self.high))
+        if low is None or high is None:
             return f"{gains}."
-        whether = "no difference between the two can be told" if self.low <= 0 <= self.high else "the two differ"
-        return f"{gains}; {whether} (95 % interval of it {_signed(self.low)} to {_signed(self.high)})."
+        whether = "no significant difference" if low <= 0 <= high else "significantly different"
+        return f"{gains}; {whether} (95% CI {decimal(low)} to {decimal(high)})."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,23 +117,21 @@ class Tuned:
     def chosen_because(self) -> tuple[str, ...]:
         """How the setting was chosen, and whether that holds on test."""
         sentences = [
-            f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on "
-            f"{self.queries:,} queries of {self.dev}.",
+            f"{_named(self.chosen, self.base)}: chosen from {self.searched} for {self.objective.text}, on {self.dev} "
+            f"({counted(self.queries, 'query', 'queries')}).",
             self.choosing.said,
         ]
-        same = "to the same choice"
+        same = "the same choice"
         if self.interval is not None and self.curve is not None:
             low, high = self.interval
             symbol = self.curve.symbol
             sentences.append(f"All {symbol} from {low:.6g} to {high:.6g} are as good, {high - low:.2g} wide.")
-            same = f"to a {symbol} no further than {NEAR:g} of its range from this one"
-        sentences.append(
-            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead {same}."
-        )
+            same = f"a {symbol} no further from this one than {percent(NEAR)} of its range"
+        sentences.append(f"In {percent(self.stability)} of {DRAWS} bootstrap samples of these queries it is {same}.")
         if self.left_out:
-            sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")
+            sentences.append(f"Left out, as they answer too few of the queries: {', '.join(self.left_out)}.")
         if self.test is None:
-            sentences.append(f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.")
+            sentences.append(f"Not tested on other queries: on those of {self.dev} it was chosen to look good.")
         if self.constraint_holds_on_test is not None:
             sentences.append(
                 f"On {self.test} the constraint {'holds' if self.constraint_holds_on_test else 'does not hold'}."
@@ -139,7 +140,7 @@ class Tuned:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """What can be told of it on test, and how far dev and test differ; nothing without a test."""
+        """How it does on test, and how far dev and test differ; nothing without a test."""
         return (*(f"On {self.test}: {statement(r)}" for r in self.comparisons), *(g.text for g in self.gaps))
 
     def as_json(self) -> dict[str, Any]:
@@ -156,12 +157,19 @@ class Tuned:
                 "decoder": as_json(self.decoder),
                 "baseline": as_json(self.baseline),
                 "means": {split: {"chosen": a.mean, "baseline": b.mean} for split, (a, b) in splits.items()},
-                "comparisons": [{**asdict(r), "wins": r.wins._asdict(), "told": r.told} for r in self.comparisons],
+                "comparisons": self._comparisons_as_json(),
                 "gaps": [{**asdict(gap), "lost": gap.lost} for gap in self.gaps],
                 "settings": [{"decoder": p.decoder, "mean": p.mean} for p in self.points],
             }
         )
         return values
+
+    def _comparisons_as_json(self) -> list[dict[str, Any]]:
+        if self.chosen_test is None or self.base_test is None:
+            return []
+        name, baseline = names((self.chosen_test, self.base_test), written_out)
+        written = {"name": name, "baseline": baseline}
+        return [{**asdict(r), **written, "wins": r.wins._asdict(), "told": r.told} for r in self.comparisons]
 
 
 def tune(
@@ -488,12 +496,6 @@ def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], res
         low=low,
         high=high,
     )
-
-
-def _signed(value: float) -> str:
-    """With its sign, and no sign where nothing is left to see."""
-    text = f"{value:+.4f}"
-    return text.replace("-", "−") if float(text) else "0"
 
 
 def _named(point: Cell, base: Cell) -> str:

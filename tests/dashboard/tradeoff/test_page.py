@@ -71,7 +71,7 @@ def test_a_small_corpus_is_measured_without_asking_and_kept():
     app = measured()
     assert len(ids(figure(app))) == 8 and f"Means over the {demo_counts()['dev']} labelled queries" in texts(app)
     decoders = first_table(app, "Decoder")["Decoder"]
-    assert len(decoders) == 3 and "top_k" in decoders[0]
+    assert len(decoders) == 3 and "Top-k" in decoders[0]
     assert any("Holm" in t.value for t in app.text)
     sweeps._CELLS.clear()
     again = tradeoff()

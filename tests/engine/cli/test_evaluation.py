@@ -36,13 +36,17 @@ def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path)
     output = run("compare", store, "-k", "5")
     assert f"Not dominated in ilad@5 and recall@5, over {demo_counts()['test']} queries" in output
     assert "Hypervolume" in output
-    assert re.search(r"Of 10 decoders, \d+ can be told to have more and \d+ to have less Recall@5 than top_k", output)
+    assert re.search(r"10 settings vs Top-k, Recall@5: \d+ better · \d+ no significant difference · \d+ worse", output)
     files = [str(tmp_path / f"table.{kind}") for kind in ("md", "tex", "csv", "parquet")]
     run("compare", store, *[word for file in files for word in ("--out", file)])
     assert all((tmp_path / f"table.{kind}").stat().st_size > 500 for kind in ("md", "tex", "csv", "parquet"))
     result = json.loads(run("compare", store, "--json"))
     assert (result["k"], result["baseline"]) == (5, "top_k")
     assert result["front"][0]["recall"] > result["front"][-1]["recall"]
+    assert {"mmr(relevance_weight=1.0)"} <= {row["name"] for row in result["front"]}
+    for baseline in ("MMR · λ 1", "mmr(relevance_weight=1.0)"):
+        named = json.loads(run("compare", store, "--baseline", baseline, "--json"))
+        assert named["baseline"] == "mmr(relevance_weight=1.0)"
 
 
 def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):
@@ -66,7 +70,7 @@ def test_report_is_one_file_with_its_charts(store, tmp_path):
     file = tmp_path / "report.html"
     assert "22 cells" in run("report", store, "--out", str(file))
     html = file.read_text(encoding="utf-8")
-    assert "Plotly.newPlot" in html and "Recall@5" in html and "All decoders" in html
+    assert "Plotly.newPlot" in html and "Recall@5" in html and "All settings" in html
     outside = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
     assert "http" not in outside and "<script src" not in html, "the report must draw without a network"
     for point in Store(store).points():
@@ -77,7 +81,7 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
     path = str(tmp_path / "tune.db")
     asked = ("tune", "--select", "mmr", "--metric", "recall", "-k", "5", "--points", "3", "--store", path)
     output = run(*asked, "--export", "command")
-    assert "for most Recall" in output and "queries of dev" in output and "On test" in output
+    assert f"for maximum Recall, on dev ({demo_counts()['dev']} queries)" in output and "On test" in output
     assert "frontier decode" in output and "--relevance-weight" in output
     result = json.loads(run(*asked, "--json"))
     assert result["k"] == 5 and len(result["settings"]) == 4 and result["comparisons"] and len(result["interval"]) == 2
@@ -86,7 +90,7 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
 def test_tune_takes_a_scorer(tmp_path):
     asked = ("--retrieve", "hybrid", "--metric", "ndcg", "-k", "5", "--points", "3")
     output = run("tune", *asked, "--store", str(tmp_path / "tune.db"))
-    assert "for most nDCG" in output and "hybrid(dense_weight=" in output and "On test" in output
+    assert "for maximum nDCG" in output and output.startswith("Hybrid · λ ") and "On test" in output
 
 
 @pytest.mark.parametrize(

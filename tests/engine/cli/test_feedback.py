@@ -61,9 +61,9 @@ def own(log, tmp_path):
 def test_simulate_prints_every_decoder_by_round():
     output = run("simulate", *SHORT, "--select", "top_k", "--select", "mmr:relevance_weight=0.5", "-k", "5")
     assert "40 rounds over 40 queries" in output and "Recall@5" in output
-    assert "top_k, 10 held-out queries:" in output and "mmr(relevance_weight=0.5), 10 held-out queries:" in output
+    assert "Top-k, 10 held-out queries:" in output and "MMR · λ 0.5, 10 held-out queries:" in output
     assert len(re.findall(r"^ +(?:0|20|40)  +[01]\.\d{4}", output, re.M)) == 6
-    assert "Half of the documents moved by" in output and "Moved most:" in output
+    assert "Movement: median 0." in output and "Moved most:" in output
 
 
 def test_simulate_as_json_says_all_it_was_asked():
@@ -130,7 +130,7 @@ def test_undo_takes_feedback_back_and_the_log_keeps_it(own, folder):
 
 def test_report_follows_drift_along_the_log(log):
     output = run("report", log, "--points", "4", "--query", "sort an array", "--events", "2", "--select", "top_k")
-    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · top_k", "Newest feedback:"):
+    for word in ("median", "churn", "hubs", "Moved most:", "sort an array · Top-k", "Newest feedback:"):
         assert word in output, word
     assert len(re.findall(r"^ +(?:0|10|20|30|40)  .*green", output, re.M)) == 5
     assert len(re.findall(r"^  [0-9a-f]{16}  it (?:worked|did not work): ", output, re.M)) == 2

@@ -85,9 +85,9 @@ def test_points_without_a_time_are_left_out_of_its_axis_and_counted():
     assert found.remark.startswith("6 settings have no time and were left out: cells of older versions")
     whole = frontier(timed(points, times))
     assert whole.untimed == 0 and values(whole) == values(frontier(points)), "other axes have all of them"
-    base = found.curves["top_k"][0].point.label
+    base = found.curves["Top-k"][0].point.label
     best = best_of_each(found, base, 0.2)
-    quickest = min((p for p in found.curves["mmr"] if p.y >= 0.2 * best[0].y), key=lambda p: p.x)
+    quickest = min((p for p in found.curves["MMR"] if p.y >= 0.2 * best[0].y), key=lambda p: p.x)
     assert best[0].point.label == base and next(p for p in best if p.point.method == "mmr") is quickest
     with pytest.raises(DataError, match="no point at k = 10 has a time"):
         frontier(points, "milliseconds", "recall")
@@ -110,15 +110,15 @@ def test_curves_follow_the_parameter_and_not_x():
     points = sweep()
     random.Random(1).shuffle(points)
     found = frontier(points)
-    assert list(found.curves) == ["top_k", "mmr", "nnn(l2=0.1, fill=fill)", "nnn(l2=1.0, fill=fill)", "vrsd"]
-    assert [p.value for p in found.curves["mmr"]] == list(WEIGHTS)
-    x = [p.x for p in found.curves["mmr"]]
+    assert list(found.curves) == ["Top-k", "MMR", "NNN · λ₂ 0.1 · fill", "NNN · λ₂ 1 · fill", "VRSD"]
+    assert [p.value for p in found.curves["MMR"]] == list(WEIGHTS)
+    x = [p.x for p in found.curves["MMR"]]
     assert x != sorted(x) and x != sorted(x, reverse=True)
     for l2 in (0.1, 1.0):
-        curve = found.curves[f"nnn(l2={l2}, fill=fill)"]
+        curve = found.curves[f"NNN · λ₂ {l2:g} · fill"]
         assert [(p.parameter, p.value) for p in curve] == [("l1", v) for v in (0.03, 0.3, 1.0)]
         assert {p.point.decoder["select"]["l2"] for p in curve} == {l2}
-    assert [(p.name, p.parameter, p.value) for p in found.curves["top_k"]] == [("top_k", "", None)]
+    assert [(p.name, p.parameter, p.value) for p in found.curves["Top-k"]] == [("Top-k", "", None)]
     assert len(found.points) == len(points)
 
 
@@ -134,17 +134,17 @@ def test_what_is_no_number_keeps_curves_apart():
     ]
     curves = {label: [p.value for p in curve] for label, curve in frontier(points).curves.items()}
     assert curves == {
-        "dense → top_k": [None],
-        "not_registered → top_k": [0.1, 0.7],
-        "dense → mmr(window=3)": [0.5, 1.0],
-        "dense → mmr(window=12)": [0.5, 1.0],
-        "dense → mmr": [0.5, 1.0],
-        "dense → nnn(l2=0.1)": [0.1, 0.3],
-        "dense → nnn(l2=0.1, fill=fill)": [0.1, 0.3],
-        "dense → vrsd": [20, 100, None],
+        "Dense → Top-k": [None],
+        "not_registered → Top-k": [0.1, 0.7],
+        "Dense → MMR · w 3": [0.5, 1.0],
+        "Dense → MMR · w 12": [0.5, 1.0],
+        "Dense → MMR": [0.5, 1.0],
+        "Dense → NNN · λ₂ 0.1": [0.1, 0.3],
+        "Dense → NNN · λ₂ 0.1 · fill": [0.1, 0.3],
+        "Dense → VRSD": [20, 100, None],
     }
     one = frontier([cell("mmr", v, relevance_weight=0.5)])
-    assert list(one.curves) == ["mmr(relevance_weight=0.5)"]
+    assert list(one.curves) == ["MMR · λ 0.5"]
 
 
 @settings(max_examples=15, deadline=None)
@@ -170,7 +170,7 @@ def test_dominated_points_change_no_other():
     found = frontier(points, reference=(0, 0))
     worse = cell("dpp", {name: v - 0.5 for name, v in points[3].values.items()})
     more = frontier([worse, *points], reference=(0, 0))
-    assert more.curves["dpp(relevance_weight=0.8)"][0].dominated
+    assert more.curves["DPP · λ 0.8"][0].dominated
     assert more.hypervolume == pytest.approx(found.hypervolume)
     assert [p.name for p in more.front] == [p.name for p in found.front]
     assert flat(found) == pytest.approx([v for label in found.curves for p in values(more)[label] for v in p[2:]])
@@ -190,7 +190,7 @@ def test_equal_points_stand_together_and_a_repeated_one_counts_once():
     v = {"recall": recalls(0, 20), "ilad": recalls(1, 20)}
     twin = {"recall": v["recall"], "ilad": v["ilad"] + 1e-14}
     found = frontier([cell("top_k", v), cell("mmr", twin, relevance_weight=1.0), cell("top_k", v)])
-    assert [p.name for p in found.front] == ["mmr(relevance_weight=1.0)", "top_k"]
+    assert [p.name for p in found.front] == ["MMR · λ 1", "Top-k"]
     assert found.front[0].x_low == pytest.approx(found.front[1].x_low)
     assert found.hypervolume == pytest.approx(0)
 
@@ -235,10 +235,10 @@ def test_means_are_over_queries_that_all_points_have():
     none = cell("vrsd", {"recall": [0, 0, 0, np.nan], "ilad": [np.nan, np.nan, np.nan, 1]})
     found = frontier(iter([a, b, none, cell("mmr", b.values, k=5)]))
     assert (found.k, found.x, found.y) == (10, "ilad", "recall")
-    assert (found.queries, found.asked, found.left_out) == (2, 4, ("vrsd",))
+    assert (found.queries, found.asked, found.left_out) == (2, 4, ("VRSD",))
     assert {p.name: (p.x, p.y) for p in found.points} == {
-        "top_k": (pytest.approx(0.3), 1),
-        "mmr(relevance_weight=0.8)": (pytest.approx(0.7), 1),
+        "Top-k": (pytest.approx(0.3), 1),
+        "MMR · λ 0.8": (pytest.approx(0.7), 1),
     }
 
 
@@ -287,7 +287,7 @@ def test_strata_are_the_means_of_their_queries():
     points = [cell("top_k", a), cell("mmr", b, relevance_weight=0.5)]
     counts = {q: (1, 2, 2, 3)[i % 4] for i, q in enumerate(points[0].queries) if i != 5}
     rows = stratify(points, "recall", counts)
-    assert [(r.group, r.name) for r in rows[:2]] == [("1", "top_k"), ("1", "mmr(relevance_weight=0.5)")]
+    assert [(r.group, r.name) for r in rows[:2]] == [("1", "Top-k"), ("1", "MMR · λ 0.5")]
     assert [r.queries for r in rows[::2]] == [10, 19, 9]
     for row in rows:
         kept = [i for i, q in enumerate(points[0].queries) if i != 3 and counts.get(q) == row.least]

@@ -3,7 +3,7 @@
 import inspect
 import re
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from scipy import stats
 from engine.errors import DataError, ParamError
 from engine.evaluation import frontier, statistics, stratification
 from engine.evaluation import paired as pairing
-from engine.evaluation.paired import names, shared
+from engine.evaluation.paired import display, names, shared, written_out
 from engine.evaluation.statistics import Wins, compare, holm, statement, summary
 from engine.stages import methods
 from support.points import cell, interval, p_value, recalls
@@ -157,10 +157,10 @@ def test_rows_say_what_the_arrays_say():
     points = sweep()
     rows = compare(points, "recall", points[0])
     base = points[0].values["recall"]
-    assert [row.name for row in rows] == [f"mmr(relevance_weight={w})" for w in (0.9, 0.5, 0.1)]
+    assert [row.name for row in rows] == [f"MMR · λ {w}" for w in (0.9, 0.5, 0.1)]
     for row, point in zip(rows, points[1:], strict=True):
         got = point.values["recall"]
-        assert (row.label, row.baseline, row.metric, row.k) == (point.label, "top_k", "recall", 10)
+        assert (row.label, row.baseline, row.metric, row.k) == (point.label, "Top-k", "recall", 10)
         assert (row.queries, row.comparisons) == (120, 3)
         assert row.difference == pytest.approx(got.mean() - base.mean())
         assert row.mean - row.baseline_mean == pytest.approx(row.difference)
@@ -176,9 +176,11 @@ def test_rows_say_what_the_arrays_say():
 
 def test_a_baseline_is_found_by_label_name_or_method():
     points = sweep()
-    for baseline in (points[0], points[0].label, "top_k"):
-        assert compare(points, "recall", baseline)[0].baseline == "top_k"
-    assert compare(points, "recall", "mmr(relevance_weight=0.9)")[0].name == "top_k"
+    for baseline in (points[0], points[0].label, "Top-k", "top_k"):
+        assert compare(points, "recall", baseline)[0].baseline == "Top-k"
+    for baseline in (points[1].label, "MMR · λ 0.9", "mmr(relevance_weight=0.9)"):
+        row = compare(points, "recall", baseline)[0]
+        assert (row.name, row.baseline) == ("Top-k", "MMR · λ 0.9")
     assert len(compare(points[1:], "recall", points[0])) == 3
     with pytest.raises(ParamError, match="'mmr' means 3 points"):
         compare(points, "recall", "mmr")
@@ -229,16 +231,45 @@ def test_points_that_do_not_belong_together_are_refused():
 def test_names_tell_decoders_apart_in_few_words():
     v = {"recall": [1]}
     assert names([cell("top_k", v), cell("mmr", v, window=3), cell("mmr", v, depth=100)]) == (
-        "top_k",
-        "mmr(relevance_weight=0.8, window=3)",
-        "mmr(relevance_weight=0.8) [pool 100]",
+        "Top-k",
+        "MMR · λ 0.8 w 3",
+        "MMR · λ 0.8 [pool 100]",
     )
     other = {"name": "not_registered", "weight": 0.5}
-    assert names([cell("top_k", v, retrieve=other)]) == ("top_k",)
+    assert names([cell("top_k", v, retrieve=other)]) == ("Top-k",)
     two = names([cell("top_k", v, retrieve=other), cell("top_k", v)])
-    assert two == ("not_registered(weight=0.5) → top_k", "dense → top_k")
+    assert two == ("not_registered · weight 0.5 → Top-k", "Dense → Top-k")
     later = {"name": "not_registered", "depth": 3}
-    assert names([cell("top_k", v, rerank=later)]) == ("dense → not_registered(depth=3) → top_k",)
+    assert names([cell("top_k", v, rerank=later)]) == ("Dense → not_registered · depth 3 → Top-k",)
+    old = names([cell("mmr", v, window=3, rerank=later), cell("mmr", v, depth=100)], written_out)
+    assert old == (
+        "dense → not_registered(depth=3) → mmr(relevance_weight=0.8, window=3)",
+        "dense → mmr(relevance_weight=0.8) [pool 100]",
+    )
+
+
+def test_parameters_that_are_no_numbers_are_shown_as_words():
+    v = {"recall": [1]}
+    assert names([cell("max_sum", v, polish=False), cell("nnn", v, scale="support", l1=10.0), cell("vrsd", v)]) == (
+        "Max-sum · θ 0.8 · no polish",
+        "NNN · m 10 λ₂ 0.1 · support",
+        "VRSD",
+    )
+    rrf = {"name": "hybrid", "dense_weight": 1.0, "combination": "rrf", "normalisation": "min-max", "ngrams": "1-2"}
+    assert names([cell("top_k", v, retrieve=rrf), cell("top_k", v)])[0] == (
+        "Hybrid · λ 1 ngrams 1-2 · rrf · min-max → Top-k"
+    )
+
+
+@pytest.mark.parametrize("spec", [s for kind in ("selector", "scorer") for s in methods(kind).values()])
+def test_no_two_settings_of_a_method_have_one_name(spec):
+    grids = ([p.default, *(v for v in p.grid(3) if v != p.default)] for p in spec.params)
+    settings = islice(product(*grids), 3000)
+    shown = [
+        display(spec.name, {p.name: p.text(value) for p, value in zip(spec.params, values, strict=True)})
+        for values in settings
+    ]
+    assert len(shown) == len(set(shown))
 
 
 def test_sentences_by_hand():
@@ -288,17 +319,15 @@ def test_a_small_p_with_an_interval_that_holds_zero_is_not_significant():
 
 
 def test_numbers_are_short_and_never_round_a_claim_away():
-    shown = {0.0: "0", 0.0124: ".012", -0.3: "−.300", 1.25: "1.250", 0.00004: ".00004", -0.0003: "−.0003"}
-    for value, text in shown.items():
-        assert statistics._number(value) == text
-    assert [statistics._p(p) for p in (0.0004, 0.0123, 0.0496, 0.04996, 0.05, 1.0)] == [
-        "p < .001",
-        "p = .012",
-        "p = .0496",
-        "p = .04996",
-        "p = .050",
-        "p = 1.000",
-    ]
+    row = compare(sweep(), "recall", "top_k")[0]
+    small = {"difference": 0.0003, "low": 0.00004, "high": 0.0006, "p_holm": 0.04996}
+    assert statement(replace(row, **small)).startswith(
+        "MMR · λ 0.9: +0.0003 Recall@10 vs Top-k (95% CI 0.00004 to 0.001, p = 0.04996, Holm over 3); "
+    )
+    less = {"difference": -0.0003, "low": -0.0006, "high": -0.00004}
+    assert "−0.0003 Recall@10 vs Top-k (95% CI −0.001 to −0.00004, " in statement(replace(row, **less))
+    noise = {"difference": 1e-17, "low": -2e-17, "high": 3e-17, "p_holm": 1.0}
+    assert "±0 Recall@10 vs Top-k (95% CI 0.000 to 0.000, p > 0.99, " in statement(replace(row, **noise))
 
 
 def test_no_method_is_named_in_the_code():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.evaluation.metrics import METRICS
+from engine.evaluation.paired import display
 from engine.evaluation.statistics import compare
 from engine.evaluation.sweep.cell import make_cell
 from engine.evaluation.tables import (
@@ -66,6 +67,7 @@ def test_a_frame_has_a_row_a_cell_with_everything():
     points = [*sample(), cell(decoders()[0], {"recall": [np.nan, 1.0], "ilad": [np.nan] * 2}, k=3, left_out=1)]
     table = frame(points)
     assert list(table["method"]) == ["top_k", "mmr", "nnn", "max_sum", "top_k"]
+    assert list(table["name"][:2]) == ["dense → top_k", "dense → mmr(relevance_weight=0.7, window=3)"]
     assert list(table["label"]) == [p.label for p in points] and list(table["k"]) == [10, 10, 10, 10, 3]
     for at, p in enumerate(points):
         stages = [(role, name, value) for role in ROLES for name, value in (p.decoder[role] or {}).items()]
@@ -176,7 +178,7 @@ def test_files_that_are_no_tables_say_so(tmp_path):
 def test_marks_are_those_of_the_comparison():
     points = list(sample(60, seed=2))
     table = results(points, ("recall", "ilad"), resamples=2000)
-    assert table.head == ("Decoder", "Recall@10", "ILAD@10")
+    assert table.head == ("Setting", "Recall@10", "ILAD@10")
     expected = {}
     for at, metric in enumerate(("recall", "ilad"), 1):
         for row in compare(points, metric, "top_k", 10, resamples=2000):
@@ -196,9 +198,9 @@ def test_marks_are_those_of_the_comparison():
 def test_the_caption_states_what_was_tested():
     points = list(sample(30))
     caption = results(points, ("recall", "ilad"), resamples=1500).caption
-    for part in ("k = 10", "split test", "30 of 30", "more or less than top_k", "1,500 resamples", "p < 0.05"):
-        assert part in caption.replace("dense → top_k", "top_k"), part
-    assert "Holm's correction over 3 decoders for each metric" in caption and "95 % paired bootstrap" in caption
+    for part in ("k = 10", "split test", "30 of 30", "more or less than Top-k", "1,500 resamples", "p < 0.05"):
+        assert part in caption.replace("Dense → Top-k", "Top-k"), part
+    assert "Holm's correction over 3 settings for each metric" in caption and "95% paired bootstrap" in caption
     assert "Holm" not in results(points[:2], ("recall",), resamples=200).caption
     gaps = [*points[:3], replace(points[3], values={**points[3].values, "ilad": np.r_[[np.nan] * 12, np.ones(18)]})]
     assert "Recall 30, ILAD 18 of 30" in results(gaps, ("recall", "ilad"), resamples=200).caption
@@ -217,10 +219,10 @@ def test_the_baseline_may_be_named_or_given():
     points = list(sample(30))
     for baseline in (points[1], points[1].label, "mmr"):
         table = results(points, ("recall",), baseline, resamples=200)
-        assert "mmr" in table.rows[0][0] and len(table.rows) == 4
+        assert "MMR" in table.rows[0][0] and len(table.rows) == 4
         assert "more or less than " + table.rows[0][0] in table.caption
     outside = results(points[1:], ("recall",), points[0], resamples=200)
-    assert len(outside.rows) == 4 and "top_k" in outside.rows[0][0]
+    assert len(outside.rows) == 4 and "Top-k" in outside.rows[0][0]
     twice = [*points, cell(engine.Decoder(engine.make("mmr")), points[1].values)]
     for cells, baseline, k, error, message in (
         (points, "nosuch", 10, engine.ParamError, "none is called 'nosuch'"),
@@ -246,9 +248,9 @@ def test_markdown_holds_its_shape():
     for line in (head, *rows):
         assert len(re.findall(r"(?<!\\)\|", line)) == 4
     assert "\x1b" not in text and not re.search(r"(?<!\\)[<`*\[]", text)
-    assert "↑" in caption and "relevance\\_weight=0.7" in text
+    assert "↑" in caption and "| Dense → MMR · λ 0.7 w 3 |" in text
     marked = markdown(results(list(sample(60, seed=2)), ("recall",), resamples=2000))
-    assert re.search(r"mmr\\?[^|]*\| \d\.\d{4} ↑ \|", marked) and re.search(r"nnn[^|]*\| \d\.\d{4} ↓ \|", marked)
+    assert re.search(r"MMR[^|]*\| \d\.\d{4} ↑ \|", marked) and re.search(r"NNN[^|]*\| \d\.\d{4} ↓ \|", marked)
 
 
 def balanced(text):
@@ -265,7 +267,8 @@ def test_latex_holds_its_shape():
     body = text.split("\\midrule\n")[1].split("    \\bottomrule")[0]
     rows = body.strip().split("\n")
     assert len(rows) == 4 and all(row.endswith(r"\\") and len(re.findall(r"(?<!\\)&", row)) == 2 for row in rows)
-    assert r"\begin{tabular}{lrr}" in text and r"\toprule" in text and "relevance\\_weight=0.7" in text
+    assert r"\begin{tabular}{lrr}" in text and r"\toprule" in text
+    assert r"Dense $\rightarrow$ MMR $\cdot$ $\lambda$ 0.7 w 3 &" in text
     # No character keeps its meaning.
     caption = re.search(r"\\caption\{(.*)\}\n", text)[1]
     left = re.sub(r"\\[{}$&#_%]|\\text\w+\{\}|\$[^$]*\\?\w*[^$]*\$", "", caption)
@@ -279,5 +282,7 @@ def test_every_metric_and_parameter_can_be_set_in_plain_latex():
 
     titles = [m.title for m in METRICS.values()]
     labels = [engine.Decoder(spec.cls()).label for spec in engine.methods("selector").values()]
-    for text in (*titles, *labels):
+    every = [s for kind in ("selector", "scorer") for s in engine.methods(kind).values()]
+    shown = [display(s.name, {p.name: p.text(p.default) for p in s.params}) for s in every]
+    for text in (*titles, *labels, *shown):
         assert _in_latex(text).isascii(), text

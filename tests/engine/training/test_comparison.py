@@ -24,7 +24,7 @@ def verdict_of(name, rows, unimproved=False, epochs=6, control_epochs=20):
     [
         (0.1, "is worth it here: nnn beats"),
         (-0.1, "does harm here: nnn is worse than"),
-        (0, "adds nothing that can be"),
+        (0, "makes no significant difference here: nnn vs"),
     ],
 )
 def test_training_for_a_decoder_is_held_against_that_decoder_without_it(gain, words):

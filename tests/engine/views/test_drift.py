@@ -49,7 +49,7 @@ def test_a_timeline_is_the_measures_as_columns(found):
 def test_quality_is_a_line_a_decoder_and_metric(found):
     lines = views.quality(found.checkpoints, ("ndcg", "ilad"), group="tail")
     assert [(line.metric, line.decoder[:5]) for line in lines] == [
-        ("ndcg", "top_k"), ("ilad", "top_k"), ("ndcg", "mmr(r"), ("ilad", "mmr(r"),
+        ("ndcg", "Top-k"), ("ilad", "Top-k"), ("ndcg", "MMR ·"), ("ilad", "MMR ·"),
     ]  # fmt: skip
     for line in lines:
         cells = [c.cell(line.label, "held-out", "tail") for c in found.checkpoints]
@@ -211,9 +211,9 @@ def test_conclusions_are_computed(found):
     still = drift(beginning(found.begun), found.begun.origin)
     assert views.conclusions(still) == ("Nothing has moved.",)
     said = views.conclusions(found.checkpoints[-1].drift)
-    assert "Half of the documents moved by" in said[0] and "a probe query got" in said[1]
+    assert "Movement: median 0." in said[0] and "changed per query" in said[-1]
     long = found.begun.origin.copy()
     probes = planted(n=30)[1].take(range(50))
     long[:3] = 3 * unit(probes.vectors.numpy().mean(0))
     told = views.conclusions(drift(beginning(found.begun, probes), long, ball=False))
-    assert "crowd the answers" in told[2] and "has length 3.00" in told[3]
+    assert "crowd the results" in told[-2] and "has length 3.00" in told[-1]

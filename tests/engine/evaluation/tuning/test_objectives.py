@@ -22,9 +22,9 @@ def choose(objective, recall=None, ilad=None, comp=None, order=None, base=BASE):
 def test_maximise_takes_the_most_and_the_first_in_order_of_equals():
     most = Objective("maximise", metric="comp")
     found = choose(most, comp=[0.1, 0.4, 0.3])
-    assert (found.best, found.satisfied) == (1, True) and "0.4000 (first: 0.5000)" in found.said
+    assert (found.best, found.satisfied) == (1, True) and "Highest Comp@10: 0.400 (first: 0.500)" in found.said
     tied = choose(most, comp=[0.4, 0.1, 0.4 - 1e-12, 0.4], order=[3, 0, 1, 2])
-    assert tied.best == 2 and "3 settings have as much" in tied.said
+    assert tied.best == 2 and "3 settings tie" in tied.said
     assert choose(most, comp=[0.4, 0.1, 0.4 - 1e-6, 0.4], order=[3, 0, 1, 2]).best == 3
 
 
@@ -48,11 +48,14 @@ def test_diverse_is_the_most_ilad_that_keeps_the_share():
 def test_diverse_says_what_it_kept_and_what_it_could_not():
     kept = choose(Objective("diverse", share=0.9), [0.7, 0.72, 0.8], [0.6, 0.5, 0.4])
     assert kept.best == 1
-    assert "0.5000 (first: 0.3000), among the 2 of 3 settings that keep 90 % of first's Recall@10" in kept.said
+    assert (
+        "Highest ILAD@10: 0.500 (first: 0.300) among the 2 of 3 settings that keep 90% of first's Recall@10"
+        in kept.said
+    )
     none = choose(Objective("diverse", share=0.99), [0.7, 0.72, 0.72], [0.6, 0.4, 0.5])
     assert (none.best, none.satisfied) == (2, False)
-    assert none.said.startswith("No setting keeps 99 % of first's Recall@10 (0.7920 of 0.8000)")
-    assert "the nearest is this one, with Recall@10 0.7200 and ILAD@10 0.5000" in none.said
+    assert none.said.startswith("No setting keeps 99% of first's Recall@10 (0.792 of 0.800)")
+    assert "the nearest is this one, with Recall@10 0.720 and ILAD@10 0.500" in none.said
 
 
 def test_a_share_that_is_met_exactly_is_met():
@@ -120,5 +123,5 @@ def test_objectives_are_declared():
     for bad in ({"aim": "best"}, {"metric": "redundancy"}, {"metric": "hits"}, {"share": 1.1}, {"share": math.nan}):
         with pytest.raises(engine.ParamError, match=next(iter(bad))):
             Objective(**bad)
-    assert Objective("diverse", share=0.9).text == "most ILAD with Recall at least 90 % of the baseline's"
+    assert Objective("diverse", share=0.9).text == "maximum ILAD with Recall at least 90% of the baseline's"
     assert Objective().metrics == ("comp",) and Objective("knee").metrics == ("recall", "ilad")
