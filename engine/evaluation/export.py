@@ -106,32 +106,60 @@ def _shown(stage: Stage) -> list[tuple[Param, Any]]:
     return [(p, value) for p, value in values if not p.advanced or value != p.default]
 
 
-def _python(decoder: Decoder, use: ExportContext) -> str:
-    stages = [(name, getattr(decoder, name)) for name, _ in STAGES]
+def short_code(decoder: Decoder, use: ExportContext | None = None) -> tuple[str, ...]:
+    """The decoder in a few lines of Python, which decode all queries of the corpus; after `import engine`."""
+    use = use or ExportContext()
+    made = _arguments(decoder)
+    if decoder.retrieve == Decoder(decoder.select).retrieve:
+        made = [part for part in made if not part.startswith("retrieve=")]
+    own = use.encoder is None
+    return (
+        *_space_made(use),
+        f"decoder = engine.Decoder({', '.join(made)})",
+        *(_queries_made(use)[1:] if own else ()),
+        f"ranking = engine.decode(decoder, space, {'queries' if own else 'dataset.queries'}, k={use.k})",
+    )
+
+
+def _arguments(decoder: Decoder) -> list[str]:
+    """The arguments of a Decoder as Python writes them."""
     made = []
-    for name, stage in stages:
+    for name, _ in STAGES:
+        stage = getattr(decoder, name)
         if stage is not None:
             params = "".join(f", {p.name}={_literal(value)}" for p, value in _shown(stage))
             made.append(f"{name}=engine.make({_literal(stage.spec.name)}{params})")
-    made += [f"depth={decoder.depth!r}"] if decoder.depth is not None else []
-    if use.encoder is None:
-        vectors = "dataset.vectors"
-        query_lines = ["# Vectors of the encoder that made those of the corpus."]
-        query_lines += ['queries = engine.load_vectors("queries.npy")']
-    else:
-        how = "" if use.encoder == ExportContext().encoder else f", encoder={_literal(use.encoder)}"
-        how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
-        vectors, query_lines = f"engine.embed(dataset.corpus{how})", [f"queries = [{_literal(use.query)}]"]
-    return _lines(
-        "import engine",
-        "",
+    return made + ([f"depth={decoder.depth!r}"] if decoder.depth is not None else [])
+
+
+def _space_made(use: ExportContext) -> list[str]:
+    """The lines that load and embed the corpus."""
+    how = "" if use.encoder in (None, ExportContext().encoder) else f", encoder={_literal(use.encoder)}"
+    how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
+    vectors = "dataset.vectors" if use.encoder is None else f"engine.embed(dataset.corpus{how})"
+    return [
         f"dataset = engine.load_dataset({_literal(use.corpus)})",
         f"space = engine.Space(dataset.corpus, {vectors})",
         *([] if use.trained is None else [f"space = engine.load_trained({_literal(use.trained)}, space).space"]),
+    ]
+
+
+def _queries_made(use: ExportContext) -> list[str]:
+    """The lines that make the queries."""
+    if use.encoder is not None:
+        return [f"queries = [{_literal(use.query)}]"]
+    return ["# Vectors of the encoder that made those of the corpus.", 'queries = engine.load_vectors("queries.npy")']
+
+
+def _python(decoder: Decoder, use: ExportContext) -> str:
+    return _lines(
+        "import engine",
+        "",
+        *_space_made(use),
         "decoder = engine.Decoder(",
-        *(f"    {part}," for part in made),
+        *(f"    {part}," for part in _arguments(decoder)),
         ")",
-        *query_lines,
+        *_queries_made(use),
         f"ranking = engine.decode(decoder, space, queries, k={use.k})",
         "for rows in ranking.index.tolist():",
         "    print([dataset.corpus.ids[row] for row in rows if row >= 0])",

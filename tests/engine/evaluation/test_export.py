@@ -19,6 +19,7 @@ from engine.evaluation.export import (
     ExportContext,
     export,
     exports,
+    short_code,
 )
 from engine.evaluation.sweep.cell import from_json
 from support.instances import random_rows, unit
@@ -82,6 +83,19 @@ def test_python_for_a_corpus_that_brought_its_vectors(tmp_path, monkeypatch, cap
     text = export(mmr(0.6), "python", ExportContext(corpus=str(tmp_path / "corpus.npz"), encoder=None, k=4)).text
     exec(compile(text.replace("queries.npy", str(tmp_path / "queries.npz")), "snippet", "exec"), {})
     assert capsys.readouterr().out.strip() == str(picks(space, query, mmr(0.6), 4))
+
+
+@EVERY
+def test_the_short_form_is_few_lines_and_makes_the_same_decoder(decoder, table):
+    lines = short_code(decoder, ExportContext(k=3, corpus=str(table)))
+    assert len(lines) == 4 and "decoder = " in lines[2]
+    scope = {"engine": engine}
+    exec("\n".join(lines[:3]), scope)
+    assert scope["decoder"] == decoder and len(scope["space"]) == len(scope["dataset"].corpus)
+    assert lines[3] == "ranking = engine.decode(decoder, space, dataset.queries, k=3)"
+    own = short_code(decoder, ExportContext(encoder=None, trained="kept.safetensors"))
+    assert [line for line in lines if "Decoder" in line] == [line for line in own if "Decoder" in line]
+    assert "dataset.vectors" in own[1] and "kept.safetensors" in own[2] and "queries.npy" in own[4]
 
 
 @EVERY

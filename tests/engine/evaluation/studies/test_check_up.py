@@ -1,0 +1,101 @@
+"""The check-up against plain loops in float64, and the orders of queries."""
+
+import math
+import time
+
+import networkx
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.evaluation.studies.check_up import check_up, largest_gain, order_by_redundancy
+from support.instances import problem, unit
+from support.rankings import queries_of, space_of
+
+TOP_K = engine.Decoder(engine.make("top_k"))
+
+
+def looped(vectors, rows, threshold):
+    """(pairs, groups, ILAD) of one set, pair by pair."""
+    cosine = {
+        (i, j): float(np.dot(vectors[a], vectors[b])) for i, a in enumerate(rows) for j, b in enumerate(rows) if i < j
+    }
+    graph = networkx.Graph([pair for pair, value in cosine.items() if value >= threshold])
+    spread = sum(1 - value for value in cosine.values()) / len(cosine) if cosine else math.nan
+    return graph.number_of_edges(), networkx.number_connected_components(graph), spread
+
+
+@pytest.mark.parametrize("family", ["random", "clustered", "duplicated", "degenerate"])
+@pytest.mark.parametrize(("n", "k"), [(60, 10), (5, 10), (1, 3)])
+def test_pairs_groups_and_ilad_are_those_of_a_loop(family, n, k):
+    rows, points = problem(family, 3, n=n, d=8, batch=30)
+    space, queries = space_of(rows), queries_of(points)
+    checked = check_up(TOP_K, space, queries, k, threshold=0.8)
+    vectors, sets = unit(rows.astype(np.float64)), engine.decode(TOP_K, space, queries, k)
+    expected = [looped(vectors, sets.rows(query), 0.8) for query in range(len(queries))]
+    assert [(p, g) for p, g in zip(checked.pairs, checked.groups, strict=True)] == [e[:2] for e in expected]
+    np.testing.assert_allclose(checked.ilad, [e[2] for e in expected], atol=1e-12)
+    assert checked.redundant == sum(pairs > 0 for pairs, _, _ in expected)
+
+
+def test_similarities_are_of_the_rows_and_pads_have_none():
+    rows, points = problem("clustered", 1, n=40, d=8, batch=12)
+    checked = check_up(TOP_K, space_of(rows), queries_of(points), 6)
+    vectors = unit(rows.astype(np.float64))
+    for own, similarity in zip(checked.rows, checked.similarity, strict=True):
+        np.testing.assert_allclose(similarity, vectors[own] @ vectors[own].T, atol=1e-6)
+    fewer = engine.Decoder(engine.make("nnn", l1=0.5, fill="strict"))
+    short = check_up(fewer, space_of(rows), queries_of(points), 6)
+    assert (short.rows < 0).any() and (np.isnan(short.similarity).all(2) == (short.rows < 0)).all()
+    assert short.pairs[(short.rows >= 0).sum(1) < 2].sum() == 0
+
+
+def test_the_most_redundant_query_comes_first():
+    vectors = unit(np.array([[1, 0, 0], [1, 0.01, 0], [1, 0.02, 0], [0, 1, 0], [0, 1, 0.02], [0, 0, 1.0]]))
+    points = torch.tensor([[0, 0, 1.0], [1.0, 0, 0], [0, 1.0, 0]])
+    checked = check_up(TOP_K, space_of(vectors), queries_of(points), 3)
+    assert checked.pairs.tolist() == [0, 3, 1] and checked.groups.tolist() == [0, 1, 1]
+    order = order_by_redundancy(checked)
+    assert order.positions == (1, 2, 0) and order.values.tolist() == [0, 3, 1]
+    assert checked.redundant == 2 and len(checked) == 3
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, math.nan])
+def test_a_threshold_is_a_cosine(threshold):
+    rows, points = problem("random", 0, n=10, d=4)
+    with pytest.raises(engine.ParamError, match="threshold"):
+        check_up(TOP_K, space_of(rows), queries_of(points), threshold=threshold)
+
+
+def test_gains_are_differences_query_by_query_ties_by_ilad():
+    rows, points = problem("clustered", 2, n=80, d=8, batch=25)
+    space, queries, mmr = space_of(rows), queries_of(points), engine.Decoder(engine.make("mmr", relevance_weight=0.5))
+    found = [engine.decode(d, space, queries, 5).index.tolist() for d in (mmr, TOP_K)]
+    relevant = {f"q{b}": {f"d{i}": 1 for i in own[::2]} for b, own in enumerate(found[b % 2][b] for b in range(20))}
+    qrels = engine.Qrels(relevant)
+    order = largest_gain(mmr, TOP_K, space, queries, qrels, 5)
+    vectors = unit(rows.astype(np.float64))
+
+    def recall(own, b):
+        right = relevant.get(f"q{b}")
+        return math.nan if right is None else len({f"d{i}" for i in own} & right.keys()) / len(right)
+
+    gains = [recall(found[0][b], b) - recall(found[1][b], b) for b in range(25)]
+    spread = [looped(vectors, found[0][b], 2)[2] - looped(vectors, found[1][b], 2)[2] for b in range(25)]
+    np.testing.assert_allclose(order.values, gains, atol=1e-12)
+    keys = [(math.isnan(gains[b]), -np.nan_to_num(gains[b]), -round(spread[b], 9)) for b in order.positions]
+    assert order.metric == "Recall" and keys == sorted(keys) and sorted(order.positions) == list(range(25))
+    assert len({gain for gain in gains if gain == gain}) > 2
+    plain = largest_gain(mmr, TOP_K, space, queries, None, 5)
+    np.testing.assert_allclose(plain.values, spread, atol=1e-9)
+    assert plain.metric == "ILAD" and plain.positions[0] == int(np.argmax(spread))
+
+
+def test_the_demos_queries_take_well_under_a_second():
+    rows, points = problem("clustered", 5, n=819, d=384, batch=157)
+    space, queries = space_of(rows), queries_of(points)
+    check_up(TOP_K, space, queries)
+    started = time.perf_counter()
+    check_up(TOP_K, space, queries)
+    assert time.perf_counter() - started < 1
