@@ -25,7 +25,11 @@ def _loader() -> str:
 
 
 def tiles(key: str, data: dict[str, Any], committed: Callable[[Any], None], stepped: Callable[[int], None]) -> None:
-    """Draw a tile a decoder. committed: takes what sliders were set to; stepped: takes 1 or −1, to the next query."""
+    """Draw a tile a decoder.
+
+    committed: takes what sliders were set to
+    stepped: takes 1 or −1, to the next query or the one before, and 0 for the check-up of all of them
+    """
     _draw("tiles", key, data, {COMMITTED: committed, STEPPED: stepped})
 
 

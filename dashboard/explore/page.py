@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.palette import style_of
-from dashboard.explore import map_view, metrics_table, redundancy, results, tiles, weights
+from dashboard.explore import checkup, map_view, metrics_table, redundancy, results, tiles, weights
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore, view_names
 from dashboard.session.answers import Answer, answer
@@ -43,6 +43,7 @@ VIEWS = {
     view_names.REDUNDANCY: View(redundancy.show, redundancy.options),
     view_names.WEIGHTS: View(weights.show),
     view_names.METRICS: View(metrics_table.show),
+    view_names.CHECK_UP: View(lambda loaded, question, *_: checkup.show(loaded, question)),
 }
 
 

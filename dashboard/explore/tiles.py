@@ -10,11 +10,13 @@ import streamlit as st
 
 from dashboard.charts.palette import style_of
 from dashboard.components import scrub, vendor
+from dashboard.explore import checkup
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore
 from dashboard.session.answers import Answer, answer_key, query_of, scores_of
 from dashboard.session.parameters import form_at, key_of
 from dashboard.session.query import Question, step
+from dashboard.session.view_names import CHECK_UP
 from dashboard.widgets import confirm
 from engine.decoder import Decoder, ScoredCandidates, scored
 from engine.errors import DataError, ParamError
@@ -42,7 +44,7 @@ def show(
     """
     given = _relevant(question)
     beside = any(result.decoder == baseline.decoder for result in answers.values())
-    data = {
+    data: dict[str, Any] = {
         "query": query_key(loaded, question),
         "k": question.k,
         "judged": len(given) if question.judged else 0,
@@ -61,7 +63,17 @@ def show(
             for key, result in answers.items()
         ],
     }
-    scrub.tiles(KEY, data, _commit, lambda way: confirm.act(lambda: step(loaded, way)))
+    checked = checkup.at_once(loaded, question.k, question.depth)
+    if checked is not None and st.session_state.get(decoders.VIEW) != CHECK_UP:
+        data["headline"] = checked.headline
+
+    def stepped(way: int) -> None:
+        if way:
+            confirm.act(lambda: step(loaded, way))
+        else:
+            st.session_state[decoders.VIEW] = CHECK_UP
+
+    scrub.tiles(KEY, data, _commit, stepped)
 
 
 def query_key(loaded: Loaded, question: Question) -> str:

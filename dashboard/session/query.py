@@ -1,5 +1,6 @@
 """The question of a session: query, set size, pool size; read and set in session state."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -94,14 +95,25 @@ def select(loaded: Loaded, way: str, split: str | None, value: str) -> str | Non
 
 
 def step(loaded: Loaded, way: int) -> None:
-    """Go to the next labelled query, or the one before (−1), round the end."""
+    """Go to the next labelled query of the order that is chosen, or the one before (−1), round the end."""
     how, split, _ = selected(loaded)
-    if how != LABELLED:
-        return
     queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
-    key, count = f"query.{corpus_key(loaded)}.{split}", min(len(queries), MOST_LISTED)
-    if count:
-        st.session_state[key] = (st.session_state.get(key, 0) + way) % count
+    if how == LABELLED and len(queries):
+        key, order = f"query.{corpus_key(loaded)}.{split}", order_of(loaded, split, len(queries))
+        here = st.session_state.get(key, 0)
+        st.session_state[key] = order[(order.index(here) + way) % len(order) if here in order else 0]
+
+
+def order_of(loaded: Loaded, split: str | None, count: int) -> list[int]:
+    """The queries of a split in the order in which they are listed, by their position."""
+    kept: list[int] | None = st.session_state.get(f"order.{corpus_key(loaded)}.{split}")
+    return kept if kept is not None and len(kept) == count else list(range(min(count, MOST_LISTED)))
+
+
+def keep_order(loaded: Loaded, split: str | None, order: Sequence[int] | None) -> None:
+    """List the queries of a split in this order from now on, None for their own."""
+    key = f"order.{corpus_key(loaded)}.{split}"
+    st.session_state[key] = None if order is None else list(order)[:MOST_LISTED]
 
 
 def corpus_key(loaded: Loaded) -> str:

@@ -7,17 +7,20 @@ import streamlit as st
 from torch import Tensor
 
 import engine
-from dashboard.services.memo import Memo, session_memo
+from dashboard.services.memo import Memo, remembered, session_memo
+from dashboard.services.query_vectors import known_vectors
 from dashboard.services.source import Loaded
+from dashboard.session import decoders as setting
 from dashboard.session.query import (
     LABELLED,
-    MOST_LISTED,
     SIMILAR,
     TYPED,
     Question,
     corpus_key,
     first_split,
+    keep_order,
     largest_k,
+    order_of,
     selected,
     step,
     ways_of,
@@ -25,11 +28,16 @@ from dashboard.session.query import (
 from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import control
-from engine.decoder import POOL, SET_SIZE
+from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
+from engine.evaluation.studies.check_up import check_up, largest_gain
+from engine.stages import methods
 from engine.values import Qrels, Queries, replace_surrogates
 
 TITLES = {LABELLED: "Test query", TYPED: "Your own", SIMILAR: "Like a document"}
+OWN, REDUNDANT, GAIN = "As in the file", "Most redundant", "Largest gain"
+MOST_ORDERED = 2000
+"""Queries that are put in an order by their results: that takes a moment."""
 REMEMBERED = 200
 """Typed queries whose vectors a session keeps."""
 
@@ -49,6 +57,8 @@ def ask(loaded: Loaded) -> Question | None:
             "document's vector; it ranks itself first.",
         )
         split = _split(loaded, key) if way == LABELLED else None
+        if way == LABELLED:
+            _order(loaded, split)
     try:
         chosen = {LABELLED: _labelled, TYPED: _typed, SIMILAR: _similar}[way](loaded, key, split)
     except FrontierError as error:
@@ -78,6 +88,34 @@ def _split(loaded: Loaded, key: str) -> str | None:
     return chosen
 
 
+def _order(loaded: Loaded, split: str | None) -> None:
+    """Draw the choice of the queries' order, where what it goes by is known at once."""
+    queries = loaded.dataset.judged(split) if split else loaded.dataset.queries
+    if not len(queries) or len(queries) > MOST_ORDERED or (vectors := known_vectors(loaded, queries)) is None:
+        return
+    others = list(setting.decoders().values())
+    baseline = Decoder(
+        next(iter(methods("selector").values())).cls(), setting.first_scorer(), None, setting.pool_depth()
+    )
+    against = next((d for d in reversed(others) if d != baseline and setting.lacks(d, loaded.space) is None), None)
+    gain = [] if against is None else [GAIN]
+    why = "" if against is None else f" {GAIN}: {setting.title(against)} against {setting.title(baseline)}, as set now."
+    chosen = choose("Order", [OWN, REDUNDANT, *gain], "header.order", named=True, help=f"Of the queries.{why}")
+    if chosen == OWN:
+        return keep_order(loaded, split, None)
+    k = min(st.session_state.get("k", SET_SIZE.default), largest_k(loaded))
+
+    def make() -> tuple[int, ...]:
+        if chosen == REDUNDANT or against is None:
+            return check_up(baseline, loaded.space, vectors, max(k, 2)).order
+        qrels = loaded.dataset.qrels[split] if split else None
+        return largest_gain(against, baseline, loaded.space, vectors, qrels, k).positions
+
+    about = () if chosen == REDUNDANT or against is None else (against.label,)
+    with st.spinner("Ordering the queries"):
+        keep_order(loaded, split, remembered("orders", (loaded.key, split, chosen, k, baseline.label, *about), make))
+
+
 def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Tensor, Qrels | None] | None:
     dataset = loaded.dataset
     queries = dataset.judged(split) if split else dataset.queries
@@ -86,7 +124,7 @@ def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Te
         return None
     row = st.selectbox(
         f"Query · {len(queries):,} in {split}" if split else f"{len(queries):,} queries",
-        range(min(len(queries), MOST_LISTED)),
+        order_of(loaded, split, len(queries)),
         key=f"query.{key}.{split}",
         format_func=lambda i: _told_apart(queries, i),
         persist_state="session",

@@ -15,7 +15,7 @@ class List {
   constructor(view, parent, decoder) {
     this.view = view;
     this.key = decoder.key;
-    this.node = make(parent, "section", "list", { "aria-label": decoder.title, style: `--light:${decoder.light};--dark:${decoder.dark}` });
+    this.node = make(parent, "div", "list", { role: "group", "aria-label": decoder.title, style: `--light:${decoder.light};--dark:${decoder.dark}` });
     this.rows = new Map();
     this.cut = make(this.node, "p", "cut");
     this.order = make(this.node, "ol", "order");

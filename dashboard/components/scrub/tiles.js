@@ -82,6 +82,7 @@ class Slider {
 
   move(value) {
     this.view.touch(this.tile, this);
+    this.view.moved = true;
     this.tile.values[this.given.param] = value;
     if (this.view.linked && this.given.linked)
       for (const other of this.view.sliders())
@@ -133,7 +134,7 @@ class Tile {
   constructor(view, parent, given) {
     this.view = view;
     this.title = given.title;
-    this.node = make(parent, "section", "tile", { "aria-label": given.title, style: `--light:${given.light};--dark:${given.dark}` });
+    this.node = make(parent, "div", "tile", { role: "group", "aria-label": given.title, style: `--light:${given.light};--dark:${given.dark}` });
     const top = make(this.node, "header");
     this.sign = make(top, "i", "sign", { "aria-hidden": true });
     this.heading = make(top, "h3");
@@ -211,6 +212,8 @@ class Tiles {
     make(this.root, "h2", "hidden", { text: "Decoders" });
     const top = make(this.root, "div", "top");
     this.said = make(top, "p", "said", { role: "status" });
+    this.all = make(top, "button", "advice", { type: "button", text: "See all queries" });
+    this.all.onclick = () => this.component.setTriggerValue("stepped", 0);
     this.advice = make(top, "button", "advice", { type: "button" });
     this.advice.onclick = () => this.advised && this.take(this.advised);
     this.switch = make(this.root, "div", "switch", { role: "group", "aria-label": "Decoder" });
@@ -313,6 +316,8 @@ class Tiles {
     const { touched, base } = this, { judged } = this.data, set = touched?.set;
     this.said.textContent = "";
     this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
+    this.all.hidden = this.moved || !this.data.headline;
+    if (!this.all.hidden) return void make(this.said, "b", "", { text: this.data.headline, title: this.data.headline });
     if (!set) return;
     const rest = make(this.said, "b", "", {
       text: touched.given.baseline ? `${counted(set.duplicates, "near-duplicate pair")} in ${touched.title}` : `${counted(base.duplicates, "near-duplicate pair")} → ${set.duplicates}`,

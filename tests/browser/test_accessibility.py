@@ -1,0 +1,47 @@
+"""Every page against axe-core: nothing that it calls serious or critical, light or dark, wide or narrow."""
+
+import pytest
+
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle
+
+pytestmark = MARKS
+PAGES = ["", "tradeoff", "tune", "drift", "theory", "data"]
+GRAVE = ("serious", "critical")
+
+
+def findings(page):
+    """Rule, selector and help of each grave finding; Streamlit's own chrome is its own."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{rule['id']}: {node['target']} {node['failureSummary'].splitlines()[-1].strip()}"
+        for rule in found
+        if rule["impact"] in GRAVE
+        for node in rule["nodes"]
+    ]
+
+
+@BOTH_SCHEMES
+@pytest.mark.parametrize("name", PAGES)
+def test_no_serious_finding(page, server, name):
+    page.goto(f"{server}/{name}")
+    page.get_by_test_id("stMain").wait_for(timeout=WAIT)
+    if not name:
+        page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    page.wait_for_timeout(1500)
+    idle(page)
+    assert not findings(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(500)
+    assert not findings(page)
+
+
+def test_lambda_is_a_few_tab_stops_away(page, server):
+    page.goto(server)
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    idle(page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to λ"
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.shadowRoot?.activeElement?.ariaLabel === 'MMR λ'", timeout=WAIT)
