@@ -92,3 +92,25 @@ def test_every_position_is_what_the_engine_answers(page, server, demo, name, lab
         value = values[int(np.floor(share * last + 0.5))]
         answer = engine.decode(engine.Decoder(engine.make(name, **{param: value})), space, queries.take([0]), k=10)
         assert rows == drawn[stage.spec.title] == answer.rows(), value
+
+
+def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
+    opened(page, server)
+    slider(page, "MMR λ").focus()
+    length, seen = page.evaluate("history.length"), [page.evaluate(DRAWN)["MMR"]]
+    for _ in range(3):
+        page.keyboard.press("[")
+        page.wait_for_timeout(50)
+        seen.append(page.evaluate(DRAWN)["MMR"])
+    sets = [frozenset(rows) for rows in seen]
+    assert all(a != b for a, b in zip(sets, sets[1:], strict=False)), "each press changes the set"
+    until(page, lambda: page.evaluate(SET_TO) < 0.8 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
+    idle(page)
+    assert page.evaluate(DRAWN)["MMR"] == seen[-1] and page.evaluate("history.length") == length
+    slider(page, "MMR λ").press("ArrowRight")
+    page.get_by_label("Link all λ").check()
+    slider(page, "DPP λ").press("Home")
+    page.wait_for_timeout(100)
+    weights = page.evaluate("frontier.shown.decoders.map(d => d.set?.rows.length)")
+    assert weights[1] == weights[2] == 10
+    assert page.get_by_role("slider", name="MMR λ", exact=True).input_value() == "0"

@@ -89,11 +89,14 @@ export class Path extends Answers {
     this.why = packed.why;
     this.apart = new Map(packed.apart ?? []);
     if (this.exact) this.of.length = packed.ends.length + 1;
-    this.pieces = this.of.map((set, i) =>
-      this.exact
-        ? { set, from: i ? packed.ends[i - 1] : this.low, to: packed.ends[i] ?? this.high }
-        : { set, at: this.stops[i] },
-    );
+    // Between two samples nothing is known: a piece is drawn to halfway, and answers at its sample alone.
+    const ends = packed.ends ?? this.stops.slice(1).map((stop, i) => (this.stops[i] + stop) / 2);
+    this.pieces = this.of.map((set, i) => ({
+      set,
+      from: i ? ends[i - 1] : this.low,
+      to: ends[i] ?? this.high,
+      at: this.exact ? null : this.stops[i],
+    }));
     for (const [value, ranking] of this.apart) this.apart.set(value, this.sets[packed.which[ranking]]);
   }
 
@@ -123,7 +126,7 @@ export class Path extends Answers {
     do at += way;
     while (this.pieces[at] && (order ? this.pieces[at].set === here : this.pieces[at].set.key === here.key));
     const found = this.pieces[at];
-    return found && (this.exact ? inside(found.from, found.to) : found.at);
+    return found && (found.at ?? inside(found.from, found.to));
   }
 
   get changes() {

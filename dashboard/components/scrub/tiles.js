@@ -21,8 +21,6 @@ function path(url, arrived) {
   return null;
 }
 
-const slideTo = ({ slider, piece }) => (slider.known.exact ? inside(piece.from, piece.to) : piece.at);
-
 class Slider {
   constructor(view, tile, parent, given) {
     Object.assign(this, { view, tile });
@@ -115,15 +113,17 @@ class Slider {
     this.curves.textContent = "";
     const found = this.known, { judged } = this.view.data;
     if (!found) return;
-    const share = (piece, end) => 1000 * (found.exact ? this.share(piece[end]) : Math.min(1, Math.max(0, (found.pieces.indexOf(piece) + (end === "from" ? -0.5 : 0.5)) / (found.pieces.length - 1))));
-    const step = (of) => found.pieces.map((p, i) => `${i ? "L" : "M"}${share(p, "from").toFixed(1)},${(100 - 96 * Math.max(0, Math.min(1, of(p.set) ?? 0))).toFixed(1)}H${share(p, "to").toFixed(1)}`).join("");
+    const across = (value) => (1000 * this.share(value)).toFixed(1);
+    const height = (value) => (100 - 96 * Math.max(0, Math.min(1, value ?? 0))).toFixed(1);
+    const step = (of) =>
+      found.pieces.map(({ set, from, to }, i) => `${i ? "L" : "M"}${across(from)},${height(of(set))}H${across(to)}`).join("");
     const diversity = step((set) => set.diversity);
     make(this.curves, "path", "area", { d: `${diversity}V100H0Z` });
     if (judged) make(this.curves, "path", "recall", { d: step((set) => set.found / judged) });
     else make(this.curves, "path", "relevance", { d: step((set) => set.relevance) });
     make(this.curves, "path", "diversity", { d: diversity });
     const { changes } = found;
-    make(this.curves, "path", "marks", { d: changes.map((p) => `M${share(p, "from").toFixed(1)},94V100`).join("") });
+    make(this.curves, "path", "marks", { d: changes.map(({ from }) => `M${across(from)},94V100`).join("") });
     const kind = found.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${found.stops.length} positions: ${found.why}`;
     this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}`;
     this.plot.dataset.kind = found.exact ? "exact" : "sampled";
@@ -151,6 +151,9 @@ class Tile {
 
   update(given) {
     const values = Object.fromEntries(given.sliders.map((slider) => [slider.param, slider.value]));
+    const [moved, ...others] = this.sliders?.filter((slider) => slider.value !== this.committed[slider.given.param]) ?? [];
+    const answered = moved && !others.length && given.sliders.find(({ url }) => url === moved.given.url);
+    const drawn = answered && answered.value === moved.value ? this.set : undefined;
     const fresh = !this.given || this.view.settled;
     Object.assign(this, { given, title: given.title, committed: values });
     if (fresh || Object.keys(values).some((name) => !(name in this.values))) this.values = { ...values };
@@ -158,6 +161,11 @@ class Tile {
     this.heading.textContent = given.title;
     this.heading.title = given.note;
     this.now = new Answers(given.now).of[0];
+    // The engine's own answer at what was let go: drawn already, so nothing changes but a mark.
+    if (drawn && !given.error) {
+      this.confirmed = String(drawn.rows) === String(this.now.rows);
+      if (!this.confirmed) console.error(`${given.title}: drawn is not what the engine answers`, values);
+    }
     const shape = given.sliders.map((slider) => slider.param).join();
     if (shape === this.shape) this.sliders.forEach((slider, i) => slider.update(given.sliders[i]));
     else {
@@ -166,6 +174,7 @@ class Tile {
     }
     this.shape = shape;
     this.node.classList.toggle("failed", Boolean(given.error));
+    this.node.classList.toggle("confirmed", Boolean(this.confirmed));
     this.drawn = undefined;
   }
 
@@ -174,6 +183,13 @@ class Tile {
     const moved = this.sliders.filter((slider) => slider.value !== this.committed[slider.given.param]);
     if (!moved.length) return this.now;
     return moved.length > 1 ? undefined : moved[0].known?.at(moved[0].value);
+  }
+
+  // How the positions of its sliders are known.
+  get kind() {
+    const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
+    if (!this.sliders.length || this.sliders.some((slider) => !slider.known)) return "";
+    return sampled.length ? `${sampled.join(", ")} sampled` : "exact";
   }
 
   draw(base) {
@@ -185,7 +201,7 @@ class Tile {
     this.drawn = set;
     this.node.classList.toggle("computing", set === undefined);
     const { judged, k } = this.view.data, short = set && set.ids.length < k;
-    this.state.textContent = set === undefined ? "computing" : (this.given.error ?? (short ? `${set.ids.length} of ${k}` : ""));
+    this.state.textContent = set === undefined ? "computing" : (this.given.error ?? `${short ? `${set.ids.length} of ${k}` : ""} ${this.kind}`);
     if (set === undefined) return true;
     const own = this.given.baseline ? null : base, few = judged && judged <= 5;
     this.right.hidden = !judged;
@@ -345,7 +361,7 @@ class Tiles {
     const { advised } = this;
     this.advice.hidden = !advised || advised.set.key === base.key;
     if (this.advice.hidden) return;
-    advised.value = slideTo(advised);
+    advised.value = advised.piece.at ?? inside(advised.piece.from, advised.piece.to);
     this.advice.textContent = `Try ${advised.tile.title} · ${advised.slider.given.symbol} ${setting(advised.value)}`;
     this.advice.title = `The most diverse set for this query with ${this.data.judged ? `at least ${base.found} relevant and ` : ""}95% of Top-k's relevance`;
   }
