@@ -326,14 +326,14 @@ def _simulation_lines(simulation: Any, k: int, space: Space) -> Iterator[str]:
 
 def _round_lines(simulation: Any, k: int) -> Iterator[str]:
     """A table a decoder: nDCG of held-out queries, of the stream's and of the rare ones, by round."""
-    from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL
+    from engine.drift.round_metrics import HELD_OUT, STREAM, TAIL, called
 
     first = simulation.checkpoints[0]
     part = HELD_OUT if first.cell(part=HELD_OUT) else STREAM
-    for label in dict.fromkeys(cell.label for cell in first.cells):
-        cell = first.cell(label, part)
+    decoders = simulation.decoders
+    for label, name in zip([decoder.label for decoder in decoders], called(decoders), strict=True):
         yield ""
-        yield f"{cell.decoder}, {cell.queries:,} {part} queries:"
+        yield f"{name}, {first.cell(label, part).queries:,} {part} queries:"
         yield f"  round  Recall@{k:<3} nDCG@{k:<4} ILAD@{k:<4} (space as it is)  tail nDCG  stream nDCG"
         for checkpoint in simulation.checkpoints:
             held_out, tail, stream = (checkpoint.cell(label, *where) for where in ((part,), (part, TAIL), (STREAM,)))

@@ -15,7 +15,7 @@ import torch
 from engine.decoder import Decoder, decode
 from engine.drift.measures import Drift, sampled_rows
 from engine.evaluation.metrics import measure
-from engine.evaluation.paired import names
+from engine.evaluation.paired import Style, display, names, written_out
 from engine.evaluation.sweep.cell import as_json
 from engine.space import Space
 from engine.values import Embeddings, Qrels
@@ -129,7 +129,7 @@ def cells(
 ) -> tuple[RoundCell, ...]:
     """Every decoder on every part, decoded in the space as it is now."""
     rows = []
-    for decoder, name in zip(decoders, called(decoders), strict=True):
+    for decoder, name in zip(decoders, called(decoders, written_out), strict=True):
         for part in parts:
             ranking = decode(decoder, now, part.queries, k)
             values = dict(measure(ranking, start, part.queries, part.qrels, k, ("recall", "ndcg", "ilad")).values)
@@ -149,9 +149,9 @@ def cells(
     return tuple(rows)
 
 
-def called(decoders: Sequence[Decoder]) -> list[str]:
+def called(decoders: Sequence[Decoder], style: Style = display) -> list[str]:
     """Short names of decoders, told apart."""
-    return list(names([_Named(as_json(decoder)) for decoder in decoders]))
+    return list(names([_Named(as_json(decoder)) for decoder in decoders], style))
 
 
 class _Named(NamedTuple):

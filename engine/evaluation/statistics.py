@@ -219,8 +219,8 @@ def statement(row: Comparison) -> str:
         on = f"all {counted(row.queries, 'query', 'queries')}" if row.queries > 1 else "the one query asked"
         return f"{a} and {b} have the same {metric} on {on}."
     # Sums of floats end in noise.
-    difference, low, high = (v and round(v, 9) for v in (row.difference, row.low, row.high))
-    gained = f"{gain(difference)} {metric} vs {b}"
+    low, high = (end and round(end, 9) for end in (row.low, row.high))
+    gained = f"{gain(round(row.difference, 9))} {metric} vs {b}"
     if low is None or high is None:
         return f"{a}: {gained}; one query says nothing of others."
     holm = f", Holm over {row.comparisons}" if row.comparisons > 1 else ""

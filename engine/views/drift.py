@@ -288,7 +288,7 @@ def conclusions(measured: Drift) -> tuple[str, ...]:
     if measured.churn is not None:
         changed = f"{decimal(DEPTH * measured.churn, 2)} of {DEPTH} results ({percent(measured.churn, 1)})"
         sentences.append(f"On average {changed} changed per query.")
-    if measured.alarm:
+    if measured.alarm and measured.start is not None and measured.hubs is not None:
         gini = f"rose from {decimal(measured.start)} to {decimal(measured.hubs)}"
         sentences.append(f"Some documents crowd the results: the Gini coefficient of how often each is there {gini}.")
     if measured.light != "green":

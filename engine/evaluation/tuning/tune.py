@@ -121,13 +121,14 @@ class Tuned:
             f"({counted(self.queries, 'query', 'queries')}).",
             self.choosing.said,
         ]
-        same = "the same choice"
+        same = "the same"
         if self.interval is not None and self.curve is not None:
             low, high = self.interval
             symbol = self.curve.symbol
             sentences.append(f"All {symbol} from {low:.6g} to {high:.6g} are as good, {high - low:.2g} wide.")
-            same = f"a {symbol} no further from this one than {percent(NEAR)} of its range"
-        sentences.append(f"In {percent(self.stability)} of {DRAWS} bootstrap samples of these queries it is {same}.")
+            same = f"a {symbol} within {percent(NEAR)} of its range from this one"
+        drawn = f"{DRAWS} bootstrap samples of these queries"
+        sentences.append(f"In {percent(self.stability)} of {drawn} the choice is {same}.")
         if self.left_out:
             sentences.append(f"Left out, as they answer too few of the queries: {', '.join(self.left_out)}.")
         if self.test is None:
