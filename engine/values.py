@@ -71,12 +71,16 @@ class Labelled(ByDigest):
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Labelled):
-    """Documents: ids, texts and titles (default: empty), of one length; `name` is no part of their identity."""
+    """Documents: ids, texts and titles (default: empty), of one length.
+
+    `name` and `metadata`, columns with one text a document, are no part of their identity, and are never embedded.
+    """
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     titles: tuple[str, ...] = ()
     name: str = "corpus"
+    metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check("corpus", ids="corpus ids", texts="corpus texts", titles="corpus titles")
@@ -86,6 +90,9 @@ class Corpus(Labelled):
                 f"a corpus needs one text and one title per id: {len(self.ids)} ids, {len(self.texts)} texts, "
                 f"{len(self.titles)} titles"
             )
+        for column, values in self.metadata.items():
+            if len(values) != len(self.ids):
+                raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
 
     @cached_property
     def digest(self) -> str:

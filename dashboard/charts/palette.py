@@ -7,6 +7,19 @@ from engine.stages import methods
 
 GREY = ("#C8C8C8", "#555555")
 """The background colour of a series, on a light and a dark page."""
+MUTED = (
+    ("#9AABC4", "#61738F"),
+    ("#C9B896", "#8C7B57"),
+    ("#9DBFA6", "#628A6C"),
+    ("#C9A3B0", "#8F6375"),
+    ("#B3A6C9", "#766891"),
+    ("#94BDBD", "#568585"),
+    ("#C9A994", "#8F6B54"),
+    ("#B4BD8C", "#7B8554"),
+)
+"""Colours of groups of documents, paler than every method's, on a light and a dark page."""
+SEQUENCE = (("#D5DEDE", "#2B4A4A"), ("#3B4A4A", "#CFE0E0"))
+"""The ends of a scale of quantities, on a light and a dark page."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """The curves of one method, in order."""
 

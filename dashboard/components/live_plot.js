@@ -102,16 +102,20 @@ const DRAWING_ICON = { width: 24, height: 24, path: "M12 2 2 22h20L12 2zm0 5.5L1
 
 class Chart {
   constructor(parent) {
+    this.box = document.createElement("div");
+    this.box.className = "frontier-box";
     this.div = document.createElement("div");
     this.div.className = "frontier-plot";
     this.div.setAttribute("role", "figure");
-    parent.appendChild(this.div);
+    this.box.appendChild(this.div);
+    parent.appendChild(this.box);
     this.drawing = false;
   }
 
   want(component) {
     this.component = component;
     this.stale = true;
+    this.div.style.height = `${component.data.figure.layout.height}px`; // before there is a plot in it
     if (!this.drawing) this.draw();
   }
 
@@ -135,10 +139,11 @@ class Chart {
     const [Plotly, below] = await Promise.all([plotly(data.library), backdrop(data.backdrop)]);
     if (this.gone) return;
     const { layout, ground } = themed(data.figure.layout, this.div.parentElement);
+    const ink = layout.font.color;
+    if (data.overlay) this.follow(layout);
     this.traces = [...below, ...data.figure.data];
     this.layout = layout;
     this.ground = ground;
-    this.div.style.height = `${layout.height ?? 430}px`;
     this.div.setAttribute("aria-label", data.label);
     const mode = `${data.select} ${data.scroll}`;
     if (this.mode === mode) {
@@ -152,14 +157,26 @@ class Chart {
       this.listen();
     }
     this.div.dataset.version = data.version;
+    if (data.overlay) {
+      this.overlay ??= new MapOverlay(this.box, this.div);
+      const documents = this.div._fullData.slice(0, below.length).filter((trace) => trace.customdata);
+      this.overlay.update(data.overlay, documents, ink, ground);
+    }
     // The server chose the colours of what is drawn for a page that may have become dark since, or light.
     const dark = luminance(ground) < 0.5;
     if (dark !== data.dark && this.reportedDark !== dark) this.component.setStateValue("dark", dark);
     this.reportedDark = dark;
   }
 
+  // A map follows its sets until somebody zooms. Plotly keeps that zoom while the ranges given to it stay the same.
+  follow(layout) {
+    if (this.zoomedIn !== layout.uirevision)
+      this.ranges = [withGutters(layout.xaxis.range, this.box.clientWidth), layout.yaxis.range];
+    [layout.xaxis.range, layout.yaxis.range] = this.ranges;
+  }
+
   config(Plotly, data) {
-    const figure = () => ({ data: this.traces, layout: { ...this.zoomed(), paper_bgcolor: this.ground } });
+    const figure = () => ({ data: [...this.traces, ...(this.overlay?.traces() ?? [])], layout: { ...this.zoomed(), paper_bgcolor: this.ground } });
     const name = () => this.component.data.file;
     const size = () => ({ width: this.div.clientWidth, height: this.div.clientHeight, filename: name() });
     const image = (format, scale) => () => Plotly.downloadImage(figure(), { format, scale, ...size() });
@@ -179,7 +196,7 @@ class Chart {
     const marks = data.select ? ["lasso2d", "select2d"] : [];
     return {
       displaylogo: false,
-      displayModeBar: true,
+      displayModeBar: "hover",
       responsive: true,
       scrollZoom: data.scroll,
       modeBarButtons: [
@@ -205,7 +222,8 @@ class Chart {
   listen() {
     const report = (name, value) => this.component.setStateValue(name, value);
     this.div.on("plotly_click", (event) => {
-      const [id] = idsOf(event);
+      const pin = this.overlay?.rowAt(event.event) ?? null;
+      const id = pin === null ? idsOf(event)[0] : String(pin);
       if (id !== undefined) this.component.setTriggerValue("clicked", id);
     });
     this.div.on("plotly_selected", (event) => {
@@ -218,6 +236,10 @@ class Chart {
     this.div.on("plotly_deselect", () => {
       this.reportedIds = "[]";
       report("selected", []);
+    });
+    for (const name of ["plotly_relayouting", "plotly_afterplot"]) this.div.on(name, () => this.overlay?.draw());
+    this.div.on("plotly_relayout", (event) => {
+      if ("xaxis.range[0]" in event) this.zoomedIn = this.layout.uirevision;
     });
     let waiting = null;
     this.div.on("plotly_hover", (event) => {
@@ -233,8 +255,9 @@ class Chart {
 
   end() {
     this.gone = true;
+    this.overlay?.end();
     if (this.mode !== undefined) window.Plotly?.purge(this.div);
-    this.div.remove();
+    this.box.remove();
   }
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 NAME = "frontier_live_plot"
-SCRIPT = Path(__file__).with_suffix(".js")
+SCRIPTS = [Path(__file__).with_name(name) for name in ("map_overlay.js", "live_plot.js")]
+"""The parts of the component's one module."""
+HEIGHT = 430
+"""Pixels of a chart whose layout does not say."""
 MODEBAR = {"displaylogo": False}
 
 
@@ -32,6 +35,14 @@ class Backdrop:
 
     digest: str  # names its content
     make: Callable[[], Figure] = field(compare=False)  # its traces, as a figure
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Result sets over a map, drawn by the browser, where other components may change them."""
+
+    data: Mapping[str, Any] = field(compare=False)  # what map_overlay.js takes
+    traces: Sequence[dict[str, Any]] = field(compare=False)  # their replacement where charts are not live
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ def plot(
     key: str,
     *,
     backdrop: Backdrop | None = None,
+    overlay: Overlay | None = None,
     select: bool = False,
     hover: bool = False,
     scroll: bool = False,
@@ -58,14 +70,14 @@ def plot(
     """Draw a figure; returns the points that were pointed at.
 
     figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
-    backdrop: traces below the figure's; select: offer lasso and box; hover: report the point under the mouse too;
-    scroll: zoom by the wheel; file: name of a download; label: for screen readers. A point's id is its customdata, as
-    text. Zoom stays for as long as the layout's `uirevision`, or else the key.
+    backdrop: traces below the figure's; overlay: sets above them; select: offer lasso and box; hover: report the point
+    under the mouse too; scroll: zoom by the wheel; file: name of a download; label: for screen readers. A point's id is
+    its customdata, as text. Zoom stays for as long as the layout's `uirevision`, or else the key.
     """
     if available():
-        _draw_live(figure, key, backdrop, select=select, hover=hover, scroll=scroll, file=file, label=label)
+        _draw_live(figure, key, backdrop, overlay, select=select, hover=hover, scroll=scroll, file=file, label=label)
     else:
-        _draw_static(figure, key, backdrop, select, scroll, file)
+        _draw_static(figure, key, backdrop, overlay, select, scroll, file)
     return picked(key)
 
 
@@ -79,18 +91,33 @@ def available() -> bool:
     return vendor.served() and hasattr(getattr(st.components, "v2", None), "component")
 
 
-def _draw_live(figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, **options: bool | str) -> None:
+def _draw_live(
+    figure: Figure | dict[str, Any],
+    key: str,
+    backdrop: Backdrop | None,
+    overlay: Overlay | None,
+    **options: bool | str,
+) -> None:
     values = _as_json(figure)
-    values["layout"].setdefault("uirevision", key)
+    values["layout"] = {"height": HEIGHT, "uirevision": key} | values["layout"]
     address = _backdrop_address(backdrop) if backdrop else None
-    data = {"figure": values, "backdrop": address, "library": vendor.library(), "dark": is_dark(), **options}
+    above = overlay and overlay.data
+    data = {
+        "figure": values,
+        "backdrop": address,
+        "overlay": above,
+        "library": vendor.library(),
+        "dark": is_dark(),
+        **options,
+    }
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     events = ("clicked", "selected", "hovered")
     callbacks: dict[str, Any] = {f"on_{name}_change": partial(_remember, key, name) for name in events}
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    component = st.components.v2.component(NAME, js=SCRIPT.read_text(encoding="utf-8"), isolate_styles=False)
-    # That the page became dark or light needs a new run, and no more.
-    component(key=key, data=data, on_dark_change=lambda: None, **callbacks)
+    module = "".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
+    component = st.components.v2.component(NAME, js=module, isolate_styles=False)
+    # That the page became dark or light needs a new run, and no more. The height is there before the script is.
+    component(key=key, data=data, height=values["layout"]["height"], on_dark_change=lambda: None, **callbacks)
 
 
 def picked(key: str) -> Picked:
@@ -126,13 +153,21 @@ def _backdrop_address(backdrop: Backdrop) -> str:
 
 
 def _draw_static(
-    figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, select: bool, scroll: bool, file: str
+    figure: Figure | dict[str, Any],
+    key: str,
+    backdrop: Backdrop | None,
+    overlay: Overlay | None,
+    select: bool,
+    scroll: bool,
+    file: str,
 ) -> None:
     from plotly.graph_objects import Figure
 
     figure = Figure(figure)
     if backdrop:
         figure = Figure(data=[*backdrop.make().data, *figure.data], layout=figure.layout)
+    if overlay:
+        figure.add_traces(overlay.traces)
     config = MODEBAR | {"scrollZoom": scroll, "toImageButtonOptions": {"filename": file}}
     modes: list[Literal["points", "box", "lasso"]] = ["points", "box", "lasso"] if select else ["points"]
     st.plotly_chart(figure, key=key, config=config, on_select=partial(_remember_static, key), selection_mode=modes)

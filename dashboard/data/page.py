@@ -110,7 +110,15 @@ def _mapped(path: Path) -> Source | None:
         why = "Without one, rows are numbered from 0." if name == "id" else None
         column = select(label, options, f"data.columns.{path}.{name}", default=guess, place=place, help=why)
         chosen[name] = None if column == NO_COLUMN else column
-    return _embedding(Source(str(path), columns=(chosen["id"], chosen["text"] or "", chosen["title"])))
+    columns = chosen["id"], chosen["text"] or "", chosen["title"]
+    kept = st.multiselect(
+        "Columns to keep",
+        [name for name in names if name not in columns],
+        key=f"data.columns.{path}.metadata",
+        persist_state="session",
+        help="Kept beside the documents and not embedded: the map can be coloured by them.",
+    )
+    return _embedding(Source(str(path), columns=columns, metadata=tuple(kept)))
 
 
 def _preview(head: Preview) -> None:

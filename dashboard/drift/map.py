@@ -13,7 +13,7 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import choose
-from dashboard.widgets.map import WAYS, backdrop, describe, document_name, layout_of, query_place
+from dashboard.widgets.map import WAYS, CorpusMap, backdrop, describe, document_name, map_of, query_place
 from engine.maps import layout as maps
 from engine.values import replace_surrogates
 from engine.views.drift_map import Trajectories, trajectories
@@ -42,15 +42,15 @@ def _drawn(history: DriftHistory, question: Question | None) -> None:
     way, step = _controls(history)
     left, right = st.columns([5, 2], gap="medium")
     with left:
-        result = layout_of(history.loaded, way)
-        if result is None:
+        found = map_of(history.loaded, way)
+        if found is None:
             return
-        layout, _ = result
+        layout = found.layout
         paths = _paths(history, layout, bool(st.session_state.get(LONGER, True)))
         if paths is None:
             return
         drawn, times = paths
-        selection = _chart(history, question, layout, drawn, step)
+        selection = _chart(history, question, found, drawn, step)
         st.caption(_caption(layout, drawn, times))
     with right:
         _read(history.loaded, drawn, selection)
@@ -115,15 +115,15 @@ def _effort(history: DriftHistory) -> int:
 
 
 def _chart(
-    history: DriftHistory, question: Question | None, layout: maps.Layout, paths: Trajectories, step: int
+    history: DriftHistory, question: Question | None, below: CorpusMap, paths: Trajectories, step: int
 ) -> Picked:
-    loaded = history.loaded
+    loaded, layout = history.loaded, below.layout
     arrows = paths.arrows(paths.steps.index(step))
     names = [document_name(loaded, int(row)) for row in arrows["row"]]
     query = None if question is None else query_place(history.space, question, layout)
     figure = arrows_figure(arrows, names, layout.points, query, is_dark())
     figure["layout"]["uirevision"] = layout.digest
-    key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", backdrop(loaded, layout, is_dark())
+    key, behind = f"drift.map.{loaded.space.embeddings.digest[:12]}", backdrop(loaded, below, is_dark())
     return plot(figure, key, backdrop=behind, scroll=True, file="drift-map", label="Where documents went")
 
 

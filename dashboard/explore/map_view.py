@@ -1,24 +1,45 @@
 """The Map view: the corpus in two dimensions, the retrieved sets on it, and a document's neighbours."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dashboard.charts.map import Marks, map_figure
-from dashboard.components.live_plot import Picked, is_dark, picked, plot
+from dashboard.charts.map import Marks, around, map_figure, set_traces, whole
+from dashboard.charts.palette import style_of
+from dashboard.components.live_plot import Overlay, Picked, is_dark, picked, plot
 from dashboard.services import jobs
-from dashboard.services.memo import remembered
+from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
 from dashboard.session.answers import Answer
 from dashboard.session.query import Question
-from dashboard.widgets.choices import choose
-from dashboard.widgets.map import NEAREST, WAYS, backdrop, describe, document_name, layout_of, query_place
+from dashboard.widgets.choices import choose, select
+from dashboard.widgets.map import (
+    CLUSTER,
+    MOST_QUERIES,
+    NEAREST,
+    PLAIN,
+    WAYS,
+    CorpusMap,
+    backdrop,
+    describe,
+    document_name,
+    map_of,
+    query_digest,
+    query_place,
+)
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import as_csv
 from engine.maps import layout as maps
+from engine.maps.clusters import Clusters
+from engine.progress import shorten
 from engine.values import replace_surrogates
+from engine.views.colouring import Groups, colouring
 
-WAY, HOVER = "map.way", "map.hover"
+WAY, HOVER, COLOUR, WHOLE = "map.way", "map.hover", "map.colour", "map.whole"
+LONGEST_NAME = 28
+"""Characters of a cluster's name."""
 MOST_LISTED = 200
 """Documents inside a lasso that are listed; the download holds all."""
 
@@ -26,56 +47,98 @@ MOST_LISTED = 200
 def options(answers: dict[str, Answer], baseline: str) -> None:
     """Draw the choice of projection, and whether the mouse opens documents."""
     choose("Projection", WAYS, WAY)
-    why = "Shows the document under the mouse; otherwise the one clicked."
-    st.toggle("Read under the mouse", key=HOVER, persist_state="session", help=why)
+    st.toggle("Read on hover", key=HOVER, persist_state="session", help="Otherwise a click opens a document.")
 
 
 def show(loaded: Loaded, question: Question, answers: dict[str, Answer], baseline: str) -> None:
     """Draw the map with every decoder's set, and beside it the document or lasso that was pointed at."""
     left, right = st.columns([5, 2], gap="medium")
+    with right, st.container(horizontal=True, vertical_alignment="bottom"):
+        colour = select("Colour by", [PLAIN, CLUSTER, *loaded.space.corpus.metadata], COLOUR)
+        st.toggle("Whole corpus", key=WHOLE, persist_state="session", help="Otherwise zoomed to the result sets.")
     with left:
-        result = layout_of(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
-        if result is None:
+        drawn = map_of(loaded, WAYS[st.session_state.get(WAY) or next(iter(WAYS))])
+        if drawn is None:
             return
-        selection = _draw(loaded, question, answers, result[0], bool(st.session_state.get(HOVER)))
-        st.caption(_description(*result))
+        selection = _draw(loaded, question, answers, drawn, colour)
+        st.caption(_description(drawn))
     with right:
         _show_selection(loaded, selection)
 
 
-def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], layout: maps.Layout, hover: bool) -> Picked:
+def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn: CorpusMap, colour: str) -> Picked:
     key = f"map.{loaded.space.embeddings.digest[:12]}"  # what was clicked on one corpus means nothing on another
-    corpus = loaded.space.corpus
+    corpus, layout, dark = loaded.space.corpus, drawn.layout, is_dark()
     judged = question.qrels.relevant(question.id) if question.qrels is not None else ()
     relevant = sorted(corpus.position[doc] for doc in judged if doc in corpus.position)
-    sets = [answer.ranking.rows() for answer in answers.values()]
+    sets = {name: answer.ranking.rows() for name, answer in answers.items()}
+    retrieved = {row for rows in sets.values() for row in rows}
     clicked = _row(loaded, picked(key).clicked)
     near = [] if clicked is None else [clicked, *(row for row, _ in _neighbours(loaded, clicked))]
-    places = _places(loaded, layout, sorted({*relevant, *near, *(row for rows in sets for row in rows)}))
+    places = _places(loaded, layout, sorted({*relevant, *near, *retrieved}))
+    query = query_place(loaded.space, question, layout)
 
     def marks(rows: list[int]) -> Marks:
         xy = np.array([places[row] for row in rows], dtype=float).reshape(-1, 2)
         return Marks(xy, [str(row) for row in rows], [document_name(loaded, row) for row in rows])
 
-    figure = map_figure(
-        [(answer.name, answer.title, marks(rows)) for answer, rows in zip(answers.values(), sets, strict=True)],
-        layout.points,
-        query_place(loaded.space, question, layout),
-        marks(relevant) if relevant else None,
-        None if clicked is None else (places[clicked], marks(near[1:])),
-        is_dark(),
-    )
-    figure["layout"]["uirevision"] = layout.digest
+    everything = bool(st.session_state.get(WHOLE))
+    marked = [query, *(places[row] for row in retrieved)]
+    shown = whole(layout.points) if everything else _shown(question, layout, marked)
+    grouped = colour in corpus.metadata and isinstance(colouring(corpus.metadata[colour]), Groups)
+    figure = map_figure(None if clicked is None else (places[clicked], marks(near[1:])), shown, grouped, dark)
+    figure["layout"]["uirevision"] = f"{layout.digest} {everything} {query_digest(question)}"
+    traces = [(answer.name, answer.title, marks(sets[name])) for name, answer in answers.items()]
     return plot(
         figure,
         key,
-        backdrop=backdrop(loaded, layout, is_dark()),
+        backdrop=backdrop(loaded, drawn, dark, colour),
+        overlay=Overlay(
+            {
+                "query": query_digest(question),
+                "place": query.tolist(),
+                "sets": [_set(name, answer, sets[name]) for name, answer in answers.items()],
+                "relevant": relevant,
+                "places": _unmapped(loaded, layout, {row: places[row] for row in {*relevant, *retrieved}}),
+                "clusters": _named(drawn.clusters),
+                "prefix": drawn.prefix,
+            },
+            set_traces(traces, query, marks(relevant) if relevant else None, dark),
+        ),
         select=True,
-        hover=hover,
+        hover=bool(st.session_state.get(HOVER)),
         scroll=True,
         file="map",
         label="Map of the corpus",
     )
+
+
+def _shown(question: Question, layout: maps.Layout, marked: list[np.ndarray]) -> np.ndarray:
+    """(2, 2) the corners of the map that hold everything marked for a query so far: a slider moves no ground."""
+    key = (layout.digest, query_digest(question))
+    frames, now = session_memo("map.frames", MOST_QUERIES), np.stack(marked)
+    frames[key] = np.concatenate([now, frames[key]]) if key in frames else now
+    frames[key] = np.stack([frames[key].min(0), frames[key].max(0)])
+    return around(layout.points, frames[key])
+
+
+def _set(name: str, answer: Answer, rows: list[int]) -> dict[str, Any]:
+    """A decoder's set, as the overlay takes it."""
+    style = style_of(answer.name)
+    look = {"sign": style.sign, "symbol": style.symbol, "light": style.light, "dark": style.dark}
+    return {"key": name, "title": answer.title, "rows": rows, **look}
+
+
+def _unmapped(loaded: Loaded, layout: maps.Layout, places: dict[int, np.ndarray]) -> dict[str, list[Any]]:
+    """Place and name of documents that are not in the backdrop."""
+    absent = sorted(set(places).difference(layout.rows.tolist())) if layout.sampled else []
+    return {str(row): [*places[row].tolist(), document_name(loaded, row)] for row in absent}
+
+
+def _named(found: Clusters) -> list[list[Any]]:
+    """Place, size and name of each cluster that has a name."""
+    rows = zip(found.centres.tolist(), found.sizes.tolist(), found.names, strict=True)
+    return [[*centre, size, shorten(name, LONGEST_NAME)] for centre, size, name in rows if name]
 
 
 def _places(loaded: Loaded, layout: maps.Layout, rows: list[int]) -> dict[int, np.ndarray]:
@@ -99,15 +162,14 @@ def _neighbours(loaded: Loaded, row: int) -> list[tuple[int, float]]:
     return remembered("near", key, lambda: maps.neighbours(loaded.space, row, NEAREST), entries=1)
 
 
-def _description(layout: maps.Layout, fidelity: float) -> str:
+def _description(drawn: CorpusMap) -> str:
     """The caption of the map: its projection, its size, and how far it can be trusted."""
-    size = f"{layout.of:,} documents"
+    layout, size = drawn.layout, f"{drawn.layout.of:,} documents"
     if layout.sampled:
-        size = f"{len(layout):,} of {size}, drawn at random; retrieved ones are always shown"
+        size = f"a random {len(layout):,} of {size}; result sets are always shown"
     return (
-        f"{describe(layout)}: {size}. Of a document's up to {NEAREST} nearest in the embedding space "
-        f"{fidelity:.0%} are among as many here; distances between clusters mean little. Symbols of later "
-        "decoders are larger."
+        f"{describe(layout)}: {size}. The map keeps {drawn.fidelity:.0%} of each document's {NEAREST} nearest "
+        "neighbours. Distances between clusters are not meaningful."
     )
 
 
@@ -120,8 +182,8 @@ def _show_selection(loaded: Loaded, selection: Picked) -> None:
     row = _row(loaded, selection.hovered if hovering else selection.clicked)
     if row is None:
         st.caption(
-            "Click a document to read it and to see what is nearest to it in the embedding space; draw a lasso to list "
-            "and export what lies inside. The wheel zooms."
+            "Click a document to read it and to see its nearest neighbours. Draw a lasso to list and export documents. "
+            "Scroll to zoom."
         )
         return
     corpus = loaded.space.corpus
@@ -139,7 +201,7 @@ def _list_documents(loaded: Loaded, rows: list[int]) -> None:
     """Draw the documents inside the lasso, and their downloads."""
     corpus = loaded.space.corpus
     st.text(f"{len(rows):,} documents inside")
-    st.caption("A double click on the map leaves the selection.")
+    st.caption("Double-click to clear the selection.")
     ids = [replace_surrogates(corpus.ids[row]) for row in rows]
     table = pd.DataFrame({"id": ids, "Document": [document_name(loaded, row) for row in rows]})
     draw_table(table.head(MOST_LISTED), height=min(400, 38 + 35 * len(table)))

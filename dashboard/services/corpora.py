@@ -137,7 +137,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     columns = None
     if chosen.columns:
         ident, text, title = chosen.columns
-        columns = Columns(id=ident, text=text, title=title)
+        columns = Columns(id=ident, text=text, title=title, metadata=chosen.metadata)
     dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
     job.partial = dataset = _interned(dataset)
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
@@ -157,7 +157,9 @@ def _interned(dataset: Any) -> Any:
     """The data set with the texts of another encoder's corpus, where those are the same and in memory."""
     for other in in_memory():
         if other.dataset.corpus == dataset.corpus and other.dataset.corpus.name == dataset.corpus.name:
-            return replace(dataset, corpus=other.dataset.corpus)
+            # The columns beside the documents are no part of what makes two corpora the same.
+            corpus = replace(other.dataset.corpus, metadata=dataset.corpus.metadata)
+            return replace(dataset, corpus=corpus)
     return dataset
 
 

@@ -19,6 +19,7 @@ class Source:
 
     path: str = field(kw_only=False)  # a demo's name, a file or a folder
     columns: tuple[str | None, str, str | None] | None = None  # (id, text, title) of a table
+    metadata: tuple[str, ...] = ()  # columns of a table that are kept beside its documents
     qrels: str = "qrels"  # the folder of judgements
     encoder: str = "bundled"  # a model's name
     dtype: str = "auto"  # its arithmetic

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 
 import streamlit as st
 
@@ -10,7 +11,8 @@ from dashboard.services.source import Source
 
 FIELDS = ("qrels", "encoder", "dtype", "trained")
 COLUMNS = ("id_column", "text_column", "title_column")
-"""Names in an address of the fields of a Source, and of the columns of its table."""
+METADATA = "metadata"
+"""Names in an address of the fields of a Source, of the columns of its table, and of those kept beside documents."""
 VERSION_KEY = "v"
 """A parameter that only links to a whole state have."""
 ADDRESS, LINK = "address", "link"
@@ -22,7 +24,8 @@ def params_of(chosen: Source) -> dict[str, str]:
     plain = Source(chosen.path)
     fields = {name: getattr(chosen, name) for name in FIELDS if getattr(chosen, name) != getattr(plain, name)}
     columns = {name: column for name, column in zip(COLUMNS, chosen.columns or (), strict=False) if column is not None}
-    return {"corpus": chosen.path, **columns, **fields}
+    kept = {METADATA: ",".join(quote(name) for name in chosen.metadata)} if chosen.metadata else {}
+    return {"corpus": chosen.path, **columns, **kept, **fields}
 
 
 def source_of(params: Mapping[str, str]) -> Source | None:
@@ -32,7 +35,8 @@ def source_of(params: Mapping[str, str]) -> Source | None:
     ident, text, title = (params.get(name) for name in COLUMNS)
     fields: dict[str, Any] = {name: params[name] for name in FIELDS if name in params}
     columns = (ident, text, title) if text is not None else None
-    return Source(params["corpus"], columns=columns, **fields)
+    kept = tuple(map(unquote, params[METADATA].split(","))) if METADATA in params else ()
+    return Source(params["corpus"], columns=columns, metadata=kept, **fields)
 
 
 def available(requested: Source) -> Source | None:

@@ -1,6 +1,7 @@
 """The map of a corpus, made by a job that all sessions share; a quick one until it is there."""
 
 import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets.job_panel import SharedPanel
 from engine.maps import layout as maps
+from engine.maps.clusters import Clusters, clusters, title_prefix
+from engine.maps.density import density
 from engine.space import Space
 from engine.values import replace_surrogates
+from engine.views.colouring import Groups, Numbers, colouring
 
 WAYS = {"t-SNE": "tsne", "PCA": "pca"}
 QUICK = "pca"
@@ -24,11 +28,25 @@ MOST_QUERIES = 64
 """Places of queries in a session's memory."""
 PATIENCE, QUICK_WAIT = 0.15, 2.0
 """Seconds that a page waits for a map, as PCA and what lies on the disk come at once; and for the quick one."""
-_MAPS: SharedJobs[tuple[str, str]] = SharedJobs(MOST_MAPS)
+PLAIN, CLUSTER = "None", "Cluster"
+"""Colours beside those by a column of the corpus' metadata."""
 
 
-def layout_of(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
-    """The map and how much of the neighbourhoods it keeps; until it is there how far it is, and a quick one."""
+@dataclass(frozen=True)
+class CorpusMap:
+    """A map of a corpus."""
+
+    layout: maps.Layout
+    fidelity: float  # the share of a document's nearest that it keeps
+    clusters: Clusters
+    prefix: str  # what all titles begin with
+
+
+_MAPS: SharedJobs[tuple[str, str, str]] = SharedJobs(MOST_MAPS)
+
+
+def map_of(loaded: Loaded, way: str) -> CorpusMap | None:
+    """The map of a corpus; until it is there how far it is, and a quick one."""
     result = _panel(loaded, way).result()
     if result is None:
         quick = _panel(loaded, QUICK)
@@ -38,27 +56,35 @@ def layout_of(loaded: Loaded, way: str) -> tuple[maps.Layout, float] | None:
     return result
 
 
-def _panel(loaded: Loaded, way: str) -> SharedPanel[tuple[maps.Layout, float]]:
-    def work(job: Job) -> tuple[maps.Layout, float]:
+def _panel(loaded: Loaded, way: str) -> SharedPanel[CorpusMap]:
+    corpus = loaded.space.corpus
+
+    def work(job: Job) -> CorpusMap:
         layout = maps.layout(loaded.space, way, progress=job.report, stop=job.stop)
-        return layout, maps.fidelity(layout, loaded.space, NEAREST)
+        fidelity = maps.fidelity(layout, loaded.space, NEAREST)
+        return CorpusMap(layout, fidelity, clusters(layout, corpus), title_prefix(corpus.titles))
 
     return SharedPanel(
         purpose="map",
-        key=(loaded.space.embeddings.digest, way),
+        key=(loaded.space.embeddings.digest, corpus.digest, way),
         title=f"map of {loaded.source.path}",
         work=work,
         shared=_MAPS,
-        again="Make the map",
+        again="Run",
         patience=PATIENCE,
-        caption="A map is made once for a corpus, and kept.",
+        caption="Computed once per corpus",
         failed="The map cannot be made.",
     )
 
 
+def query_digest(question: Question) -> str:
+    """Names a query by its vector."""
+    return hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
+
+
 def query_place(space: Space, question: Question, layout: maps.Layout) -> np.ndarray:
     """(2,) the query's place; nothing else moves for it."""
-    key = (layout.digest, hashlib.sha256(question.vector.numpy().tobytes()).hexdigest())
+    key = (layout.digest, query_digest(question))
     return remembered("placed", key, lambda: maps.place(layout, space, question.vector.unsqueeze(0))[0], MOST_QUERIES)
 
 
@@ -72,10 +98,24 @@ def document_name(loaded: Loaded, row: int) -> str:
     return replace_surrogates(corpus.titles[row] or corpus.texts[row][:80] or corpus.ids[row])
 
 
-def backdrop(loaded: Loaded, layout: maps.Layout, dark: bool) -> Backdrop:
-    """All documents of a layout, drawn once below whatever a chart adds."""
-    digest = hashlib.sha256(f"{layout.digest} {loaded.space.corpus.digest} {dark}".encode()).hexdigest()[:32]
+def backdrop(loaded: Loaded, drawn: CorpusMap, dark: bool, colour: str = PLAIN) -> Backdrop:
+    """All documents of a map over contours of their density, drawn once below whatever a chart adds.
+
+    colour: PLAIN, CLUSTER, or a column of the corpus' metadata.
+    """
+    layout, corpus = drawn.layout, loaded.space.corpus
+    values = corpus.metadata.get(colour, ())
+    words = (layout.digest, corpus.digest, str(dark), colour, *values)
     rows = layout.rows.tolist()
+
+    def colours() -> Groups | Numbers | None:
+        if colour == CLUSTER:
+            return Groups(tuple(map(replace_surrogates, drawn.clusters.names)), drawn.clusters.of)
+        return colouring([replace_surrogates(values[row]) for row in rows]) if values else None
+
     return Backdrop(
-        digest, lambda: map_backdrop(layout.points, rows, [document_name(loaded, row) for row in rows], dark)
+        hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32],
+        lambda: map_backdrop(
+            layout.points, rows, [document_name(loaded, row) for row in rows], dark, density(layout.points), colours()
+        ),
     )

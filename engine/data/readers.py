@@ -141,7 +141,8 @@ def _corpus(path: Path, name: str, columns: Columns | None, watch: Progress) -> 
     documents = read_documents(path, columns, watch)
     if not documents.ids:
         raise DataError(f"{path} holds no documents; at least one is needed")
-    corpus = _made(path, "document", Corpus, documents.ids, documents.texts, documents.titles, name)
+    fields = documents.ids, documents.texts, documents.titles, name, documents.metadata
+    corpus = _made(path, "document", Corpus, *fields)
     return corpus, documents.notices + _blank(corpus)
 
 

@@ -34,11 +34,20 @@ _ABSENT = object()
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of a table are the id, the text and the title; without an id column rows are numbered from 0."""
+    """Which columns of a table are the id, the text and the title; without an id column rows are numbered from 0.
+
+    metadata: columns that are kept beside the documents, as text.
+    """
 
     id: str | None = None
     text: str
     title: str | None = None
+    metadata: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Those that a table must have."""
+        return tuple(name for name in (self.id, self.text, self.title, *self.metadata) if name is not None)
 
 
 @dataclass(frozen=True)
@@ -52,12 +61,13 @@ class Preview:
 
 
 class Documents(NamedTuple):
-    """What a table holds: ids, texts and titles of one length, and what a person should know about them."""
+    """What a table holds: ids, texts, titles and columns of one length, and what a person should know about them."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     titles: tuple[str, ...]
     notices: tuple[Notice, ...]
+    metadata: Mapping[str, tuple[str, ...]]
 
 
 def preview(path: str | Path, rows: int = _HEAD) -> Preview:
@@ -88,6 +98,7 @@ def read_documents(path: str | Path, columns: Columns | None = None, watch: Prog
     ids: list[str] = []
     texts: list[str] = []
     titles: list[str] = []
+    metadata: dict[str, list[str]] = {name: [] for name in columns.metadata}
     for number, record in records:
         text = record.get(columns.text, _ABSENT)
         texts.append(text if type(text) is str else _as_text(text, columns.text, path, number, record))
@@ -98,6 +109,8 @@ def read_documents(path: str | Path, columns: Columns | None = None, watch: Prog
             ids.append(doc if type(doc) is str else as_id(doc, _place(path, number), columns.id))
         title = record.get(columns.title) if columns.title is not None else ""
         titles.append(title if type(title) is str else _as_text(title, columns.title or "", path, number, record))
+        for name, values in metadata.items():
+            values.append(_shown(record.get(name)))
     if columns.id is None:
         notices.append(Notice("rows without an id column: their ids are row numbers, counted from 0", len(ids)))
     if guessed and columns.text.lower() not in TEXT_NAMES:
@@ -105,7 +118,8 @@ def read_documents(path: str | Path, columns: Columns | None = None, watch: Prog
     if _suffix(path) == ".tsv":
         what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
         notices += Notice.of(what, (doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)))
-    return Documents(tuple(ids), tuple(texts), tuple(titles), tuple(notices))
+    kept = {name: tuple(values) for name, values in metadata.items()}
+    return Documents(tuple(ids), tuple(texts), tuple(titles), tuple(notices), kept)
 
 
 def as_id(value: Any, place: str, column: str = "id") -> str:
@@ -129,7 +143,7 @@ def _as_text(value: Any, column: str, path: Path, number: int, record: Mapping[s
 
 def _open(path: Path, columns: Columns | None = None, watch: Progress = SILENT) -> tuple[list[str], Rows]:
     """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
-    required = [name for name in (columns.id, columns.text, columns.title) if name is not None] if columns else None
+    required = list(dict.fromkeys(columns.required)) if columns else None
     match _suffix(path):
         case ".csv":
             names, records = _with_header(path, _csv_rows(path, watch))
@@ -267,7 +281,9 @@ def _shown(value: Any) -> str:
         return value or ""
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, bool | int | float | list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)  # dates and decimals, as Parquet has them
 
 
 def _suffix(path: str | Path) -> str:

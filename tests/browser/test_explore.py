@@ -17,6 +17,7 @@ def look(page, name):
     view(page, name)
     if name == "Map":
         page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)  # until then another map stands in for it
+        page.locator(".frontier-overlay .document").first.wait_for(state="attached", timeout=WAIT)
     page.locator(PLOT).first.wait_for(timeout=WAIT)
     page.wait_for_function(f"document.querySelector('{PLOT}').data?.length > 1", timeout=WAIT)
     page.locator(PLOT).first.scroll_into_view_if_needed()
@@ -24,11 +25,8 @@ def look(page, name):
 
 
 def overlay(page):
-    """The places of the sets' documents, decoder by decoder."""
-    return page.evaluate(
-        f"""() => Object.fromEntries(document.querySelector('{PLOT}').data.filter(t => t.name && t.mode === 'markers')
-        .map(t => [t.name, Array.from(t.x)]))"""
-    )
+    """The documents of the sets, decoder by decoder."""
+    return page.evaluate("Object.fromEntries(frontier.sets.map(set => [set.title, Array.from(set.rows)]))")
 
 
 def span(page):

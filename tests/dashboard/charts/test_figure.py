@@ -1,11 +1,9 @@
 """The building blocks of figures, and figures that no page test draws closely."""
 
-import numpy as np
 import pytest
 
 from dashboard.charts.drift_time import measure_figure
 from dashboard.charts.figure import dodge, error_bars, escape, group_axis, outline, strokes
-from dashboard.charts.map import WEBGL_FROM, map_backdrop
 from dashboard.charts.palette import PALETTE, SERIES, series_style, translucent
 
 
@@ -47,9 +45,3 @@ def test_series_styles_repeat_and_no_colour_is_a_decoders():
 def test_measure_axis_begins_at_zero_only_where_the_measure_does(values, mode):
     figure = measure_figure(range(len(values)), values, [False] * len(values), "votes", dark=False)
     assert figure.layout.yaxis.rangemode == mode
-
-
-def test_backdrop_is_drawn_by_webgl_from_many_points_on():
-    for count, kind in ((WEBGL_FROM - 1, "scatter"), (WEBGL_FROM, "scattergl")):
-        (trace,) = map_backdrop(np.zeros((count, 2)), range(count), ["x"] * count, dark=False).data
-        assert trace.type == kind

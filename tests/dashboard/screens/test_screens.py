@@ -1,5 +1,7 @@
 """The screens without a browser: they draw, they answer, they teach when there is nothing to show."""
 
+from dataclasses import replace
+
 import pytest
 
 from dashboard.services import corpora
@@ -198,6 +200,24 @@ def test_data_previews_and_maps_a_table(table):
     corpora.loading(Source(str(table), columns=("id", "text", None))).join(patient(60))
     app.run()
     assert app.session_state["source"].path == str(table)
+
+
+def test_data_keeps_the_columns_that_are_chosen(tmp_path):
+    file = tmp_path / "films.csv"
+    file.write_text("id,text,year\n1,a cat,1999\n2,a dog,2001\n")
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app.multiselect(key=f"data.columns.{file}.metadata").set_value(["year"]).run()
+    app.button(key="data.load").click().run()
+    source = Source(str(file), columns=("id", "text", None), metadata=("year",))
+    corpora.loading(source).join(patient(60))
+    app.run()
+    assert app.session_state["source"] == source
+    assert corpora.known(source).result.space.corpus.metadata == {"year": ("1999", "2001")}
+    # The same documents are in memory without it, and their texts are shared.
+    plain = replace(source, metadata=())
+    corpora.loading(plain).join(patient(60))
+    first, second = (corpora.known(s).result.space.corpus for s in (source, plain))
+    assert first.texts is second.texts and not second.metadata
 
 
 @pytest.mark.parametrize(

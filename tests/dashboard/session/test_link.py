@@ -67,7 +67,12 @@ def states(draw, names):
     columns = some.one_of(some.none(), some.tuples(maybe, WORDS, maybe))
     return State(
         source=Source(
-            draw(WORDS.filter(bool)), columns=draw(columns), qrels=draw(WORDS), encoder=draw(WORDS), dtype=draw(WORDS)
+            draw(WORDS.filter(bool)),
+            columns=draw(columns),
+            metadata=draw(some.lists(WORDS, max_size=3).map(tuple)),
+            qrels=draw(WORDS),
+            encoder=draw(WORDS),
+            dtype=draw(WORDS),
         ),
         digest=draw(digests),
         vectors=draw(digests),

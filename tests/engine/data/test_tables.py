@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import engine
 from engine.data.readers import load_dataset
 from engine.data.tables import Columns, preview
 from engine.errors import DataError
@@ -251,3 +252,26 @@ def test_wide_encodings_are_recognised(tmp_path, name, encoding):
 def test_encoded_surrogates_are_not_utf8(tmp_path):
     with pytest.raises(DataError, match="line 1 is not UTF-8: byte 0xed at offset 11"):
         load_dataset(written(tmp_path, "a.jsonl", b'{"id": "a\xc3\xa9\xed\xa0\x80", "text": "x"}'))
+
+
+def test_named_columns_are_kept_beside_the_documents_as_text_and_change_no_identity(tmp_path):
+    text = "id,text,year,topic\n1,a cat,1999,pets\n2,a dog,,\n"
+    kept = Columns(id="id", text="text", metadata=("topic", "year"))
+    path = written(tmp_path, "a.csv", text)
+    corpus, plain = (load_dataset(path, columns=c).corpus for c in (kept, Columns(id="id", text="text")))
+    assert corpus.metadata == {"topic": ("pets", ""), "year": ("1999", "")} and not plain.metadata
+    assert corpus == plain and corpus.digest == plain.digest and corpus.passages == plain.passages
+    with pytest.raises(DataError, match="no column called 'colour'"):
+        load_dataset(path, columns=Columns(text="text", metadata=("colour",)))
+    lines = written(tmp_path, "a.jsonl", '{"text": "x", "n": 1.5, "tags": ["a"], "on": true}\n{"text": "y", "n": null}')
+    found = load_dataset(lines, columns=Columns(text="text", metadata=("n", "tags", "on"))).corpus.metadata
+    assert found == {"n": ("1.5", ""), "tags": ('["a"]', ""), "on": ("true", "")}
+    table = pa.table({"text": ["x", "y"], "day": pa.array([0, None], pa.date32()), "n": [7, None]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found = load_dataset(tmp_path / "a.parquet", columns=Columns(text="text", metadata=("day", "n"))).corpus.metadata
+    assert found == {"day": ("1970-01-01", ""), "n": ("7", "")}
+
+
+def test_metadata_needs_a_value_for_every_document():
+    with pytest.raises(DataError, match="metadata 'year' needs one value per id: 1 for 2 ids"):
+        engine.Corpus(("a", "b"), ("x", "y"), metadata={"year": ("1999",)})

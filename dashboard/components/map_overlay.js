@@ -1,0 +1,431 @@
+// Result sets over a map: pins with labels, hulls, the query, names of clusters. Drawn in one frame from rows of the
+// corpus, which Python gives, and which another component replaces while a slider is dragged:
+//   document event "frontier:sets", detail {query, sets: [{name, rows, relevant}]}
+//   document event "frontier:hover", detail {row, from}: sent for the pin under the mouse, and shown when it comes
+
+const SVG = "http://www.w3.org/2000/svg";
+const GUTTERS_FROM = 560; // pixels of width from which on labels have columns of their own at both sides
+const LINE = 17; // pixels between two labels
+const EDGE = 6;
+const GUTTER = 165; // pixels at each side for the columns of labels
+const LONGEST_LABEL = 24; // characters
+const REACH = 10; // pixels around a pin in which the mouse is on it
+const STYLE = `
+.frontier-box { position: relative; }
+.frontier-box > svg.frontier-overlay { position: absolute; inset: 0; pointer-events: none; overflow: hidden; }
+.frontier-overlay text { font-size: 12px; paint-order: stroke; stroke-width: 3px; stroke-linejoin: round; }
+.frontier-overlay .cluster { text-anchor: middle; opacity: 0.62; font-style: italic; }
+.frontier-overlay .hull { fill-opacity: 0.07; stroke-width: 1.5; stroke-opacity: 0.8; stroke-linejoin: round; }
+.frontier-overlay .leader { fill: none; stroke-opacity: 0.35; }
+.frontier-overlay .hot .leader { stroke-opacity: 1; stroke-width: 2; }
+.frontier-overlay .hot text { font-weight: 700; }
+.frontier-overlay .pulse .pin { animation: frontier-pulse 0.9s ease-out 2; transform-box: fill-box; transform-origin: center; }
+@keyframes frontier-pulse { 40% { transform: scale(2.2); } }
+@media (prefers-reduced-motion: reduce) { .frontier-overlay .pulse .pin { animation: none; } }
+.frontier-legend { position: absolute; inset: 0 0 auto; display: flex; gap: 2px 14px; padding: 4px 6px; font-size: 13px;
+  flex-wrap: wrap; pointer-events: none; }
+.frontier-legend span { white-space: nowrap; }
+`;
+
+const arrayOf = (values) => Array.from(values ?? [], Number);
+
+function element(parent, name, attributes, text) {
+  const made = document.createElementNS(SVG, name);
+  for (const key in attributes) made.setAttribute(key, attributes[key]);
+  if (text !== undefined) made.textContent = text;
+  parent.appendChild(made);
+  return made;
+}
+
+// The middle of a name tells least: modules begin alike, and variants end differently.
+function cut(name, prefix) {
+  const text = prefix && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
+  const letters = [...text];
+  if (letters.length <= LONGEST_LABEL) return text;
+  const half = (LONGEST_LABEL - 1) >> 1;
+  return letters.slice(0, half).join("") + "…" + letters.slice(-half).join("");
+}
+
+// Corners of the convex hull, by Andrew's monotone chain.
+function hull(points) {
+  const sorted = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const left = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]) <= 0;
+  const chain = (order) => {
+    const corners = [];
+    for (const point of order) {
+      while (corners.length > 1 && left(corners.at(-2), corners.at(-1), point)) corners.pop();
+      corners.push(point);
+    }
+    return corners.slice(0, -1);
+  };
+  return sorted.length < 3 ? sorted : [...chain(sorted), ...chain(sorted.reverse())];
+}
+
+// Places for labels of pins on one side: near the height of their pins, LINE apart, and no two leaders cross.
+function stack(pins, top, bottom, x) {
+  pins.sort((a, b) => a.y - b.y);
+  const room = Math.min(LINE, (bottom - top) / Math.max(1, pins.length));
+  // Labels that would overlap form a block around the mean of their pins (isotonic regression).
+  const blocks = [];
+  pins.forEach((pin, i) => {
+    let block = { sum: pin.y - i * room, count: 1 };
+    while (blocks.length && blocks.at(-1).sum / blocks.at(-1).count > block.sum / block.count) {
+      const above = blocks.pop();
+      block = { sum: above.sum + block.sum, count: above.count + block.count };
+    }
+    blocks.push(block);
+  });
+  const [first, last] = [top + room / 2, bottom + room / 2 - pins.length * room];
+  const starts = blocks.flatMap(({ sum, count }) => Array(count).fill(Math.min(last, Math.max(first, sum / count))));
+  pins.forEach((pin, i) => Object.assign(pin, { lx: x, ly: starts[i] + i * room }));
+  const side = (a, b, c) => Math.sign((b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x));
+  const crossing = (p, q) => {
+    const [a, b, c, d] = [p, { x, y: p.ly }, q, { x, y: q.ly }];
+    return side(a, b, c) * side(a, b, d) < 0 && side(c, d, a) * side(c, d, b) < 0;
+  };
+  // Each exchange makes the leaders shorter in sum, so it ends.
+  for (let again = true; again; ) {
+    again = false;
+    for (let i = 0; i < pins.length; i++)
+      for (let j = 0; j < i; j++)
+        if (crossing(pins[i], pins[j])) {
+          [pins[i].ly, pins[j].ly] = [pins[j].ly, pins[i].ly];
+          again = true;
+        }
+  }
+}
+
+// A range of the x axis with room for labels at both sides, where the plot is wide enough.
+function withGutters([low, high], width) {
+  const room = width < GUTTERS_FROM ? 0 : ((high - low) * GUTTER) / (width - 2 * GUTTER);
+  return [low - room, high + room];
+}
+
+class MapOverlay {
+  constructor(box, plot) {
+    this.box = box;
+    this.plot = plot;
+    this.style = document.createElement("style");
+    this.style.textContent = STYLE;
+    this.svg = document.createElementNS(SVG, "svg");
+    this.svg.setAttribute("class", "frontier-overlay");
+    this.svg.setAttribute("aria-hidden", "true");
+    this.legend = document.createElement("div");
+    this.legend.className = "frontier-legend";
+    box.append(this.style, this.svg, this.legend);
+    this.brush = document.createElement("canvas").getContext("2d");
+    this.widths = new Map();
+    this.listeners = new AbortController();
+    const listen = (target, name, heard) => target.addEventListener(name, heard, { signal: this.listeners.signal });
+    listen(document, "frontier:sets", (event) => this.take(event.detail));
+    listen(document, "frontier:hover", (event) => this.light(event.detail?.row ?? null, event.detail?.from !== "map"));
+    listen(box, "mousemove", (event) => this.tell(this.rowAt(event)));
+    listen(box, "mouseleave", () => this.tell(null));
+  }
+
+  // data: what Python gives; documents: the drawn traces of all documents; ink, ground: the page's colours.
+  update(data, documents, ink, ground) {
+    Object.assign(this, { data, ink, ground });
+    this.dark = luminance(ground) < 0.5;
+    // A run of the page that changed no set leaves those of a slider that is being dragged.
+    const given = JSON.stringify([data.query, data.sets, data.relevant]);
+    if (given !== this.given) {
+      this.given = given;
+      this.sets = data.sets.map((set) => ({ ...set }));
+      this.relevant = new Set(data.relevant);
+    }
+    if (documents[0] !== this.documents?.[0] || documents.length !== this.documents.length) {
+      this.documents = documents;
+      this.at = new Map();
+      for (const trace of documents)
+        for (let i = 0; i < trace.x.length; i++)
+          this.at.set(Number(trace.customdata[i]), [trace.x[i], trace.y[i], trace.hovertext[i]]);
+    }
+    this.share();
+    this.draw();
+  }
+
+  // Rows that another component has, in place of those of the same selectors.
+  take(detail) {
+    if (!this.data || (detail?.query && detail.query !== this.data.query)) return;
+    for (const given of detail?.sets ?? []) {
+      const set = this.sets.find((own) => own.key === given.name);
+      if (!set) continue;
+      set.rows = arrayOf(given.rows);
+      for (const row of arrayOf(given.relevant)) this.relevant.add(row);
+    }
+    this.share();
+    this.draw();
+  }
+
+  share() {
+    globalThis.frontier ??= {};
+    globalThis.frontier.sets = this.sets;
+  }
+
+  placeOf(row) {
+    return this.at.get(row) ?? this.data.places[row];
+  }
+
+  colourOf(set) {
+    return this.dark ? set.dark : set.light;
+  }
+
+  widthOf(text) {
+    if (!this.widths.has(text)) {
+      this.brush.font = `12px ${getComputedStyle(this.box).fontFamily}`;
+      this.widths.set(text, this.brush.measureText(text).width);
+    }
+    return this.widths.get(text);
+  }
+
+  // Pixels of a place, by the axes' ranges as they are now: plotly's own conversion stands still during a pan.
+  project() {
+    const { xaxis, yaxis } = this.plot._fullLayout;
+    const [x0, x1] = xaxis.range.map(Number);
+    const [y0, y1] = yaxis.range.map(Number);
+    this.frame = { x: xaxis._offset, y: yaxis._offset, w: xaxis._length, h: yaxis._length };
+    const { x, y, w, h } = this.frame;
+    return ([px, py]) => [x + ((px - x0) / (x1 - x0)) * w, y + h - ((py - y0) / (y1 - y0)) * h];
+  }
+
+  inside([x, y]) {
+    const { frame } = this;
+    return x >= frame.x && x <= frame.x + frame.w && y >= frame.y && y <= frame.y + frame.h;
+  }
+
+  draw() {
+    if (!this.data || !this.plot._fullLayout?.xaxis) return;
+    const pixel = this.project();
+    const pins = new Map();
+    this.svg.replaceChildren();
+    const { width, height } = this.plot._fullLayout;
+    this.svg.setAttribute("width", width);
+    this.svg.setAttribute("height", height);
+    const layers = Object.fromEntries(
+      ["hulls", "clusters", "leaders", "pins", "query"].map((name) => [name, element(this.svg, "g", { class: name })]),
+    );
+    for (const set of this.sets) {
+      const points = [];
+      set.outside = 0;
+      for (const row of set.rows) {
+        const place = this.placeOf(row);
+        if (!place) continue;
+        const point = pixel(place);
+        points.push(point);
+        if (!this.inside(point)) set.outside++;
+        else if (pins.has(row)) pins.get(row).sets.push(set);
+        else pins.set(row, { row, x: point[0], y: point[1], name: place[2], sets: [set] });
+      }
+      this.drawHull(layers.hulls, set, points);
+    }
+    for (const row of this.relevant) {
+      const point = !pins.has(row) && this.placeOf(row) && pixel(this.placeOf(row));
+      if (point && this.inside(point)) pins.set(row, { row, x: point[0], y: point[1], name: this.placeOf(row)[2], sets: [] });
+    }
+    this.pins = [...pins.values()];
+    const taken = this.pins.map(({ x, y }) => [x - 8, y - 8, x + 8, y + 8]);
+    const query = pixel(this.data.place);
+    taken.push([query[0] - 10, query[1] - 10, query[0] + 10, query[1] + 10]);
+    this.drawPins(layers, taken);
+    this.drawQuery(layers.query, query, taken);
+    this.drawClusters(layers.clusters, pixel, taken);
+    this.drawLegend();
+  }
+
+  drawHull(layer, set, points) {
+    if (points.length < 2) return;
+    const d = `M${hull(points)
+      .map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`)
+      .join("L")}Z`;
+    const colour = this.colourOf(set);
+    element(layer, "path", { class: "hull", d, fill: colour, stroke: colour, "data-set": set.key });
+  }
+
+  // A pin is a ring with a part for each set that has the document; relevant ones are filled. A narrow plot has room
+  // for the sets' signs, a wide one for names.
+  drawPins(layers, taken) {
+    const wide = this.frame.w >= GUTTERS_FROM;
+    if (wide) this.placeLabels();
+    const boxes = wide ? taken : taken.slice(-1);
+    for (const pin of this.pins) {
+      const relevant = this.relevant.has(pin.row);
+      const group = element(layers.pins, "g", { class: "document", "data-row": pin.row });
+      const colour = pin.sets.length ? this.colourOf(pin.sets[0]) : this.ink;
+      if (wide && pin.ly !== undefined)
+        element(group, "path", { class: "leader", stroke: colour, d: `M${pin.lx + (pin.right ? -3 : 3)},${pin.ly}L${pin.x},${pin.y}` });
+      const shape = element(group, "g", { class: "pin" });
+      const core = relevant ? this.ink : this.ground;
+      element(shape, "circle", { cx: pin.x, cy: pin.y, r: pin.sets.length ? 5 : 3.5, fill: core, stroke: this.ground });
+      const round = 2 * Math.PI * 6;
+      pin.sets.forEach((set, i) => {
+        const part = round / pin.sets.length;
+        const ring = { cx: pin.x, cy: pin.y, r: 6, fill: "none", stroke: this.colourOf(set), "stroke-width": 3 };
+        element(shape, "circle", { ...ring, "stroke-dasharray": `${part} ${round}`, "stroke-dashoffset": -i * part });
+      });
+      if (wide ? pin.ly !== undefined : pin.sets.length) this.drawLabel(group, pin, wide, relevant, boxes);
+    }
+    if (!wide) taken.push(...boxes);
+    this.lit();
+  }
+
+  drawLabel(group, pin, wide, relevant, taken) {
+    const words = (relevant ? " ✓" : "") + (wide ? ` ${cut(pin.name, this.data.prefix)}` : "");
+    const width = this.widthOf(words) + 11 * pin.sets.length;
+    const [x, y] = wide ? [pin.lx, pin.ly + 4] : [pin.x + 9, pin.y + 4];
+    const start = wide && !pin.right ? x - width : x;
+    const box = [start, y - 11, start + width, y + 4];
+    if (!wide && this.covered(box, taken)) return;
+    taken.push(box);
+    const anchor = start < x ? "end" : "start";
+    const text = element(group, "text", { x, y, "text-anchor": anchor, stroke: this.ground, fill: this.ink });
+    for (const set of pin.sets) element(text, "tspan", { fill: this.colourOf(set) }, set.sign);
+    element(text, "tspan", {}, words);
+  }
+
+  // Labels stand in two columns, left and right of the pins; where there is no room for all, the best ranks have one.
+  placeLabels() {
+    const { x, y, w, h } = this.frame;
+    const most = 2 * Math.floor((h - 2 * EDGE) / LINE);
+    const rank = (pin) => Math.min(...pin.sets.map((set) => set.rows.indexOf(pin.row)));
+    const order = this.pins
+      .filter((pin) => pin.sets.length)
+      .map((pin) => [rank(pin) - 1000 * this.relevant.has(pin.row), pin])
+      .sort((a, b) => a[0] - b[0])
+      .slice(0, most)
+      .map(([, pin]) => pin)
+      .sort((a, b) => a.x - b.x);
+    const middle = x + w / 2;
+    let half = order.filter((pin) => pin.x < middle).length;
+    half = Math.max(order.length - most / 2, Math.min(most / 2, half));
+    const labels = order.map((pin) => this.widthOf(cut(pin.name, this.data.prefix)) + 11 * pin.sets.length + 26);
+    const longest = (from, to) => Math.max(0, ...labels.slice(from, to));
+    order.forEach((pin, i) => (pin.right = i >= half));
+    // The text of a column ends where its leaders begin.
+    const columns = [
+      [order.slice(0, half), x + EDGE + longest(0, half)],
+      [order.slice(half), x + w - EDGE - longest(half)],
+    ];
+    for (const [pins, at] of columns) stack(pins, y + EDGE, y + h - EDGE, at);
+  }
+
+  drawQuery(layer, [x, y], taken) {
+    if (!this.inside([x, y])) return;
+    const star = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => {
+      const [r, angle] = [i % 2 ? 3.5 : 10, (i * Math.PI) / 4];
+      return `${(x + r * Math.sin(angle)).toFixed(1)},${(y - r * Math.cos(angle)).toFixed(1)}`;
+    });
+    const look = { fill: this.ink, stroke: this.ground, "stroke-width": 1.5 };
+    element(layer, "path", { class: "query-mark", d: `M${star.join("L")}Z`, ...look });
+    const width = this.widthOf("query");
+    for (const [dx, dy] of [[-width / 2, -14], [-width / 2, 23], [13, 4], [-13 - width, 4]]) {
+      const box = [x + dx, y + dy - 11, x + dx + width, y + dy + 3];
+      if (this.covered(box, taken)) continue;
+      element(layer, "text", { x: x + dx, y: y + dy, fill: this.ink, stroke: this.ground }, "query");
+      taken.push(box);
+      return;
+    }
+  }
+
+  covered([x0, y0, x1, y1], taken) {
+    return taken.some((box) => x0 < box[2] && box[0] < x1 && y0 < box[3] && box[1] < y1);
+  }
+
+  // The largest first; a name that would cover another, a pin or a label is left out until there is room.
+  drawClusters(layer, pixel, taken) {
+    const { x, y, w, h } = this.frame;
+    const largest = Math.max(1, ...this.data.clusters.map(([, , size]) => size));
+    for (const [px, py, size, name] of this.data.clusters) {
+      const [cx, cy] = pixel([px, py]);
+      const font = Math.round(11 + 5 * Math.sqrt(size / largest));
+      const half = (this.widthOf(name) * font) / 24 + 2;
+      const box = [cx - half, cy - font, cx + half, cy + 4];
+      if (box[0] < x || box[2] > x + w || box[1] < y || box[3] > y + h || this.covered(box, taken)) continue;
+      taken.push(box);
+      const look = { class: "cluster", fill: this.ink, stroke: this.ground, style: `font-size:${font}px` };
+      element(layer, "text", { x: cx, y: cy, ...look }, name);
+    }
+  }
+
+  drawLegend() {
+    const entries = this.sets.map((set) => {
+      const more = set.outside ? ` (${set.outside} outside)` : "";
+      return [this.colourOf(set), `${set.sign} `, `${set.title}${more}`];
+    });
+    if (this.relevant.size) entries.push([this.ink, "✓ ", "relevant"]);
+    this.legend.replaceChildren(
+      ...entries.map(([colour, sign, text]) => {
+        const entry = document.createElement("span");
+        const mark = document.createElement("b");
+        mark.style.color = colour;
+        mark.textContent = sign;
+        entry.append(mark, text);
+        return entry;
+      }),
+    );
+  }
+
+  // The document of the pin under the mouse; null where there is none.
+  rowAt(event) {
+    const box = this.box.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    let best = [REACH, null];
+    for (const pin of this.pins ?? []) {
+      const gap = Math.hypot(pin.x - x, pin.y - y);
+      if (gap < best[0]) best = [gap, pin.row];
+    }
+    return best[1];
+  }
+
+  tell(row) {
+    if (row === this.told) return;
+    this.told = row;
+    document.dispatchEvent(new CustomEvent("frontier:hover", { detail: { row, from: "map" } }));
+  }
+
+  light(row, elsewhere) {
+    this.hot = row;
+    this.pulse = elsewhere;
+    this.lit();
+  }
+
+  lit() {
+    for (const group of this.svg.querySelectorAll(".document")) {
+      const hot = this.hot !== null && this.hot !== undefined && group.dataset.row === String(this.hot);
+      group.classList.toggle("hot", hot);
+      group.classList.toggle("pulse", hot && this.pulse);
+      if (hot) group.parentNode.appendChild(group);
+    }
+  }
+
+  // The same as traces, for a picture that is saved.
+  traces() {
+    const marks = (name, rows, marker) => {
+      const places = rows.map((row) => this.placeOf(row)).filter(Boolean);
+      const [x, y, hovertext] = [0, 1, 2].map((axis) => places.map((place) => place[axis]));
+      return { type: "scatter", mode: "markers", name, x, y, hovertext, hoverinfo: "text+name", marker, showlegend: true };
+    };
+    const words = (x, y, text, more) => ({
+      ...{ type: "scatter", mode: "text", x, y, text, hoverinfo: "skip", showlegend: false },
+      ...more,
+    });
+    const column = (at) => this.data.clusters.map((cluster) => cluster[at]);
+    const [x, y] = this.data.place;
+    const star = { symbol: "star-diamond", size: 13, color: this.ink };
+    return [
+      words(column(0), column(1), column(3).map((name) => name.replace(/[<&$]/g, "")), {}),
+      marks("relevant", [...this.relevant], { symbol: "circle", size: 6, color: this.ink }),
+      ...this.sets.map((set, i) => {
+        const look = { symbol: `${set.symbol}-open`, size: 9 + 4 * i, color: this.colourOf(set), line: { width: 2 } };
+        return marks(set.title, set.rows, look);
+      }),
+      words([x], [y], ["query"], { mode: "markers+text", textposition: "top center", marker: star }),
+    ];
+  }
+
+  end() {
+    this.listeners.abort();
+    for (const part of [this.style, this.svg, this.legend]) part.remove();
+  }
+}
+

@@ -1,0 +1,50 @@
+"""Colours of documents by a column of their metadata: numbers, or the largest of its groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+MOST_GROUPS = 8
+"""Groups with a colour of their own; a column of fewer numbers than that is groups too."""
+OTHERS, ABSENT = "other", "no value"
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Categories: names, the largest first, and (n,) which one each document has, −1 for those without a value."""
+
+    names: tuple[str, ...]
+    of: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A quantity: (n,) float64, NaN where a document has no value."""
+
+    values: np.ndarray
+
+
+def colouring(values: Sequence[str]) -> Groups | Numbers:
+    """The colours of documents by a column. Values that are all numbers are a quantity, unless they are few."""
+    texts = [value.strip() for value in values]
+    counted = Counter(filter(None, texts))
+    numbers = {text: number for text in counted if (number := _number(text)) is not None}
+    if len(numbers) == len(counted) > MOST_GROUPS:
+        return Numbers(np.array([numbers.get(text, np.nan) for text in texts]))
+    order = sorted(counted, key=lambda text: (-counted[text], text))
+    names = order if len(order) <= MOST_GROUPS else [*order[: MOST_GROUPS - 1], OTHERS]
+    place = {text: min(at, len(names) - 1) for at, text in enumerate(order)}
+    return Groups(tuple(names), np.array([place.get(text, -1) for text in texts], dtype=np.int64))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None

@@ -1,0 +1,174 @@
+"""The sets over the map in a real browser: other components move them, and they stay where their documents are."""
+
+import pytest
+
+from dashboard.charts.palette import style_of
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle, until, view
+
+pytestmark = MARKS
+OVERLAY = ".frontier-overlay"
+PINS = """() => {
+    const plot = document.querySelector('.js-plotly-plot'), {xaxis, yaxis} = plot._fullLayout, docs = plot._fullData[0];
+    const at = new Map(Array.from(docs.customdata, (row, i) => [String(row), i]));
+    return [...document.querySelectorAll('.frontier-overlay .document')].map(group => {
+        const circle = group.querySelector('circle'), i = at.get(group.dataset.row);
+        return {
+            row: Number(group.dataset.row), pin: [Number(circle.getAttribute('cx')), Number(circle.getAttribute('cy'))],
+            point: [xaxis._offset + xaxis.d2p(docs.x[i]), yaxis._offset + yaxis.d2p(docs.y[i])],
+            text: group.querySelector('text')?.textContent ?? '',
+            leader: group.querySelector('.leader')?.getAttribute('d').match(/-?[\\d.]+/g).map(Number) ?? null,
+        };
+    });
+}"""
+SEND = "sets => document.dispatchEvent(new CustomEvent('frontier:sets', {detail: sets}))"
+REDRAWS = """() => {
+    const shown = frontier.sets.map(set => ({name: set.key, rows: Int32Array.from(set.rows)})), took = [];
+    for (let i = 0; i < 40; i++) {
+        const sets = shown.map(set => ({...set, rows: set.rows.map(row => (row + 7 * i) % 800)}));
+        const start = performance.now();
+        document.dispatchEvent(new CustomEvent('frontier:sets', {detail: {sets}}));
+        took.push(performance.now() - start);
+    }
+    document.dispatchEvent(new CustomEvent('frontier:sets', {detail: {sets: shown}}));
+    return took.sort((a, b) => a - b);
+}"""
+
+
+def opened(page, server, decoders="top_k,mmr,dpp,nnn"):
+    page.goto(f"{server}/?v=1&corpus=numpy-api&decoders={decoders}&view=Map")
+    page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)
+    page.locator(f"{OVERLAY} .document").first.wait_for(state="attached", timeout=WAIT)
+    page.locator(".frontier-box").scroll_into_view_if_needed()
+    idle(page)
+
+
+def pins(page):
+    return {pin["row"]: pin for pin in page.evaluate(PINS)}
+
+
+def in_place(page):
+    """Whether every pin stands on its document."""
+    found = pins(page)
+    return bool(found) and all(pin["pin"] == pytest.approx(pin["point"], abs=0.6) for pin in found.values())
+
+
+def crossings(lines):
+    def side(a, b, c):
+        return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+    def cross(p, q):
+        a, b, c, d = p[:2], p[2:], q[:2], q[2:]
+        return side(a, b, c) * side(a, b, d) < -1e-6 and side(c, d, a) * side(c, d, b) < -1e-6
+
+    # On one side of the pins, where leaders begin in one column.
+    return [(p, q) for i, p in enumerate(lines) for q in lines[:i] if p[0] == q[0] and cross(p, q)]
+
+
+@BOTH_SCHEMES
+def test_another_components_sets_are_drawn_at_once_where_their_documents_are(page, server):
+    opened(page, server)
+    until(page, lambda: in_place(page))
+    before = page.evaluate("frontier.sets.map(set => [set.key, Array.from(set.rows)])")
+    assert [key for key, _ in before] == ["top_k", "mmr", "dpp", "nnn"]
+    kept = {row for key, rows in before if key != "mmr" for row in rows}
+    fresh = [row for row in range(0, 800, 60) if row not in kept][:10]
+    moved = page.evaluate(
+        f"sets => {{ ({SEND})(sets); return ({PINS})() }}", {"sets": [{"name": "mmr", "rows": fresh}, {"name": "none"}]}
+    )
+    shown = {pin["row"] for pin in moved}
+    inside = {pin["row"] for pin in moved if pin["row"] in fresh}
+    outside = page.locator(".frontier-legend span").filter(has_text="MMR").inner_text()
+    assert inside and len(inside) + (int(outside.split("(")[1].split()[0]) if "(" in outside else 0) == len(fresh)
+    assert kept <= shown and all(pin["pin"] == pytest.approx(pin["point"], abs=0.6) for pin in moved)
+    assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == fresh
+    page.evaluate(SEND, {"query": "another", "sets": [{"name": "mmr", "rows": []}]})
+    assert page.evaluate("frontier.sets.find(set => set.key === 'mmr').rows") == fresh, "sets of another query"
+    colour = style_of("mmr").colour(page.scheme == "dark")
+    rings = page.locator(f"{OVERLAY} [data-row='{min(inside)}'] circle").nth(1)
+    assert rings.get_attribute("stroke") == colour
+    took = page.evaluate(REDRAWS)
+    print(f"a redraw of 4 sets of 10: median {took[20]:.1f} ms, lowest {took[0]:.1f} ms")
+
+
+def test_pins_follow_the_zoom_and_the_window_and_go_with_the_plot(page, server):
+    opened(page, server)
+    until(page, lambda: in_place(page))
+    first = pins(page)
+    box = page.locator(".frontier-box").bounding_box()
+    row = next(row for row, pin in first.items() if pin["text"])
+    x, y = first[row]["pin"]
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    page.mouse.wheel(0, -200)
+    until(page, lambda: pins(page) != first and in_place(page))
+    page.set_viewport_size({"width": 1100, "height": 900})
+    until(page, lambda: in_place(page))
+    page.get_by_text("Whole corpus").click()
+    until(page, lambda: in_place(page) and len(page.locator(f"{OVERLAY} .cluster").all()) > 5)
+    view(page, "Redundancy")
+    page.locator(OVERLAY).wait_for(state="detached", timeout=WAIT)
+    page.evaluate(SEND, {"sets": [{"name": "mmr", "rows": [1, 2]}]})  # nobody listens any more
+
+
+def test_labels_do_not_cover_each_other_and_leaders_do_not_cross(page, server):
+    opened(page, server)
+    until(page, lambda: in_place(page))
+    found = pins(page).values()
+    named = [pin for pin in found if pin["leader"]]
+    assert len(named) > 15 and not crossings([pin["leader"] for pin in named])
+    assert all("numpy." not in pin["text"] for pin in named)
+    boxes = page.evaluate(
+        f"""() => [...document.querySelectorAll('{OVERLAY} text')].map(t => {{
+        const b = t.getBoundingClientRect(); return [b.left, b.top + 3, b.right, b.bottom - 3] }})"""
+    )
+    covered = [
+        (a, b)
+        for i, a in enumerate(boxes)
+        for b in boxes[:i]
+        if a[0] < b[2] - 2 and b[0] < a[2] - 2 and a[1] < b[3] and b[1] < a[3]
+    ]
+    assert not covered, covered
+    relevant = page.locator(f"{OVERLAY} text").filter(has_text="✓")
+    assert relevant.count() >= 1 and page.locator(f"{OVERLAY} .query-mark").count() == 1
+
+
+def test_hovering_is_told_and_heard(page, server):
+    opened(page, server)
+    until(page, lambda: in_place(page))
+    page.evaluate("document.addEventListener('frontier:hover', e => (globalThis.heard ??= []).push(e.detail.row))")
+    box = page.locator(".frontier-box").bounding_box()
+    found = pins(page)
+    row, pin = max(
+        found.items(),
+        key=lambda item: min(
+            abs(item[1]["pin"][0] - p["pin"][0]) + abs(item[1]["pin"][1] - p["pin"][1])
+            for r, p in found.items()
+            if r != item[0]
+        ),
+    )
+    page.mouse.move(box["x"] + pin["pin"][0] + 2, box["y"] + pin["pin"][1])
+    until(page, lambda: page.evaluate("globalThis.heard?.at(-1)") == row)
+    assert page.locator(f"{OVERLAY} .hot").get_attribute("data-row") == str(row)
+    assert page.locator(f"{OVERLAY} .pulse").count() == 0, "a pin under the mouse does not pulse"
+    page.mouse.move(5, 5)
+    until(page, lambda: page.evaluate("globalThis.heard.at(-1)") is None)
+    page.evaluate("row => document.dispatchEvent(new CustomEvent('frontier:hover', {detail: {row}}))", row)
+    assert page.locator(f"{OVERLAY} .pulse").get_attribute("data-row") == str(row)
+
+
+def test_a_phone_shows_signs_in_place_of_names(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, server, "top_k,mmr")
+    until(page, lambda: in_place(page))
+    assert not [pin for pin in pins(page).values() if pin["leader"] or "masked" in pin["text"]]
+    assert page.locator(f"{OVERLAY} .document text").count() >= 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_map_has_its_height_before_the_chart_library_is_there(page, server):
+    page.route("**/vendor/plotly*", lambda route: page.wait_for_timeout(1500) or route.continue_())
+    page.goto(f"{server}/?v=1&corpus=numpy-api&decoders=top_k,mmr&view=Map")
+    box = page.locator(".frontier-plot")
+    box.wait_for(state="attached", timeout=WAIT)
+    before = box.bounding_box()["height"]
+    page.locator(f"{OVERLAY} .document").first.wait_for(state="attached", timeout=WAIT)
+    assert before == box.bounding_box()["height"] > 400

@@ -1,0 +1,117 @@
+"""The Map without a browser: its words, what it is coloured by, and what it gives to the overlay."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard.components import live_plot
+from dashboard.explore import map_view
+from dashboard.services.jobs import SharedJobs
+from dashboard.session.answers import Answer
+from dashboard.widgets import map as shared_map
+from dashboard.widgets.map import CLUSTER, PLAIN
+from engine import views
+from support.explore_parts import corpus, drawn, question_of
+
+TOPICS = tuple(["pets", "tools", ""][i % 3] for i in range(30))
+YEARS = tuple(str(1990 + i) for i in range(30))
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch):
+    """Maps of this test's own."""
+    monkeypatch.setattr(shared_map, "_MAPS", SharedJobs(4))
+    monkeypatch.setattr(shared_map, "PATIENCE", 60)
+
+
+@pytest.fixture
+def loaded():
+    made = corpus()
+    documents = replace(made.space.corpus, metadata={"topic": TOPICS, "year": YEARS})
+    space = engine.Space(documents, made.space.embeddings, "cpu")
+    return replace(made, space=space, dataset=replace(made.dataset, corpus=documents))
+
+
+def answers_of(loaded, asked, names=("top_k", "mmr")):
+    query, answers, base = engine.Embeddings(asked.vector.unsqueeze(0), ("q",)), {}, None
+    for name in names:
+        decoder = engine.Decoder(select=engine.make(name))
+        ranking = engine.decode(decoder, loaded.space, query, k=asked.k)
+        base = base or ranking
+        figures = views.card(loaded.space, "q", ranking, base, asked.qrels, asked.k)
+        answers[name] = Answer(name, decoder, ranking, figures, 0.001)
+    return answers
+
+
+@pytest.fixture
+def shown(loaded, monkeypatch):
+    """Draw the map; returns the page, and what the plot was given."""
+    given = {}
+
+    def plot(figure, key, **options):
+        given.update(options, figure=figure, key=key)
+        return live_plot.Picked()
+
+    monkeypatch.setattr(map_view, "plot", plot)
+    asked = question_of(loaded)
+
+    def show(names=("top_k", "mmr"), **session):
+        return drawn(map_view, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
+
+    return show
+
+
+def traces(given):
+    return given["backdrop"].make().data
+
+
+def test_the_map_says_what_it_keeps_and_offers_the_columns_as_colours(shown):
+    app, given = shown()
+    assert any("The map keeps" in c.value and "Distances between clusters are not" in c.value for c in app.caption)
+    assert app.selectbox(key="map.colour").options == [PLAIN, CLUSTER, "topic", "year"]
+    assert len(traces(given)) == 2 and not given["figure"]["layout"]["showlegend"]
+
+
+@pytest.mark.parametrize(
+    "colour,names", [("topic", {"no value", "pets", "tools"}), ("year", {""}), (CLUSTER, {"document, title"})]
+)
+def test_documents_are_coloured_by_a_column(shown, colour, names):
+    plain = shown()[1]["backdrop"]
+    _, given = shown(**{"map.colour": colour})
+    assert given["backdrop"] != plain, "colours are part of a backdrop's name"
+    *documents, _ = traces(given)
+    if colour == CLUSTER:
+        assert sum(len(trace.x) for trace in documents) == 30
+    else:
+        assert {trace.name or "" for trace in documents} == names
+    assert given["figure"]["layout"]["showlegend"] == (colour == "topic")
+
+
+def test_the_overlay_gets_the_sets_the_query_and_what_is_relevant(shown, loaded):
+    _, given = shown()
+    data = given["overlay"].data
+    answers = answers_of(loaded, question_of(loaded))
+    assert {s["key"]: s["rows"] for s in data["sets"]} == {n: a.ranking.rows() for n, a in answers.items()}
+    assert [s["sign"] for s in data["sets"]] == ["✕", "●"] and data["relevant"] == [0, 9, 20] and not data["places"]
+    assert len(data["place"]) == 2 and len(data["query"]) == 64
+    names = [trace["name"] for trace in given["overlay"].traces]
+    assert names == ["relevant", "Top-k", "MMR", "query"]
+
+
+def test_what_is_shown_grows_with_the_sets_of_a_query_and_is_all_on_demand(shown, loaded):
+    def frame(given):
+        layout = given["figure"]["layout"]
+        return np.array([layout["xaxis"]["range"], layout["yaxis"]["range"]]), layout["uirevision"]
+
+    app, given = shown(("top_k",))
+    first, revision = frame(given)
+    frames = app.session_state["map.frames"]
+    second, again = frame(shown(("top_k", "max_sum"), **{"map.frames": frames})[1])
+    assert (second[:, 0] <= first[:, 0]).all() and (second[:, 1] >= first[:, 1]).all() and again == revision
+    third, _ = frame(shown(("top_k",), **{"map.frames": frames})[1])
+    np.testing.assert_array_equal(third, second)
+    everything, other = frame(shown(**{"map.whole": True})[1])
+    points = next(job.result.layout.points for _, job in shared_map._MAPS.items())
+    assert (everything[:, 0] < points.min(0)).all() and (everything[:, 1] > points.max(0)).all() and other != revision
