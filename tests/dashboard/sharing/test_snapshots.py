@@ -182,10 +182,10 @@ def opened_again(saved):
 
 def test_dialog_saves_compares_and_opens_snapshots(empty):
     app = inside("manage_snapshots")
-    assert "Nothing saved yet" in texts(app)
+    assert "No saved views yet" in texts(app)
     assert save_page(app, " ") is None and "needs a name" in texts(app) and not list((empty / "snapshots").glob("*"))
     first = save_page(app, "first")
-    assert "first is saved" in texts(app) and app.text_input(key="snapshot.name").value == ""
+    assert "Saved: first" in texts(app) and app.text_input(key="snapshot.name").value == ""
     assert list(first.answers) == list(methods("selector"))[:2] and all(
         len(a.documents) == 10 for a in first.answers.values()
     )
@@ -263,9 +263,9 @@ def test_export_dialog_shows_every_target_and_names_the_impossible():
 def test_buttons_open_their_dialogs(empty):
     app = screen("explore")
     for button, text in (
-        ("share.open", "It opens this page"),
+        ("share.open", "Opens this page"),
         ("export.open", "2 decoders"),
-        ("snapshots.open", "Nothing saved"),
+        ("snapshots.open", "No saved views"),
     ):
         assert text in texts(press(app, button))
 
