@@ -38,9 +38,9 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
         **style.curve(dark, 9),
         name="reranked",
         hovertext=[
-            f"depth {row.depth:,}: {row.mean:.4f}"
-            + ("" if row.milliseconds is None else f"<br>{row.milliseconds:.2f} ms a query")
-            + ("" if row.low is None else f"<br>95% CI {row.low:.4f} to {row.high:.4f}")
+            f"depth {row.depth:,}: {row.mean:.3f}"
+            + ("" if row.milliseconds is None else f"<br>{row.milliseconds:.2f} ms per query")
+            + ("" if row.low is None else f"<br>95% CI {row.low:.3f}–{row.high:.3f}")
             for row in rows
         ],
         hovertemplate=TOOLTIP,
@@ -51,11 +51,12 @@ def depth_figure(study: ByDepth, title: str, dark: bool) -> Figure:
                 x=[depths[0], depths[-1]],
                 y=[row.mean, row.mean],
                 **INK.line(dark, "dot"),
-                name="not reranked" + ("" if row.milliseconds is None else f", {row.milliseconds:.2f} ms a query"),
-                hovertemplate=f"not reranked: {row.mean:.4f}<extra></extra>",
+                name="without reranking"
+                + ("" if row.milliseconds is None else f", {row.milliseconds:.2f} ms per query"),
+                hovertemplate=f"without reranking: {row.mean:.3f}<extra></extra>",
             )
     figure.update_xaxes(
-        type="log", title="documents reranked", tickvals=depths, ticktext=[f"{depth:,}" for depth in depths]
+        type="log", title="Documents reranked", tickvals=depths, ticktext=[f"{depth:,}" for depth in depths]
     )
     figure.update_yaxes(title=escape(title, 60))
     return apply_layout(figure, **LAYOUT)
@@ -92,12 +93,12 @@ def approximate_figure(
             line={"color": colour, "width": 2, "dash": DASHES[position % len(DASHES)]},
             marker=look | {"color": colour, "line": {"width": 1, "color": ink}},
             hovertext=[
-                f"{name}<br>{escape(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.4f}, "
-                f"{row.milliseconds:.3f} ms a query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"
+                f"{name}<br>{escape(row.label, 90)}<br>{row.share:.1%} of the exact answer<br>{value:.3f}, "
+                f"{row.milliseconds:.3f} ms per query<br>built in {row.build:.2f} s, {row.megabytes:.1f} MB"
                 for row, value in points
             ],
             hovertemplate=TOOLTIP,
         )
-    figure.update_xaxes(time_axis("milliseconds a query"))
+    figure.update_xaxes(time_axis("Milliseconds per query"))
     figure.update_yaxes(title=escape(title, 60))
     return apply_layout(figure, **LAYOUT)

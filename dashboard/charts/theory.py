@@ -66,7 +66,7 @@ def _add_arrow(
 
 
 def margins_figure(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool) -> Figure:
-    """For each kind of vectors and each bin of lengths a median dot, a thick middle half and thin 5 to 95%."""
+    """For each kind of vectors and each bin of lengths a median dot, a thick middle half and thin 5–95%."""
     figure, ink = new_figure(), INK.colour(dark)
     for position, (kind, rows) in enumerate(margins.items()):
         style, offset = series_style(position), dodge(position, len(margins), SPREAD)
@@ -99,8 +99,8 @@ def margins_figure(margins: Mapping[str, Sequence[RelevantMargins]], dark: bool)
             hovertemplate=TOOLTIP,
         )
     figure.add_hline(y=0, line=guide(ink))
-    _name_lengths(figure, next(iter(margins.values())), "words of the relevant document")
-    figure.update_yaxes(title="smallest margin over the rest")
+    _name_lengths(figure, next(iter(margins.values())), "Words in the relevant document")
+    figure.update_yaxes(title="Smallest margin over the others")
     return apply_layout(figure, **LEGEND)
 
 
@@ -120,8 +120,8 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
             name=name,
             error_y=error_bars(y, [cell.low for cell in drawn], [cell.high for cell in drawn]) | {"thickness": 1},
             hovertext=[
-                f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} turned round, bound "
-                f"{'of no use' if cell.bound >= 1 else f'{cell.bound:.2%}'}"
+                f"{name}, {margin_bin.pairs:,} pairs<br>k = {cell.k:,}: {cell.error:.2%} reversed, bound "
+                f"{'above 100%' if cell.bound >= 1 else f'{cell.bound:.2%}'}"
                 for cell in drawn
             ],
             hovertemplate=TOOLTIP,
@@ -139,10 +139,10 @@ def dimension_figure(errors: PairErrors, error: float, dark: bool) -> Figure:
     place = {"x": 1, "xref": "paper", "y": math.log10(error), "xanchor": "right", "yshift": 9, "showarrow": False}
     figure.add_annotation(**place, text=f"β = {error:g}", font={"color": ink})
     ks = sorted({cell.k for cell in errors.cells})
-    figure.update_xaxes(type="log", title="dimension k", tickvals=ks, ticktext=[f"{k:,}" for k in ks])
+    figure.update_xaxes(type="log", title="Dimensions k", tickvals=ks, ticktext=[f"{k:,}" for k in ks])
     figure.update_yaxes(
         type="log",
-        title="share of pairs turned round",
+        title="Pairs reversed",
         range=[-4, 0.7],
         tickvals=[1e-4, 1e-3, 1e-2, 0.1, 1],
         ticktext=["0.01%", "0.1%", "1%", "10%", "100%"],
@@ -179,10 +179,10 @@ def recall_figure(
         ],
         hovertemplate=TOOLTIP,
     )
-    _name_lengths(figure, rows, "words of the documents")
+    _name_lengths(figure, rows, "Words in the documents")
     figure.update_yaxes(
         type="log",
-        title="smallest dimension k",
+        title="Smallest k",
         tickvals=list(tried),
         ticktext=[f"{k:,}" for k in tried],
         range=[math.log10(tried[0] / 1.5), math.log10(tried[-1] * 2.7)],
@@ -196,11 +196,13 @@ def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figu
     documents, segments, passages = (m.tolist() for m in (margins.documents, margins.segments, margins.passages))
     numbers = [value for value in (*documents, *segments, *passages) if value == value]
     ends = [min(0.0, *numbers), max(numbers)] if len(numbers) > 1 else [0.0, 1.0]
-    figure.add_scatter(x=ends, y=ends, mode="lines", line=guide(INK.colour(dark)), name="as much", hoverinfo="skip")
+    figure.add_scatter(
+        x=ends, y=ends, mode="lines", line=guide(INK.colour(dark)), name="equal margins", hoverinfo="skip"
+    )
     for position, (name, values, proved) in enumerate(
         (
             ("segments", segments, margins.promised.tolist()),
-            ("passages, nothing proved", passages, [False] * len(passages)),
+            ("real passages (nothing proved)", passages, [False] * len(passages)),
         )
     ):
         style = series_style(position)
@@ -219,8 +221,8 @@ def segments_figure(margins: Segments, names: Sequence[str], dark: bool) -> Figu
             hovertext=[escape(text) for text in names],
             hovertemplate="%{hovertext}<br>documents %{x:.3f}, " + name + " %{y:.3f}<extra></extra>",
         )
-    figure.update_xaxes(title="margin of the documents")
-    figure.update_yaxes(title="margin of the segments")
+    figure.update_xaxes(title="Margin of the documents")
+    figure.update_yaxes(title="Margin of the segments")
     return apply_layout(figure, **LEGEND)
 
 

@@ -7,7 +7,8 @@ import streamlit as st
 NAME = "frontier_picture"
 FILE = Path(__file__)
 HTML = (
-    '<div class="frontier-picture"><img><div><button type="button" data-act="copy">Copy image</button>'
+    '<div><img class="frontier-picture"><div class="frontier-buttons">'
+    '<button type="button" class="primary" data-act="copy">Copy image</button>'
     '<button type="button" data-act="png">Download PNG</button><button type="button" data-act="svg">Download SVG'
     '</button><span role="status"></span></div></div>'
 )
@@ -22,7 +23,7 @@ def picture(svg: str, size: tuple[int, int], key: str, *, file: str, label: str)
     component = st.components.v2.component(
         NAME,
         html=HTML,
-        css=FILE.with_suffix(".css").read_text(encoding="utf-8"),
+        css="".join(FILE.with_name(name).read_text(encoding="utf-8") for name in ("picture.css", "buttons.css")),
         js=FILE.with_suffix(".js").read_text(encoding="utf-8"),
     )
     width, height = size

@@ -25,12 +25,12 @@ TITLES = {
     inventory.STORES: "Sweeps and stores",
     inventory.CODE: "Compiled code",
 }
-ANEW = "are made anew when they are needed"
+ANEW = "are recomputed when needed"
 AGAIN = {
     "uploads": "have to be uploaded again",
-    TRAINED: "have to be trained again; links that name them no longer work",
-    inventory.STORES: "are lost: a sweep measures its cells again",
-    inventory.CODE: "is compiled again, about a minute once",
+    TRAINED: "have to be trained again, and links to them stop working",
+    inventory.STORES: "are lost: sweeps are measured again",
+    inventory.CODE: "is compiled again once, in about a minute",
 }
 MOST_ROWS = 10
 MINUTE, DAY = 60, 86_400
@@ -45,14 +45,14 @@ def show() -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Cache")
-        st.text(f"{taken} kept by Frontier" + (f", {size(free)} free on this disk" if free is not None else ""))
+        st.text(f"{taken} used" + (f" · {size(free)} free on this disk" if free is not None else ""))
         st.code(str(home()), language=None)
         sections = [ALL, *dict.fromkeys(item.section for item in items)]
         chosen: str = select("Section", sections, "data.cache.section", format_func=_title)
         if message := st.session_state.pop(SAID, None):
             st.text(message)
     if not items:
-        st.info("Nothing is kept yet: the first embedding appears here.", icon=":material/inventory_2:")
+        st.info("The cache is empty. Embeddings are kept here.", icon=":material/inventory_2:")
         return
     with right:
         _sections(items)
@@ -100,13 +100,13 @@ def _table(items: Sequence[Item], chosen: str) -> list[Item]:
 def _delete(picked: Sequence[Item], shown: Sequence[Item], items: Sequence[Item], chosen: str) -> None:
     """Draw the buttons that delete, each with a question first."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        with st.popover(f"Delete {len(picked)} ticked" if picked else "Delete ticked", disabled=not picked):
+        with st.popover(f"Delete selected ({len(picked)})" if picked else "Delete selected", disabled=not picked):
             _confirm(picked, items, "ticked")
         whole = "Clear everything" if chosen == ALL else "Clear this section"
         with st.popover(whole, disabled=not shown):
             _confirm(shown, items, "all")
     if not picked:
-        st.caption("Tick rows to delete some of them. Embeddings that two corpora share stay until both are deleted.")
+        st.caption("Select rows to delete. Embeddings that two corpora share stay until both are deleted.")
 
 
 def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
@@ -118,18 +118,18 @@ def _confirm(chosen: Sequence[Item], items: Sequence[Item], key: str) -> None:
         st.text(f"{_title(section)} {AGAIN.get(section, ANEW)}.")
     if used:
         entries = counted(used, "entry", "entries")
-        st.text(f"{entries} of a corpus that is loaded: it goes on working, and is embedded anew when reloaded.")
+        st.text(f"{entries} of a loaded corpus: it keeps working and is embedded again when reloaded.")
     if locked:
-        st.text("Kept, because in use: " + ", ".join(f"{_title(i.section)}, {_describe(i)}" for i in locked[:4]))
+        st.text("Not deleted, in use: " + ", ".join(f"{_title(i.section)}, {_describe(i)}" for i in locked[:4]))
     key = f"data.cache.delete.{key}"
-    step_button("Delete for good", key, _remove, going, type="primary", disabled=not going)
+    step_button("Delete", key, _remove, going, type="primary", disabled=not going)
 
 
 def _remove(items: Sequence[Item]) -> None:
     try:
         st.session_state[SAID] = f"{size(inventory.remove(items))} freed"
     except FrontierError as error:
-        st.session_state[SAID] = f"Not everything was deleted: {error}"
+        st.session_state[SAID] = f"Some entries were not deleted: {error}"
     # A new table: the ticks of the old one would stand beside other rows.
     st.session_state["data.cache.turn"] = st.session_state.get("data.cache.turn", 0) + 1
 
@@ -171,7 +171,7 @@ def _describe(item: Item) -> str:
         return title
     if "files" in facts:
         return str(facts["files"])
-    return f"{len(item.files):,} files" + (" without a label" if item.section == "embeddings" else "")
+    return counted(len(item.files), "file") + (" without a label" if item.section == "embeddings" else "")
 
 
 def _encoder(item: Item) -> str:

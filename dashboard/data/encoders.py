@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.data import loading
-from dashboard.data.loading import ARITHMETIC
+from dashboard.data.loading import PRECISIONS
 from dashboard.services import corpora
 from dashboard.services.jobs import Job
 from dashboard.services.query_vectors import query_vectors
@@ -24,8 +24,10 @@ from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.statistics import Comparison, statement
 from engine.evaluation.studies.compare_encoders import EncoderComparison, Variant, apart, compare_encoders, of_documents
+from engine.progress import counted
 from engine.stages import methods
 from engine.values import Qrels, replace_surrogates
+from engine.wording import signed
 
 PURPOSE = "data.encoders"
 QUERIES, DOCUMENTS = "All queries", "Documents as queries"
@@ -51,7 +53,7 @@ def show() -> None:
         loaded = loading.in_use()
     if loaded is None:
         return
-    with left, st.expander("Another encoder", expanded=len(corpora.variants(loaded)) < 2):
+    with left, st.expander("Add encoder", expanded=len(corpora.variants(loaded)) < 2):
         _again(loaded)
     with right:
         st.subheader("Compare")
@@ -64,12 +66,12 @@ def show() -> None:
 def _again(loaded: Loaded) -> None:
     """The form that embeds the corpus once more."""
     if not any(loaded.dataset.corpus.texts):
-        st.info("This corpus has vectors and no texts: there is nothing to embed.", icon=":material/info:")
+        st.info("This corpus has vectors but no texts to embed.", icon=":material/info:")
         return
     with st.form("data.again", border=False):
-        name = loading.encoder_name("data.again.encoder", "bundled is all-MiniLM-L6-v2.")
-        dtype: str = select("Arithmetic", ARITHMETIC, "data.again.dtype")
-        if st.form_submit_button("Embed beside", type="primary"):
+        name = loading.encoder_name("data.again.encoder", "bundled: all-MiniLM-L6-v2.")
+        dtype: str = select("Precision", PRECISIONS, "data.again.dtype")
+        if st.form_submit_button("Add encoder", type="primary"):
             keeps_own = loaded.source.own and loaded.dataset.vectors is None
             source = replace(loaded.source.plain, encoder=name, dtype=dtype, own=keeps_own)
             loading.begin(source, beside=True)
@@ -86,10 +88,7 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
     """The form of the comparison, and what it asks; None where there is nothing to compare."""
     every = corpora.variants(loaded)
     if len(every) < 2:
-        why = (
-            "Embed this corpus with another encoder, or in another arithmetic: both then answer the same queries, and "
-        )
-        st.info(f"{why}what differs is measured here.", icon=":material/compare:")
+        st.info("Add a second encoder or precision to compare the two.", icon=":material/compare:")
         return None
     names = corpora.variant_names(every)
     picked = st.multiselect(
@@ -98,26 +97,26 @@ def _compare(loaded: Loaded) -> tuple[Any, ...] | None:
         default=range(1, len(every)),
         format_func=lambda i: names[i],
         key=f"data.encoders.{_key(loaded)}.{len(every)}",
-        help="Each is compared with the one in use.",
+        help="Each is compared with the current one",
     )
     chosen = {names[i]: every[i] for i in (0, *picked)}
-    st.text(f"compared with the one in use: {names[0]}")
+    st.text(f"Baseline: {names[0]}, the current one")
     a, b = st.columns(2)
     options, key = _questions(list(chosen.values())), f"data.encoders.on.{loaded.space.corpus.digest[:12]}"
     on = a.selectbox("Queries", list(options), format_func=lambda name: options.get(name, name), key=key)
     k = control(SET_SIZE, "data.encoders.k", b)
     decoders = _decoders()
-    st.text("Decoders, as Explore has them: " + ", ".join(d.select.spec.title for d in decoders))
+    st.text("Decoders (Explore's settings): " + ", ".join(d.select.spec.title for d in decoders))
     settings = (tuple(map(_key, chosen.values())), on, tuple(decoders), k)
     panel = JobPanel(
         purpose=PURPOSE,
         key=None,
         title="Comparing encoders",
         work=partial(_work, chosen, on, decoders, k, settings),
-        start="Compare",
+        start="Run",
         by_itself=False,
         failed="The encoders cannot be compared.",
-        locked="" if len(chosen) > 1 else "Choose an encoder to compare with.",
+        locked="" if len(chosen) > 1 else "Choose an encoder to compare",
     )
     if (found := panel.result()) is not None:
         st.session_state[FOUND] = found
@@ -134,10 +133,11 @@ def _questions(chosen: Sequence[Loaded]) -> dict[str, str]:
     """The queries that all spaces can answer, with their labels: queries need an encoder in each."""
     dataset, options = chosen[0].dataset, {}
     if all(one.space.encoder is not None for one in chosen):
-        options = {split: f"{split}: {count:,} judged queries" for split, count in judged_splits(dataset).items()}
+        judged = judged_splits(dataset)
+        options = {split: f"{split}: {counted(n, 'judged query', 'judged queries')}" for split, n in judged.items()}
         if not options and len(dataset.queries):
-            options = {QUERIES: f"{len(dataset.queries):,} queries, without judgements"}
-    return {**options, DOCUMENTS: "documents as queries, without judgements"}
+            options = {QUERIES: f"{counted(len(dataset.queries), 'query', 'queries')} without judgements"}
+    return {**options, DOCUMENTS: "documents as queries (no judgements)"}
 
 
 def _decoders() -> list[Decoder]:
@@ -166,7 +166,7 @@ def _work(
 
 
 def _show(result: EncoderResult, stale: bool) -> None:
-    """Every decoder with every encoder in one metric, what can be told of it, and where they part."""
+    """Every decoder with every encoder in one metric, what is significant, and where they differ."""
     both = result.comparison
     if stale:
         st.badge("Measured with other settings", icon=":material/history:", color="orange")
@@ -183,11 +183,11 @@ def _show(result: EncoderResult, stale: bool) -> None:
         {
             "Decoder": ([name for name, _, _ in rows], None),
             "Encoder": ([encoder for _, encoder, _ in rows], None),
-            "Mean": (means, number_column("%.4f")),
-            "Difference": ([row and row.difference for row in compared], number_column("%+.4f")),
-            "95 % interval": ([_interval(row) for row in compared], None),
-            "p (Holm)": ([row and row.p_holm for row in compared], number_column("%.4f")),
-            "W / T / L": (wins, text_column(help="Queries on which it has more, the same, less")),
+            "Mean": (means, number_column("%.3f")),
+            "Difference": ([row and row.difference for row in compared], number_column("%+.3f")),
+            "95% CI": ([_interval(row) for row in compared], None),
+            "p (Holm)": ([row and row.p_holm for row in compared], number_column("%.3f")),
+            "W / T / L": (wins, text_column(help="Queries won, tied and lost")),
             "Overlap": (overlaps, number_column("percent", help=overlap_help)),
         },
         most=MOST_ROWS,
@@ -195,11 +195,10 @@ def _show(result: EncoderResult, stale: bool) -> None:
     )
     for row in filter(None, compared):
         st.text(statement(row))
-    judged = "" if result.on != DOCUMENTS else " Every document is its own nearest, so 1 of the k is always shared."
+    judged = "" if result.on != DOCUMENTS else " Every document finds itself, so 1 of the k is always shared."
     st.caption(
-        f"{len(both.queries):,} queries; paired bootstrap and randomisation test over those that have the metric "
-        f"everywhere. A similarity means something else in every space: ILAD and redundancy of all sets are measured "
-        f"in the space of the encoder in use.{judged}"
+        f"{counted(len(both.queries), 'query', 'queries')} · paired bootstrap and randomisation test · similarities "
+        f"are not comparable across encoders: ILAD and Redundancy are measured with the current encoder.{judged}"
     )
     _parting(result, metric)
 
@@ -211,7 +210,7 @@ def _rows(both: EncoderComparison, metric: str, name: str) -> list[tuple[str, Co
 
 
 def _interval(row: Comparison | None) -> str:
-    return f"{row.low:+.4f} to {row.high:+.4f}" if row is not None and row.low is not None else ""
+    return f"{signed(row.low)} to {signed(row.high)}" if row is not None and row.low is not None else ""
 
 
 def _parting(result: EncoderResult, metric: str) -> None:
@@ -223,10 +222,10 @@ def _parting(result: EncoderResult, metric: str) -> None:
     encoder = b.selectbox("Encoder", both.encoders[1:], key="data.encoders.other")
     rows = apart(result.comparison, decoder, encoder, metric)
     if not rows:
-        st.caption("Both retrieve the same documents for every query.")
+        st.caption("Both return the same documents for every query.")
         return
     title = f"{METRICS[metric].title}@{both.k}"
-    st.caption(f"Overlap of the two sets, and {title} with each encoder.")
+    st.caption(f"Overlap of the two result sets, and {title} with each encoder")
     number = number_column("%.3f", help=title)
     draw_columns(
         {

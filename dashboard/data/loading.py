@@ -10,16 +10,17 @@ from dashboard.widgets.buttons import step_button
 from dashboard.widgets.common import corpus_chip, notices
 from dashboard.widgets.job_panel import show_end, watch
 from dashboard.widgets.tables import draw_table
+from engine.progress import counted
 from engine.values import Dataset
 
 LOADING, BESIDE = "data.loading", "data.beside"
-ARITHMETIC = ("auto", "float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def encoder_name(key: str, bundled: str) -> str:
     """Draw the field of an encoder's name or path; bundled: what the default is."""
-    more = "Any sentence-transformers model by name or local path."
-    typed = st.text_input("Name or path", "bundled", key=key, persist_state="session", help=f"{bundled} {more}")
+    more = "Or any sentence-transformers model, by name or local path."
+    typed = st.text_input("Encoder", "bundled", key=key, persist_state="session", help=f"{bundled} {more}")
     return typed.strip() or "bundled"
 
 
@@ -61,12 +62,12 @@ def _watch(source: Source) -> None:
             report(dataset)
 
     if running:
-        why = "Stops it for every window that waits for this corpus."
+        why = "Stops it in every window that waits for this corpus"
         watch(job, "data.cancel", draw, title=title, to_end=True, cancel_help=why)
         return
     with st.container(border=True):
         st.text(title)
-        stopped = "Stopped. What was embedded is kept: loading again goes on from there."
+        stopped = "Stopped. Progress is saved: load it again to resume."
         show_end(job, f"This {'encoder' if beside else 'corpus'} cannot be loaded.", stopped)
         st.button("Close", key="data.close", on_click=_close, args=(source, job))
     draw(job.partial)
@@ -81,29 +82,29 @@ def _arrived(source: Source, loaded: Loaded) -> None:
     st.session_state.pop(LOADING, None)
     if not st.session_state.get(BESIDE):
         address.use(source)
-        st.toast("Ready: Explore now searches this corpus.", icon=":material/check:")
+        st.toast("Ready. All pages use this corpus now.", icon=":material/check:")
     elif len(corpora.variants(loaded)) > 1:
-        st.toast("Ready, beside the one in use.", icon=":material/check:")
+        st.toast("Encoder added. Compare it, or switch to it.", icon=":material/check:")
     else:
-        st.toast("This is the encoder in use: the same weights in the same arithmetic.", icon=":material/info:")
+        st.toast("This is the current encoder: same weights, same precision.", icon=":material/info:")
 
 
 def report(dataset: Dataset) -> None:
     """Draw counts and the reader's notices."""
     counts = {"documents": f"{len(dataset.corpus):,}", "queries": f"{len(dataset.queries):,}"}
     for split, qrels in dataset.qrels.items():
-        counts[f"judgements, {split}"] = f"{qrels.count:,} for {len(qrels):,} queries"
+        counts[f"judgements, {split}"] = f"{qrels.count:,} for {counted(len(qrels), 'query', 'queries')}"
     draw_table({"what": list(counts), "count": list(counts.values())})
     if dataset.notices:
         notices(dataset)
     else:
-        judged = ", every judgement names a document and a query" if dataset.qrels else ""
-        st.caption(f"Nothing to remark: ids unique, no empty texts{judged}.")
+        judged = ", and every judgement names a known document and query" if dataset.qrels else ""
+        st.caption(f"No problems found: ids are unique, no text is empty{judged}.")
 
 
 def in_use() -> Loaded | None:
     """The corpus that the session looks at, and its other encoders a click away; None while it is loading."""
-    st.subheader("In use")
+    st.subheader("Current corpus")
     source = address.source()
     job = corpora.loading(source)
     running = job.running
@@ -117,7 +118,7 @@ def in_use() -> Loaded | None:
         watch(job, None, title=f"Loading {source.path}", to_end=True)
     else:
         st.text(f"Loading {source.path}")
-        st.caption("It did not come to its end: load it again, or choose another corpus.")
+        st.caption("Loading was interrupted. Try again or choose another corpus.")
         st.text(job.error or "Stopped.")
     return loaded
 
@@ -127,7 +128,7 @@ def encoders(loaded: Loaded) -> None:
     variants = corpora.variants(loaded)
     names = corpora.variant_names(variants)
     if loaded.source.trained and all(variant.source != loaded.source.plain for variant in variants):
-        st.button("Use the encoder's own", key="data.plain", on_click=address.use, args=(loaded.source.plain,))
+        st.button("Use untrained embeddings", key="data.plain", on_click=address.use, args=(loaded.source.plain,))
     if len(variants) < 2:
         st.text(names[0])
         return
@@ -136,6 +137,6 @@ def encoders(loaded: Loaded) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.text(f"{name} · {variant.space.embeddings.dimension:,} dimensions", width="stretch")
             current = variant is loaded
-            label, key = "In use" if current else "Use", f"data.use.{corpora.encoder_key(variant)}"
-            why = None if current else "Explore and the other pages then search with this encoder."
+            label, key = "Current" if current else "Use", f"data.use.{corpora.encoder_key(variant)}"
+            why = None if current else "All pages search with this encoder then."
             step_button(label, key, address.use, variant.source, disabled=current, help=why)

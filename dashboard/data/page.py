@@ -55,8 +55,8 @@ def _choose() -> Source | None:
         files = st.file_uploader(
             "Files",
             accept_multiple_files=True,
-            help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file; or corpus.jsonl with queries.jsonl and the "
-            "judgements' .tsv files of a BEIR folder; or vectors with their ids, one a line, in a .txt.",
+            help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file. Or a BEIR folder: corpus.jsonl, queries.jsonl, "
+            "the judgements as .tsv. Or vectors, and their ids line by line in a .txt.",
         )
         if files:
             path = st.session_state[UPLOADED] = uploads.keep(files)
@@ -64,7 +64,9 @@ def _choose() -> Source | None:
             path = uploaded
             st.text(f"Uploaded before: {path.name}")
         else:
-            st.info("A table with a text column is enough. Judgements make Recall possible.", icon=":material/upload:")
+            st.info(
+                "A table with a text column is enough. With judgements, Recall is measured.", icon=":material/upload:"
+            )
             return None
     else:
         typed = st.text_input(
@@ -74,7 +76,7 @@ def _choose() -> Source | None:
             placeholder="a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file",
         ).strip()
         if not typed:
-            st.info("A BEIR folder holds corpus.jsonl, and if you have them queries.jsonl and qrels/*.tsv.")
+            st.info("A BEIR folder holds corpus.jsonl and, if you have them, queries.jsonl and qrels/*.tsv.")
             return None
         path = Path(typed).expanduser()
         if not path.exists():
@@ -107,7 +109,7 @@ def _mapped(path: Path) -> Source | None:
     }
     chosen = {}
     for place, (name, (label, options, guess)) in zip(st.columns(3), guesses.items(), strict=True):
-        why = "Without one, rows are numbered from 0." if name == "id" else None
+        why = "Without one, rows are numbered from 0" if name == "id" else None
         column = select(label, options, f"data.columns.{path}.{name}", default=guess, place=place, help=why)
         chosen[name] = None if column == NO_COLUMN else column
     columns = chosen["id"], chosen["text"] or "", chosen["title"]
@@ -130,7 +132,7 @@ def _preview(head: Preview) -> None:
 def _embedding(source: Source) -> Source:
     """The source with the encoder to use."""
     with st.expander("Encoder", expanded=False):
-        encoder = loading.encoder_name("data.encoder", "bundled is all-MiniLM-L6-v2, 384 dimensions.")
-        why = "auto takes bfloat16 where the hardware is fast at it and 32 probe texts stay within cosine 0.999."
-        dtype: str = select("Arithmetic", loading.ARITHMETIC, "data.dtype", help=why)
+        encoder = loading.encoder_name("data.encoder", "bundled: all-MiniLM-L6-v2, 384 dimensions.")
+        why = "auto: bfloat16 where the hardware is fast at it and 32 test texts keep a cosine of 0.999"
+        dtype: str = select("Precision", loading.PRECISIONS, "data.dtype", help=why)
     return replace(source, encoder=encoder, dtype=dtype)

@@ -93,7 +93,7 @@ def url(base: str, params: Mapping[str, str]) -> str:
     if len(whole) > LONGEST:
         raise ParamError(
             f"the link would have {len(whole):,} characters, and addresses are cut off beyond {LONGEST:,}; "
-            "shorten the typed query, or save a snapshot instead"
+            "shorten the query, or save the view instead"
         )
     return whole
 

@@ -1,11 +1,13 @@
-"""The dialogs Share, Export and Snapshots, and their buttons in the sidebar."""
+"""The dialogs Share, Export and Saved views, and their buttons."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import streamlit as st
 
+from dashboard.components.copy_button import copy_button
 from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
@@ -28,47 +30,49 @@ MESSAGE = "snapshot.said"
 
 
 def buttons(loaded: Loaded, question: Question | None) -> None:
-    """Draw the three buttons in a row, in the sidebar."""
+    """Draw the three buttons in a row."""
     with st.container(horizontal=True, gap="xxsmall", key="sharing"):
-        share_clicked = st.button("Share", key="share.open", help="One link to all that is shown")
-        why = _missing(question) or "As code; sets and figures as files"
+        share_clicked = st.button("Share", key="share.open", help="A link to this page as it is")
+        why = _missing(question) or "Code, results and metrics"
         export_clicked = st.button("Export", key="export.open", disabled=question is None, help=why)
-        saved = "Save what is shown; open or compare others"
-        snapshots_clicked = st.button("Snapshots", key="snapshots.open", help=saved)
+        saved = "Save this view; open or compare saved ones"
+        snapshots_clicked = st.button("Saved views", key="snapshots.open", help=saved)
     if share_clicked:
         st.dialog("Share", width="medium")(share)(loaded)
     elif export_clicked and question is not None:
         st.dialog("Export", width="large")(export)(loaded, question)
     elif snapshots_clicked:
         st.session_state.pop(MESSAGE, None)
-        st.dialog("Snapshots", width="large")(manage_snapshots)(loaded, question)
+        st.dialog("Saved views", width="large")(manage_snapshots)(loaded, question)
 
 
 def share(loaded: Loaded) -> None:
-    """The dialog of the link, and what it holds."""
+    """The dialog of the link, and what it includes."""
+    base = st.context.url or "http://localhost:8501"
     try:
-        address = url(st.context.url or "http://localhost:8501", link_params(loaded))
+        address = url(base, link_params(loaded))
     except FrontierError as error:
-        st.warning("This does not fit into a link.", icon=":material/link_off:")
+        st.warning("This view is too long for a link.", icon=":material/link_off:")
         st.text(str(error)[:1].upper() + str(error)[1:] + ".")
         return
-    st.code(address, language=None, wrap_lines=True)
+    st.code(address, language=None)
+    copy_button("Copy link", address, "share.copy")
     decoders = counted(len(current(loaded).decoders), "decoder")
     st.text(
-        f"It opens this page with the same query, k, pool, and {decoders} with all parameters, on "
-        f"{loaded.space.corpus.name}, fingerprint {loaded.origin.space.embeddings.digest[:8]}. If the corpus has "
-        "changed by then, it says so."
+        f"Opens this page with the same query, k, pool and {decoders}. Viewers are warned if the corpus has changed."
     )
-    if loaded is not loaded.origin:
-        st.text("It shows the documents as they were embedded: what feedback did to them is not in a link.")
-    st.text("It holds the query's words or id, and no documents. It works for whoever can reach this server.")
+    left_out = "" if loaded is loaded.origin else " and votes"
+    st.caption(
+        f"Documents{left_out} are not included. Only works for people who can reach this server "
+        f"({urlsplit(base).hostname})."
+    )
 
 
 def export(loaded: Loaded, question: Question) -> None:
     """The dialog of a chosen decoder as code, and of files with the results of all."""
     decoders = setting.decoders()
     if not decoders:
-        st.info("Choose a decoder on Explore: its setting and what it retrieves can then be exported.")
+        st.info("Choose a decoder on Explore to export its code and results.")
         return
     names = list(decoders)
     # The last one first: the baseline is rarely what people take away.
@@ -84,7 +88,7 @@ def export(loaded: Loaded, question: Question) -> None:
     )
     snippets = exports(decoders[name], context)
     if loaded is not loaded.origin:
-        st.text("The code searches the documents as they were embedded; the files hold what feedback made of them.")
+        st.text("The code searches the original embeddings; the files include the effect of votes.")
     for tab, snippet in zip(st.tabs([s.title for s in snippets]), snippets, strict=True):
         if snippet.possible:
             tab.code(snippet.text, language=snippet.language)
@@ -94,68 +98,72 @@ def export(loaded: Loaded, question: Question) -> None:
         with st.spinner("Retrieving"):
             results = retrieve(loaded, question, decoders)
     except FrontierError as error:
-        show_failure("There are no sets to export.", error)
+        show_failure("No results to export.", error)
         return
-    st.text(f"What {counted(len(results), 'decoder')} retrieved for this query:")
+    st.text(f"Results of {counted(len(results), 'decoder')} for this query")
     with st.container(horizontal=True):
         everything = sets_json(results, link_params(loaded), question.text)
         for label, file, mime, data in (
-            ("Sets, CSV", "sets.csv", "text/csv", sets_csv(results)),
-            ("Figures, CSV", "figures.csv", "text/csv", figures_csv(results)),
-            ("All, JSON", "frontier.json", "application/json", everything),
+            ("Results, CSV", "sets.csv", "text/csv", sets_csv(results)),
+            ("Metrics, CSV", "figures.csv", "text/csv", figures_csv(results)),
+            ("Both, JSON", "frontier.json", "application/json", everything),
         ):
             download_button(label, data, file, mime, f"export.{file}", icon=":material/download:")
 
 
 def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
-    """The dialog that saves the page, and opens, compares, renames and deletes snapshots."""
+    """The dialog that saves the page, and opens, compares, renames and deletes saved views."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.text_input("Name", key=NAME, placeholder="What is shown now, by a name", disabled=question is None)
+        st.text_input("Name", key=NAME, placeholder="For example: before tuning", disabled=question is None)
         how: dict[str, Any] = {"type": "primary", "disabled": question is None, "help": _missing(question)}
-        step_button("Save what is shown", "snapshot.save", _save, loaded, question, **how)
+        step_button("Save view", "snapshot.save", _save, loaded, question, **how)
     saved, broken = snapshots.read_all()
     for file in broken:
         st.text(f"Cannot be read: {file}")
     success, message = st.session_state.get(MESSAGE, (True, None))
     if not success:
-        st.error("This did not work.", icon=":material/error:")
+        st.error("This was not done.", icon=":material/error:")
     if message is not None:
         st.text(message)
     if not saved:
-        st.info("Nothing saved yet. A snapshot keeps the state, the sets and the figures, to compare another day.")
+        st.info("No saved views yet. One keeps settings, results and metrics, to open or compare later.")
         return
     by_id = {s.id: s for s in saved}
     for key in (PICKED, OTHER):
         if st.session_state.get(key) not in (*by_id, None):
             del st.session_state[key]  # somebody deleted it
     labels = {ident: f"{s.name} · {s.corpus} · {s.when}" for ident, s in by_id.items()}
-    snapshot = by_id[st.selectbox("Snapshot", list(by_id), format_func=labels.__getitem__, key=PICKED)]
+    snapshot = by_id[st.selectbox("Saved view", list(by_id), format_func=labels.__getitem__, key=PICKED)]
     _show(snapshot)
     if others := [ident for ident in by_id if ident != snapshot.id]:
-        options: dict[str, Any] = {"index": None, "format_func": labels.__getitem__, "placeholder": "Another snapshot"}
+        options: dict[str, Any] = {
+            "index": None,
+            "format_func": labels.__getitem__,
+            "placeholder": "Another saved view",
+        }
         other = st.selectbox("Compare with", others, key=OTHER, **options)
         if other is not None and other != snapshot.id:
             compare_snapshots.show(snapshot, by_id[other])
 
 
 def _show(snapshot: PageSnapshot) -> None:
-    """A snapshot's content, and the buttons that open, rename and delete it."""
+    """A saved view's content, and the buttons that open, rename and delete it."""
     st.text(shorten(snapshot.query, 300))
     titles = ", ".join(answer.title for answer in snapshot.answers.values()) or "no decoder"
     st.text(
-        f"{titles} · k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, fingerprint {snapshot.vectors[:8]} · "
+        f"{titles} · k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, embeddings {snapshot.vectors[:8]} · "
         f"Frontier {snapshot.frontier}"
     )
     with st.container(horizontal=True):
-        if st.button("Open snapshot", key="snapshot.open", help="Show this state again"):
+        if st.button("Open", key="snapshot.open", type="primary"):
             reopen(dict(snapshot.state))
             st.rerun()
         with st.popover("Rename"):
             st.text_input("New name", key=RENAMED, placeholder=replace_surrogates(snapshot.name))
             step_button("Rename", "snapshot.renamed", _rename, snapshot.id)
         with st.popover("Delete"):
-            st.text("For everybody who uses this server.")
-            step_button("Delete for good", "snapshot.deleted", _delete, snapshot, type="primary")
+            st.text("This deletes it for everybody on this server.")
+            step_button("Delete", "snapshot.deleted", _delete, snapshot, type="primary")
 
 
 @contextmanager
@@ -172,21 +180,21 @@ def _told() -> Iterator[None]:
 @_told()
 def _save(loaded: Loaded, question: Question) -> None:
     snapshot = snapshots.save(_take_snapshot(st.session_state.get(NAME, ""), loaded, question))
-    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is saved")
+    st.session_state[MESSAGE] = (True, f"✓ Saved: {snapshot.name}")
     st.session_state[PICKED], st.session_state[NAME] = snapshot.id, ""
 
 
 @_told()
 def _rename(ident: str) -> None:
     snapshot = snapshots.rename(ident, st.session_state.get(RENAMED, ""))
-    st.session_state[MESSAGE] = (True, f"✓ It is called {snapshot.name} now")
+    st.session_state[MESSAGE] = (True, f"✓ Renamed: {snapshot.name}")
     st.session_state[RENAMED] = ""
 
 
 @_told()
 def _delete(snapshot: PageSnapshot) -> None:
     snapshots.delete(snapshot.id)
-    st.session_state[MESSAGE] = (True, f"✓ {snapshot.name} is deleted")
+    st.session_state[MESSAGE] = (True, f"✓ Deleted: {snapshot.name}")
 
 
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
@@ -212,4 +220,4 @@ def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapsho
 
 def _missing(question: Question | None) -> str | None:
     """Why a button is disabled."""
-    return None if question is not None else "Ask something first."
+    return None if question is not None else "Pick a query first"

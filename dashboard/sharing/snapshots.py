@@ -93,7 +93,7 @@ def rename(ident: str, name: str) -> PageSnapshot:
     try:
         return save(replace(_read(_file(ident)), name=name))
     except FileNotFoundError:
-        raise DataError("this snapshot has been deleted in the meantime") from None
+        raise DataError("this view has been deleted in the meantime") from None
 
 
 def delete(ident: str) -> None:
@@ -111,8 +111,8 @@ def corpus_difference(older: PageSnapshot, newer: PageSnapshot) -> str | None:
     if (older.digest, older.vectors) == (newer.digest, newer.vectors):
         return None
     kind = "the same documents with other vectors" if older.digest == newer.digest else "different corpora"
-    corpora = (f"{s.corpus}, {s.encoder}, fingerprint {s.vectors[:8]}" for s in (older, newer))
-    return f"These are of {kind}: {' and '.join(corpora)}. Documents count as the same where their ids are."
+    corpora = (f"{s.corpus}, {s.encoder}, embeddings {s.vectors[:8]}" for s in (older, newer))
+    return f"They are of {kind}: {' and '.join(corpora)}. Documents are matched by id."
 
 
 def setting_differences(older: PageSnapshot, newer: PageSnapshot) -> list[tuple[str, str, str]]:
@@ -149,7 +149,7 @@ def set_differences(older: SavedAnswer, newer: SavedAnswer) -> list[tuple[str, s
 
 def _read(file: Path) -> PageSnapshot:
     if file.stat().st_size > LARGEST:
-        raise DataError("it is larger than any snapshot; delete the file")
+        raise DataError("it is too large for a saved view; delete the file")
     try:
         data = json.loads(file.read_bytes())
         if data["format"] > FORMAT:
@@ -161,7 +161,7 @@ def _read(file: Path) -> PageSnapshot:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError("it is not a snapshot, or damaged; delete the file") from None
+        raise DataError("it is not a saved view, or damaged; delete the file") from None
 
 
 def _answer(data: Any) -> SavedAnswer:
@@ -192,7 +192,7 @@ def _clean_name(name: str) -> str:
     """The name in one line, without control characters, not too long."""
     words = "".join(c if c.isprintable() else " " for c in replace_surrogates(name)).split()
     if not words:
-        raise DataError("a snapshot needs a name: type one")
+        raise DataError("a saved view needs a name: type one")
     return " ".join(words)[:LONGEST_NAME]
 
 

@@ -23,6 +23,7 @@ from engine.evaluation.metrics import title_of
 from engine.evaluation.studies.ann import ENOUGH, Searched, conclusions, searchable
 from engine.evaluation.studies.ann_indexes import INDEXES, faiss_module, usual
 from engine.params import params_of
+from engine.progress import counted
 from engine.stages import Scorer
 from engine.values import Embeddings, Qrels
 
@@ -35,10 +36,8 @@ Searches = tuple[Searched, ...]
 def show(loaded: Loaded, question: Question | None) -> None:
     """Every chosen scorer's vectors in every kind of index, over rising effort, beside the exact search."""
     st.caption(
-        "A search that compares the query with every vector finds the best ones; an index looks at some of them only, "
-        "and may miss. How much it misses for the time it saves depends on the corpus, and with several vectors a "
-        "document there are more to look through (sparse-dense paper, Fig. 7). Up to some thousand vectors the exact "
-        "search is hard to beat."
+        "An index looks at some vectors only: faster, but it may miss. How much it misses depends on the corpus "
+        "(sparse-dense paper, Fig. 7). Up to a few thousand vectors exact search is hard to beat."
     )
     try:
         faiss_module()
@@ -50,12 +49,12 @@ def show(loaded: Loaded, question: Question | None) -> None:
             choice = query_source.choose_queries(loaded)
         scorers, fixed = _scorers(), _indexes()
     if not scorers or not fixed:
-        st.info("Choose at least one scorer and one kind of index.")
+        st.info("Choose at least one scorer and one index.")
         return
     key = tuple((kind, *sorted(values.items(), key=str)) for kind, values in fixed.items())
     measure(
         ("approximate", choice.key, tuple(scorers), key),
-        "Searching approximately",
+        "Approximate search",
         partial(_work, choice, scorers, fixed),
         _shown,
         by_itself=choice.small and all(scorer.inner_product for scorer in scorers),
@@ -99,7 +98,7 @@ def _indexes() -> dict[str, dict[str, Any]]:
                 for param in params_of(INDEXES[kind]):
                     if param.name != INDEXES[kind].effort:
                         values[param.name] = control(param, f"theory.ann.{kind}.{param.name}")
-            st.caption("What is set for a search, efSearch and nprobe, goes from little to much.")
+            st.caption("efSearch and nprobe are varied.")
     return searches
 
 
@@ -135,10 +134,10 @@ def _shown(rows: Sequence[Searched]) -> None:
     with left:
         figure = approximate_figure(rows, quality, title, list(INDEXES.values()), is_dark())
         plot(figure, "theory.approximate", file="approximate", label="Quality against time of approximate search")
-        note = "" if rows[0].mean else " There is no encoder for queries here: some of the vectors ask for their like."
+        note = "" if rows[0].mean else " · no encoder for queries: documents are the queries"
         st.caption(
-            f"{len(rows[0].queries):,} queries, one at a time on one thread, the query's vector given; medians. Star "
-            f"and lines: the exact search. Both axes are of this machine and this corpus.{note}"
+            f"{counted(len(rows[0].queries), 'query', 'queries')}, one at a time on one thread of this machine, median "
+            f"time without embedding · star and lines: exact search{note}"
         )
     with right:
         for sentence in conclusions(rows, share):
@@ -152,15 +151,15 @@ def _title(name: str) -> str:
 
 def _table(rows: Sequence[Searched]) -> None:
     number = st.column_config.NumberColumn
-    four = number(format="%.4f")
+    three = number(format="%.3f")
     vectors = ([row.title for row in rows], None) if len({row.scorer for row in rows}) > 1 else None
     draw_columns(
         {
             **({"Vectors": vectors} if vectors else {}),
             "Search": ([row.label for row in rows], None),
-            "Exact": ([r.share for r in rows], number(format="%.4f", help="Share of the exact answer that was found.")),
-            **{title_of(m): ([row.mean[m] for row in rows], four) for m in rows[0].mean},
-            "ms": ([row.milliseconds for row in rows], number("ms a query", format="%.3f")),
+            "Exact": ([r.share for r in rows], number(format="%.3f", help="Share of the exact answer that was found")),
+            **{title_of(m): ([row.mean[m] for row in rows], three) for m in rows[0].mean},
+            "ms": ([row.milliseconds for row in rows], number("ms per query", format="%.3f")),
             "Built in s": ([row.build for row in rows], number(format="%.2f")),
             "MB": ([row.megabytes for row in rows], number(format="%.1f")),
         }

@@ -10,19 +10,21 @@ from dashboard.theory.jobs import remembered
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
 from engine.errors import FrontierError
-from engine.params import Real, Whole
-from engine.progress import shorten
+from engine.params import Real
+from engine.progress import counted, shorten
 from engine.stages import methods
 from engine.views.theory import ANGLE, Proof, proof, turned
+from engine.wording import decimal, power
 
 MOST = 50
+"""Documents of the largest set that is proved: a table of more is not read."""
 L1 = Real(
     default=0.1,
     low=0.05,
     high=0.3,
     symbol="λ₁",
     name="l1",
-    help="What a document must add to get a weight; λ₂ is 0. Proposition 1 holds below 1/3.",
+    help="What a document must add to get a weight. λ₂ is 0. Proposition 1 holds below 1/3.",
 )
 
 
@@ -38,24 +40,19 @@ def show(loaded: Loaded, question: Question | None) -> None:
 def _theorem(loaded: Loaded, question: Question | None) -> None:
     st.subheader("Every top-k set (Theorem 1)")
     st.caption(
-        "For the k best documents by score there are λ₁ and λ₂ at which exactly they get a weight: whatever a ranking "
-        "by score returns, the elastic net can return too. It assumes unit vectors, and that document k scores above "
-        "document k + 1 and above 0."
+        "For any k there are λ₁ and λ₂ at which exactly the k best documents get a weight: the elastic net can return "
+        "whatever a ranking by score returns. Assumes unit vectors and no tie at k."
     )
     if question is None:
-        st.info("Ask something in the sidebar: its k best documents are what is decoded here.")
+        st.info("Pick a query to prove this for its k best documents.")
         return
     st.text(shorten(question.text, 200))
-    most = min(MOST, len(loaded.space))
-    k = min(question.k, most)
-    if most > 1:
-        size = Whole(k, "k", 1, most, name="k", help="Size of the set that is to be decoded.")
-        k = min(control(size, f"theory.k.{most}"), most)
+    k = min(question.k, MOST, len(loaded.space))
     key = ("proof", loaded.space.embeddings.digest, question.vector.numpy().tobytes(), k)
     try:
         result = remembered(key, lambda: proof(loaded.space, question.vector, k))
     except FrontierError as error:
-        st.info("The theorem says nothing here.", icon=":material/info:")
+        st.info("The theorem does not apply to this query.", icon=":material/info:")
         st.text(str(error))
         return
     _shown(result, k)
@@ -68,17 +65,18 @@ def _shown(result: Proof, k: int) -> None:
         st.metric("λ₁", f"{w.l1:.4g}", width=110)
         st.metric("λ₂", f"{w.l2:,.4g}", width=110)
         st.metric("Documents with a weight", f"{result.support:,}", width=190)
-    here = f"{title} at this λ₁ and λ₂"
+    residual = power(max(result.residual, 1e-17))
     if result.same and result.certified:
-        proven = f"Proven: every optimality condition holds to {max(result.residual, 1e-17):.0e}."
-        st.success(f"{here}: the support is exactly the top {k}. {proven}", icon=":material/verified:")
+        proven = f"Proved: the optimality conditions hold to {residual}."
+        st.success(f"{title} returns exactly the top {k} here. {proven}", icon=":material/verified:")
     else:
-        narrow = f"conditions hold to {result.residual:.0e}. The gap at k is too narrow for the arithmetic."
-        st.warning(f"{here} gave {result.support:,} documents a weight; {narrow}", icon=":material/warning:")
-    after = "there is no next one" if w.beta == float("-inf") else f"the next one {w.beta:.4f}"
+        narrow = f"the conditions hold only to {residual}, because the gap at k is too narrow for float64."
+        gave = f"{title} gave {counted(result.support, 'document')} a weight"
+        st.warning(f"Not proved: {gave}, and {narrow}", icon=":material/warning:")
+    after = "there is no next one" if w.beta == float("-inf") else f"the next one {decimal(w.beta, 4)}"
     st.caption(
-        f"Document {k} scores {w.alpha:.4f}, {after}; λ₁ lies halfway. The narrower the gap, the larger λ₂ and the "
-        "smaller the weights: this shows that the set can be reached, not that these are values to use."
+        f"Document {k} scores {decimal(w.alpha, 4)}, {after}. λ₁ lies halfway. A narrow gap needs a large λ₂ and gives "
+        "small weights: the set can be reached, but these are no values to use."
     )
     draw_columns(
         {
@@ -95,9 +93,8 @@ def _shown(result: Proof, k: int) -> None:
 def _proposition() -> None:
     st.subheader("Sets beyond rankings (Proposition 1)")
     st.caption(
-        "Three documents and a query v. Document 1 resembles document 2 and scores above document 3, but what it says "
-        "document 2 has said: the elastic net takes 2 and 3 together, which no top-k is. Turn v and watch. The plane is"
-        " that of v and documents 2 and 3; document 1 is seen as its shadow there, whose score is its own. λ₂ is 0."
+        "Document 1 scores above document 3 but repeats document 2, so the elastic net returns 2 and 3: no top-k does. "
+        "Turn the query v and watch. Document 1 is drawn as its shadow in the plane of 2 and 3. λ₂ is 0."
     )
     one, two = st.columns(2)
     plane = turned(control(ANGLE, "theory.angle", one), control(L1, "theory.l1", two))
@@ -105,9 +102,9 @@ def _proposition() -> None:
     plot(figure, "theory.plane", file="proposition-1", label="Query and documents in their plane")
     support, best = _documents(plane.support), _documents(plane.best)
     if plane.ranked:
-        st.info(f"Support: {support}. A ranking by score finds the same set here.")
+        st.info(f"Support: {support}. A ranking by score returns the same set here.")
     else:
-        st.success(f"Support: {support}. The best by score: {best}. No top-k is this set.")
+        st.success(f"Support: {support}. Best by score: {best}. No top-k returns this set.")
     rows = range(len(plane.scores))
     draw_columns(
         {

@@ -16,12 +16,11 @@ from engine.views.theory import weighing
 def show(loaded: Loaded, question: Question | None) -> None:
     """The comparison at the λ₁ and λ₂ that Explore is set to."""
     st.caption(
-        "The paper stops FISTA after a number of steps; the minimiser can be had exactly, with a certificate. This is "
-        "how far apart the two are on this corpus, at the λ₁ and λ₂ that Explore is set to. The promise is "
-        "for the worst problem with the same L; labelled queries show what it is here."
+        "The paper stops FISTA after 50 steps. Frontier solves exactly, with a certificate. How far apart are the two "
+        "on this corpus, at Explore's λ₁ and λ₂?"
     )
     if question is None:
-        st.info("Ask something in the sidebar: theory's promise is about its weights.")
+        st.info("Pick a query: the guarantee is about its weights.")
         return
     spec = methods("selector")[weighing()]
     decoder = Decoder(stage_of(spec, decoders.PREFIX), depth=question.depth)

@@ -12,6 +12,7 @@ from dashboard.session.query import Question
 from dashboard.theory import query_source
 from dashboard.theory.jobs import measure
 from dashboard.widgets.tables import draw_table, number_column
+from engine.progress import counted
 from engine.theory.margins import RelevantMargins, relevant_margins
 from engine.theory.text_vectors import VECTORS
 
@@ -21,13 +22,12 @@ MarginsByKind = tuple[int, dict[str, tuple[RelevantMargins, ...]]]
 def show(loaded: Loaded, question: Question | None) -> None:
     """The distribution of normalised margins, for words and for the corpus's vectors."""
     st.caption(
-        "The normalised margin of a relevant document over another is ⟨q, d₁ − d₂⟩ / (|q| |d₁ − d₂|), between −1 and "
-        "1: what a vector of few dimensions has to get right to keep their order. Shown is each relevant document's "
-        "smallest margin over the documents that are not relevant, so below 0 one of those scores higher. It assumes "
-        "that what is not judged is not relevant."
+        "The margin of document 1 over document 2 is ⟨q, d₁ − d₂⟩ / (|q| |d₁ − d₂|), from −1 to 1. The smaller it is, "
+        "the more dimensions a vector needs to keep their order. Shown: each relevant document's smallest margin over "
+        "the others. Below 0, one of them scores higher. Unjudged documents count as not relevant."
     )
     if len(loaded.space) < 2:
-        st.info("A margin needs two documents, and this corpus has one. Load a larger one on the Data page.")
+        st.info("A margin needs two documents. Load a larger corpus on the Data page.")
         return
     choice = query_source.choose_queries(loaded)
     measure(("margins", choice.key), "Measuring margins", partial(_work, choice), _shown, by_itself=choice.small)
@@ -44,15 +44,15 @@ def _work(choice: query_source.QueryChoice, job: Job) -> MarginsByKind:
 def _shown(measured: MarginsByKind) -> None:
     count, margins = measured
     if not any(len(row.values) for rows in margins.values() for row in rows):
-        st.info("No query has a relevant document with another to tell it from: there is no margin to show.")
+        st.info("No margins: no query has both a relevant and another document.")
         return
     plot(margins_figure(margins, is_dark()), "theory.margins", file="margins", label="Margins by length of document")
     st.caption(
-        f"{count:,} queries. Dot: median; thick: the middle half; thin: 5 to 95 %. Bins hold equally many documents. "
-        "Where the margins shrink from left to right, longer documents need more dimensions."
+        f"{counted(count, 'query', 'queries')} · dot: median · thick: middle half · thin: 5–95% · bins of equally many "
+        "documents. Where margins shrink from left to right, longer documents need more dimensions."
     )
     if "dense" not in margins:
-        st.caption("This corpus came with its own vectors, and no encoder to put queries beside them: words only.")
+        st.caption("Words only: this corpus has its own vectors and no encoder for queries.")
     draw_table(
         [
             {
@@ -61,12 +61,12 @@ def _shown(measured: MarginsByKind) -> None:
                 "Documents": row.documents,
                 "Relevant": len(row.values),
                 "Above 0": row.first,
-                "5 %": row.low,
+                "5%": row.low,
                 "Median": row.median,
-                "95 %": row.high,
+                "95%": row.high,
             }
             for kind, rows in margins.items()
             for row in rows
         ],
-        {"Above 0": number_column("percent")} | dict.fromkeys(("5 %", "Median", "95 %"), number_column("%.3f")),
+        {"Above 0": number_column("percent")} | dict.fromkeys(("5%", "Median", "95%"), number_column("%.3f")),
     )

@@ -1,4 +1,4 @@
-"""The Theory page: one view at a time, and only that one is computed."""
+"""The Theory page: proofs and measurements of search, one view at a time, and only that one is computed."""
 
 from collections.abc import Callable
 
@@ -10,28 +10,31 @@ from dashboard.theory import ann, decodable_sets, fista_steps, margins, projecti
 from dashboard.widgets.choices import choose
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
+from engine.stages import methods
+from engine.views.theory import weighing
 
-VIEWS: dict[str, Callable[[Loaded, Question | None], None]] = {
-    "Which sets can be decoded": decodable_sets.show,
+Views = dict[str, Callable[[Loaded, Question | None], None]]
+PROOFS: Views = {
+    f"What {methods('selector')[weighing()].title} can return": decodable_sets.show,
     "Margins": margins.show,
-    "Dimension": projection_bound.show,
+    "Dimensions": projection_bound.show,
     "Segments": segments.show,
-    "Exact against steps": fista_steps.show,
-    "Depth": rerank_depth.show,
-    "Approximate search": ann.show,
 }
+SEARCH: Views = {"Rerank depth": rerank_depth.show, "ANN": ann.show, "Exact vs 50 steps": fista_steps.show}
+GROUPS = {"Proofs": PROOFS, "Search": SEARCH}
 
 
 def show(loaded: Loaded, question: Question | None) -> None:
     """The main area of Theory."""
-    st.title("Theory")
     _view(loaded, question)
 
 
 @st.fragment
 def _view(loaded: Loaded, question: Question | None) -> None:
-    chosen = choose("View", VIEWS, "theory.view")
+    with st.container(horizontal=True, gap="medium"):
+        views = GROUPS[choose("Group", GROUPS, "theory.group")]
+        chosen = choose("View", views, "theory.view")
     try:
-        VIEWS[chosen](loaded, question)
+        views[chosen](loaded, question)
     except FrontierError as error:
         show_failure("This cannot be computed here.", error)

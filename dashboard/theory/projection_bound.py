@@ -16,13 +16,14 @@ from dashboard.widgets.choices import choose
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.params import Real
+from engine.progress import counted
 from engine.theory.margins import Margins
 from engine.theory.measured_dimensions import TARGET
 from engine.theory.random_projections import PROJECTION, PairErrors
 from engine.theory.text_vectors import WEIGHTING
 from engine.views.theory import against_bound, needed
 
-ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may turn a pair of documents round.")
+ERROR = Real(0.05, "β", 0.01, 0.51, name="error", help="How often a projection may reverse a pair of documents.")
 DIMENSIONS = (32, 64, 128, 256, 512, 1024, 2048)
 BINS, DRAWS = 5, 20
 PAIRS = "Order of pairs, by margin"
@@ -31,13 +32,12 @@ PAIRS = "Order of pairs, by margin"
 def show(loaded: Loaded, question: Question | None) -> None:
     """Measured error and bound over k, and the dimensions that both ask for at one error."""
     st.caption(
-        "Scores over words live in as many dimensions as there are words. Lemma 1 says how many, k, are enough for a "
-        "random projection to keep a pair of documents in order: the smaller their margin ε, the more, k ≥ 2 (ε²/2 − "
-        "ε³/3)⁻¹ ln(4/β); Corollary 1 says it more simply, k > 12 ε⁻² ln(4/β), and asks for more. They assume nothing "
-        "of the corpus, so they are pessimistic, and speak of random projections: a trained encoder may need fewer."
+        "How many dimensions k keep a pair of documents in order, if word scores are projected at random? Lemma 1: "
+        "k ≥ 2 (ε²/2 − ε³/3)⁻¹ ln(4/β), where ε is their margin. Corollary 1, simpler and larger: k > 12 ε⁻² ln(4/β). "
+        "Both hold for any corpus, so they are pessimistic. A trained encoder may need fewer."
     )
     if len(loaded.space) < 2:
-        st.info("A pair needs two documents, and this corpus has one. Load a larger one on the Data page.")
+        st.info("A pair needs two documents. Load a larger corpus on the Data page.")
         return
     measurement = choose("What is measured", (PAIRS, recall_dimension.TITLE), "theory.dimension.what")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -77,11 +77,11 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
         figure = dimension_figure(errors, error, is_dark())
         plot(figure, "theory.dimension", file="dimension", label="Error of pairs over the dimension")
         st.caption(
-            f"{count:,} queries, {errors.draws} projections. Solid: measured, with 95 % intervals; dashed: the bound, "
-            "of no use above 1. A colour is pairs of like margin. A point is missing where no pair was turned round."
+            f"{counted(count, 'query', 'queries')}, {errors.draws} projections · solid: measured, 95% CI · dashed: the "
+            "bound (says nothing above 100%) · colour: pairs of similar margin · no point: no pair was reversed"
         )
     with right:
-        st.markdown(f"**To turn at most {error:.0%} of pairs round**")
+        st.markdown(f"**To reverse at most {error:.0%} of pairs**")
         draw_table(
             {
                 "Margin ε": [f"{r.least:.3f} to {r.most:.3f}" for r in rows],
@@ -97,8 +97,8 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
         )
         if times := [r.times for r in rows if r.times is not None]:
             st.caption(
-                f"How loose the bound is here: it asks for {min(times):.0f} to {max(times):.0f} times the dimension "
-                "that was enough, of those tried."
+                f"The bound is loose: it asks for {min(times):.0f} to {max(times):.0f} times the dimension that was "
+                "enough."
             )
         if needs:
             st.markdown(f"**To keep {weighting}'s best document above its nearest rival**")
@@ -110,4 +110,4 @@ def _shown(count: int, every: Margins, errors: PairErrors, weighting: str, error
                     "Corollary 1": ([row.simple for row in needs], number_column("localized")),
                 }
             )
-            st.caption("For each of these queries with an error of at most β. Ties have no order to keep.")
+            st.caption("Each of these queries with an error of at most β. Ties are left out.")

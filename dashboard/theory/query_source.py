@@ -13,7 +13,7 @@ from dashboard.session.query import corpus_key, judged_splits
 from dashboard.widgets.choices import choose
 from engine.values import Embeddings, Qrels, Queries
 
-LABELLED, PASSAGES = "Labelled queries", "Passages of the corpus"
+LABELLED, PASSAGES = "Test queries", "Synthetic queries (passages)"
 COUNT = 100
 BY_ITSELF = 1_500_000
 """Documents × queries that are measured unasked."""
@@ -59,14 +59,14 @@ def choose_queries(loaded: Loaded) -> QueryChoice:
     splits = list(judged_splits(loaded.dataset))
     ways = [*([LABELLED] if splits else []), PASSAGES]
     why = (
-        f"Labelled: up to {COUNT} of the split that the sidebar shows. Passages: 5 to 25 words out of up to {COUNT} "
-        "documents; right is every document that contains them."
+        f"Test queries: up to {COUNT} with judgements. Passages: 5 to 25 words from up to {COUNT} documents. Every "
+        "document that contains them is relevant."
     )
     way = choose("Queries", ways, f"theory.queries.{len(ways)}", named=True, help=why)
     if not splits:
         st.caption(
-            "This corpus has no judged queries: passages of 5 to 25 words of its own documents stand in for them, and "
-            "what is right is the document that contains them. Such queries are easier than people's."
+            "No judged queries: passages of 5 to 25 words stand in for them, and the documents that contain them are "
+            "relevant. Such queries are easier than people's."
         )
     standing = st.session_state.get(f"split.{corpus_key(loaded)}")
     split = (standing if standing in splits else splits[0]) if way == LABELLED else ""

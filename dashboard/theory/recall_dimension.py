@@ -12,6 +12,7 @@ from dashboard.services.jobs import Job
 from dashboard.theory import query_source
 from dashboard.theory.jobs import measure
 from dashboard.widgets.tables import draw_table, number_column
+from engine.progress import counted
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.projection_bounds import RANK
 
@@ -38,16 +39,15 @@ def _work(choice: query_source.QueryChoice, weighting: str, projection: str, job
 
 def _shown(count: int, rows: Sequence[LengthDimension], weighting: str, target: float) -> None:
     if not any(row.queries for row in rows):
-        st.info("No query shares a word with a document: there is no best document to keep.")
+        st.info("No query shares a word with a document.")
         return
     smallest = [reached(row.recall, target) for row in rows]
     figure = recall_figure(rows, smallest, DIMENSIONS, target, is_dark())
     plot(figure, "theory.recall", file="recall-dimension", label="Smallest dimension by length of document")
     st.caption(
-        f"{count:,} queries. In each bin, of equally many documents, the k from which on a random projection of "
-        f"{weighting} keeps the best document among the first {RANK.default} in at least {target:.0%} of the cases "
-        f"(sparse-dense paper, Fig. 3b). Open, at the top: more than {DIMENSIONS[-1]:,}. Below: the share of queries "
-        "and projections that keep it, for every k that was tried."
+        f"{counted(count, 'query', 'queries')} · smallest k at which a random projection of {weighting} keeps the best "
+        f"document in the top {RANK.default} in {target:.0%} of cases (sparse-dense paper, Fig. 3b) · open symbol: "
+        f"more than {DIMENSIONS[-1]:,} · table: the share of cases at each k"
     )
     tried = [k for k in DIMENSIONS if any(k in row.recall for row in rows)]
     draw_table(

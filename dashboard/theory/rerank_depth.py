@@ -22,11 +22,13 @@ from engine.decoder import SET_SIZE, Decoder
 from engine.evaluation.metrics import title_of
 from engine.evaluation.studies.rerank_depth import DEPTHS, ByDepth, by_depth
 from engine.evaluation.sweep.cell import Cell
+from engine.progress import counted
 from engine.stages import Scorer, methods
+from engine.wording import decimal
 
 SHOWN = ("mrr", "ndcg", "recall", "budget_recall")
 """The metrics that are measured; the first is the paper's."""
-LABELS = {decoders.RETRIEVE: "Retrieved by", decoders.RERANK: "Reranked by"}
+LABELS = {decoders.RETRIEVE: "Retriever", decoders.RERANK: "Reranker"}
 K = SET_SIZE.default
 Cells = tuple[Cell, ...]
 
@@ -34,25 +36,24 @@ Cells = tuple[Cell, ...]
 def show(loaded: Loaded, question: Question | None) -> None:
     """A metric over the rerank depth, for one decoder, and the least depth that is enough."""
     st.caption(
-        "A reranker only sees what was retrieved before it, and reading takes time: how many documents does it have to "
-        "see? The better the first scorer, the fewer (sparse-dense paper, Fig. 6). More is not always better: what "
-        "reads worse than the first scorer does harm where it reads more."
+        "How many documents does a reranker have to read? The better the retriever, the fewer (sparse-dense paper, "
+        "Fig. 6). A reranker worse than the retriever does harm, the more it reads."
     )
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         with st.container(width=340):
             choice = query_source.choose_queries(loaded)
         decoder = _decoder()
     if loaded.space.encoder is None:
-        st.info("This corpus came with its own vectors, and no encoder to put queries beside them.")
+        st.info("This needs an encoder for queries. This corpus has its own vectors and none.")
         return
     if decoder.rerank == decoder.retrieve:
-        st.info("A scorer that reranks its own documents changes nothing: choose another one.")
+        st.info("Choose another reranker: the retriever itself changes nothing.")
         return
     slow, most = decoder.rerank is not None and decoder.rerank.rerank_only, min(DEPTHS[-1], len(loaded.space))
     if slow:
         st.caption(
-            f"A model reads up to {most * query_source.COUNT:,} pairs of query and document for this, which takes "
-            "long. Every depth that is finished is kept."
+            f"Slow: a model reads up to {most * query_source.COUNT:,} pairs of query and document. Finished depths are "
+            "kept."
         )
     draw = partial(_shown, decoder)
     title = f"Reranking up to {most:,} documents"
@@ -64,7 +65,7 @@ def _decoder() -> Decoder:
     """The decoder that the controls show: a selector as it is set in Explore, behind the scorers chosen here."""
     known, key = methods("selector"), "theory.depth.decoder"
     with st.container(width=150):
-        why = "As it is set in Explore."
+        why = "With Explore's settings"
         name = select("Decoder", known, key, format_func=lambda n: known[n].title, help=why)
     stages = {role: _scorer(role) for role in LABELS}
     return Decoder(decoders.decoder_of(name).select, stages[decoders.RETRIEVE], stages[decoders.RERANK])
@@ -106,11 +107,12 @@ def _shown(decoder: Decoder, points: Cells) -> None:
         figure = depth_figure(study, title, is_dark())
         plot(figure, "theory.depth", file=f"depth-{study.metric}", label="Metric over depth")
         st.caption(
-            f"{study.queries:,} queries. Band: 95 % intervals of the mean, a bootstrap over the queries. Dotted: "
-            f"what {decoder.retrieve.spec.title} retrieves, not reranked. Times: median of single calls."
+            f"Mean of {counted(study.queries, 'query', 'queries')} · band: 95% bootstrap CI · dotted: "
+            f"{decoder.retrieve.spec.title} without reranking · times: median of single calls"
         )
     with right:
-        st.text(_conclusions(study, title))
+        st.markdown(f"**{_headline(study, title)}**")
+        st.caption(_details(study))
         number, milliseconds = number_column("%.4f"), st.column_config.NumberColumn("ms a query", format="%.2f")
         draw_columns(
             {
@@ -123,18 +125,27 @@ def _shown(decoder: Decoder, points: Cells) -> None:
         )
 
 
-def _conclusions(study: ByDepth, title: str) -> str:
-    """The differences that are significant, in words."""
+def _headline(study: ByDepth, title: str) -> str:
+    """What reranking is worth, the better option first."""
+    best = study.best
+    plain = next((row for row in study.rows if row.depth is None), None)
+    if plain is None:
+        return f"Best at depth {best.depth:,}: {title} {decimal(best.mean)}."
+    sign = "" if study.gain else " (difference not significant)"
+    if study.gain == 1 or (not study.gain and best.mean > plain.mean):
+        verdict = "Reranking helps" if study.gain else "Reranking may help"
+        return f"{verdict}: {title} {decimal(best.mean)} at depth {best.depth:,}, {decimal(plain.mean)} without{sign}."
+    return f"Reranking does not help here: {title} {decimal(plain.mean)} without, {decimal(best.mean)} at best{sign}."
+
+
+def _details(study: ByDepth) -> str:
+    """The least depth that is enough, and the test."""
     best, least = study.best, study.shallowest
-    parts = [f"Most {title} at depth {best.depth:,}: {best.mean:.4f}."]
+    parts = []
     if least.depth and best.depth and least.depth < best.depth:
         saved = ""
         if least.milliseconds is not None and best.milliseconds is not None:
-            saved = f", and takes {least.milliseconds:.2f} ms a query instead of {best.milliseconds:.2f}"
-        parts.append(f"Depth {least.depth:,} cannot be told to have less ({least.mean:.4f}){saved}.")
-    plain = next((row for row in study.rows if row.depth is None), None)
-    if plain is not None:
-        verdict = {1: "reranking gains", -1: "reranking costs", 0: "no difference can be told"}[study.gain or 0]
-        parts.append(f"Not reranked it is {plain.mean:.4f}: {verdict}.")
-    parts.append(f"(Paired randomisation test, p < .05 after Holm, {study.queries:,} queries.)")
-    return " ".join(parts)
+            saved = f" and takes {least.milliseconds:.2f} instead of {best.milliseconds:.2f} ms per query"
+        parts.append(f"Depth {least.depth:,} is not significantly worse ({decimal(least.mean)}){saved}.")
+    queries = counted(study.queries, "query", "queries")
+    return " ".join([*parts, f"Paired randomisation test, α = 0.05 after Holm, {queries}."])

@@ -2,81 +2,98 @@
 
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 import engine
 from dashboard.charts.theory import segments_figure
 from dashboard.components.live_plot import is_dark, plot
+from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.theory import query_source
-from dashboard.theory.jobs import measure, remembered
+from dashboard.theory.jobs import PURPOSE, measure, remembered
+from dashboard.widgets.choices import choose
 from dashboard.widgets.parameters import control
 from dashboard.widgets.tables import draw_columns, number_column
-from engine.progress import shorten
+from engine.progress import counted, shorten
 from engine.text.bag_of_words import has_words, words_of
-from engine.theory.segments import PASSAGE, Segments
+from engine.theory.segments import PASSAGE, RIVALS, Segments
 from engine.values import Corpus, replace_surrogates
 from engine.views import segments_said
 
+EXAMPLE, CURRENT = "Example", "Current query"
 AT_ONCE = 2_000_000
 """Characters of a corpus whose words are counted while the page is drawn; those of more by a job."""
 
 
 def show(loaded: Loaded, question: Question | None) -> None:
-    """Margins of the question's best document over the next ones."""
+    """The theorem on the pairs of many queries, and on those of one for which it holds."""
     st.caption(
-        "A document is the sum of its segments. Where a query speaks of one segment only, Theorem 1 of the sparse-dense"
-        " paper says that the margin between the matching segments is at least that between the documents: several "
-        "vectors a document need fewer dimensions each. It assumes segments without words in common; passages of real "
-        "documents share some, so they are shown beside it, and nothing is proved of them."
+        "A document is the sum of its segments. If a query is about one segment, Theorem 1 (sparse-dense paper) says "
+        "that the margin between matching segments is at least that between the documents: several vectors per "
+        "document need fewer dimensions each."
     )
-    words = control(PASSAGE, "theory.passage", st.container(width=380))
-    if _one(loaded, question, words) and len(loaded.space) > 1:
-        _many(loaded, words)
+    if len(loaded.space) < 2:
+        st.info("A margin needs two documents. Load a larger corpus on the Data page.")
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        with st.container(width=380):
+            choice = query_source.choose_queries(loaded)
+        words = control(PASSAGE, "theory.passage", st.container(width=300))
+    key, title = ("segments", "many", choice.key, words), "Margins of segments"
+    many = measure(key, title, partial(_work, choice, words), by_itself=choice.small)
+    if many is None and (job := jobs.current(PURPOSE, key)) is not None and job.going:
+        return
+    example = None
+    if many is not None:
+        verdict, *details = segments_said(many[0], len(many[1]), words)
+        st.markdown(f"**{verdict}**")
+        st.caption(" ".join(details))
+        example = _example(*many)
+    text = _text(question, example)
+    if text is None:
+        st.info("Pick a query to compare its best documents.")
+    else:
+        _one(loaded, text, words, RIVALS.default if question is None else question.k)
 
 
-def _one(loaded: Loaded, question: Question | None, words: int) -> bool:
-    """The question's pairs; False while the corpus's words are being counted."""
-    if question is None:
-        st.info("Ask something in the sidebar: its best documents are compared here.")
-        return True
+def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, tuple[str, ...]]:
+    queries, _ = choice.task()
+    options = {"progress": job.report, "stop": job.stop}
+    return engine.segments(choice.loaded.space, queries, passage_words=words, **options), queries.texts
+
+
+def _example(margins: Segments, texts: tuple[str, ...]) -> str | None:
+    """The first query with the most pairs that the theorem covers; None where it covers none."""
+    covered = np.bincount(margins.query[margins.promised], minlength=len(texts))
+    return texts[int(covered.argmax())] if covered.any() else None
+
+
+def _text(question: Question | None, example: str | None) -> str | None:
+    """The words of the query to show: the example, until the current one is chosen."""
+    own = None if question is None else question.text
+    if example is None or own is None:
+        return example or own
+    return own if choose("Pairs of", (EXAMPLE, CURRENT), "theory.segments.query") == CURRENT else example
+
+
+def _one(loaded: Loaded, text: str, words: int, rivals: int) -> None:
+    """The pairs of a query's best document with the next ones."""
     space, corpus = loaded.space, loaded.space.corpus
-    st.text(shorten(question.text, 200))
-    key = ("segments", corpus.digest, question.text, words, question.k)
+    st.text(shorten(replace_surrogates(text), 200))
     # Once a corpus; a question takes the counts that are there.
     if not has_words(space) and sum(map(len, corpus.texts)) > AT_ONCE:
         done = measure(("words", corpus.digest), "Counting words", lambda _: len(words_of(space)[1]), by_itself=True)
         if done is None:
-            return False
-    margins = remembered(key, lambda: engine.segments(space, [question.text], passage_words=words, rivals=question.k))
-    if not len(margins):
-        st.info(
-            "No two documents can be compared: fewer than two share a word with this query, or they all score alike. "
-            "Segments are of words; ask with words that the documents use."
-        )
-        return True
-    _shown(corpus, margins)
-    return True
-
-
-def _many(loaded: Loaded, words: int) -> None:
-    """The theorem on the pairs of many queries of this corpus, in words."""
-    st.divider()
-    st.markdown("**On many queries of this corpus**")
-    choice = query_source.choose_queries(loaded)
-    key, title = ("segments", "many", choice.key, words), "Margins of segments"
-    margins = measure(key, title, partial(_work, choice, words), by_itself=choice.small)
-    if margins:
-        for sentence in segments_said(*margins):
-            st.text(sentence)
-
-
-def _work(choice: query_source.QueryChoice, words: int, job: Job) -> tuple[Segments, int, int]:
-    queries, _ = choice.task()
-    options = {"progress": job.report, "stop": job.stop}
-    return engine.segments(choice.loaded.space, queries, passage_words=words, **options), len(queries), words
+            return
+    key = ("segments", corpus.digest, text, words, rivals)
+    margins = remembered(key, lambda: engine.segments(space, [text], passage_words=words, rivals=rivals))
+    if len(margins):
+        _shown(corpus, margins)
+    else:
+        st.info("No pairs: the query shares words with fewer than two documents, or all score alike.")
 
 
 def _shown(corpus: Corpus, margins: Segments) -> None:
@@ -91,16 +108,19 @@ def _shown(corpus: Corpus, margins: Segments) -> None:
         promised = int(margins.promised.sum())
         if not promised:
             st.info(
-                f"The theorem speaks of none of these {len(margins)} pairs: the best document has words of the query "
-                "outside its best passage too. Ask for less, or take longer passages."
+                f"The theorem does not cover {_these(len(margins))}: the best document also has query words outside "
+                "its best passage. Try a shorter query or longer passages."
             )
         else:
-            verdict = f"It fails for {margins.broken}, which must not be." if margins.broken else "It holds for all."
-            spoken = f"The theorem speaks of {promised} of {len(margins)} pairs."
-            st.success(f"{spoken} {verdict}", icon=":material/verified:")
+            covered = f"The theorem covers {promised} of {counted(len(margins), 'pair')}"
+            if margins.broken:
+                wrong = f"{covered} and is violated for {margins.broken}. This should be impossible: please report it."
+                st.error(wrong, icon=":material/error:")
+            else:
+                st.success(f"{covered} and holds for all of them.", icon=":material/verified:")
         st.caption(
-            f"Of real passages, {margins.passages_gain:.0%} of the pairs have at least the documents' margin. Words "
-            "count as often as they occur, times their idf."
+            f"Real passages: {margins.passages_gain:.0%} of the pairs keep at least the documents' margin. Words are "
+            "weighted by tf · idf."
         )
         number = number_column("%.3f")
         draw_columns(
@@ -112,3 +132,7 @@ def _shown(corpus: Corpus, margins: Segments) -> None:
                 "Passages": (margins.passages, number),
             }
         )
+
+
+def _these(pairs: int) -> str:
+    return "this pair" if pairs == 1 else f"these {pairs} pairs"

@@ -22,15 +22,17 @@ from engine.errors import Cancelled
 from engine.evaluation.studies.fista_convergence import STEPS
 from engine.evaluation.weight_path import path_of
 from engine.params import values_of
+from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import Selector
 from engine.theory.elastic_net import outlook
 from engine.values import Embeddings, Qrels
+from engine.wording import decimal
 
 SHOWN = (0.001, 1.0)
 """The λ₁ axis ends here, or at the current λ₁ where that lies outside."""
 SAMPLE, TOP = 100, 5
-"""The number of labelled queries, and the paper's k, of the comparison of solvers."""
+"""The number of test queries, and the paper's k, of the comparison of solvers."""
 REMEMBERED = 8
 PURPOSE = "steps"
 
@@ -58,12 +60,14 @@ def solver(loaded: Loaded, question: Question, stage: Selector, l1: float, path:
     with st.spinner("Measuring what the documents have in common"):
         view, steps = outlook(loaded.space, path.l2), 50
     weights = math.sqrt(float(np.square(path.at(l1)[1]).sum()))
-    st.markdown("**How near do the paper's 50 steps come?**")
+    st.markdown(
+        f"**{steps} steps guarantee the optimum within {decimal(view.gap(weights, steps))}; "
+        f"{view.steps(weights, 1e-3):,} steps, within 0.001.**"
+    )
     st.caption(
-        f"A step goes 1/L far, and L grows with what documents have in common: here {view.spectrum:,.0f}, with "
-        f"{view.length:,} documents whose cosine is {view.common:.2f} on average. For this query theory promises the "
-        f"objective to within {view.gap(weights, steps):.2g} after {steps} steps; within 0.001 takes "
-        f"{view.steps(weights, 1e-3):,}."
+        f"FISTA's step is 1/L, and L grows with how alike documents are: these {view.length:,} have a mean cosine "
+        f"of {decimal(view.common, 2)}, so L = {view.spectrum:,.0f}. The guarantee is for the worst problem with this "
+        "L; test queries show what happens here."
     )
     _measured(loaded, stage.spec.name, l1, path.l2)
 
@@ -75,7 +79,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
     queries = judged.only(judged.ids[:SAMPLE])
     vectors = loaded.vectors_of(queries) if split else None
     if split is None or vectors is None:
-        st.caption("Labelled queries would show here how the steps rank against the minimiser.")
+        st.caption("With test queries, the steps would be measured against the exact answer here.")
         return
 
     def draw(rows: Sequence[Any]) -> None:
@@ -84,8 +88,8 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         figure = convergence_figure(rows, name, TOP, is_dark())
         plot(figure, "steps.chart", file="steps", label="Steps of FISTA against the minimiser")
         st.caption(
-            f"{len(queries)} labelled queries, λ₁ = {l1:.3g}, λ₂ = {l2:g}; the minimiser gives "
-            f"{rows[0].support:.1f} documents a weight on average. Residual: median, of the best score."
+            f"{counted(len(queries), 'test query', 'test queries')} · λ₁ = {l1:.3g}, λ₂ = {l2:g} · the exact answer "
+            f"has {rows[0].support:.1f} documents on average · residual: median, as a share of the best score"
         )
 
     title = f"λ₁ = {l1:.3g}, λ₂ = {l2:g} of {loaded.space.embeddings.digest[:8]}"
@@ -94,7 +98,7 @@ def _measured(loaded: Loaded, name: str, l1: float, l2: float) -> None:
         key=title,
         title=title,
         work=lambda job: _steps(job, loaded, vectors, dataset.qrels[split], l1, l2),
-        start=f"Measure on {len(queries)} labelled queries",
+        start=f"Run on {counted(len(queries), 'test query', 'test queries')}",
         by_itself=False,
         on_partial=draw,
         failed="The steps could not be measured.",

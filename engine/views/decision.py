@@ -136,39 +136,40 @@ def why(
 def reasons(facts: Why) -> str:
     """Why a document is in or out, in words."""
     if facts.pool is not None and facts.rank is None:
-        return f"Out: #{facts.place:,} by relevance, and only the first {facts.pool:,} were looked at."
+        return f"Out: relevance rank {facts.place:,}, beyond the pool of {facts.pool:,}."
     if facts.dual is not None:
         return _weighed(facts, facts.dual)
     if facts.rank is not None:
         if not facts.overtaken:
-            return "In: the most relevant of those left."
-        return f"In: preferred to {counted(facts.overtaken, 'more relevant document')}."
+            return "In: the most relevant document left."
+        return f"In: chosen over {counted(facts.overtaken, 'more relevant document')}."
     if not facts.size:
-        return "Out: the set is empty."
+        return "Out: no document was selected."
     if not facts.overtaken:
-        return "Out: nothing in the set is less relevant."
-    return f"Out: {counted(facts.overtaken, 'less relevant document')} preferred."
+        every = "the only selected document is" if facts.size == 1 else f"all {facts.size:,} selected documents are"
+        return f"Out: {every} more relevant."
+    return f"Out: {counted(facts.overtaken, 'less relevant document')} chosen instead."
 
 
 def _weighed(facts: Why, dual: Dual) -> str:
     adds, l1 = _apart(dual.score, dual.l1)
     if dual.weight > 0:
         if facts.rank is None:
-            return f"Out: has a weight, {dual.weight:.3g}, but {counted(facts.size, 'document')} weigh more."
+            return f"Out: has weight {dual.weight:.3g}, less than all {counted(facts.size, 'selected document')}."
         start = f"In with weight {dual.weight:.3g}: adds"
         if not dual.certified:
             due, has = _apart(dual.l1 + dual.l2 * dual.weight, dual.score)
-            return f"{start} {has}, not λ₁ + λ₂w = {due} as at the minimiser: the solver stopped before."
+            return f"{start} {has}, not λ₁ + λ₂w = {due} as at the optimum: the solver stopped early."
         if dual.l2 == 0:
             return f"{start} {dual.l1:.3g} = λ₁."
         return f"{start} {dual.score:.3g} = λ₁ + λ₂w."
     head = "Out" if facts.rank is None else "Filled in"
     if dual.twin is not None:
-        return f"{head}: exact duplicate of {dual.twin}, which has the weight for both."
+        return f"{head}: exact duplicate of {dual.twin}, which stands for both."
     if not dual.certified and dual.score > dual.l1:
-        return f"{head}, though it would add {adds}, more than λ₁ = {l1}: the solver stopped before the minimiser."
+        return f"{head}, though it would add {adds}, more than λ₁ = {l1}: the solver stopped early."
     if abs(dual.score - dual.l1) <= dual.residual:
-        return f"{head}: would add {dual.l1:.3g}, just λ₁ and no more."
+        return f"{head}: would add {dual.l1:.3g}, no more than λ₁."
     return f"{head}: would add {adds}, less than λ₁ = {l1}."
 
 

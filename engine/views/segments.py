@@ -2,39 +2,38 @@
 
 import numpy as np
 
+from engine.progress import counted
 from engine.theory.segments import Segments
-from engine.wording import decimal
+from engine.wording import decimal, percent
 
 
 def segments_said(segments: Segments, queries: int, words: int) -> tuple[str, ...]:
-    """What the pairs of so many queries show, sentence by sentence. words: of a passage."""
-    pairs = len(segments)
+    """What the pairs of so many queries show, sentence by sentence, the verdict first. words: of a passage."""
+    pairs, asked = len(segments), counted(queries, "query", "queries")
     if not pairs:
-        return (f"{queries:,} queries, and none has two documents that can be compared by words.",)
+        return (f"No pairs: none of {asked} shares words with two documents.",)
     promised, apart = int(segments.promised.sum()), int(segments.apart.sum())
-    verdict = "holds for all of these" if not segments.broken else f"fails for {segments.broken:,} of these"
+    verdict = " and holds for all of them" if not segments.broken else f", violated for {segments.broken:,}"
     sentences = [
-        f"{queries:,} queries, {pairs:,} pairs of a best document and a rival. The theorem speaks of {promised:,} "
-        f"({promised / pairs:.0%}), whose best document has the query's words in one passage of {words:,} words only"
-        + (f", and {verdict}." if promised else ".")
+        f"The theorem covers {promised:,} of {counted(pairs, 'pair')} ({percent(promised / pairs)}) from {asked}"
+        + (f"{verdict}." if promised else "."),
+        *(["This should be impossible: please report it."] if segments.broken else []),
+        f"It covers pairs whose best document has all query words in one passage of {counted(words, 'word')}.",
     ]
     passages = segments.passages[~np.isnan(segments.passages)]
-    whole = float(np.median(segments.documents))
     if len(passages):
-        middle = float(np.median(passages))
+        medians = (decimal(float(np.median(values))) for values in (passages, segments.documents))
         sentences.append(
-            f"Of real passages, {segments.passages_gain:.0%} of the pairs have at least the documents' margin; the "
-            f"median is {decimal(middle)}, the documents' {decimal(whole)}."
+            f"Real passages, for which nothing is proved: {percent(segments.passages_gain)} of the pairs keep at least "
+            "the documents' margin (median {}, documents {}).".format(*medians)
         )
-    shared = pairs - apart
     sentences.append(
-        "The theorem assumes segments without words in common. "
+        "The theorem assumes segments without common words. "
         + (
-            f"For {shared / pairs:.0%} of the pairs the best passages share words with the rest of their documents: of "
-            "those nothing is proved."
-            if shared
-            else "Here all are so: no word of a best passage occurs in the rest of its document; a short document is "
-            "one passage."
+            f"In {percent((pairs - apart) / pairs)} of the pairs the best passages share words with the rest of their "
+            "documents."
+            if pairs > apart
+            else "Here no best passage shares a word with the rest of its document; a short document is one passage."
         )
     )
     return tuple(sentences)

@@ -14,6 +14,7 @@ from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking, replace_surrogates
 from engine.views.decision import Relevance, places, relevances
 from engine.views.document import ShownDocument, shown_fields
+from engine.wording import power
 
 SAME, NEW, DROPPED, NOWHERE = "=", "NEW", "DROPPED", "–"
 LEAST = 1e-16
@@ -217,39 +218,33 @@ def trust(info: Mapping[str, Any]) -> str:
     """What a ranking says of itself, in words: how it was reached, and what it is certain of."""
     parts = []
     pool, of = info.get("pool"), info.get("candidates")
-    if info.get("certified"):
-        parts.append("exact" if not pool or pool == of else f"exact, by a pool of {pool:,}")
-    elif info.get("whole") is False:
-        parts.append(f"of the {pool:,} most relevant only")
-    if info.get("past_rank") is not None:
-        parts.append(f"by relevance alone from #{info['past_rank'] + 1} on: the rest adds nothing new")
-    if "swaps" in info:
-        best = "no swap improves it" if info.get("swap_optimal") else "not every swap was tried"
-        parts.append(f"{counted(info['swaps'], 'swap')}, {best}")
-    elif info.get("iterations") and "support" not in info:
-        parts.append(counted(info["iterations"], "step"))
-    if "objective" in info:
-        parts.append(f"objective {info['objective']:.4f}")
     if "support" in info:
         parts += _weights_trust(info)
-    return "; ".join(parts)
+    elif info.get("certified"):
+        parts.append("Exact" if not pool or pool == of else f"Exact (proved from {counted(pool, 'candidate')})")
+    elif info.get("whole") is False:
+        parts.append(f"Only the {pool:,} most relevant were considered")
+    if info.get("past_rank") is not None:
+        parts.append(f"From rank {info['past_rank'] + 1} on by relevance alone: nothing left adds diversity")
+    if "swaps" in info:
+        swaps = counted(info["swaps"], "swap")
+        parts.append(f"Locally optimal after {swaps}" if info.get("swap_optimal") else f"{swaps}, not all were tried")
+    elif info.get("iterations") and "support" not in info:
+        parts.append(counted(info["iterations"], "step"))
+    return " · ".join(parts)
 
 
 def _weights_trust(info: Mapping[str, Any]) -> list[str]:
     """What weights that rebuild the query rest on."""
-    parts = []
-    if not info.get("certified"):
-        after = f"after {counted(info['iterations'], 'step')} " if "iterations" in info else ""
-        parts.append(f"not the minimiser: {after}the optimality conditions are off by up to {info['residual']:.2g}")
-    if info["support"]:
-        parts.append(f"{counted(info['support'], 'document has', 'documents have')} a weight")
-        if info["bound"] is not None:
-            parts.append(f"none is off by more than {max(info['bound'], LEAST):.1g}")
-        elif info.get("certified"):
-            parts.append(f"all conditions hold to {max(info['residual'], LEAST):.1g}")
+    residual = f"KKT residual {power(max(info['residual'], LEAST))}"
+    if info.get("certified"):
+        parts = [f"Exact ✓ ({residual})" if info["support"] else "Exact ✓"]
+    else:
+        after = f" after {counted(info['iterations'], 'step')}" if "iterations" in info else ""
+        parts = [f"Approximate: {residual}{after}"]
     if info["tied"]:
         others = sum(map(len, info["tied"].values()))
-        parts.append(f"{counted(others, 'exact duplicate')} could stand for them")
+        parts.append(f"{counted(others, 'exact duplicate')} could take their place")
     return [*parts, *info["messages"]]
 
 

@@ -2,6 +2,7 @@
 
 import random
 import statistics
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
         page.wait_for_timeout(50)
         seen.append(page.evaluate(DRAWN)["MMR"])
     sets = [frozenset(rows) for rows in seen]
-    assert all(a != b for a, b in zip(sets, sets[1:], strict=False)), "each press changes the set"
+    assert all(a != b for a, b in pairwise(sets)), "each press changes the set"
     until(page, lambda: page.evaluate(SET_TO) < 0.8 and f"mmr.relevance_weight={page.evaluate(SET_TO)}" in page.url)
     idle(page)
     assert page.evaluate(DRAWN)["MMR"] == seen[-1] and page.evaluate("history.length") == length

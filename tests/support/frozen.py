@@ -170,7 +170,7 @@ LOOKS = {
         *({"tune.page": "Train", "train.method": f} for f in ("dense", "nnn", "colt", "dual_encoder", "multi_vector")),
     ],
     "drift": [{"drift.source.True": "Your feedback"}, {"drift.source.True": "A simulation"}],
-    "theory": [{}],
+    "theory": [{}, {"theory.group": "Search"}],
     "data": [{}, {"data.way": "Path", "data.path": CORPUS.path}],
 }
 """Sessions in which a page is looked at, each of them in every one of its views."""

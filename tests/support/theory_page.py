@@ -1,13 +1,13 @@
 """The Theory page when its job has ended, and what it says."""
 
-from dashboard.theory.page import VIEWS
+from dashboard.theory.page import GROUPS
 from support.pages import ended, screen, texts
 
 
 def theory(view, source=None, **session):
     """A view when its job has ended."""
-    assert view in VIEWS
-    return ended(screen("theory", source, **{"theory.view": view, **session}))
+    group = next(name for name, views in GROUPS.items() if view in views)
+    return ended(screen("theory", source, **{"theory.group": group, "theory.view": view, **session}))
 
 
 def said(app):

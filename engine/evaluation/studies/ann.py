@@ -171,11 +171,11 @@ def conclusions(rows: Sequence[Searched], share: float = ENOUGH.default) -> tupl
     for exact in (row for row in rows if row.exact):
         best = fast.get(exact.scorer)
         if best is None:
-            sentences.append(f"{exact.title}: nothing that was tried finds {share:.1%} of the exact answer.")
+            sentences.append(f"{exact.title}: no index tried finds {share:.1%} of the exact answer.")
             continue
         times = exact.milliseconds / best.milliseconds
-        worth = f"{times:.1f} times as quick as the exact search" if times >= WORTH else "no quicker than the exact one"
-        where = f"{best.milliseconds:.3f} ms a query"
+        worth = f"{times:.1f} times as fast as exact search" if times >= WORTH else "no faster than exact search"
+        where = f"{best.milliseconds:.3f} ms per query"
         sentences.append(f"{exact.title}: {best.label} finds {best.share:.1%} of the exact answer in {where}, {worth}.")
     return tuple(sentences)
 

@@ -67,7 +67,7 @@ def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_pat
     assert not [b for b in app.button if b.key == "data.encoders.start"] and "another encoder" in texts(app)
     app.text_input(key="data.again.encoder").set_value(str(small))
     app.selectbox(key="data.again.dtype").set_value("float32")
-    next(b for b in app.button if b.label == "Embed beside").click().run()
+    next(b for b in app.button if b.label == "Add encoder").click().run()
     second = Source(str(judged), encoder=str(small), dtype="float32")
     other = load(second)
     app.run()
@@ -100,7 +100,7 @@ def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name
     first = Source(str(judged), dtype="float32")
     app = view("Encoders", first)
     app.text_input(key="data.again.encoder").set_value(name)
-    next(b for b in app.button if b.label == "Embed beside").click().run()
+    next(b for b in app.button if b.label == "Add encoder").click().run()
     corpora.loading(Source(str(judged), encoder=name)).join(patient(60))
     app.run()
     page_text = texts(app)
@@ -257,4 +257,4 @@ def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "empty"))
     app.session_state["data.view"] = "Cache"
     app.run()
-    assert not app.exception and "Nothing is kept yet" in texts(app)
+    assert not app.exception and "The cache is empty" in texts(app)

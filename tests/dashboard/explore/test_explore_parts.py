@@ -124,7 +124,7 @@ def test_reason_names_the_pool(loaded):
     *_, last = answers_of(loaded, question_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
     document = OpenDocument(loaded.space.corpus.digest, "words", last)
     (reasons,) = tables(drawn(ranked_diff, loaded, asked, answers, reading=document), "Why")
-    assert set(reasons["Why"]) == {"Out: #30 by relevance, and only the first 5 were looked at."}
+    assert set(reasons["Why"]) == {"Out: relevance rank 30, beyond the pool of 5."}
 
 
 def click():

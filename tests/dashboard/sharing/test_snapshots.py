@@ -1,4 +1,4 @@
-"""Snapshots, exports and the first steps: results are kept as they were, for everybody and not as markup."""
+"""Snapshots and exports: results are kept as they were, for everybody and not as markup."""
 
 import csv
 import io
@@ -10,9 +10,8 @@ import pytest
 
 from dashboard.services import corpora
 from dashboard.services.source import Loaded, Source
-from dashboard.session.link import State, to_params
 from dashboard.session.query import Question
-from dashboard.sharing import onboarding, snapshots
+from dashboard.sharing import snapshots
 from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
@@ -31,7 +30,6 @@ def empty():
     def forget():
         for file in (home() / "snapshots").glob("*"):
             file.unlink()
-        (home() / onboarding.FILE).unlink(missing_ok=True)
 
     forget()
     yield home()
@@ -184,10 +182,10 @@ def opened_again(saved):
 
 def test_dialog_saves_compares_and_opens_snapshots(empty):
     app = inside("manage_snapshots")
-    assert "Nothing saved yet" in texts(app)
+    assert "No saved views yet" in texts(app)
     assert save_page(app, " ") is None and "needs a name" in texts(app) and not list((empty / "snapshots").glob("*"))
     first = save_page(app, "first")
-    assert "first is saved" in texts(app) and app.text_input(key="snapshot.name").value == ""
+    assert "Saved: first" in texts(app) and app.text_input(key="snapshot.name").value == ""
     assert list(first.answers) == list(methods("selector"))[:2] and all(
         len(a.documents) == 10 for a in first.answers.values()
     )
@@ -265,9 +263,9 @@ def test_export_dialog_shows_every_target_and_names_the_impossible():
 def test_buttons_open_their_dialogs(empty):
     app = screen("explore")
     for button, text in (
-        ("share.open", "It opens this page"),
+        ("share.open", "Opens this page"),
         ("export.open", "2 decoders"),
-        ("snapshots.open", "Nothing saved"),
+        ("snapshots.open", "No saved views"),
     ):
         assert text in texts(press(app, button))
 
@@ -289,24 +287,6 @@ def test_export_files_hold_sets_and_metrics(demo):
     content = json.loads(sets_json(results, {"v": "1"}, question.text))
     assert content["query"] == question.text and [len(d["documents"]) for d in content["decoders"]] == [4, 4]
     assert content["decoders"][0]["documents"][0]["title"] == dataset.corpus.titles[5]
-
-
-def test_first_steps_close_for_the_session_or_for_good(empty):
-    def shown(app):
-        return any("Trade-off" in m.value for m in app.markdown)
-
-    app = screen("explore")
-    assert shown(app) and not shown(press(app, "hint.close"))
-    app = screen("explore")
-    assert shown(app), "it was closed for another session"
-    assert not shown(press(app, "hint.never")) and not shown(screen("explore"))
-    (empty / onboarding.FILE).write_bytes(b"{damaged")
-    assert shown(screen("explore"))
-
-
-def test_first_steps_are_not_drawn_for_a_link(empty):
-    app = opened(to_params(State(source=Source("numpy-api"), k=3)))
-    assert not any("Trade-off" in m.value for m in app.markdown)
 
 
 def test_export_and_saving_are_disabled_without_a_query():

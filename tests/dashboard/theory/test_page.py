@@ -12,7 +12,7 @@ import engine
 from dashboard.charts.theory import recall_figure
 from dashboard.services.source import Source
 from dashboard.theory import recall_dimension, segments
-from dashboard.theory.page import VIEWS
+from dashboard.theory.page import GROUPS, PROOFS
 from engine.theory.margins import margin, relevant_margins
 from engine.theory.measured_dimensions import DIMENSIONS, LengthDimension, reached
 from engine.theory.random_projections import kept_from
@@ -34,7 +34,17 @@ from support.pages import (
 from support.patience import patient
 from support.theory_page import said, theory
 
-SUPPORT, MARGINS, DIMENSION, SEGMENTS, EXACT, *_ = VIEWS
+SUPPORT, MARGINS, DIMENSION, SEGMENTS = PROOFS
+EXACT = "Exact vs 50 steps"
+
+
+def every_view(app):
+    """The names of all views, each drawn."""
+    for group, views in GROUPS.items():
+        pick(app, "Group", group)
+        for view in views:
+            pick(app, "View", view)
+            yield view
 
 
 @pytest.fixture
@@ -50,13 +60,13 @@ def few(tmp_path):
 
 def test_the_support_is_the_top_k_and_the_angle_moves_it():
     app = theory(SUPPORT, k=4)
-    assert "the support is exactly the top 4" in said(app) and "No top-k is this set" in said(app)
+    assert "returns exactly the top 4 here. Proved" in said(app) and "No top-k returns this set" in said(app)
     assert column(app, "In the set") == ["✓"] * 4 + [""] * 5
     assert [weight > 0 for weight in column(app, "Weight")] == [True] * 4 + [False] * 5
-    next(s for s in app.slider if s.key.startswith("theory.k")).set_value(7).run()
-    assert "the support is exactly the top 7" in said(app)
+    app.slider(key="k").set_value(7).run()
+    assert "returns exactly the top 7 here" in said(app)
     app.slider(key="theory.angle").set_value(45).run()
-    assert "A ranking by score finds the same set here" in said(app)
+    assert "A ranking by score returns the same set here" in said(app)
     app.slider(key="theory.angle").set_value(90).run()
     assert "Support: document 3." in said(app) and not app.exception
 
@@ -66,7 +76,7 @@ def test_margins_of_labelled_queries_and_of_passages():
     assert list(dict.fromkeys(column(app, "Vectors"))) == ["bm25", "boolean", "dense"]
     judged = column(app, "Median")
     assert app.get("plotly_chart")
-    pick(app, "Queries", "Passages of the corpus")
+    pick(app, "Queries", "Synthetic queries (passages)")
     ended(app)
     passages = column(app, "Median")
     assert len(passages) == len(judged) and np.mean(passages) > np.mean(judged)
@@ -79,7 +89,7 @@ def number(shown):
 
 def test_the_bound_grows_as_the_error_shrinks_and_corollary_1_beside_it_asks_for_more():
     app = theory(DIMENSION)
-    assert "How loose the bound is here" in said(app)
+    assert "The bound is loose: it asks for" in said(app)
     pairs, queries = tables(app, "Bound's k")
     assert len(tables(app, "Corollary 1")) == 2
     assert all(a <= b for a, b in zip(queries["Bound's k"], queries["Corollary 1"], strict=True))
@@ -132,35 +142,32 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
     monkeypatch.setattr(segments, "words_of", lambda space: go.wait(patient(60)) and counts(space))
     monkeypatch.setattr(segments, "has_words", lambda space: go.is_set())
     app = screen("theory", few(3), **{"theory.view": SEGMENTS})
-    pick(app, "Query", "Similar")
-    assert not app.exception and app.session_state["jobs"]["theory"].title == "Counting words"
-    assert "On many queries of this corpus" not in " ".join(m.value for m in app.markdown)
+    ended(pick(app, "Query", "Similar"), "theory")
+    counting = app.session_state["jobs"]["theory"]
+    assert counting.title == "Counting words" and not tables(app, "Passages")
     go.set()
     app = ended(app)
-    assert "On many queries of this corpus" in " ".join(m.value for m in app.markdown)
-    counting = app.session_state["jobs"]["theory"]
-    ended(app)
-    assert "No two documents can be compared" in said(app) or "The theorem speaks of" in said(app)
-    assert counting.title != "Counting words" or counting.result
+    assert app.session_state["jobs"]["theory"] is counting and counting.result
+    assert "No pairs: " in said(app) or "The theorem " in said(app)
 
 
 def test_exact_against_steps_measures():
     app = theory(EXACT)
-    assert "A step goes 1/L far" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
-    assert "the minimiser gives" in said(worked(app, "steps.start", "steps"))
+    assert "FISTA's step is 1/L" in said(app) and "λ₁ = 0.1, λ₂ = 0.1" in said(app)
+    assert "the exact answer has" in said(worked(app, "steps.start", "steps"))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_small_corpora_without_judgements_teach(few, count):
     source = few(count)
     app = pick(theory(SUPPORT, source), "Query", "Similar")
-    said_of = {view: said(ended(pick(app, "View", view))) for view in VIEWS}
+    said_of = {view: said(ended(app)) for view in every_view(app)}
     for view in (MARGINS, DIMENSION):
         alone = "needs two documents" in said_of[view]
         assert alone == (count == 1)
-        assert ("This corpus has no judged queries" in said_of[view]) == (count > 1)
-    assert "the support is exactly" in said_of[SUPPORT] or "The theorem says nothing" in said_of[SUPPORT]
-    assert "No two documents can be compared" in said_of[SEGMENTS] or "The theorem speaks of" in said_of[SEGMENTS]
+        assert ("No judged queries: " in said_of[view]) == (count > 1)
+    assert "returns exactly the top" in said_of[SUPPORT] or "does not apply to this query" in said_of[SUPPORT]
+    assert any(word in said_of[SEGMENTS] for word in ("No pairs: ", "The theorem ", "needs two documents"))
 
 
 def test_own_vectors_have_margins_of_words_only(tmp_path):
@@ -174,14 +181,14 @@ def test_own_vectors_have_margins_of_words_only(tmp_path):
 
 def test_hostile_documents_stay_text(table):
     app = theory(SUPPORT, Source(str(table)))
-    for view in VIEWS:
-        assert_plain(ended(pick(app, "View", view)), "<img", "192.0.2.1", ":red[")
+    for _ in every_view(app):
+        assert_plain(ended(app), "<img", "192.0.2.1", ":red[")
 
 
 def test_nothing_asked_teaches():
     app = pick(screen("theory"), "Query", "Typed")
-    for view in (SUPPORT, SEGMENTS, EXACT):
-        assert "Ask something in the sidebar" in texts(pick(app, "View", view))
+    for view in every_view(app):
+        assert ("Pick a query" in texts(app)) == (view in (SUPPORT, EXACT))
 
 
 def test_relevant_margins_are_the_smallest_over_the_rest(demo):
