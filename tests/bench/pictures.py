@@ -71,15 +71,18 @@ PICTURES: dict[str, Callable] = {"explore": explore, "check-up": redundancy}
 def main() -> None:
     given = arguments(__doc__)
     folder = Path(given.out or "assets")
-    with tempfile.TemporaryDirectory() as home, closing(Server(warm_home.copy(Path(home) / "home"))) as server:
-        with chromium() as (browser,):
-            for name, show in PICTURES.items():
-                for scheme in ("light", "dark"):
-                    page = opened(browser, server.url + ADDRESS, scheme)
-                    show(page)
-                    idle(page)
-                    page.screenshot(path=folder / f"{name}-{scheme}.png")
-            recording(browser, server.url, folder / "scrub.gif")
+    with (
+        tempfile.TemporaryDirectory() as home,
+        closing(Server(warm_home.copy(Path(home) / "home"))) as server,
+        chromium() as (browser,),
+    ):
+        for name, show in PICTURES.items():
+            for scheme in ("light", "dark"):
+                page = opened(browser, server.url + ADDRESS, scheme)
+                show(page)
+                idle(page)
+                page.screenshot(path=folder / f"{name}-{scheme}.png")
+        recording(browser, server.url, folder / "scrub.gif")
 
 
 if __name__ == "__main__":
