@@ -310,9 +310,9 @@ class Tiles {
     this.anew = false;
     const changed = this.tiles.map((tile) => tile.draw(base)).some(Boolean) || anew;
     if (anew) this.frontier(), this.advise();
+    if (changed || this.written !== this.touched?.written) this.sentence();
     if (!changed) return false;
     this.dots();
-    this.sentence();
     for (const tile of this.tiles) {
       tile.button.ariaPressed = tile === this.touched;
       tile.node.classList.toggle("touched", tile === this.touched);
@@ -329,6 +329,7 @@ class Tiles {
   }
 
   sentence() {
+    this.written = this.touched?.written;
     const { touched, base } = this, { judged } = this.data, set = touched?.set;
     this.said.textContent = "";
     this.said.setAttribute("aria-live", this.root.classList.contains("held") ? "off" : "polite");
