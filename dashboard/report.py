@@ -51,8 +51,8 @@ def page(
     strata: StratifiedSweep | None = None,
 ) -> str:
     """The report as HTML; its charts draw without a network. strata: the y axis by kind of query."""
-    from dashboard.charts.frontier import frontier_figure
-    from engine.evaluation.frontier import frontier, title_of_axis
+    from dashboard.charts.frontier import FrontierChart, frontier_figure
+    from engine.evaluation.frontier import frontier
     from engine.evaluation.metrics import METRICS
     from engine.evaluation.statistics import compare, statement, summary
     from engine.evaluation.tables import results
@@ -63,7 +63,7 @@ def page(
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     split = f", split {cells[0].split}" if cells[0].split else ""
     title = f"{len(cells):,} cells, {len(cells[0].queries):,} queries{split}"
-    chart = frontier_figure(curve, (title_of_axis(across), METRICS[up].title), dark=False)
+    chart = frontier_figure(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
     corner = f"({curve.reference[0]:.4f}, {curve.reference[1]:.4f})"
     provenance = [
         (f"<td>{_text(name)}</td>", f"<td><code>{_text(value)}</code></td>")
@@ -75,9 +75,9 @@ def page(
         f"<p>{_text(summary(rows))}</p>",
         f"<p>{_text(statement(significant[0]))}</p>" if significant else "",
         _chart(chart, first=True),
-        f'<p class="note">Filled: not dominated, which {len(curve.front):,} of {len(curve.points):,} are. Bands: 95 % '
-        f"intervals of a paired bootstrap over {curve.queries:,} queries ({curve.resamples:,} draws, seed "
-        f"{curve.seed}), each for its point alone. Dotted: the baseline. Hypervolume {curve.hypervolume:.5f} above "
+        f'<p class="note">Filled: not dominated, which {len(curve.front):,} of {len(curve.points):,} are. On hover: '
+        f"95% intervals of a paired bootstrap over {curve.queries:,} queries ({curve.resamples:,} draws, seed "
+        f"{curve.seed}), each for its point alone. Hypervolume {curve.hypervolume:.5f} above "
         f"{corner}. {_text(curve.remark)}</p>",
         "<h2>All decoders</h2>",
         _table(table),
@@ -91,7 +91,7 @@ def page(
 
 def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     """Each method's best setting in groups of queries, as differences and as means."""
-    from dashboard.charts.frontier import strata_figure
+    from dashboard.charts.differences import strata_figure
 
     base = next(row.name for row in strata.means if row.label == strata.baseline)
     others = [row for row in strata.differences if row.label != strata.baseline]

@@ -107,6 +107,7 @@ class Chart {
     this.div.setAttribute("role", "figure");
     parent.appendChild(this.div);
     this.drawing = false;
+    this.controls = new Controls(this);
   }
 
   want(component) {
@@ -135,6 +136,9 @@ class Chart {
     const [Plotly, below] = await Promise.all([plotly(data.library), backdrop(data.backdrop)]);
     if (this.gone) return;
     const { layout, ground } = themed(data.figure.layout, this.div.parentElement);
+    for (const shape of layout.shapes ?? []) if (shape.name === "veil") shape.fillcolor = ground;
+    const pale = /^#[0-9a-f]{6}$/i.test(ground) ? `${ground}bf` : "rgba(0,0,0,0)";
+    for (const label of layout.annotations ?? []) if (label.name === "label") label.bgcolor = pale;
     this.traces = [...below, ...data.figure.data];
     this.layout = layout;
     this.ground = ground;
@@ -151,6 +155,7 @@ class Chart {
       await Plotly.newPlot(this.div, this.traces, layout, this.config(Plotly, data));
       this.listen();
     }
+    this.controls.show(layout.meta ?? {});
     this.div.dataset.version = data.version;
     // The server chose the colours of what is drawn for a page that may have become dark since, or light.
     const dark = luminance(ground) < 0.5;
@@ -179,7 +184,7 @@ class Chart {
     const marks = data.select ? ["lasso2d", "select2d"] : [];
     return {
       displaylogo: false,
-      displayModeBar: true,
+      displayModeBar: "hover",
       responsive: true,
       scrollZoom: data.scroll,
       modeBarButtons: [
@@ -229,10 +234,13 @@ class Chart {
       }, 250);
     });
     this.div.on("plotly_unhover", () => clearTimeout(waiting));
+    this.div.on("plotly_afterplot", () => this.controls.place());
+    this.div.on("plotly_relayouting", () => this.controls.place());
   }
 
   end() {
     this.gone = true;
+    this.controls.end();
     if (this.mode !== undefined) window.Plotly?.purge(this.div);
     this.div.remove();
   }

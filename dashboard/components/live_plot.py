@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 NAME = "frontier_live_plot"
-SCRIPT = Path(__file__).with_suffix(".js")
+SCRIPTS = Path(__file__).with_suffix(".js"), Path(__file__).with_name("plot_controls.js")
 MODEBAR = {"displaylogo": False}
 
 
@@ -54,16 +54,19 @@ def plot(
     scroll: bool = False,
     file: str = "frontier",
     label: str = "Chart",
+    on_adjust: Callable[[str, float], None] | None = None,
 ) -> Picked:
     """Draw a figure; returns the points that were pointed at.
 
     figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
     backdrop: traces below the figure's; select: offer lasso and box; hover: report the point under the mouse too;
-    scroll: zoom by the wheel; file: name of a download; label: for screen readers. A point's id is its customdata, as
-    text. Zoom stays for as long as the layout's `uirevision`, or else the key.
+    scroll: zoom by the wheel; file: name of a download; label: for screen readers; on_adjust: called with "level" or
+    "curve" and its value, before the page is drawn again, when a person has dragged what the layout's meta declares
+    (plot_controls.js). A point's id is its customdata, as text. Zoom stays for as long as the layout's `uirevision`, or
+    else the key.
     """
     if available():
-        _draw_live(figure, key, backdrop, select=select, hover=hover, scroll=scroll, file=file, label=label)
+        _draw_live(figure, key, backdrop, on_adjust, select=select, hover=hover, scroll=scroll, file=file, label=label)
     else:
         _draw_static(figure, key, backdrop, select, scroll, file)
     return picked(key)
@@ -79,7 +82,13 @@ def available() -> bool:
     return vendor.served() and hasattr(getattr(st.components, "v2", None), "component")
 
 
-def _draw_live(figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | None, **options: bool | str) -> None:
+def _draw_live(
+    figure: Figure | dict[str, Any],
+    key: str,
+    backdrop: Backdrop | None,
+    on_adjust: Callable[[str, float], None] | None,
+    **options: bool | str,
+) -> None:
     values = _as_json(figure)
     values["layout"].setdefault("uirevision", key)
     address = _backdrop_address(backdrop) if backdrop else None
@@ -87,8 +96,12 @@ def _draw_live(figure: Figure | dict[str, Any], key: str, backdrop: Backdrop | N
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     events = ("clicked", "selected", "hovered")
     callbacks: dict[str, Any] = {f"on_{name}_change": partial(_remember, key, name) for name in events}
+    if on_adjust is not None:
+        callbacks["on_adjusted_change"] = partial(_adjust, key, on_adjust)
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    component = st.components.v2.component(NAME, js=SCRIPT.read_text(encoding="utf-8"), isolate_styles=False)
+    component = st.components.v2.component(
+        NAME, js="\n".join(file.read_text(encoding="utf-8") for file in SCRIPTS), isolate_styles=False
+    )
     # That the page became dark or light needs a new run, and no more.
     component(key=key, data=data, on_dark_change=lambda: None, **callbacks)
 
@@ -108,6 +121,11 @@ def _remember(key: str, name: str) -> None:
     before = picked(key)
     clicks = before.clicks + (name == "clicked")
     st.session_state[f"{key}.picked"] = replace(before, **{name: value}, clicks=clicks)
+
+
+def _adjust(key: str, on_adjust: Callable[[str, float], None]) -> None:
+    if (dragged := st.session_state[key].get("adjusted")) is not None:
+        on_adjust(dragged["name"], float(dragged["value"]))
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:

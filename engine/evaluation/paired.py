@@ -141,9 +141,10 @@ def chain_of(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]
 
 
 def display(name: str, values: Mapping[str, str]) -> str:
-    """A stage for people: "NNN · λ₁ 0.1 λ₂ 0.1"."""
+    """A stage for people: "NNN · λ₁ 0.1 λ₂ 0.1"; a switch is named once."""
     declared, spec = declared_by(name), methods().get(name)
-    shown = " ".join(f"{declared[n].symbol if n in declared else n} {value}" for n, value in values.items())
+    symbols = {n: declared[n].symbol if n in declared else n for n in values}
+    shown = " ".join(f"{symbols[n]} {value}" if symbols[n] != value else value for n, value in values.items())
     return " · ".join(filter(None, [spec.title if spec else name, shown]))
 
 
