@@ -53,8 +53,8 @@ def page(
     strata: StratifiedSweep | None = None,
 ) -> str:
     """The report as HTML; its charts draw without a network. strata: the y axis by kind of query."""
-    from dashboard.charts.frontier import frontier_figure
-    from engine.evaluation.frontier import frontier, title_of_axis
+    from dashboard.charts.frontier import FrontierChart, frontier_figure
+    from engine.evaluation.frontier import frontier
     from engine.evaluation.metrics import METRICS
     from engine.evaluation.statistics import compare, statement, summary
     from engine.evaluation.tables import results
@@ -65,7 +65,7 @@ def page(
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
     split = f", split {cells[0].split}" if cells[0].split else ""
     title = f"{counted(len(cells), 'cell')}, {counted(len(cells[0].queries), 'query', 'queries')}{split}"
-    chart = frontier_figure(curve, (title_of_axis(across), METRICS[up].title), dark=False)
+    chart = frontier_figure(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
     corner = ", ".join(map(decimal, curve.reference))
     provenance = [
         (f"<td>{_text(name)}</td>", f"<td><code>{_text(value)}</code></td>")
@@ -77,9 +77,9 @@ def page(
         f"<p>{_text(summary(rows))}</p>",
         f"<p>{_text(statement(significant[0]))}</p>" if significant else "",
         _chart(chart, first=True),
-        f'<p class="note">Filled: Pareto-optimal, {len(curve.front):,} of {len(curve.points):,}. Bands: 95% paired '
+        f'<p class="note">Filled: Pareto-optimal, {len(curve.front):,} of {len(curve.points):,}. On hover: 95% paired '
         f"bootstrap CI over {counted(curve.queries, 'query', 'queries')} ({curve.resamples:,} draws, seed "
-        f"{curve.seed}), each for its point alone. Dotted: the baseline. Hypervolume {decimal(curve.hypervolume)} "
+        f"{curve.seed}), each for its point alone. Hypervolume {decimal(curve.hypervolume)} "
         f"above ({corner}). {_text(curve.remark)}</p>",
         "<h2>All settings</h2>",
         _table(table),
@@ -93,7 +93,7 @@ def page(
 
 def _strata(strata: StratifiedSweep, metric: str) -> list[str]:
     """Each method's best setting in groups of queries, as differences and as means."""
-    from dashboard.charts.frontier import strata_figure
+    from dashboard.charts.differences import strata_figure
 
     base = next(row.name for row in strata.means if row.label == strata.baseline)
     others = [row for row in strata.differences if row.label != strata.baseline]

@@ -1,109 +1,268 @@
-"""A sweep: its frontier, a curve for each method with bands, and differences to the baseline by group of queries."""
+"""A sweep's frontier: what is best within a budget, the curves of the decoders, the staircase that none goes beyond."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboard.charts.figure import (
-    apply_layout,
-    dodge,
-    error_bars,
-    escape,
-    group_axis,
-    guide,
-    legend_below,
-    new_figure,
-    outline,
-    time_axis,
-)
+from dashboard.charts.figure import apply_layout, error_bars, escape, guide, legend_below, new_figure, time_axis
+from dashboard.charts.frontier_layout import Place, Window, hull, place_labels, window
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
-from engine.evaluation.frontier import TIME
-from engine.evaluation.paired import chain_of, declared_by
+from engine.evaluation.frontier import SHARE, TIME, best_of_each, floor_of
+from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import chain_of
 from engine.stages import methods
+from engine.wording import decimal, percent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from engine.evaluation.curve import Curve
     from engine.evaluation.frontier import Frontier, FrontierPoint
-    from engine.evaluation.stratification import Stratum
+    from engine.evaluation.statistics import Comparison
 
 MOST_PIECES = 800
 """An exact curve is drawn by so many of its pieces: more are no finer on a screen."""
-MOST_BANDS = 2
-"""A method of more curves has no bands: they would hide each other."""
-PALE = 0.35
-LABEL_DISTANCE = (0.08, 0.05)
-"""Distance, as shares of the points' range across and up, from which on two labels do not cover each other."""
+MOST_CURVES = 2
+"""A method of more curves is drawn as the outline of all, and the best of them."""
+PALE, FADED, TINT = 0.25, 0.15, 0.04
+"""Opacity of points that another dominates, of what lies below the budget, of the area under the staircase."""
+GROUNDS = ("#FFFFFF", "#0E1117")
+"""Streamlit's page, light and dark, where the browser does not put in its own."""
+NEAR = 16
+"""Pixels within which two symbols are one."""
+MIDDLE = {"xanchor": "center", "yanchor": "middle"}
+AXES = {"ilad": "Diversity (ILAD@{k})"}
+BUDGET, VEIL = "budget", "veil"
+"""Names of the shapes that the browser moves while the budget is dragged."""
 
 
-def frontier_figure(
-    frontier: Frontier,
-    titles: tuple[str, str],
-    dark: bool,
-    *,
-    current: Collection[str] = (),
-    opened: str | None = None,
-    banded: Collection[str] | None = None,
-    one_entry: bool = False,
-    exact: Collection[Curve] = (),
-) -> Figure:
-    """y (recall by default) against x (ILAD): a curve for each method in the order of its parameter, bands, the front.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FrontierChart:
+    """What is drawn of a frontier, and how.
 
-    Points that no other dominates are filled and outlined, the others pale; the baseline's level is dotted. A point's
-    id is its decoder's label. titles: of x and y; current: labels of points that are ringed, with their parameter's
-    value; opened: label of the point whose sets are shown; banded: methods that have bands, None for all; one_entry:
-    one legend entry for all curves of a method; exact: curves at every value of a parameter, drawn in place of lines
-    between points.
+    Upwards y is a share of the baseline's in percent, where that is above 0; else as it is.
     """
-    figure, ink = new_figure(), INK.colour(dark)
-    baseline = next(iter(methods()))
-    chains, totals = _chains(frontier), Counter(_kind(curve[0]) for curve in frontier.curves.values())
-    drawn: Counter[tuple[str, Any]] = Counter()
-    for label, curve in frontier.curves.items():
-        method, chain = kind = _kind(curve[0])
-        # The same method behind other scorers: its colour, another dash and an open symbol.
-        position, style = chains.index(chain), style_of(method)
-        name, group = (_name(curve[0], totals[kind]), f"{method} {position}") if one_entry else (label, label)
-        line = {"color": style.colour(dark), "width": 2, "dash": DASHES[(position + drawn[kind]) % len(DASHES)]}
-        _add_curve(
-            figure,
-            curve,
-            titles,
-            line,
-            f"{style.symbol}-open" if position else style.symbol,
-            ink,
-            {"name": escape(name, 48), "legendgroup": group, "showlegend": not (one_entry and drawn[kind])},
-            totals[kind] <= MOST_BANDS and (banded is None or method in banded),
-            _exact(frontier, curve[0], exact) if not position else None,
-            (frontier.x, frontier.y),
+
+    frontier: Frontier
+    dark: bool
+    share: float | None = None  # of the baseline's y that is to be kept, None for no budget
+    whole: bool = False  # all points, not only what one would use
+    current: Collection[str] = ()  # labels of points that are ringed
+    opened: str | None = None  # label of the point that has error bars
+    callouts: Mapping[str, str] | None = None  # label → what is said at its point
+    exact: Collection[Curve] = ()  # curves at every value of a parameter, in place of lines between points
+    rows: Mapping[str, Mapping[str, Comparison]] | None = None  # metric → label → against the baseline, for the hover
+    scrub: tuple[Curve, float] | None = None  # the curve that a dot runs along, and where on it
+    legend: bool = False
+
+    @cached_property
+    def base(self) -> FrontierPoint | None:
+        """The baseline's point: the first selector behind the first scorer."""
+        first, chain = next(iter(methods())), _first_chain()
+        return next((p for p in self.frontier.points if _kind(p) == (first, chain)), None)
+
+    @cached_property
+    def unit(self) -> float:
+        """Of the axis upwards, times y."""
+        return 100 / self.base.y if self.base is not None and self.base.y > 0 else 1.0
+
+    @property
+    def relative(self) -> bool:
+        """Whether the axis upwards is in percent."""
+        return self.base is not None and self.base.y > 0
+
+    @property
+    def floor(self) -> float | None:
+        """The budget on the axis upwards, None for none."""
+        if self.share is None or self.base is None:
+            return None
+        return 100 * self.share if self.relative else floor_of(self.base, self.share)
+
+    def place(self, p: FrontierPoint) -> Place:
+        """Where a point lies; an axis of powers of ten counts in powers."""
+        return math.log10(p.x) if self.frontier.x == TIME else p.x, p.y * self.unit
+
+    @cached_property
+    def view(self) -> Window:
+        """The window at first."""
+        places = [self.place(p) for p in self.frontier.points]
+        return window(places, self.place(self.base) if self.base else places[0], self.floor, self.whole)
+
+    @cached_property
+    def best(self) -> Mapping[str, FrontierPoint]:
+        """The best point of each method within the budget, by its label."""
+        if self.base is None:
+            return {p.point.label: p for p in self.frontier.front}
+        share = SHARE.default if self.share is None else self.share
+        return {p.point.label: p for p in best_of_each(self.frontier, self.base.point.label, share)}
+
+    def colour(self, p: FrontierPoint) -> str:
+        return style_of(p.point.method).colour(self.dark)
+
+    @property
+    def ink(self) -> str:
+        """The colour of text."""
+        return INK.colour(self.dark)
+
+
+def frontier_figure(chart: FrontierChart) -> Figure:
+    """y (by default Recall, in percent of the baseline's) against x (diversity).
+
+    Points that no other dominates are filled, outlined and joined by the staircase, the others pale; below the budget
+    all fades. A point's id is its decoder's label.
+    """
+    figure, frontier = new_figure(), chart.frontier
+    _add_staircase(figure, chart)
+    by_kind = defaultdict(list)
+    for curve in frontier.curves.values():
+        by_kind[_kind(curve[0])].append(curve)
+    chains = list(dict.fromkeys([_first_chain(), *(chain for _, chain in by_kind)]))
+    for (_, chain), curves in by_kind.items():
+        _add_method(figure, chart, curves, chains.index(chain))
+    rings = [p for p in frontier.points if p.point.label in chart.current]
+    _add_rings(figure, chart, rings, "current setting", 17)
+    _add_opened(figure, chart)
+    _add_rings(figure, chart, [p for p in frontier.points if p.point.label in (chart.callouts or {})], "knee", 21)
+    _add_budget(figure, chart)
+    _add_labels(figure, chart)
+    across, up = (AXES.get(axis, f"{title_of(axis)}@{{k}}").format(k=frontier.k) for axis in (frontier.x, frontier.y))
+    view = {"range": list(chart.view.x)}
+    figure.update_xaxes(
+        time_axis("← milliseconds a query") | view if frontier.x == TIME else view | {"title": f"{across} →"}
+    )
+    if chart.relative and chart.base is not None:
+        figure.update_yaxes(
+            title=f"{title_of(frontier.y)}@{frontier.k}, % of {escape(chart.base.name)} ↑", ticksuffix="%"
         )
-        drawn[kind] += 1
-        if method == baseline and not position and len(curve) == 1:
-            figure.add_hline(y=curve[0].y, line=guide(ink))
+    else:
+        figure.update_yaxes(title=f"{up} ↑")
+    figure.update_yaxes(range=list(chart.view.y))
+    legend = legend_below(-0.2) if chart.legend else {}
+    revision = f"{frontier.x} {frontier.y} {chart.whole}"
+    return apply_layout(figure, **legend, height=540, uirevision=revision, meta=_controls(chart))
+
+
+def _controls(chart: FrontierChart) -> dict[str, Any]:
+    """What is dragged on the chart, for the browser (plot_controls.js)."""
+    controls: dict[str, Any] = {"labels": True}
+    if chart.floor is not None and chart.relative and chart.base is not None:
+        low, high = (round(100 * end) for end in SHARE.comfortable_range)
+        label = f"keep ≥ {{}} of {chart.base.name}'s {title_of(chart.frontier.y)}"
+        controls["level"] = {"value": round(chart.floor), "low": low, "high": high, "step": 1, "label": label}
+    if chart.scrub is not None:
+        controls["curve"] = _dot(chart, *chart.scrub)
+    return controls
+
+
+def _dot(chart: FrontierChart, curve: Curve, value: float) -> dict[str, Any]:
+    """Where the dot of an exact curve is at each place of its slider, and what is said there."""
+    spec, (across, up) = methods()[curve.method], (chart.frontier.x, chart.frontier.y)
+    means = [curve.at(place) for place in curve.places.tolist()]
+    unit = "%" if chart.relative else ""
+    return {
+        "name": f"{spec.title} {curve.symbol}",
+        "colour": style_of(curve.method).colour(chart.dark),
+        "values": [round(place, 9) for place in curve.places.tolist()],
+        "at": int(np.abs(curve.places - value).argmin()),
+        "x": [round(mean[across], 6) for mean in means],
+        "y": [round(mean[up] * chart.unit, 4) for mean in means],
+        "texts": [
+            f"{curve.symbol} {place:.2f} · {title_of(up)} {decimal(mean[up] * chart.unit, 1 if unit else 3)}{unit} · "
+            f"{title_of(across)} {decimal(mean[across])}"
+            for place, mean in zip(curve.places.tolist(), means, strict=True)
+        ],
+    }
+
+
+def _add_staircase(figure: Figure, chart: FrontierChart) -> None:
+    """The frontier as a staircase, with the area under it."""
+    front, forward = chart.frontier.front, chart.frontier.direction > 0
+    x, y = [p.x for p in front], [p.y * chart.unit for p in front]
+    low = min(p.y for p in chart.frontier.points) * chart.unit
     figure.add_scatter(
-        x=[p.x for p in frontier.front],
-        y=[p.y for p in frontier.front],
+        # From the left edge of what is measured, and at its end down to the ground.
+        x=[min(p.x for p in chart.frontier.points), *x, x[-1]]
+        if forward
+        else [x[0], *x, max(p.x for p in chart.frontier.points)],
+        y=[y[0], *y, low] if forward else [low, *y, y[-1]],
         mode="lines",
-        line=guide(ink, "dash") | {"shape": "vh" if frontier.direction > 0 else "hv"},
-        name="not dominated",
+        line={"color": chart.ink, "width": 2, "shape": "vh" if forward else "hv"},
+        fill="tozeroy",
+        fillcolor=translucent(chart.ink, TINT),
+        name="Pareto frontier",
         hoverinfo="skip",
     )
-    _add_rings(figure, [p for p in frontier.points if p.point.label in current], "set in Explore", 17, ink)
-    _add_rings(figure, [p for p in frontier.points if p.point.label == opened], "shown beside", 23, ink)
-    _add_labels(figure, frontier, current, dark)
-    timed = frontier.x == TIME
-    figure.update_xaxes(time_axis(f"← {titles[0]}") if timed else {"title": f"{titles[0]}@{frontier.k} →"})
-    figure.update_yaxes(title=f"{titles[1]}@{frontier.k} ↑")
-    return apply_layout(figure, **legend_below(-0.2), height=560)
 
 
-def _exact(frontier: Frontier, point: FrontierPoint, exact: Collection[Curve]) -> Curve | None:
+def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]], position: int) -> None:
+    """The curves of a method behind one scorer; position: of the scorer, whose later ones have open symbols."""
+    first, points = curves[0][0], [p for curve in curves for p in curve]
+    colour, style = chart.colour(first), style_of(first.point.method)
+    chosen = any(p.point.label == chart.opened for p in points)
+    named: dict[str, Any] = {"name": escape(_name(first), 48), "legendgroup": f"{first.point.method} {position}"}
+    line = {"color": translucent(colour, 0.9 if chosen else 0.45), "width": 2, "dash": DASHES[position % len(DASHES)]}
+    if len(curves) > MOST_CURVES:
+        corners = hull(chart.place(p) for p in points)
+        timed = chart.frontier.x == TIME
+        figure.add_scatter(
+            x=[10**x if timed else x for x, _ in corners],
+            y=[y for _, y in corners],
+            mode="none",
+            fill="toself",
+            fillcolor=translucent(colour, 0.1),
+            hoverinfo="skip",
+            showlegend=False,
+            **named,
+        )
+    for curve in _drawn(chart, curves):
+        exact = None if position else curve_of(curve[0], chart.frontier, chart.exact)
+        if exact is None and len(curve) < 2:
+            continue
+        x, y = ([p.x for p in curve], [p.y for p in curve]) if exact is None else _pieces(chart, exact)
+        up = [value * chart.unit for value in y]
+        figure.add_scatter(x=x, y=up, mode="lines", line=line, hoverinfo="skip", showlegend=False, **named)
+    figure.add_scatter(
+        x=[p.x for p in points],
+        y=[p.y * chart.unit for p in points],
+        mode="markers",
+        marker={
+            "symbol": f"{style.symbol}-open" if position else style.symbol,
+            "size": [size for curve in curves for size in _sizes(curve)],
+            "color": [translucent(colour, PALE) if p.dominated else colour for p in points],
+            "line": {"width": [0 if p.dominated else 1.5 for p in points], "color": chart.ink},
+        },
+        customdata=[p.point.label for p in points],
+        hovertext=[_card(chart, p) for p in points],
+        hovertemplate="%{hovertext}<extra></extra>",
+        showlegend=False,
+        **named,
+    )
+    if chart.legend:  # an entry of its own: it looks like its trace's first point, which may be a pale one
+        entry = {"symbol": f"{style.symbol}-open" if position else style.symbol, "size": 10, "color": colour}
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=entry, hoverinfo="skip", **named)
+
+
+def _sizes(curve: Sequence[FrontierPoint]) -> list[float]:
+    """Sizes of a curve's symbols, growing with its parameter: thin to thick."""
+    return [10.0] if len(curve) < 2 else np.linspace(6, 11, len(curve)).tolist()
+
+
+def _drawn(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> Sequence[Sequence[FrontierPoint]]:
+    """The curves of a method that are lines: all, of many the one with the best point."""
+    if len(curves) <= MOST_CURVES:
+        return curves
+    best = [curve for curve in curves if any(p.point.label in chart.best for p in curve)]
+    return best[:1] or curves[:1]
+
+
+def curve_of(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve]) -> Curve | None:
     """The exact curve on which a point lies."""
     own = point.point.decoder["select"]
     for curve in exact:
@@ -113,19 +272,11 @@ def _exact(frontier: Frontier, point: FrontierPoint, exact: Collection[Curve]) -
     return None
 
 
-def _add_exact(figure: Figure, curve: Curve, axes: tuple[str, str], line: dict[str, Any], group: str) -> None:
-    """The means at every value of a parameter as one line."""
-    x, y = axes
+def _pieces(chart: FrontierChart, curve: Curve) -> tuple[list[float], list[float]]:
+    """The means along an exact curve."""
     pieces = np.unique(np.linspace(0, len(curve) - 1, MOST_PIECES).astype(int))
-    figure.add_scatter(
-        x=curve.means[x][pieces].tolist(),
-        y=curve.means[y][pieces].tolist(),
-        mode="lines",
-        line=line,
-        legendgroup=group,
-        showlegend=False,
-        hoverinfo="skip",  # the points lie on it, and are what opens a set
-    )
+    x, y = (curve.means[axis][pieces].tolist() for axis in (chart.frontier.x, chart.frontier.y))
+    return x, y
 
 
 def _kind(point: FrontierPoint) -> tuple[str, Any]:
@@ -133,134 +284,134 @@ def _kind(point: FrontierPoint) -> tuple[str, Any]:
     return point.point.method, chain_of(point.point.decoder)
 
 
-def _chains(frontier: Frontier) -> list[Any]:
-    """The distinct scorers, those of the baseline first: the first scorer at its defaults."""
+def _first_chain() -> Any:
+    """The first scorer at its defaults, and no reranker."""
     scorer = next(iter(methods("scorer").values())).cls()
-    first = frozenset(scorer.as_json().items()), frozenset[Any]()
-    return list(dict.fromkeys([first, *(_kind(point)[1] for point in frontier.points)]))
+    return frozenset(scorer.as_json().items()), frozenset[Any]()
 
 
-def _name(point: FrontierPoint, curves: int) -> str:
+def _name(point: FrontierPoint) -> str:
+    """A method behind its scorers."""
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
-    title = " → ".join(specs[name].title if name in specs else name for name in names)
-    return f"{title}, {curves} curves" if curves > 1 else title
+    return " → ".join(specs[name].title if name in specs else name for name in names)
 
 
-def _add_curve(
-    figure: Figure,
-    curve: Sequence[FrontierPoint],
-    titles: tuple[str, str],
-    line: dict[str, Any],
-    symbol: str,
-    ink: str,
-    legend: dict[str, Any],
-    banded: bool,
-    exact: Curve | None,
-    axes: tuple[str, str],
-) -> None:
-    """A curve, its band and its entry in the legend. line: how it is drawn; legend: its name and group there."""
-    colour, look = line["color"], {"mode": "lines+markers" if len(curve) > 1 else "markers", "line": line}
-    pale, named = translucent(colour, PALE), legend | {"showlegend": False}
-    widths = [0 if p.dominated else 1.5 for p in curve]
-    edge = {"width": widths, "color": [pale if p.dominated else ink for p in curve]}
-    if legend["showlegend"]:
-        # Of its own: an entry looks like its trace's first point, which may be a pale one.
-        entry = {"symbol": symbol, "size": 10, "color": colour}
-        figure.add_scatter(x=[None], y=[None], marker=entry, hoverinfo="skip", **look, **legend)
-    if banded and len(curve) > 1 and curve[0].x_low is not None:
-        band = outline([p.x for p in curve], [p.y_low for p in curve], [p.y_high for p in curve])
-        figure.add_scatter(**band, mode="none", fillcolor=translucent(colour, 0.12), **named)
-    if exact is not None:
-        _add_exact(figure, exact, axes, line, legend["legendgroup"])
-        look["mode"] = "markers"
-    figure.add_scatter(
-        x=[p.x for p in curve],
-        y=[p.y for p in curve],
-        marker={
-            "symbol": symbol,
-            "size": 10 if exact is None else 7,
-            "color": [pale if p.dominated else colour for p in curve],
-            "line": edge,
-        },
-        customdata=[p.point.label for p in curve],
-        hovertext=[escape(p.name, 90) for p in curve],
-        hovertemplate=f"%{{hovertext}}<br>{titles[0]} %{{x:.4f}}<br>{titles[1]} %{{y:.4f}}<extra></extra>",
-        **look,
-        **named,
-    )
+def _card(chart: FrontierChart, p: FrontierPoint) -> str:
+    """What is read under the mouse."""
+    frontier = chart.frontier
+    lines = [f"<b>{style_of(p.point.method).sign} {escape(p.name, 90)}</b>"]
+    if chart.base is not None and chart.relative:
+        part = f" · {percent(p.y / chart.base.y)} of {escape(chart.base.name)}"
+    else:
+        part = ""
+    lines.append(f"{title_of(frontier.y)}@{frontier.k} {decimal(p.y)}{_interval(p.y_low, p.y_high)}{part}")
+    if frontier.x == TIME:
+        lines.append(f"{p.x:.2g} ms a query")
+    else:
+        lines.append(f"{title_of(frontier.x)}@{frontier.k} {decimal(p.x)}{_interval(p.x_low, p.x_high)}")
+    for metric in frontier.metrics:
+        row = (chart.rows or {}).get(metric, {}).get(p.point.label)
+        if row is not None and row.queries > 1:
+            win, tie, loss = row.wins
+            lines.append(f"{title_of(metric)}: {win:,} won · {tie:,} tied · {loss:,} lost")
+    return "<br>".join(lines)
 
 
-def _add_rings(figure: Figure, points: Sequence[FrontierPoint], name: str, size: int, ink: str) -> None:
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" ({decimal(low)}–{decimal(high)})"
+
+
+def _add_rings(figure: Figure, chart: FrontierChart, points: Sequence[FrontierPoint], name: str, size: int) -> None:
     if points:
         figure.add_scatter(
             x=[p.x for p in points],
-            y=[p.y for p in points],
+            y=[p.y * chart.unit for p in points],
             mode="markers",
-            marker={"symbol": "circle-open", "size": size, "color": ink, "line": {"width": 1.5}},
+            marker={"symbol": "circle-open", "size": size, "color": chart.ink, "line": {"width": 1.5}},
             name=name,
             hoverinfo="skip",
         )
 
 
-def _add_labels(figure: Figure, frontier: Frontier, current: Collection[str], dark: bool) -> None:
-    """The swept parameter's value at current points and at the ends of a method's first curve, none over another."""
-    points = frontier.points
-    # An annotation's place on an axis of powers of ten is its power.
-    across = {p.point.label: math.log10(p.x) if frontier.x == TIME else p.x for p in points}
-    width, height = ((max(v) - min(v)) or 1.0 for v in (across.values(), [p.y for p in points]))
-    curves = [curve for curve in frontier.curves.values() if len(curve) > 1]
-    first_curves = {curve[0].point.method: curve for curve in reversed(curves)}
-    candidates = [p for curve in curves for p in curve if p.point.label in current]
-    candidates += [p for curve in first_curves.values() for p in (curve[0], curve[-1])]
-    placed: list[FrontierPoint] = []
-    font, ground = {"color": INK.colour(dark), "size": 12}, translucent(INK.colour(not dark), 0.6)
-    for p in candidates:
-        free = all(
-            abs(across[p.point.label] - across[q.point.label]) >= LABEL_DISTANCE[0] * width
-            or abs(p.y - q.y) >= LABEL_DISTANCE[1] * height
-            for q in placed
-        )
-        if p.parameter and free:
-            placed.append(p)
-            place = {"x": across[p.point.label], "y": p.y, "yshift": 19 if p.point.label in current else 14}
-            look = {"font": font, "bgcolor": ground, "borderpad": 1, "showarrow": False}
-            figure.add_annotation(**place, **look, text=escape(_value(p)))
+def _add_opened(figure: Figure, chart: FrontierChart) -> None:
+    """The point whose sets are shown, with the intervals of its differences to the baseline as a cross."""
+    opened = [p for p in chart.frontier.points if p.point.label == chart.opened]
+    unit, look = chart.unit, {"color": chart.ink, "thickness": 1}
+    across, up = ([_ends(chart, axis, p) for p in opened] for axis in (chart.frontier.x, chart.frontier.y))
+    figure.add_scatter(
+        x=[p.x for p in opened],
+        y=[p.y * unit for p in opened],
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 14, "color": chart.ink, "line": {"width": 3}},
+        error_x=error_bars([p.x for p in opened], *_columns(across, 1)) | look,
+        error_y=error_bars([p.y * unit for p in opened], *_columns(up, unit)) | look,
+        name="selected",
+        hoverinfo="skip",
+    )
 
 
-def _value(point: FrontierPoint) -> str:
-    declared = declared_by(point.point.method).get(point.parameter)
-    value = "–" if point.value is None else f"{point.value:g}"
-    return f"{declared.symbol if declared else point.parameter} {value}"
+def _ends(chart: FrontierChart, axis: str, p: FrontierPoint) -> tuple[float | None, float | None]:
+    """Where the interval of a point's difference to the baseline ends, as places on an axis; None for none."""
+    row, mean = (chart.rows or {}).get(axis, {}).get(p.point.label), p.x if axis == chart.frontier.x else p.y
+    if row is None or row.low is None or row.high is None:
+        return None, None
+    return mean + row.low - row.difference, mean + row.high - row.difference
 
 
-def strata_figure(
-    rows: Sequence[Stratum], methods: Mapping[str, str], across: str, up: str, baseline: str, dark: bool
-) -> Figure:
-    """Each decoder's difference to the baseline in each group of queries, with its interval.
+def _columns(ends: Sequence[tuple[float | None, float | None]], unit: float) -> list[list[float | None]]:
+    """Lower ends and upper ends, times the axis' unit."""
+    return [[None if (at := end[i]) is None else unit * at for end in ends] for i in (0, 1)]
 
-    methods: label of a decoder → its method; across, up: titles of the axes.
-    """
-    counts, labels = {r.group: r.queries for r in rows}, list(dict.fromkeys(r.label for r in rows))
-    groups, figure = list(counts), new_figure()
-    for position, label in enumerate(labels):
-        strata = [r for r in rows if r.label == label]
-        means, style = [r.mean for r in strata], style_of(methods[label])
-        colour, offset = style.colour(dark), dodge(position, len(labels))
-        figure.add_scatter(
-            x=[groups.index(r.group) + offset for r in strata],
-            y=means,
-            mode="markers",
-            name=escape(strata[0].name, 48),
-            marker={"symbol": style.symbol, "size": 9, "color": colour},
-            error_y=error_bars(means, [r.low for r in strata], [r.high for r in strata])
-            | {"color": colour, "thickness": 1.5},
-            hovertext=[f"{escape(r.name, 90)}<br>{r.group}: {r.queries:,} queries" for r in strata],
-            hovertemplate="%{hovertext}<br>%{y:+.4f}<extra></extra>",
-        )
-    figure.add_hline(y=0, line=guide(INK.colour(dark)))
-    texts = [f"{escape(group)}<br>{count:,} queries" for group, count in counts.items()]
-    figure.update_xaxes(title=escape(across, 80), **group_axis(texts))
-    figure.update_yaxes(title=f"{escape(up)}, difference to {escape(baseline)}")
-    return apply_layout(figure, **legend_below(-0.3))
+
+def _add_budget(figure: Figure, chart: FrontierChart) -> None:
+    """The line of what is to be kept, and the veil under it; the browser drags both."""
+    floor = chart.floor
+    if floor is None:
+        return
+    whole = {"xref": "paper", "x0": 0, "x1": 1}
+    low = min([chart.view.y[0], *(p.y * chart.unit for p in chart.frontier.points)])
+    look = {"fillcolor": GROUNDS[chart.dark], "opacity": 1 - FADED, "line": {"width": 0}, "layer": "above"}
+    figure.add_shape(type="rect", name=VEIL, y0=low - abs(low) - 1, y1=floor, **look, **whole)
+    figure.add_shape(type="line", name=BUDGET, y0=floor, y1=floor, line=guide(chart.ink, "dash"), **whole)
+
+
+def _at_base(chart: FrontierChart, p: FrontierPoint) -> bool:
+    """Whether a point lies on the baseline's symbol, and is not the baseline."""
+    if chart.base is None or p is chart.base:
+        return False
+    own, other = (chart.view.pixels(chart.place(q)) for q in (p, chart.base))
+    return math.dist(own, other) < NEAR
+
+
+def _add_labels(figure: Figure, chart: FrontierChart) -> None:
+    """Names at the points that matter, none over another."""
+    points = chart.frontier.points
+    callouts = chart.callouts or {}
+    first = [p for p in points if p.point.label in callouts or p.point.label in (chart.opened, *chart.current)]
+    floor = -math.inf if chart.floor is None else chart.floor
+    best = [p for p in chart.best.values() if p.y * chart.unit >= floor - 1e-9 and not _at_base(chart, p)]
+    wanted = {p.point.label: p for p in [*first, *sorted(best, key=lambda p: -p.x)]}
+    texts = [
+        [f"{p.name}: {callouts[label]}"] if label in callouts else [p.name, _name(p)] for label, p in wanted.items()
+    ]
+    places = [chart.place(p) for p in wanted.values()]
+    marks = [chart.place(p) for p in points if not p.dominated]
+    for found, (x, y) in zip(place_labels(zip(texts, places, strict=True), marks, chart.view), places, strict=True):
+        if found is not None:
+            text, (across, up) = found
+            look = {
+                "font": {"color": chart.ink, "size": 12},
+                "bgcolor": translucent(GROUNDS[chart.dark], 0.75),
+            } | MIDDLE
+            figure.add_annotation(
+                x=x,
+                y=y,
+                text=escape(text, 80),
+                showarrow=False,
+                xshift=across,
+                yshift=up,
+                name="label",
+                **look,
+            )

@@ -110,6 +110,7 @@ class Chart {
     this.box.appendChild(this.div);
     parent.appendChild(this.box);
     this.drawing = false;
+    this.controls = new Controls(this);
   }
 
   want(component) {
@@ -141,6 +142,9 @@ class Chart {
     const { layout, ground } = themed(data.figure.layout, this.div.parentElement);
     const ink = layout.font.color;
     if (data.overlay) this.follow(layout);
+    for (const shape of layout.shapes ?? []) if (shape.name === "veil") shape.fillcolor = ground;
+    const pale = /^#[0-9a-f]{6}$/i.test(ground) ? `${ground}bf` : "rgba(0,0,0,0)";
+    for (const label of layout.annotations ?? []) if (label.name === "label") label.bgcolor = pale;
     this.traces = [...below, ...data.figure.data];
     this.layout = layout;
     this.ground = ground;
@@ -156,6 +160,7 @@ class Chart {
       await Plotly.newPlot(this.div, this.traces, layout, this.config(Plotly, data));
       this.listen();
     }
+    this.controls.show(layout.meta ?? {});
     this.div.dataset.version = data.version;
     if (data.overlay) {
       this.overlay ??= new MapOverlay(this.box, this.div);
@@ -251,11 +256,14 @@ class Chart {
       }, 250);
     });
     this.div.on("plotly_unhover", () => clearTimeout(waiting));
+    this.div.on("plotly_afterplot", () => this.controls.place());
+    this.div.on("plotly_relayouting", () => this.controls.place());
   }
 
   end() {
     this.gone = true;
     this.overlay?.end();
+    this.controls.end();
     if (this.mode !== undefined) window.Plotly?.purge(this.div);
     this.box.remove();
   }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 NAME = "frontier_live_plot"
-SCRIPTS = [Path(__file__).with_name(name) for name in ("map_overlay.js", "live_plot.js")]
+SCRIPTS = [Path(__file__).with_name(name) for name in ("map_overlay.js", "plot_controls.js", "live_plot.js")]
 """The parts of the component's one module."""
 HEIGHT = 430
 """Pixels of a chart whose layout does not say."""
@@ -66,16 +66,20 @@ def plot(
     scroll: bool = False,
     file: str = "frontier",
     label: str = "Chart",
+    on_adjust: Callable[[str, float], None] | None = None,
 ) -> Picked:
     """Draw a figure; returns the points that were pointed at.
 
     figure: plotly's, or its data and layout as plain JSON values, which is quicker; key: of this chart in the session;
     backdrop: traces below the figure's; overlay: sets above them; select: offer lasso and box; hover: report the point
-    under the mouse too; scroll: zoom by the wheel; file: name of a download; label: for screen readers. A point's id is
-    its customdata, as text. Zoom stays for as long as the layout's `uirevision`, or else the key.
+    under the mouse too; scroll: zoom by the wheel; file: name of a download; label: for screen readers; on_adjust:
+    called with "level" or "curve" and its value, before the page is drawn again, when a person has dragged what the
+    layout's meta declares (plot_controls.js). A point's id is its customdata, as text. Zoom stays for as long as the
+    layout's `uirevision`, or else the key.
     """
     if available():
-        _draw_live(figure, key, backdrop, overlay, select=select, hover=hover, scroll=scroll, file=file, label=label)
+        options = {"select": select, "hover": hover, "scroll": scroll, "file": file, "label": label}
+        _draw_live(figure, key, backdrop, overlay, on_adjust, **options)
     else:
         _draw_static(figure, key, backdrop, overlay, select, scroll, file)
     return picked(key)
@@ -96,6 +100,7 @@ def _draw_live(
     key: str,
     backdrop: Backdrop | None,
     overlay: Overlay | None,
+    on_adjust: Callable[[str, float], None] | None,
     **options: bool | str,
 ) -> None:
     values = _as_json(figure)
@@ -113,6 +118,8 @@ def _draw_live(
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     events = ("clicked", "selected", "hovered")
     callbacks: dict[str, Any] = {f"on_{name}_change": partial(_remember, key, name) for name in events}
+    if on_adjust is not None:
+        callbacks["on_adjusted_change"] = partial(_adjust, key, on_adjust)
     # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
     module = "".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
     component = st.components.v2.component(NAME, js=module, isolate_styles=False)
@@ -135,6 +142,11 @@ def _remember(key: str, name: str) -> None:
     before = picked(key)
     clicks = before.clicks + (name == "clicked")
     st.session_state[f"{key}.picked"] = replace(before, **{name: value}, clicks=clicks)
+
+
+def _adjust(key: str, on_adjust: Callable[[str, float], None]) -> None:
+    if (dragged := st.session_state[key].get("adjusted")) is not None:
+        on_adjust(dragged["name"], float(dragged["value"]))
 
 
 def _as_json(figure: Figure | dict[str, Any]) -> dict[str, Any]:

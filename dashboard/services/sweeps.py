@@ -26,7 +26,7 @@ from engine.values import Embeddings, Qrels, Queries
 
 PURPOSE = "tradeoff"
 SECTION, FILE = "sweeps", "cells.db"
-AT_ONCE, BY_ITSELF = 500_000, 40_000_000
+AT_ONCE, BY_ITSELF = 500_000, 3_000_000
 """Scores (documents × queries × settings) that the page computes while it draws, and that a job computes unasked."""
 MOST_NUMBERS = 20_000_000
 """Values of finished cells in memory, for all sessions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -15,6 +15,7 @@ from engine.errors import DataError
 from engine.values import Queries, replace_surrogates
 
 if TYPE_CHECKING:
+    from engine.evaluation.export import ExportContext
     from engine.training.trained import Trained
 
 SECTION = "trained"
@@ -63,6 +64,16 @@ def export_fields(loaded: Loaded) -> dict[str, str]:
     """The fields of an ExportContext that name trained embeddings; {} for a corpus without."""
     name, encoder = loaded.origin.source.trained, loaded.space.encoder
     return {"trained": str(_path(name)), "dtype": encoder.dtype if encoder else "auto"} if name else {}
+
+
+def export_context(loaded: Loaded, k: int, **more: Any) -> ExportContext:
+    """Where a decoder is to be used that was chosen on a corpus at k; more: other fields."""
+    from engine.evaluation.export import ExportContext
+
+    encoder = None if loaded.space.encoder is None else loaded.source.encoder
+    return ExportContext(
+        k=k, corpus=loaded.source.path, encoder=encoder, documents=len(loaded.space), **export_fields(loaded) | more
+    )
 
 
 def apply_checkpoint(base: Loaded, chosen: Source, path: Path) -> Loaded:

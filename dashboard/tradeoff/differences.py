@@ -1,4 +1,4 @@
-"""Below the frontier: what can be told of the differences to the baseline."""
+"""Below the frontier: wins and losses, types of queries, and all settings against the baseline."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,85 +8,57 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.palette import style_of
-from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
-from dashboard.tradeoff import stratified
-from dashboard.tradeoff.selection import MEMORY, open_point
+from dashboard.tradeoff import by_query
+from dashboard.tradeoff.best_table import interval, open_row
 from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation import tables
-from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each
+from engine.evaluation.frontier import TIME, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import title_of
-from engine.evaluation.statistics import Comparison, compare, statement, summary
-from engine.stages import methods
+from engine.evaluation.statistics import Comparison, summary
+from engine.evaluation.verdict import Rows
 from engine.values import digest_of
 
-DIFFERENCES, QUERIES, KINDS = "Differences", "Queries won and lost", "Kinds of queries"
+QUERIES, KINDS, SETTINGS = "Wins and losses", "By query type", "All settings"
 MOST_ROWS = 14
 
-Rows = dict[str, dict[str, Comparison]]
 
-
-def show(loaded: Loaded, sweep: Sweep, cells: Cells, curves: Frontier, opened: str) -> None:
+def show(
+    loaded: Loaded,
+    sweep: Sweep,
+    cells: Cells,
+    curves: Frontier,
+    base: FrontierPoint,
+    share: float,
+    rows: Rows,
+    opened: str,
+) -> None:
     """One of three views of the same comparison."""
-    base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
-    if base is None or len(curves.points) < 2:
-        st.info("There is nothing to compare: choose more decoders, or other axes.")
-        return
-    st.divider()
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = choose("View", [DIFFERENCES, QUERIES, KINDS], "tradeoff.view")
-        whose = methods()[base.point.method].title
-        best_x = "least time" if curves.x == TIME else f"most {title_of(curves.x)}"
-        share = st.slider(
-            f"Best: {best_x} that keeps this share of {whose}'s {title_of(curves.y)}",
-            *SHARE.comfortable_range,
-            SHARE.default,
-            step=0.01,
-            key="tradeoff.share",
-            persist_state="session",
-            format="percent",
-            width=420,
-        )
+    view = choose("View", [QUERIES, KINDS, SETTINGS], "tradeoff.view")
     best = best_of_each(curves, base.point.label, share)
     if view == QUERIES:
-        stratified.won_and_lost(loaded, sweep, curves, base, best, opened)
+        by_query.wins_and_losses(loaded, sweep, curves, base, best[1:], opened)
     elif view == KINDS:
-        stratified.kinds(loaded, sweep, curves, base, best)
+        by_query.kinds(loaded, sweep, curves, base, best)
     else:
-        _differences(sweep, cells, curves, base, best)
+        _settings(sweep, cells, curves, base, rows)
 
 
-def _differences(
-    sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]
-) -> None:
-    def make() -> Rows:
-        return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
-
-    with st.spinner("Testing the differences"):
-        rows = remembered(MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
-    # What the most diverse, or the quickest, of the best gains, and what it pays for that.
-    most = max(best[1:], key=lambda p: curves.direction * p.x, default=base)
-    with st.container(gap="xxsmall"):
-        for metric in reversed(curves.metrics):
-            if (row := rows[metric].get(most.point.label)) is not None:
-                st.text(statement(row))
+def _settings(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, rows: Rows) -> None:
+    compared = max((row.comparisons for of in rows.values() for row in of.values()), default=0)
+    with st.container(horizontal=True, vertical_alignment="center"):
         for metric in rows:
             st.text(summary(list(rows[metric].values())))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        every = st.toggle("All settings", key="tradeoff.every", persist_state="session")
-        shown = curves.points if every else best
-        _downloads(sweep, cells, curves, base, shown)
-    _table(sorted(shown, key=lambda p: (p is not base, -curves.direction * p.x, -p.y)), rows, curves, base)
-    if not any(rows.values()):
-        return
-    compared = max(row.comparisons for comparisons in rows.values() for row in comparisons.values())
+        _downloads(sweep, cells, curves, base)
+    shown = sorted(curves.points, key=lambda p: (p is not base, -curves.direction * p.x, -p.y))
+    _table(shown, rows, curves, base)
     st.caption(
-        f"Against {base.name}; ↑ ↓ where a difference can be told: p < .05 in a paired randomisation test after Holm's "
-        f"correction over all {compared:,} settings, and the 95 % interval (paired bootstrap) without 0. "
-        "The best settings were chosen on these same queries: choose on others than you report on (Tune does)."
+        f"Against {base.name} · ↑ ↓ = significant",
+        help=f"p < 0.05 in a paired randomisation test after Holm's correction over all {compared:,} settings, and a "
+        "95% interval (paired bootstrap) without 0. Choose a setting on other queries than you report on: Tune does.",
     )
 
 
@@ -97,22 +69,20 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
     more: dict[str, tuple[list[Any], Any]] = {}
     if curves.x == TIME:
         columns["ms a query"] = [p.x for p in shown], number_column("%.2f", 90, "Median of single calls")
-    number = number_column("%.4f", 90)
+    number = number_column("%.3f", 90)
     for metric in rows:
         title = title_of(metric)
         comparisons = [rows[metric].get(p.point.label) for p in shown]
         base_mean = next((r.baseline_mean for r in rows[metric].values()), None)
         means = [base_mean if p is base else r and r.mean for p, r in zip(shown, comparisons, strict=True)]
-        intervals = ["" if r is None or r.low is None else _interval(r) for r in comparisons]
         wins = ["" if r is None else " · ".join(map(str, r.wins)) for r in comparisons]
         columns[f"{title}@{curves.k}"] = means, number
-        columns[f"Δ {title}"] = [_difference(r) for r in comparisons], None
-        more[f"Δ {title}, 95 %"] = intervals, None
+        columns[f"Δ {title} (95% CI)"] = [_difference(r) for r in comparisons], None
         more[f"p, {title}"] = (
             [r and r.p_holm for r in comparisons],
-            number_column("%.4f", 80, "After Holm's correction"),
+            number_column("%.3f", 80, "After Holm's correction"),
         )
-        more[f"{title}: won · tied · lost"] = wins, None
+        more[f"{title}: W·T·L"] = wins, None
     labels = [p.point.label for p in shown]
     # Another list is another widget: a selection is a place, and must not outlive its list.
     key = f"tradeoff.table.{digest_of(labels)[:12]}"
@@ -120,33 +90,22 @@ def _table(shown: list[FrontierPoint], rows: Rows, curves: Frontier, base: Front
         columns | more,
         key=key,
         most=MOST_ROWS,
-        on_select=partial(_open, key, labels),
-        selection_mode="single-row",
+        on_select=partial(open_row, key, labels),
+        selection_mode="single-cell",
         placeholder="",
     )
-
-
-def _open(key: str, labels: list[str]) -> None:
-    rows = st.session_state[key].selection.rows
-    open_point(labels[rows[0]] if rows else None)
 
 
 def _difference(row: Comparison | None) -> str:
     if row is None:
         return ""
     arrow = (" ↑" if row.difference > 0 else " ↓") if row.significant else ""
-    return f"{row.difference:+.4f}{arrow}".replace("-", "−")
+    return interval(row) + arrow
 
 
-def _interval(row: Comparison) -> str:
-    return f"{row.low:+.3f} to {row.high:+.3f}".replace("-", "−")
-
-
-def _downloads(
-    sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint, shown: tuple[FrontierPoint, ...]
-) -> None:
+def _downloads(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint) -> None:
     """Downloads of the measurements, made on request."""
-    points, k, names = list(cells.points), curves.k, {p.name for p in shown}
+    points, k, names = list(cells.points), curves.k, {p.name for p in curves.points}
     metrics = list(dict.fromkeys([*curves.metrics, *sweep.metrics]))
 
     def results() -> tables.Results:

@@ -1,13 +1,16 @@
-"""The Trade-off page: the sweep, the frontier, the sets behind a point, the significant differences."""
+"""The Trade-off page: the verdict, the frontier, the sets behind a point, differences by query."""
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
 
-from dashboard.charts.frontier import frontier_figure
+from dashboard.charts.frontier import FrontierChart, curve_of, frontier_figure
+from dashboard.charts.frontier_panels import panels_figure
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import passage_queries, sweeps, trained
+from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import known_vectors
 from dashboard.services.source import Loaded
@@ -15,18 +18,24 @@ from dashboard.services.sweeps import Cells, Sweep
 from dashboard.session import decoders
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
-from dashboard.tradeoff import differences, point_sets, selection
+from dashboard.tradeoff import best_table, by_query, differences, point_sets, selection, verdict_strip
+from dashboard.tradeoff.selection import Opened
 from dashboard.widgets import passages
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import JobPanel
+from dashboard.widgets.job_panel import POLL, JobPanel
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
 from engine.errors import FrontierError
-from engine.evaluation.frontier import BAND_RESAMPLES, TIME, Frontier, frontier, title_of_axis
+from engine.evaluation.curve import Curve
+from engine.evaluation.frontier import BAND_RESAMPLES, TIME, Frontier, FrontierPoint, frontier, title_of_axis
 from engine.evaluation.metrics import METRICS, available
-from engine.evaluation.statistics import RESAMPLES
+from engine.evaluation.paired import name_of
+from engine.evaluation.statistics import RESAMPLES, compare
+from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.sweep.sweep import grid
+from engine.evaluation.tuning.objectives import knee_of
+from engine.evaluation.verdict import Rows, Verdict, change, verdict
 from engine.params import Whole
 from engine.progress import counted
 from engine.space import Space
@@ -41,18 +50,20 @@ VALUES = Whole(
     low=2,
     high=41,
     comfortable=(2, 21),
-    symbol="values_of_each_parameter",
-    name="values_of_each_parameter",
+    symbol="steps_per_parameter",
+    name="steps_per_parameter",
     help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
 )
-BOARD = "tradeoff-board"
-NARROW = f"""<style>@media (max-width: 1200px) {{
+BOARD, PROGRESS, PICKED = "tradeoff-board", "tradeoff-progress", "tradeoff.decoders"
+STYLE = f"""<style>@media (max-width: 1200px) {{
 .st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock] {{flex-wrap: wrap}}
 .st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock] > [data-testid=stColumn]
-{{min-width: 100%}} }}</style>"""
+{{min-width: 100%}} }}
+.st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}</style>"""
 """Side by side the chart and the sets need more room than a small screen has: there they stand one below the other."""
 SAMPLES = (100, 500, 2000)
-MOST_BANDED = 4
+MANY = 4
+"""Of more decoders a panel each can be drawn."""
 ENOUGH = 500
 """Of more labelled queries so many are drawn at first: their means are known well enough to choose by."""
 
@@ -61,8 +72,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
     """The main area of Trade-off."""
     if st.session_state.pop(selection.LEAVE, False):
         decoders.show()  # from a run of the whole page: from a fragment's, the sidebar would forget its question
-    st.html(NARROW)
-    known = methods("selector")
+    st.html(STYLE)
     split, qrels, queries = _labelled(loaded)
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
     with row:
@@ -74,27 +84,20 @@ def show(loaded: Loaded, question: Question | None) -> None:
         loaded = judged
         split, qrels, queries = _labelled(loaded)
     with row:
-        axes = st.container(horizontal=True, width=460, gap="small")
-        with st.popover("Grid", icon=":material/tune:"):
+        axes = st.popover("Axes", icon=":material/swap_vert:")
+        with st.popover("Setup", icon=":material/tune:"):
             values = control(VALUES, "tradeoff.values")
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
-    names = choose_several(
-        "Decoders",
-        known,
-        "tradeoff.decoders",
-        format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
-        help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is always "
-        "there: what the others are compared with.",
-    )
-    scorers = _scorers()
+            scorers = _scorers()
+    names = _picked()
     if with_passages:
         passages.explain(loaded)
     sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
     if qrels is None:
         _teach(loaded)
     if sweep is None:
-        st.info("Ask something in the sidebar: what each decoder makes of it appears here.")
+        st.info("Type a query to compare what each decoder makes of it.")
         return
     if every:
         trained.warn(loaded, queries)
@@ -105,7 +108,35 @@ def show(loaded: Loaded, question: Question | None) -> None:
             f"This query has no judgements, so there is no Recall for it; up goes {METRICS[y].title}, "
             f"{METRICS[y].formula}."
         )
-    _board(loaded, question, sweep, x, y)
+    _board(loaded, question, sweep, x, y, set(names) <= {*decoders.chosen(), _baseline()})
+
+
+def _baseline() -> str:
+    return next(iter(methods("selector")))
+
+
+def _picked() -> list[str]:
+    """The decoders to measure: at first those chosen in Explore, and the baseline."""
+    known = methods("selector")
+    st.session_state.setdefault(PICKED, list(dict.fromkeys([_baseline(), *decoders.chosen()])))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        names = choose_several(
+            "Decoders",
+            known,
+            PICKED,
+            default=(),
+            named=False,
+            format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
+            help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
+            "always there: what the others are compared with.",
+        )
+        if len(names) < len(known):
+            st.button("All", key="tradeoff.all", on_click=_pick_all, help="Compare all decoders")
+    return names
+
+
+def _pick_all() -> None:
+    st.session_state[PICKED] = list(methods("selector"))
 
 
 def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
@@ -122,9 +153,9 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
     """Draw the choice of queries: whether all labelled ones are meant, or the passages that stand in for them."""
     if qrels is not None:
-        return choose("Queries", [ALL, ONE], "tradeoff.scope", named=True) != ONE
+        return choose("Queries", [ALL, ONE], "tradeoff.scope") != ONE
     ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
-    return choose("Queries", ways, f"tradeoff.one.{len(ways)}", named=True) != ONE
+    return choose("Queries", ways, f"tradeoff.one.{len(ways)}") != ONE
 
 
 def _sampled(queries: Queries) -> Queries:
@@ -246,8 +277,8 @@ def _teach(loaded: Loaded) -> None:
     )
 
 
-def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
-    """Chart, sets and tables; while a job is at work, of what is finished."""
+def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str, small: bool) -> None:
+    """Verdict, chart, sets and tables; while a job is at work, of what is finished."""
     draw = partial(st.fragment(_draw), loaded, question, sweep, x, y)
     try:
         cells = sweeps.find(sweep)
@@ -260,31 +291,48 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
             key=sweep.key,
             title="Measuring the trade-off",
             work=partial(sweeps.work, sweep),
-            start="Continue" if cells.points else "Start",
+            start="Resume"
+            if cells.job is not None
+            else f"Measure {len(sweep.decoders) - len(cells.points):,} settings",
             offer=_lacking(sweep, cells),
-            by_itself=sweeps.is_small(sweep) and len(cells.points) < len(sweep.decoders),
+            by_itself=False,
             on_partial=lambda _: draw(),
             failed="Measuring ended early; what is finished is kept.",
         )
-        if panel.result() is None and (job := panel.job) is not None and (job.going or job.partial):
+        begins = small and sweeps.is_small(sweep) and panel.job is None and len(cells.points) < len(sweep.decoders)
+        if begins and panel.waits is None:
+            panel.begin()
+        if (job := panel.job) is not None and job.going:
+            _measuring(job, draw)
+            return
+        if panel.result() is None and job is not None and job.partial:
             return  # the panel draws it
+    draw()
+
+
+@st.fragment(run_every=POLL)
+def _measuring(job: Job, draw: Callable[[], None]) -> None:
+    """A thin line of progress over what is finished, until the job ends or is paused."""
+    if not job.going:
+        st.rerun()
+    progress = job.progress
+    with st.container(key=PROGRESS, horizontal=True, vertical_alignment="center", gap="small"):
+        st.text(f"{progress.done:,} of {progress.total:,}" if progress.total else progress.label, width="content")
+        st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
+        st.button("Pause", key=f"{sweeps.PURPOSE}.cancel", on_click=job.cancel)
     draw()
 
 
 def _lacking(sweep: Sweep, cells: Cells) -> str:
     """What is still to be measured."""
-    done = f"{len(cells.points):,} of {len(sweep.decoders):,} settings are measured. " if cells.points else ""
-    size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
-    embedding = "" if sweep.vectors is not None else " The queries have to be embedded first."
-    if sweep.pairs:
-        embedding += f" A model reads up to {sweep.pairs:,} pairs of query and document for that, which takes long."
     settings, curves = len(sweep.decoders) - len(cells.points), len(sweep.exact) - len(cells.curves)
-    lacking = [f"{settings:,} settings"] if settings else []
-    lacking += [f"every value of the parameter of {counted(curves, 'decoder')}"] if curves else []
-    return (
-        f"{done}Not yet: {' and '.join(lacking)} on {size}.{embedding} What is finished is kept; the time is known "
-        "once it runs."
-    )
+    lacking = [f"{settings:,} of {len(sweep.decoders):,} settings"] if settings else []
+    lacking += [f"every λ of {counted(curves, 'decoder')}"] if curves else []
+    size = f"{len(sweep.queries):,} queries × {len(sweep.loaded.space):,} documents"
+    more = "" if sweep.vectors is not None else " The queries have to be embedded first."
+    if sweep.pairs:
+        more += f" A model reads up to {sweep.pairs:,} pairs of query and document, which takes long."
+    return f"Not measured yet: {' and '.join(lacking)}, on {size}.{more}"
 
 
 def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: str) -> None:
@@ -302,64 +350,161 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
             lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
         )
     except FrontierError as error:
-        st.info("These points cannot be drawn against these axes; choose others.", icon=":material/info:")
+        st.info("No setting has both metrics. Choose another axis.", icon=":material/info:")
         st.text(str(error))
         return
+    base = next((p for p in curves.points if p.point.label == sweep.baseline.label), None)
     labels = [p.point.label for p in curves.points]
-    explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
-    current = [decoder.label for decoder in sweep.decoders if decoder in explored]
-    opened = selection.opened(labels, current)
+    share, rows = selection.budget(), _compared(sweep, cells, curves, base)
+    found = None if base is None or len(labels) < 2 else verdict(curves, base.point.label, share, rows)
+    best = None if found is None or found.best is None else found.best.point.label
+    if found is not None:
+        decoder = next((d for d in sweep.decoders if d.label == best), None)
+        verdict_strip.show(loaded, curves, found, decoder)
+    label = selection.opened(labels, best)
+    # A mean over other queries than the points' would lie beside them.
+    exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
+    point = next(p for p in curves.points if p.point.label == label)
+    curve = curve_of(point, curves, exact)
+    opened = _opened(sweep, point, curve, curves)
     with st.container(key=BOARD):
-        left, right = st.columns([2, 1], gap="medium")
+        left, right = st.columns([3, 2], gap="medium")
     with left:
-        banded = _banded(curves, current, opened)
-        titles = title_of_axis(x), title_of_axis(y)
-        # A mean over other queries than the points' would lie beside them.
-        exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
-        figure = frontier_figure(
-            curves, titles, is_dark(), current=current, opened=opened, banded=banded, one_entry=True, exact=exact
-        )
-        picked = plot(figure, "tradeoff.frontier", file=f"frontier-{x}-{y}")
-        caption = _caption(curves, sweep, len(_labelled(loaded)[2]), banded is not None)
-        st.caption(f"{caption} Lines without a gap: every value of the parameter, exactly." if exact else caption)
-        if picked.clicks != st.session_state.get("tradeoff.clicks", 0):
-            st.session_state["tradeoff.clicks"] = picked.clicks
-            selection.open_point(picked.clicked)
-            st.rerun(scope="fragment")
+        _chart(loaded, sweep, curves, exact, rows, found, opened, curve)
+        if base is not None and len(labels) > 1 and sweep.stored and len(sweep.queries) > 1 and not cells.running:
+            differences.show(loaded, sweep, cells, curves, base, share, rows, label)
     with right:
-        point_sets.show(loaded, question, sweep, curves, opened, opened == st.session_state.get(selection.OPEN))
-    if sweep.stored and len(sweep.queries) > 1 and not cells.running:
-        differences.show(loaded, sweep, cells, curves, opened)
+        if found is not None and base is not None:
+            best_table.budget_control(curves, base)
+            best_table.show(curves, found, rows)
+        order = () if base is None else by_query.ordered(sweep, curves, base, label, y)
+        point_sets.show(loaded, question, sweep, curves, opened, order)
 
 
-def _banded(curves: Frontier, current: list[str], opened: str) -> set[str] | None:
-    """The methods that have bands: all, or where those would hide each other what is set in Explore or opened."""
-    if len({p.point.method for p in curves.points}) <= MOST_BANDED:
-        return None
-    return {p.point.method for p in curves.points if p.point.label in (*current, opened)}
+def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> Rows:
+    """Every setting against the baseline in the metrics of the axes; nothing where they have no query in common."""
+    if base is None:
+        return {}
+
+    def make() -> Rows:
+        return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
+
+    with st.spinner("Testing the differences"):
+        return remembered(selection.MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
 
 
-def _caption(curves: Frontier, sweep: Sweep, available_count: int, partly_banded: bool) -> str:
-    both = "both metrics" if len(curves.metrics) == 2 else "the metric"
-    parts = []
-    if sweep.stored:
-        drawn = f", drawn at random from {available_count:,}" if available_count > len(sweep.queries) else ""
-        parts.append(f"Means over the {curves.queries:,} labelled queries that have {both} everywhere{drawn}.")
-        if curves.queries < curves.asked:
-            parts.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} do not.")
-        if curves.points[0].x_low is not None:
-            whose = "of what is set in Explore or opened, " if partly_banded else ""
-            parts.append(
-                f"Bands: 95 % intervals of the mean {whose}a paired bootstrap over these queries "
-                f"({curves.resamples:,} draws), each for its point alone; methods of many curves have none."
-            )
+def _opened(sweep: Sweep, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
+    """The setting whose sets are shown: the point, or a place on its curve to which it was dragged."""
+    value = st.session_state.get(selection.SCRUBBED)
+    if curve is None or value is None:
+        decoder = next(d for d in sweep.decoders if d.label == point.point.label)
+        ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
+        return Opened(
+            decoder=decoder, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1]
+        )
+    decoder = Decoder(curve.stage(value), decoders.first_scorer())
+    means, place = curve.at(value), int(abs(curve.places - value).argmin())
+    x_ends, y_ends = (tuple(curve.bands[axis][place].tolist()) for axis in (curves.x, curves.y))
+    return Opened(
+        decoder=decoder,
+        name=name_of(as_json(decoder), scorers=False),
+        point=None,
+        x=means[curves.x],
+        y=means[curves.y],
+        x_ends=x_ends,
+        y_ends=y_ends,
+    )
+
+
+def _chart(
+    loaded: Loaded,
+    sweep: Sweep,
+    curves: Frontier,
+    exact: list[Curve],
+    rows: Rows,
+    found: Verdict | None,
+    opened: Opened,
+    curve: Curve | None,
+) -> None:
+    explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
+    several = len({p.point.method for p in curves.points}) > MANY
+    with st.container(horizontal=True, gap="medium"):
+        whole = st.toggle("Show all", key="tradeoff.whole", persist_state="session", help="Also what keeps too little")
+        panels = several and st.toggle("Panels", key="tradeoff.panels", persist_state="session", help="One a decoder")
+    chart = FrontierChart(
+        frontier=curves,
+        dark=is_dark(),
+        share=None if found is None else found.share,
+        whole=whole,
+        current=[decoder.label for decoder in sweep.decoders if decoder in explored and decoder != sweep.baseline],
+        opened=opened.decoder.label,
+        callouts=_callouts(curves, found, rows),
+        exact=exact,
+        rows=rows,
+        scrub=None if curve is None else (curve, getattr(opened.decoder.select, curve.parameter)),
+    )
+    dragged = partial(_dragged, curve, [p.point.label for p in curves.points])
+    what = f"Frontier: {title_of_axis(curves.y)} against {title_of_axis(curves.x)}"
+    label = what if found is None else f"{what}. {found.text}"
+    file = f"frontier-{curves.x}-{curves.y}"
+    if panels:
+        picked = plot(panels_figure(chart), "tradeoff.panels.chart", file=file, label=label)
     else:
-        parts.append("One query: no band, as one query says nothing of others.")
-    if curves.x == TIME:
-        parts.append("Times: the median of a few single calls, taken when a setting was measured.")
-    better = "as much of both" if curves.x != TIME else "as much in as little time"
-    parts.append(f"Outlined: no other point has {better}. Dotted: the baseline. Click a point for its sets.")
-    parts.append(curves.remark)
+        picked = plot(frontier_figure(chart), "tradeoff.frontier", file=file, label=label, on_adjust=dragged)
+    caption, details = _caption(curves, sweep, len(_labelled(loaded)[2]), bool(exact))
+    st.caption(caption, help=details)
+    clicks = f"tradeoff.clicks.{panels}"
+    if picked.clicks != st.session_state.get(clicks, 0):
+        st.session_state[clicks] = picked.clicks
+        selection.open_point(picked.clicked)
+        st.rerun(scope="fragment")
+
+
+def _callouts(curves: Frontier, found: Verdict | None, rows: Rows) -> dict[str, str]:
+    """What is said at the best point within the budget, and at the frontier's knee."""
+    said = {}
+    for p in (knee_of(curves), None if found is None else found.best):
+        changes = [rows.get(axis, {}).get(p.point.label) if p is not None else None for axis in (curves.x, curves.y)]
+        if p is not None and all(changes):
+            said[p.point.label] = ", ".join(dict.fromkeys(change(row) for row in changes if row is not None))
+    return said
+
+
+def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) -> None:
+    """Take over what was dragged on the chart; for a callback."""
+    if name == "level":
+        st.session_state[selection.SHARE_KEY] = round(value / 100, 2)
+    elif curve is not None:
+        label = Decoder(curve.stage(value), decoders.first_scorer()).label
+        if label in labels:
+            selection.open_point(label)
+        else:
+            st.session_state[selection.SCRUBBED] = value
+
+
+def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) -> tuple[str, str]:
+    """What the chart shows, in a line, and the details of its statistics."""
+    faster = curves.x == TIME
+    if not sweep.stored:
+        return "One query: no confidence interval · click a point to see its results", ""
+    parts = [f"Mean of {curves.queries:,} queries"]
+    if available_count > len(sweep.queries):
+        parts[0] += f", drawn at random from {available_count:,}"
+    parts += ["cross = 95% CI of the difference to the baseline", "outlined = Pareto-optimal"]
+    parts += ["line = every λ, exactly"] if exact else []
+    parts += ["click a point to see its results"]
+    details = [
+        "Intervals are percentiles of a paired bootstrap over queries, each for its point alone; those of means take "
+        f"{curves.resamples:,} draws. “n.s.”: not significant in a paired randomisation test after Holm's correction "
+        "over all settings, or the interval holds 0. The best setting was chosen on these same queries: choose on "
+        "others than you report on (Tune does)."
+    ]
+    if curves.queries < curves.asked:
+        details.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} queries lack one of the metrics.")
+    if faster:
+        details.append("Times: the median of a few single calls, taken when a setting was measured.")
     if curves.left_out:
-        parts.append(f"{len(curves.left_out)} settings returned too little to be drawn.")
-    return " ".join(filter(None, parts))
+        details.append(f"{len(curves.left_out)} settings returned too little to be drawn.")
+    if curves.remark:
+        parts.append(curves.remark)
+    return " · ".join(parts), " ".join(details)

@@ -1,4 +1,6 @@
-"""The retrieved set behind a point of the chart: documents, metrics, and the way to Explore."""
+"""Beside the chart, below the table: what the open setting retrieves for the query at hand."""
+
+from typing import Any
 
 import streamlit as st
 
@@ -7,57 +9,80 @@ from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
 from dashboard.session import decoders
 from dashboard.session.answers import query_of, scores_of
-from dashboard.session.query import Question
+from dashboard.session.query import LABELLED, Question, select
 from dashboard.tradeoff import selection
+from dashboard.tradeoff.selection import Opened
+from dashboard.tradeoff.verdict_strip import to_explore
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.ranked_lists import set_table
-from dashboard.widgets.tables import draw_columns, number_column, text_column
-from engine.decoder import Decoder, decode, select_from
+from engine.decoder import decode, select_from
 from engine.errors import FrontierError
-from engine.evaluation.frontier import TIME, Frontier, FrontierPoint
+from engine.evaluation.frontier import TIME, Frontier
 from engine.evaluation.metrics import available, measure, title_of
+from engine.evaluation.paired import QueryDifference
 from engine.progress import shorten
 from engine.views import Row, diff, relevance
+from engine.wording import decimal, signed
 
-NAME_WIDTH = 150
+NAME_WIDTH = 190
+NO_MORE: tuple[dict[str, list[Any]], dict[str, Any]] = {}, {}
+"""In place of the column of nearest documents, for which there is no room."""
 MOST_TEXT, MOST_ASKED = 600, 120
 
 
-def show(loaded: Loaded, question: Question | None, sweep: Sweep, curves: Frontier, opened: str, clicked: bool) -> None:
-    """The right third of the page."""
-    point = next(p for p in curves.points if p.point.label == opened)
-    decoder = next(d for d in sweep.decoders if d.label == opened)
-    _heading(point, decoder)
-    if not clicked:
-        st.caption("Click a point of the chart: its sets appear here.")
-    if question is None:
-        st.caption("Ask something in the sidebar to see what this setting retrieves.")
-        _figures(curves, point, {}, sweep.stored)
-    else:
-        _for_query(loaded, question, sweep, curves, point, decoder)
-    st.button("Set Explore to this", icon=":material/compare_arrows:", on_click=_to_explore, args=(decoder,))
-
-
-def _to_explore(decoder: Decoder) -> None:
-    decoders.apply(decoder)
-    st.session_state[selection.LEAVE] = st.session_state[selection.ANEW] = True
-
-
-def _heading(point: FrontierPoint, decoder: Decoder) -> None:
-    spec = decoder.select.spec
-    method_heading(spec, decoders.title(decoder))
-    values = [f"{p.symbol} = {p.text(getattr(decoder.select, p.name))}" for p in spec.params if not p.advanced]
-    values += [f"pool {decoder.depth}"] if decoder.depth else []
-    values += [decoders.describe_scorers(decoder)] if not decoders.has_default_scorers(decoder) else []
-    state = "dominated by another point" if point.dominated else "not dominated"
-    st.caption(" · ".join([*values, state]))
-
-
-def _for_query(
-    loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, point: FrontierPoint, decoder: Decoder
+def show(
+    loaded: Loaded,
+    question: Question | None,
+    sweep: Sweep,
+    curves: Frontier,
+    opened: Opened,
+    order: tuple[QueryDifference, ...],
 ) -> None:
-    space = loaded.space
+    """The set, its figures, and the way to other queries; order: queries from the largest win to the largest loss."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        method_heading(opened.decoder.select.spec, opened.name)
+        st.button("Use in Explore", key="tradeoff.use.opened", on_click=to_explore, args=(opened.decoder,))
+    if sweep.stored:
+        _figures(curves, opened)
+    if question is None:
+        st.caption("Type a query to see what this setting retrieves.")
+    else:
+        if order:
+            _walk(loaded, sweep, question, order, curves)
+        _for_query(loaded, question, sweep, curves, opened)
+
+
+def _walk(
+    loaded: Loaded, sweep: Sweep, question: Question, order: tuple[QueryDifference, ...], curves: Frontier
+) -> None:
+    """The query's place among wins and losses, and steps to its neighbours, the largest win and the largest loss."""
+    ids = [row.query for row in order]
+    at = ids.index(question.id) if question.id in ids else None
+    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
+        last, before, after = len(ids) - 1, None if at is None else at - 1, None if at is None else at + 1
+        for label, name, to in (
+            ("Biggest win", "most", 0),
+            ("⟨", "before", before),
+            ("⟩", "after", after),
+            ("Biggest loss", "least", last),
+        ):
+            there = to is not None and 0 <= to <= last and to != at
+            query = ids[to] if there and to is not None else ""
+            arguments = (loaded, sweep.split, query)
+            st.button(label, key=f"tradeoff.{name}", on_click=ask, args=arguments, disabled=not there)
+        if at is not None:
+            st.caption(f"{at + 1} of {len(ids)} · {title_of(curves.y)} {signed(order[at].difference)}")
+
+
+def ask(loaded: Loaded, split: str, query: str) -> None:
+    """Make a query the session's; for a callback."""
+    if select(loaded, LABELLED, split, query) is None:
+        st.session_state[selection.ANEW] = True
+
+
+def _for_query(loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: Opened) -> None:
+    space, decoder = loaded.space, opened.decoder
     query = query_of(loaded, question)
     try:
         candidates, _ = scores_of(loaded, question, decoder)
@@ -74,35 +99,28 @@ def _for_query(
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
         retrieved, dropped = diff(space, question.vector, question.id, ranking, baseline, question.qrels, saw)
-    _figures(curves, point, values, sweep.stored)
     st.text(shorten(question.text, MOST_ASKED))
+    said = [f"{title_of(m)} {decimal(value)}" for m, value in values.items() if value is not None]
+    if said:
+        st.caption(f"This query: {' · '.join(said)}")
     by = "Inner product with the query" if saw is None else f"By {decoders.scorer_of(decoder).spec.title}"
     _table(retrieved, dropped if decoder != sweep.baseline else None, by)
 
 
-def _figures(curves: Frontier, point: FrontierPoint, values: dict[str, float | None], labelled: bool) -> None:
-    """Both axes, for this query and over the labelled ones."""
-    axes = curves.y, curves.x
-    columns = {
-        "": (["ms a query" if a == TIME else f"{title_of(a)}@{curves.k}" for a in axes], text_column(84)),
-        "This query": ([values.get(axis) for axis in axes], number_column("%.3f", 76)),
-    }
-    if labelled:
-        ends = (point.y_low, point.y_high), (point.x_low, point.x_high)
-        intervals = ["" if low is None else f"{low:.3f}–{high:.3f}" for low, high in ends]
-        columns["All"] = [point.y, point.x], number_column("%.3f", 56, "Mean over the labelled queries; time: median")
-        columns["95 %"] = intervals, text_column(96, "The interval of that mean")
-    draw_columns(
-        columns,
-        key="tradeoff.figures",
-        row_height=30,
-        placeholder="–",
-    )
+def _figures(curves: Frontier, opened: Opened) -> None:
+    """Both means with their intervals."""
+    parts = []
+    for axis, value, (low, high) in ((curves.y, opened.y, opened.y_ends), (curves.x, opened.x, opened.x_ends)):
+        ends = "" if low is None or high is None else f" (95% CI {decimal(low)} to {decimal(high)})"
+        parts.append(
+            f"{value:.2g} ms a query" if axis == TIME else f"{title_of(axis)}@{curves.k} {decimal(value)}{ends}"
+        )
+    st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")
 
 
 def _table(retrieved: list[Row], dropped: list[Row] | None, by: str) -> None:
     """The set, and below what it dropped of the baseline's; a click shows a document's text."""
-    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by)
+    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by, NO_MORE)
     rows = [*retrieved, *(dropped or ())]
     cells = event.selection.cells if event is not None else ()
     if cells and cells[0][0] < len(rows):

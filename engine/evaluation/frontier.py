@@ -213,12 +213,17 @@ def best_of_each(measured: Frontier, baseline: str, share: float) -> tuple[Front
     base = next((p for p in measured.points if p.point.label == baseline), None)
     if base is None:
         raise ParamError(f"baseline must be the label of a point of the frontier; got {baseline!r}")
-    floor = base.y - (1 - share) * abs(base.y) - SAME
+    floor = floor_of(base, share)
     best: dict[Any, FrontierPoint] = {}
     for p in measured.points:
         if kind(p) not in best or _better(p, best[kind(p)], floor, measured.direction):
             best[kind(p)] = p
     return (base, *(p for p in best.values() if kind(p) != kind(base)))
+
+
+def floor_of(base: FrontierPoint, share: float) -> float:
+    """The least y that keeps a share of the baseline's, rounding allowed for."""
+    return base.y - (1 - share) * abs(base.y) - SAME
 
 
 def _better(p: FrontierPoint, other: FrontierPoint, floor: float, direction: int) -> bool:

@@ -6,7 +6,7 @@ python tests/bench/bench_frontier.py --data <folder of judged sets> --out assets
 from harness import WHITE_SHEET, Judged, arguments, draw, write_page
 
 import engine
-from dashboard.charts.frontier import frontier_figure
+from dashboard.charts.frontier import FrontierChart, frontier_figure
 from engine.evaluation.frontier import frontier
 from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.statistics import compare, statement, summary
@@ -39,7 +39,7 @@ def main() -> None:
         for x, y in axes:
             curve = frontier(points, x, y, K)
             picture = f"frontier-{name}-{y.replace('_', '-')}.png"
-            figure = frontier_figure(curve, (METRICS[x].title, METRICS[y].title), dark=False)
+            figure = frontier_figure(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
             draw(figure.update_layout(**WHITE_SHEET), given.out / picture)
             rows = compare(points, y, base, K)
             significant = sorted((row for row in rows if row.told), key=lambda row: -row.difference)
@@ -51,8 +51,8 @@ def main() -> None:
         given,
         "frontiers",
         "Frontiers",
-        f"Bundled encoder, frozen; k = {K}; every setting of {', '.join(SELECTORS)} (nnn filled up to k). Bands: "
-        "95 % paired bootstrap over queries. A difference is claimed only where a paired randomisation test, after "
+        f"Bundled encoder, frozen; k = {K}; every setting of {', '.join(SELECTORS)} (nnn filled up to k). "
+        "A difference is claimed only where a paired randomisation test, after "
         "Holm over all settings, and the interval agree.",
         *blocks,
     )

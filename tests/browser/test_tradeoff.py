@@ -1,46 +1,122 @@
-"""Trade-off in a real browser: the chart draws itself, and a click on a point opens the set retrieved there."""
+"""Trade-off in a real browser: points open sets, the budget and λ are dragged without a message to the server."""
 
 import re
 
 import pytest
 
 import engine
-from support.browser import MARKS, WAIT, column, slide, until
+from support.browser import MARKS, WAIT, column, idle, slide, until
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
+BUTTONS = ["Cancel", "Pause"]
 LONELIEST = f"""() => {{
     const plot = document.querySelector('{PLOT}'), box = plot.getBoundingClientRect();
     const {{xaxis, yaxis, _size}} = plot._fullLayout;
     const all = plot._fullData.filter(t => t.customdata && t.visible === true).flatMap(t => Array.from(t.x, (x, i) =>
-        [String([t.customdata[i]].flat()[0]), xaxis.d2p(x), yaxis.d2p(t.y[i])]));
+        [String([t.customdata[i]].flat()[0]), xaxis.d2p(x), yaxis.d2p(t.y[i])]))
+        .filter(([_, x, y]) => x >= 0 && x <= _size.w && y >= 0 && y <= _size.h);
     const apart = p => Math.min(...all.filter(o => o[0] !== p[0]).map(o => Math.hypot(o[1] - p[1], o[2] - p[2])));
     const [label, x, y] = all.reduce((best, p) => apart(p) > apart(best) ? p : best);
     return [label, box.x + _size.l + x, box.y + _size.t + y];
 }}"""
+DOT = "() => document.querySelector('.frontier-dot').style.transform"
+LINE = f"() => document.querySelector('{PLOT}').layout.shapes.filter(s => s.name === 'budget')[0].y0"
 
 
-@pytest.mark.parametrize("scope", ["This query", "All labelled queries"])
-def test_a_click_on_a_point_opens_its_set(page, server, scope):
+def measured(page, server, scope="All labelled queries"):
+    """The page with few steps, whose job has ended."""
     page.goto(f"{server}/tradeoff")
     page.get_by_text("All labelled queries", exact=True).wait_for(timeout=WAIT)
-    page.get_by_text("Grid", exact=True).click()
-    slide(page, "Home", "values of each parameter")
+    page.get_by_text("Setup", exact=True).click()
+    slide(page, "Home", "steps per parameter")
     page.keyboard.press("Escape")
     page.get_by_role("radio", name=scope).click()
     page.locator(PLOT).first.wait_for(timeout=2 * WAIT)
     if scope != "This query":
-        page.get_by_text(re.compile("Means over the")).wait_for(timeout=3 * WAIT)
-        until(page, lambda: page.get_by_text("Differences", exact=True).count() == 1)
-    until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
-    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
+        page.get_by_text(re.compile("Mean of .* queries")).first.wait_for(timeout=3 * WAIT)
+        until(page, lambda: page.get_by_text("Wins and losses", exact=True).count() == 1)
+    until(page, lambda: all(page.get_by_text(name, exact=True).count() == 0 for name in BUTTONS))
+    idle(page)
+    page.wait_for_timeout(1000)
+
+
+def counted(page):
+    """The messages that the page sends from now on, one entry each; for a page that is still to be opened."""
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    return sent
+
+
+@pytest.mark.parametrize("scope", ["This query", "All labelled queries"])
+def test_a_click_on_a_point_opens_its_set(page, server, scope):
+    measured(page, server, scope)
+    page.get_by_text("Show all", exact=True).click()
+    idle(page)
     page.wait_for_timeout(1000)
     label, x, y = page.evaluate(LONELIEST)
-    assert page.get_by_text("Click a point of the chart").count() == 1
     name = re.search(r"→ (\w+)", label).group(1)
     page.mouse.click(x, y)
     shown = page.get_by_test_id("stMain").locator("strong", has_text=engine.methods()[name].title)
     shown.first.wait_for(timeout=WAIT)
-    until(page, lambda: page.get_by_text("Click a point of the chart").count() == 0)
     until(page, lambda: len(column(page, 1, "Document")) >= 5 or len(column(page, 0, "Document")) >= 5)
     assert page.evaluate(LONELIEST)[0] == label, "the point stays where it was"
+
+
+def test_the_budget_is_dragged_in_the_browser_and_told_once_on_release(page, server):
+    sent = counted(page)
+    measured(page, server)
+    level = page.get_by_role("slider", name="Budget")
+    box = level.bounding_box()
+    assert level.inner_text() == "keep ≥ 95% of Top-k's Recall"
+    x, y, before = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, len(sent)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 20, steps=4)
+    page.mouse.move(x, y + 40, steps=8)
+    share = page.evaluate(LINE)
+    assert 80 < share < 95 and len(sent) == before, "the line follows, the server hears nothing"
+    assert level.inner_text() == f"keep ≥ {share:g}% of Top-k's Recall"
+    page.mouse.up()
+    slider = page.get_by_test_id("stSlider").filter(has_text="Keep at least this share")
+    until(page, lambda: f"{share:g}%" in slider.inner_text())
+    assert len(sent) == before + 1
+    idle(page)
+    level.focus()
+    level.press("ArrowUp")
+    until(page, lambda: f"{share + 1:g}%" in slider.inner_text())
+
+
+def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
+    sent = counted(page)
+    measured(page, server)
+    handle = page.get_by_role("slider", name="MMR λ")
+    box, before, places = handle.bounding_box(), len(sent), set()
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for step in range(1, 9):
+        page.mouse.move(box["x"] + (0.8 - 0.03 * step) * box["width"], box["y"] + box["height"] / 2)
+        places.add(page.evaluate(DOT))
+    said = page.locator(".frontier-scrub output").inner_text()
+    assert len(places) > 5 and len(sent) == before and re.fullmatch(r"λ 0\.\d\d · Recall [\d.]+% · ILAD 0\.\d{3}", said)
+    page.mouse.up()
+    value = float(re.match(r"λ (\S+)", said).group(1))
+    page.get_by_test_id("stMain").locator("strong", has_text=f"MMR · λ {value:g}").first.wait_for(timeout=WAIT)
+    assert len(sent) == before + 1
+    idle(page)
+    handle.press("ArrowLeft")
+    then = f"MMR · λ {value - 0.01:.2f}".rstrip("0")
+    page.get_by_test_id("stMain").locator("strong", has_text=then).first.wait_for(timeout=WAIT)
+
+
+def test_a_click_on_a_bar_asks_its_query(page, server):
+    measured(page, server)
+    bars = page.locator(".st-key-tradeoff-wins, [class*=st-key-tradeoff]").locator(PLOT).last
+    bars.scroll_into_view_if_needed()
+    place = page.evaluate(
+        f"""() => {{ const plot = [...document.querySelectorAll('{PLOT}')].at(-1), box = plot.getBoundingClientRect();
+        const {{xaxis, yaxis, _size}} = plot._fullLayout, y = plot.data[0].y;
+        return [box.x + _size.l + xaxis.d2p(y.length), box.y + _size.t + yaxis.d2p(y.at(-1) / 2), y.length]; }}"""
+    )
+    page.mouse.click(*place[:2])
+    until(page, lambda: page.get_by_text(f"{place[2]} of {place[2]} · Recall −").count() == 1)

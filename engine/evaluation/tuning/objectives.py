@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.evaluation.frontier import dominated
+from engine.evaluation.frontier import Frontier, FrontierPoint, dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
 from engine.evaluation.paired import SAME
 from engine.params import Choice, Declared, Real, declare
@@ -149,6 +149,14 @@ def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         low, high = axis[front].min(), axis[front].max()
         scaled.append((axis - low) / (high - low) if high - low > SAME else np.full(len(axis), 0.5))
     return np.where(front, (scaled[0] + scaled[1] - 1) / np.sqrt(2), -np.inf)
+
+
+def knee_of(measured: Frontier) -> FrontierPoint | None:
+    """The point where a frontier bends most; None where it is as good as straight, or two points."""
+    points = measured.points
+    away = chord_distances(*(np.array(v) for v in ([measured.direction * p.x for p in points], [p.y for p in points])))
+    best = _most([away], [p.point.label for p in points], np.isfinite(away))
+    return points[best] if len(measured.front) > 2 and away[best] > BENDS else None
 
 
 def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import engine
-from dashboard.charts.frontier import frontier_figure
+from dashboard.charts.frontier import FrontierChart, frontier_figure
 from dashboard.explore import ranked_diff
 from dashboard.services import sweeps
 from dashboard.session import answers, decoders
@@ -18,7 +18,7 @@ from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
 from support.charts import figure, ids
 from support.explore_parts import corpus, drawn, question_of, reading
-from support.pages import ended, figures, job_of, pick, press, screen, sets, tables, texts, widgets
+from support.pages import figures, first_table, job_of, pick, press, screen, sets, tables, texts, widgets, worked
 from support.sweeps import toy
 
 SELECTORS, SCORERS = engine.methods("selector"), engine.methods("scorer")
@@ -245,15 +245,15 @@ def test_the_frontier_holds_several_scorers():
         "tradeoff",
         **{"tradeoff.decoders": [FIRST, PICKED, BLIND], "tradeoff.scorers": [QUICK[0], OTHER], "tradeoff.values": 2},
     )
-    app = ended(app, sweeps.PURPOSE)
+    app = worked(app, "tradeoff.start", sweeps.PURPOSE)
     assert job_of(app, sweeps.PURPOSE).error is None
     drawn_ = figure(app)
     labels = ids(drawn_)
     assert any(label.startswith(OTHER) and PICKED in label for label in labels)
     assert not [label for label in labels if label.startswith(OTHER) and BLIND in label], "they would lie on the others"
     assert any(t.get("name") == f"{SCORERS[OTHER].title} → {SELECTORS[PICKED].title}" for t in drawn_["data"])
-    entries = app.dataframe[-1].value["Decoder"].tolist()
-    assert any(OTHER in entry for entry in entries) and entries[0].endswith(f"{QUICK[0]} → {FIRST}")
+    entries = first_table(app, "Best setting")["Best setting"].tolist()
+    assert any(SCORERS[OTHER].title in entry for entry in entries)
 
 
 def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
@@ -261,14 +261,11 @@ def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
     stages = [d.select for d in (*grid(FIRST), *grid(PICKED, 3))]
     several = [Decoder(stage, scorer) for scorer in (engine.make(QUICK[0]), engine.make(OTHER)) for stage in stages]
     curves = frontier(list(engine.sweep(several, space, queries, qrels, 5, ("recall", "ilad"))), k=5)
-    drawn_ = frontier_figure(curves, ("ILAD", "Recall"), False, one_entry=True)
-    lines = {}
-    for trace in drawn_.data:
-        if trace.customdata is not None and PICKED in trace.customdata[0]:
-            lines[trace.customdata[0].split("(")[0].split(" ")[0]] = trace
-    dense, other = lines[QUICK[0]], lines["truncated"]
-    assert dense.line.color == other.line.color and dense.line.dash != other.line.dash
-    assert other.marker.symbol == f"{dense.marker.symbol}-open"
+    drawn_ = frontier_figure(FrontierChart(frontier=curves, dark=False))
+    dense, other = ({t.mode: t for t in drawn_.data if t.legendgroup == f"{PICKED} {chain}"} for chain in (0, 1))
+    assert dense["lines"].line.color == other["lines"].line.color
+    assert dense["lines"].line.dash != other["lines"].line.dash
+    assert other["markers"].marker.symbol == f"{dense['markers'].marker.symbol}-open"
     best = best_of_each(curves, several[0].label, 0.5)
     assert len(best) == 4, "a method behind another scorer is another one"
 

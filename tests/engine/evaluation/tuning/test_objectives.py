@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import engine
+from engine.evaluation.frontier import frontier
 from engine.evaluation.metrics import METRICS
-from engine.evaluation.tuning.objectives import LESS_IS_BETTER, Objective, chord_distances
+from engine.evaluation.tuning.objectives import LESS_IS_BETTER, Objective, chord_distances, knee_of
+from support.points import cell
 
 BASE = {"recall": 0.8, "ilad": 0.3, "comp": 0.5}
 
@@ -125,3 +127,20 @@ def test_objectives_are_declared():
             Objective(**bad)
     assert Objective("diverse", share=0.9).text == "maximum ILAD with Recall at least 90% of the baseline's"
     assert Objective().metrics == ("comp",) and Objective("knee").metrics == ("recall", "ilad")
+
+
+def bent(places):
+    """A frontier of two queries through these places, (ILAD, Recall)."""
+    weights = np.linspace(0, 1, len(places))
+    cells = [
+        cell("mmr", {"ilad": [x, x], "recall": [y, y]}, relevance_weight=float(w))
+        for w, (x, y) in zip(weights, places, strict=True)
+    ]
+    return frontier(cells)
+
+
+def test_the_knee_of_a_frontier_is_where_it_bends_most_or_nowhere():
+    knee = knee_of(bent([(0.1, 0.9), (0.5, 0.85), (0.8, 0.4), (0.9, 0.1)]))
+    assert knee is not None and (knee.x, knee.y) == (0.5, 0.85)
+    assert knee_of(bent([(0.1, 0.9), (0.5, 0.5), (0.9, 0.1)])) is None, "straight"
+    assert knee_of(bent([(0.1, 0.9), (0.9, 0.8)])) is None, "two points"

@@ -1,0 +1,58 @@
+"""The frontier as small multiples: a panel for each method, its points in colour, all others grey."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.charts.figure import apply_layout, escape, guide, new_figure
+from dashboard.charts.frontier import FrontierChart
+from dashboard.charts.palette import GREY, style_of
+from engine.stages import methods
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+ACROSS = 3
+"""Panels side by side."""
+HEIGHT = 190
+"""Pixels of a row of panels."""
+
+
+def panels_figure(chart: FrontierChart) -> Figure:
+    """The same axes in every panel; a point's id is its decoder's label."""
+    from plotly.subplots import make_subplots
+
+    points = chart.frontier.points
+    own = {
+        name: [p for p in points if p.point.method == name] for name in dict.fromkeys(p.point.method for p in points)
+    }
+    rows = -(-len(own) // ACROSS)
+    titles = [f"{style_of(name).sign} {escape(methods()[name].title)}" for name in own]
+    grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / rows}
+    figure = make_subplots(rows, ACROSS, subplot_titles=titles, figure=new_figure(), **grid)
+    for position, (name, members) in enumerate(own.items()):
+        where = {"row": position // ACROSS + 1, "col": position % ACROSS + 1}
+        style = style_of(name)
+        places = [chart.place(p) for p in points]
+        marker = {"size": 4, "color": GREY[chart.dark]}
+        figure.add_scatter(
+            x=[x for x, _ in places], y=[y for _, y in places], mode="markers", marker=marker, hoverinfo="skip", **where
+        )
+        figure.add_scatter(
+            x=[chart.place(p)[0] for p in members],
+            y=[chart.place(p)[1] for p in members],
+            mode="markers",
+            marker={"symbol": style.symbol, "size": 9, "color": style.colour(chart.dark)},
+            customdata=[p.point.label for p in members],
+            hovertext=[escape(p.name, 90) for p in members],
+            hovertemplate="%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>",
+            **where,
+        )
+    if chart.floor is not None:
+        figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
+    figure.update_xaxes(range=list(chart.view.x), nticks=5)
+    figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
+    figure.update_annotations(font={"size": 13, "color": chart.ink})
+    return apply_layout(
+        figure, height=40 + HEIGHT * rows, uirevision=f"panels {chart.frontier.x} {chart.frontier.y} {chart.whole}"
+    )

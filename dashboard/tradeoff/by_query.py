@@ -1,0 +1,140 @@
+"""Differences by query and by type of query."""
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from dashboard.charts.differences import FEW, strata_figure, wins_figure
+from dashboard.charts.figure import escape
+from dashboard.components.live_plot import is_dark, plot
+from dashboard.services import jobs
+from dashboard.services.memo import remembered
+from dashboard.services.source import Loaded
+from dashboard.services.sweeps import Sweep
+from dashboard.session import decoders
+from dashboard.tradeoff.point_sets import ask
+from dashboard.tradeoff.selection import MEMORY, open_point
+from dashboard.widgets.choices import choose
+from engine.decoder import Decoder, decode
+from engine.evaluation.frontier import Frontier, FrontierPoint
+from engine.evaluation.metrics import title_of
+from engine.evaluation.paired import QueryDifference, by_query
+from engine.evaluation.stratification import KINDS, stratify
+from engine.evaluation.stratification import kinds as kinds_of
+from engine.values import replace_surrogates
+from engine.wording import signed
+
+MOST_READ = 500
+"""Queries of which both sets are read under the mouse; of more it is the query alone."""
+MOST_TITLES = 4
+"""Documents that are named of those that only one set has."""
+
+
+def ordered(
+    sweep: Sweep, curves: Frontier, base: FrontierPoint, label: str, metric: str
+) -> tuple[QueryDifference, ...]:
+    """The queries from the largest win of a point to its largest loss; none for the baseline, and of one query."""
+    point = next((p for p in curves.points if p.point.label == label), base)
+    if point is base or not sweep.stored or curves.queries < 2:
+        return ()
+    among = tuple(p.point.label for p in curves.points)
+    return remembered(
+        MEMORY,
+        ("won", sweep.key, among, metric, label),
+        lambda: by_query(point.point, base.point, metric, curves.k, among=[p.point for p in curves.points]),
+    )
+
+
+def wins_and_losses(
+    loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: Sequence[FrontierPoint], opened: str
+) -> None:
+    """A bar a query, sorted, of the open setting or the first of the best; a click asks its query."""
+    point = next((p for p in curves.points if p.point.label == opened and p is not base), next(iter(best), None))
+    if point is None:
+        return
+    label, metric = point.point.label, _metric(curves, "tradeoff.won.metric")
+    rows = ordered(sweep, curves, base, label, metric)
+    won, lost = sum(row.difference > 0 for row in rows), sum(row.difference < 0 for row in rows)
+    title = f"{title_of(metric)}@{curves.k}"
+    st.text(f"{point.name} vs {base.name}, {title}: {won:,} won · {len(rows) - won - lost:,} tied · {lost:,} lost")
+    decoder = next(d for d in sweep.decoders if d.label == label)
+    cards = remembered(
+        MEMORY,
+        ("cards", sweep.key, label, metric),
+        lambda: _cards(loaded, sweep, rows, decoder, (point.name, base.name)),
+    )
+    picked = plot(
+        wins_figure(rows, cards, point.point.method, title, base.name, is_dark()),
+        "tradeoff.wins",
+        file=f"wins-{metric}",
+    )
+    st.caption("Click a bar to open its query above.")
+    if picked.clicks != st.session_state.get("tradeoff.wins.clicks", 0) and picked.clicked is not None:
+        st.session_state["tradeoff.wins.clicks"] = picked.clicks
+        open_point(label)
+        ask(loaded, sweep.split, picked.clicked)
+        st.rerun()
+
+
+def _cards(
+    loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], decoder: Decoder, names: tuple[str, str]
+) -> Mapping[str, str]:
+    """Query → its text, its figures, and what only one of both sets holds, as HTML."""
+    texts, position = sweep.queries.texts, sweep.queries.position
+    lines = {
+        row.query: [
+            f"<b>{escape(replace_surrogates(texts[position[row.query]]), 90)}</b>",
+            f"{row.value:.3f} vs {row.baseline:.3f} ({signed(row.difference)})",
+        ]
+        for row in rows
+    }
+    if sweep.vectors is not None and len(rows) <= MOST_READ and decoders.has_default_scorers(decoder):
+        with jobs.turn():
+            sets = [decode(d, loaded.space, sweep.vectors, k=sweep.k).index.tolist() for d in (decoder, sweep.baseline)]
+        for row in rows:
+            own, other = (each[position[row.query]] for each in sets)
+            for name, mine, theirs in ((names[0], own, other), (names[1], other, own)):
+                only = [_title(loaded, document) for document in mine if document >= 0 and document not in theirs]
+                more = f" and {len(only) - MOST_TITLES} more" if len(only) > MOST_TITLES else ""
+                if only:
+                    lines[row.query].append(f"Only {escape(name)}: {', '.join(only[:MOST_TITLES])}{more}")
+    return {query: "<br>".join(parts) for query, parts in lines.items()}
+
+
+def _title(loaded: Loaded, row: int) -> str:
+    corpus = loaded.space.corpus
+    return escape(replace_surrogates(corpus.titles[row] or corpus.ids[row]), 40)
+
+
+def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]) -> None:
+    """The differences by how many documents are relevant, how long they and the query are, how many aspects it has."""
+    corpus = loaded.space.corpus
+    qrels = sweep.qrels
+    if qrels is None:
+        return
+    counts = remembered(
+        MEMORY, ("counted", sweep.key), lambda: kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects)
+    )
+    if len(best) < 2 or not counts:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        by = choose("By", counts, "tradeoff.by", named=True, format_func=KINDS.__getitem__)
+        metric = _metric(curves, "tradeoff.kinds.metric")
+    points = [p.point for p in best]
+    rows = remembered(
+        MEMORY,
+        ("kinds", sweep.key, tuple(p.label for p in points), metric, by),
+        lambda: stratify(points, metric, counts[by], curves.k, against=base.point.label),
+    )
+    others = [row for row in rows if row.label != base.point.label]
+    title = f"{title_of(metric)}@{curves.k}"
+    figure = strata_figure(others, {p.label: p.method for p in points}, KINDS[by], title, base.name, is_dark())
+    plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
+    st.caption(
+        f"Best setting of each decoder · bar = 95% CI of the mean difference · grey = fewer than {FEW} queries",
+        help="The difference is paired by query; each interval is for its row alone. A group of one query has none.",
+    )
+
+
+def _metric(curves: Frontier, key: str) -> str:
+    return choose("Metric", curves.metrics, key, named=True, persist=False, format_func=title_of)

@@ -1,0 +1,177 @@
+"""The frontier's figure: what fades, what is joined, what is outlined, what can be dragged."""
+
+import numpy as np
+import pytest
+
+import engine
+from dashboard.charts.frontier import BUDGET, FADED, VEIL, FrontierChart, curve_of, frontier_figure
+from dashboard.charts.frontier_layout import CHARACTER, LINE, overlap
+from dashboard.charts.frontier_panels import panels_figure
+from dashboard.charts.palette import style_of, translucent
+from engine.evaluation.exact_frontier import exact_frontier
+from engine.evaluation.frontier import best_of_each, frontier
+from engine.evaluation.statistics import compare
+from engine.evaluation.sweep.sweep import grid
+from support.sweeps import toy
+
+METHODS = ("top_k", "mmr", "nnn", "vrsd")
+"""In the registry's order."""
+
+
+@pytest.fixture(scope="module")
+def toys():
+    return toy(batch=24)
+
+
+@pytest.fixture(scope="module")
+def swept(toys):
+    decoders = [*grid("top_k"), *grid("mmr", 5), *grid("vrsd"), *grid("nnn", 3)]
+    return list(engine.sweep(decoders, *toys, 5, ("recall", "ilad")))
+
+
+@pytest.fixture(scope="module")
+def found(swept):
+    return frontier(swept, "ilad", "recall", 5, resamples=200)
+
+
+def points_of(figure):
+    """Label → (x, y, colour, outline) of everything that can be clicked."""
+    return {
+        label: (x, y, colour, width)
+        for trace in figure.data
+        for label, x, y, colour, width in (
+            zip(trace.customdata, trace.x, trace.y, trace.marker.color, trace.marker.line.width, strict=True)
+            if trace.customdata is not None
+            else ()
+        )
+    }
+
+
+def test_points_stand_in_percent_of_the_baseline_and_the_dominated_are_pale(found):
+    drawn = points_of(frontier_figure(FrontierChart(frontier=found, dark=False, share=0.9)))
+    base = next(p for p in found.points if p.point.method == "top_k")
+    assert set(drawn) == {p.point.label for p in found.points}
+    for p in found.points:
+        x, y, colour, width = drawn[p.point.label]
+        own = style_of(p.point.method).colour(False)
+        assert (x, y) == (p.x, pytest.approx(100 * p.y / base.y))
+        assert (colour, width > 0) == ((translucent(own, 0.25), False) if p.dominated else (own, True))
+
+
+def test_below_the_budget_all_fades_and_the_browser_can_drag_it(found):
+    figure = frontier_figure(FrontierChart(frontier=found, dark=True, share=0.9))
+    shapes = {shape.name: shape for shape in figure.layout.shapes}
+    veil, line = shapes[VEIL], shapes[BUDGET]
+    assert veil.y1 == line.y0 == line.y1 == pytest.approx(90) and veil.opacity == 1 - FADED and veil.layer == "above"
+    assert veil.y0 <= min(y for _, y, _, _ in points_of(figure).values())
+    level = figure.layout.meta["level"]
+    assert (level["value"], level["low"], level["high"]) == (90, 50, 100) and "Top-k's Recall" in level["label"]
+    plain = frontier_figure(FrontierChart(frontier=found, dark=True))
+    assert not plain.layout.shapes and "level" not in plain.layout.meta
+
+
+def test_the_window_is_the_budget_s_unless_all_is_asked_for(found):
+    ranges = [
+        frontier_figure(FrontierChart(frontier=found, dark=False, share=0.95, whole=whole)).layout.yaxis.range
+        for whole in (False, True)
+    ]
+    lowest = min(100 * p.y / found.points[0].y for p in found.points)
+    assert ranges[0][0] > lowest >= ranges[1][0]
+
+
+def test_the_staircase_is_the_front(found):
+    line = next(
+        t for t in frontier_figure(FrontierChart(frontier=found, dark=False)).data if t.name == "Pareto frontier"
+    )
+    assert list(line.x[1:-1]) == [p.x for p in found.front] and line.line.width == 2 and line.line.shape == "vh"
+    assert line.line.dash is None and line.fill == "tozeroy"
+
+
+def test_a_method_of_many_curves_is_an_outline_and_its_best_curve(found):
+    figure = frontier_figure(FrontierChart(frontier=found, dark=False, share=0.9))
+    own = [t for t in figure.data if t.legendgroup and t.legendgroup.startswith("nnn ")]
+    outline = [t for t in own if t.fill == "toself"]
+    lines = [t for t in own if t.mode == "lines"]
+    places = [p for p in found.points if p.point.method == "nnn"]
+    assert len(outline) == 1 and len(lines) == 1 and len({p.x for p in places}) > 3
+    best = next(p for p in best_of_each(found, found.points[0].point.label, 0.9) if p.point.method == "nnn")
+    assert best.x in lines[0].x, "the line is the curve of the best setting"
+    assert max(outline[0].x) == pytest.approx(max(p.x for p in places))
+    others = [t for t in figure.data if t.fill == "toself" and t not in outline]
+    assert not others, "a method of one curve has no outline"
+
+
+def test_labels_name_the_best_within_the_budget_and_cover_nothing(found):
+    best = best_of_each(found, found.points[0].point.label, 0.8)
+    callouts = {best[1].point.label: "+9% diversity, −1% Recall"}
+    chart = FrontierChart(frontier=found, dark=False, share=0.8, callouts=callouts)
+    labels = frontier_figure(chart).layout.annotations
+    assert any(a.text == f"{best[1].name}: +9% diversity, −1% Recall" for a in labels)
+    boxes = []
+    for a in labels:
+        (x, y), half = chart.view.pixels((a.x, a.y)), CHARACTER * len(a.text) / 2
+        boxes.append((x + a.xshift - half, x + a.xshift + half, y + a.yshift - LINE / 2, y + a.yshift + LINE / 2))
+    assert not any(overlap(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_what_is_read_under_the_mouse(found, swept):
+    rows = {m: {r.label: r for r in compare(swept, m, swept[0], 5)} for m in found.metrics}
+    figure = frontier_figure(FrontierChart(frontier=found, dark=False, rows=rows))
+    card = next(
+        text
+        for t in figure.data
+        if t.customdata is not None
+        for label, text in zip(t.customdata, t.hovertext, strict=True)
+        if "vrsd" in label
+    )
+    p = next(p for p in found.points if p.point.method == "vrsd")
+    win, tie, loss = rows["recall"][p.point.label].wins
+    assert card.startswith("<b>★ VRSD</b><br>Recall@5 0.") and "of Top-k" in card
+    assert f"({p.y_low:.3f}–{p.y_high:.3f})" in card and f"({p.x_low:.3f}–{p.x_high:.3f})" in card
+    assert f"Recall: {win} won · {tie} tied · {loss} lost" in card
+
+
+def test_the_open_point_has_the_interval_of_its_difference(found, swept):
+    rows = {m: {r.label: r for r in compare(swept, m, swept[0], 5)} for m in found.metrics}
+    p = next(p for p in found.points if p.point.method == "vrsd")
+    figure = frontier_figure(FrontierChart(frontier=found, dark=False, rows=rows, opened=p.point.label))
+    cross = next(t for t in figure.data if t.name == "selected")
+    row = rows["ilad"][p.point.label]
+    assert cross.x == (p.x,) and cross.error_x.array[0] == pytest.approx(row.high - row.difference)
+    assert cross.error_x.arrayminus[0] == pytest.approx(row.difference - row.low)
+
+
+def test_the_dot_runs_along_the_exact_curve(toys, found):
+    curve = exact_frontier("mmr", *toys, 5, ("recall", "ilad"), resamples=100)
+    point = next(p for p in found.points if p.point.method == "mmr")
+    assert curve_of(point, found, [curve]) is curve
+    assert curve_of(found.points[0], found, [curve]) is None
+    chart = FrontierChart(frontier=found, dark=False, exact=[curve], scrub=(curve, 0.25))
+    dot = frontier_figure(chart).layout.meta["curve"]
+    assert dot["at"] == 25 and len(dot["values"]) == 101
+    for at in (0, 25, 60, 100):
+        means = curve.at(dot["values"][at])
+        assert dot["x"][at] == pytest.approx(means["ilad"], abs=1e-5)
+        assert dot["y"][at] == pytest.approx(100 * means["recall"] / chart.base.y, abs=1e-3)
+    assert dot["texts"][25].startswith("λ 0.25 · Recall ") and "%" in dot["texts"][25]
+    line = next(t for t in frontier_figure(chart).data if t.legendgroup == "mmr 0" and t.mode == "lines")
+    assert len(line.x) > 5, "the curve itself, not five points joined"
+
+
+def test_panels_show_every_point_of_a_method_in_its_panel(found):
+    chart = FrontierChart(frontier=found, dark=False, share=0.9)
+    figure = panels_figure(chart)
+    own = [t for t in figure.data if t.customdata is not None]
+    assert [a.text.split(" ", 1)[1] for a in figure.layout.annotations] == [
+        engine.methods()[name].title for name in METHODS
+    ]
+    assert {i for t in own for i in t.customdata} == {p.point.label for p in found.points}
+    assert len({t.xaxis for t in own}) == len(METHODS) and len(figure.data) == 2 * len(METHODS)
+
+
+def test_an_axis_of_times_runs_the_other_way(swept):
+    timed = frontier(swept, "milliseconds", "recall", 5)
+    figure = frontier_figure(FrontierChart(frontier=timed, dark=False, share=0.9))
+    assert figure.layout.xaxis.type == "log" and figure.layout.xaxis.title.text.startswith("←")
+    low, high = figure.layout.xaxis.range
+    assert low < np.log10(min(p.x for p in timed.points)) and high < 4 and isinstance(low, float)
