@@ -42,7 +42,7 @@ def measure(
         key=key,
         title=title,
         work=reporting,
-        start="Measure",
+        start="Run",
         by_itself=by_itself,
         on_partial=on_partial,
         memo=session_memo(MEMORY, ENTRIES),

@@ -260,7 +260,7 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
             key=sweep.key,
             title="Measuring the trade-off",
             work=partial(sweeps.work, sweep),
-            start="Continue" if cells.points else "Start",
+            start="Resume" if cells.points else "Run",
             offer=_lacking(sweep, cells),
             by_itself=sweeps.is_small(sweep) and len(cells.points) < len(sweep.decoders),
             on_partial=lambda _: draw(),

@@ -26,7 +26,7 @@ def test_every_view_draws_and_the_support_follows_the_query(page, server):
     for view in list(VIEWS)[1:]:
         page.get_by_text(view, exact=True).click()
         page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
-        until(page, lambda: page.locator(PLOT).count() or page.get_by_role("button", name="Measure").count())
+        until(page, lambda: page.locator(PLOT).count() or page.get_by_role("button", name="Run").count())
         assert not page.get_by_text("This cannot be computed here.").count(), view
         assert not page.get_by_test_id("stException").count(), view
 

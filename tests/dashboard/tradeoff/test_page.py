@@ -111,7 +111,7 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     monkeypatch.setattr(engine, "sweep", until_two)
     begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
-    assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Continue"
+    assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{kept} of 6 settings are measured" in texts(app)
     monkeypatch.setattr(engine, "sweep", point)
