@@ -325,7 +325,7 @@ def test_the_pages_find_what_they_kept(home):
 def test_the_page_goes_on_with_a_simulation(home):
     session = EXPECTED["simulation"]["session"]
     app = page("drift", FEW, **session)
-    assert app.button(key="drift.simulate.start").label == "Go on", "the file's name is what it was"
+    assert app.button(key="drift.simulate.start").label == "Resume", "the file's name is what it was"
     app = ended(press(app, "drift.simulate.start"))
     (outcome,) = app.session_state["drift.outcomes"].values()
     assert rounded(outcome.simulated.checkpoints[-1].as_json()) == rounded(EXPECTED["simulation"]["last"])

@@ -26,7 +26,7 @@ def test_it_holds_code_and_demo_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert tops == {"engine", "dashboard", next(t for t in tops if t.endswith(".dist-info"))}
-    for needed in ("queries.jsonl", "qrels/dev.tsv", "qrels/test.tsv"):
+    for needed in ("queries.jsonl", "qrels/dev.tsv", "qrels/test.tsv", "vectors.safetensors"):
         assert f"engine/data/demo/numpy-api/{needed}" in names
     assert "dashboard/screens/explore.py" in names and "engine/data/readers.py" in names
     with zipfile.ZipFile(wheel) as archive:

@@ -56,7 +56,7 @@ def show(history: DriftHistory) -> None:
             key=key,
             title="measuring decoders",
             work=partial(_work, history, split, missing),
-            start="Measure",
+            start="Run",
             offer=f"{titles}, as Explore has them, at {len(missing)} moments of the log, on judged queries.",
             by_itself=False,
             on_partial=draw if going else None,

@@ -69,7 +69,7 @@ def _form(loaded: Loaded, waiting: bool) -> None:
             show_failure("This cannot be simulated as it is asked.", error)
     panel = _started(loaded)
     going = panel is not None and panel.job is not None and panel.job.going
-    waits, label = blocked_by(PURPOSE), "Go on" if resumes else "Start"
+    waits, label = blocked_by(PURPOSE), "Resume" if resumes else "Run"
     how: dict[str, Any] = {"disabled": bool(problem or going or waits), "help": waits, "width": "stretch"}
     if start.button(label, type="primary", key="drift.simulate.start", **how):
         _start(loaded, request)

@@ -130,7 +130,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     job.report(0, 0, "reading the corpus")
     report = _freezing(job, "documents")
     import engine
-    from engine.data.encoders import truncated_count
+    from engine.data.encoders import shipped_notices, truncated_count
     from engine.data.tables import Columns
     from engine.values import Notice
 
@@ -147,7 +147,10 @@ def _embed(chosen: Source, job: Job) -> Loaded:
         if cut := truncated_count(dataset.corpus, chosen.encoder):
             notice = Notice("documents are longer than the encoder reads: their ends do not count", cut)
             dataset = replace(dataset, notices=(*dataset.notices, notice))
+        came = shipped_notices(dataset.corpus, embeddings)
+        dataset = replace(dataset, notices=(*dataset.notices, *came))
         if 0 < len(dataset.queries) <= EAGER_QUERIES:
+            options["dtype"] = embeddings.encoder.dtype
             queries = engine.embed(dataset.queries, progress=_freezing(job, "queries"), **options).vectors
     space = engine.Space(dataset.corpus, embeddings)
     return Loaded(source=chosen, dataset=dataset, space=space, queries=queries)

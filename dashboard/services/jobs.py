@@ -5,20 +5,26 @@ A script run dies at the next click, so nothing long may run in one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, report_to
 
 K = TypeVar("K", bound=Hashable)
+GRACE = 5.0
+"""Seconds after which a session without a browser tab counts as gone."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +42,17 @@ class Job:
 
     title: what it does, for people; work: called with the job itself, reports to `report` and passes `stop` on; what it
     returns is `result`, what is worth showing before the end goes to `partial`, and stages inside it end too when it is
-    stopped; key: names what the result depends on.
+    stopped; key: names what the result depends on; session: which one wants it; queued: it waits for its turn.
     """
 
-    def __init__(self, title: str, work: Callable[[Job], Any], key: Hashable = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        work: Callable[[Job], Any],
+        key: Hashable = None,
+        session: str | None = None,
+        queued: bool = False,
+    ) -> None:
         self.title = title
         self.key: Any = key
         self.result: Any = None
@@ -47,13 +60,16 @@ class Job:
         self.error: str | None = None
         self.cancelled = False
         self.stop = threading.Event()
-        self._holders = [None]
+        self.queued = queued
+        self.paused = False
+        self._over = threading.Event()  # as `stop`, which a pause sets too
+        self._holders = [session]
         self.progress = Progress(0, 0, "starting", None)
         self._eta = Eta()
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"job {title}", daemon=True)
         with _LOCK:
             if _CLOSED.is_set():
-                self.stop.set()
+                self.cancel()
             _ALL.append(self)
             self._thread.start()
 
@@ -63,21 +79,34 @@ class Job:
 
     @property
     def going(self) -> bool:
-        """Whether it runs and nobody has stopped it."""
-        return self.running and not self.stop.is_set()
+        """Whether it runs, or will, and nobody has stopped it for good."""
+        return self.running and not self._over.is_set()
+
+    @property
+    def holders(self) -> tuple[str | None, ...]:
+        """The sessions that want it, None for what is no browser's."""
+        return tuple(self._holders)
 
     def cancel(self) -> None:
         """Ask the work to stop; what it has finished stays in the cache."""
+        self._over.set()  # first, see `_goes_on`
         self.stop.set()
 
-    def hold(self) -> None:
-        """Count one more session that wants it: it stops only when all of them are gone."""
-        self._holders.append(None)
+    def pause(self) -> None:
+        """Ask the work to stop until its next turn; then it begins anew, and finds what it has finished in the cache."""
+        if self.going and not self.queued:
+            self.paused = True
+            self.stop.set()
 
-    def let_go(self) -> None:
+    def hold(self, session: str | None = None) -> None:
+        """Count one more session that wants it: it stops only when all of them are gone."""
+        self._holders.append(session)
+
+    def let_go(self, session: str | None = None) -> None:
         """Count one session less that wants it."""
         # No lock: the garbage collector calls this, in whatever thread, whatever that holds.
-        self._holders.pop()
+        with contextlib.suppress(ValueError):
+            self._holders.remove(session)
         if not self._holders:
             self.cancel()
 
@@ -108,24 +137,28 @@ class Job:
 
 
 class Mine(dict[str, Job]):
-    """The jobs of one session by their purpose; they stop when the session is gone."""
+    """The jobs of one session by their purpose, and the line in which they wait; they stop when the session is gone."""
 
-    def __init__(self) -> None:
-        self.started: list[Job] = []
-        weakref.finalize(self, _cancel_all, self.started)
+    def __init__(self, session: str | None = None) -> None:
+        self.session = session
+        self.line: list[Job] = []
+        weakref.finalize(self, _cancel_all, self.line, session)
 
     def __reduce__(self) -> Any:
         raise TypeError("a session's jobs stay where they run")
 
 
-def _cancel_all(jobs: list[Job]) -> None:
+def _cancel_all(jobs: list[Job], session: str | None) -> None:
     for job in jobs:
-        job.let_go()
+        job.let_go(session)
 
 
 def mine() -> Mine:
     """The jobs of this session."""
-    session_jobs: Mine = st.session_state.setdefault("jobs", Mine())
+    if "jobs" not in st.session_state:
+        context = get_script_run_ctx()
+        st.session_state["jobs"] = Mine(None if context is None else context.session_id)
+    session_jobs: Mine = st.session_state["jobs"]
     return session_jobs
 
 
@@ -140,53 +173,117 @@ def current(purpose: str, key: Hashable, *, alone: bool = False) -> Job | None:
 
 
 def busy(purpose: str | None = None) -> Job | None:
-    """The job that this session has running, other than the one for `purpose`: a session has one at a time."""
-    return next((job for name, job in mine().items() if job.running and name != purpose), None)
+    """What this session's job for `purpose` would have to wait for: another one, at work or queued, the first in line.
+
+    A session has one job at work at a time.
+    """
+    session_jobs = mine()
+    others = [job for name, job in session_jobs.items() if job.running and name != purpose]
+    line = session_jobs.line
+    return min(others, key=lambda job: line.index(job) if job in line else -1, default=None)
 
 
-def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None) -> Job:
+def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = None, *, first: bool = False) -> Job:
     """Begin a job in place of this session's last one for the same purpose, which is stopped.
 
-    Work waits its turn behind other sessions' (the job says so). Raises RuntimeError while another purpose's runs: ask
-    `busy` first.
+    It waits its turn (`queued`, and its progress says for what): behind this session's other jobs, and behind other
+    sessions'. first: before this session's other jobs; the one at work is paused, and goes on when it is next in line.
     """
-    session_jobs = _free_for(purpose)
+    session_jobs = mine()
     if (before := session_jobs.get(purpose)) is not None:
-        before.cancel()
+        before.cancel()  # it stays in line to its end: it may still be writing what this one goes on from
+    line = session_jobs.line
 
-    def waiting(job: Job) -> Any:
-        job.report(0, 0, "waiting for the work before to stop")
-        while before is not None and before.running and not job.stop.is_set():
-            before.join(0.2)  # it may still be writing what this one goes on from
-        job.report(0, 0, "waiting for other people's work")
-        while not _HEAVY.acquire(timeout=0.2):
-            if job.stop.is_set():
-                raise Cancelled("stopped while waiting")
-        try:
-            return work(job)
-        finally:
-            _HEAVY.release()
+    def in_turn(job: Job) -> Any:
+        while True:
+            _wait_for_turn(job, line)
+            try:
+                result = work(job)
+            except Cancelled:
+                if not _goes_on(job):
+                    raise
+            else:
+                if not _goes_on(job):
+                    return result
+            finally:
+                _HEAVY.release()
 
-    session_jobs[purpose] = job = Job(title, waiting, key)
-    session_jobs.started[:] = [j for j in session_jobs.started if j.running] + [job]
+    with _TURN:  # else it would look for its place before it has one
+        line[:] = [job for job in line if job.running]
+        session_jobs[purpose] = job = Job(title, in_turn, key, session_jobs.session, queued=True)
+        line.insert(0 if first else len(line), job)
+    for other in line if first else ():
+        if other is not job and len(other.holders) == 1:
+            other.pause()
     return job
 
 
 def share(purpose: str, job: Job) -> None:
-    """Have another session's job too: it goes on while either session is there. Raises RuntimeError as `start`."""
-    session_jobs = _free_for(purpose)
+    """Have another session's job too: it goes on while either session is there."""
+    session_jobs = mine()
     if session_jobs.get(purpose) is job:
         return
-    job.hold()
+    job.hold(session_jobs.session)
     session_jobs[purpose] = job
-    session_jobs.started.append(job)
+    session_jobs.line.append(job)
 
 
-def _free_for(purpose: str) -> Mine:
-    """This session's jobs. Raises RuntimeError while one for another purpose runs."""
-    if other := busy(purpose):
-        raise RuntimeError(f"{other.title} is still running")
-    return mine()
+def _wait_for_turn(job: Job, line: list[Job]) -> None:
+    """Return once a job is the first in its line, no other one of the line is at work, and the server has room.
+
+    Raises Cancelled where it is stopped before.
+    """
+    while not job.stop.is_set():
+        with _TURN:
+            ahead = _ahead(job, line)
+            if ahead is None and _HEAVY.acquire(blocking=False):
+                if job.paused:
+                    job.partial = None  # it is collected anew
+                job.queued = job.paused = False
+                job.report(0, 0, "starting")
+                return
+        if ahead is None:
+            label = "Queued behind another job on this server"
+            _stop_abandoned()
+        else:
+            label = "Waiting for another job to stop" if ahead.stop.is_set() else f"Queued behind “{ahead.title}”"
+        if job.progress.label != label:
+            job.progress = replace(job.progress, label=label, seconds_left=None)
+        job.stop.wait(0.1)
+    raise Cancelled("stopped while waiting")
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether the work, which has stopped, is to begin again at the next turn, as it was only paused."""
+    if not job.paused:
+        return False
+    job.queued = True
+    job.stop.clear()
+    if not job.going:  # cancelled in the meantime
+        job.stop.set()
+    return True
+
+
+def _ahead(job: Job, line: list[Job]) -> Job | None:
+    """The job that another one of its line has to wait for: one at work, else the first."""
+    running = [other for other in line if other.running]
+    first = next((other for other in running if other is not job and not other.queued), running[0])
+    return None if first is job else first
+
+
+def _stop_abandoned() -> None:
+    """Stop the jobs that only sessions want whose browser tab is closed: what they have finished is in the cache."""
+    for job in running():
+        if all(session is not None and _is_gone(session) for session in job.holders):
+            job.cancel()
+
+
+def _is_gone(session: str) -> bool:
+    """Whether a session's tab has been closed for a while: where only the network fails, it is back in a moment."""
+    if not runtime.exists() or runtime.get_instance().is_active_session(session):
+        _GONE.pop(session, None)
+        return False
+    return time.monotonic() - _GONE.setdefault(session, time.monotonic()) >= GRACE
 
 
 class SharedJobs(Generic[K]):
@@ -241,6 +338,10 @@ _HEAVY = threading.BoundedSemaphore(max(1, (os.cpu_count() or 2) // 2))
 _LIGHT = threading.BoundedSemaphore(max(1, os.cpu_count() or 2))
 _ALL: list[Job] = []
 _LOCK = threading.Lock()
+_TURN = threading.Lock()
+"""Held while somebody takes a place in a line, or a turn."""
+_GONE: dict[str, float] = {}
+"""When a session was first found to have no tab, in seconds of the monotonic clock."""
 _CLOSED = threading.Event()
 
 

@@ -44,7 +44,7 @@ def folder(digest: str) -> Path:
 def start(loaded: Loaded, request: TrainingRequest) -> str:
     """Begin a training, go on with it, or join it where another window has it under way; returns its digest.
 
-    Raises FrontierError, and RuntimeError as `jobs.start`.
+    Raises FrontierError.
     """
     digest = request.digest(loaded)
     if (job := under_way(digest)) is not None:

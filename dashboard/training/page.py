@@ -158,7 +158,7 @@ def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> N
         if _readable(request, digest):
             why = "From the last whole epoch, which is kept."
             how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
-            step_button("Go on", "train.on", estimate.begin, plain, request, **how)
+            step_button("Resume", "train.on", estimate.begin, plain, request, **how)
         why = "Deletes this training's checkpoints and begins again. Embeddings in use stay."
         step_button("Train anew", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
 
@@ -200,7 +200,7 @@ def _stopped(
         kept = f"{reason}. The best so far is kept: going on starts from the last whole epoch."
         st.info(kept, icon=":material/pause:")
     with st.container(horizontal=True):
-        label, why = "Show the table" if finished else "Go on", "It was of other judgements than these."
+        label, why = "Show the table" if finished else "Resume", "It was of other judgements than these."
         how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
         step_button(label, "train.on", estimate.begin, plain, request, type="primary", **how)
         why = "It stays below, among the trainings of this corpus."

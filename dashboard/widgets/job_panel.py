@@ -45,7 +45,7 @@ def watch(
         with bar:
             _show_progress(job.progress, job.title)
         if button is not None:
-            stopping = job.stop.is_set()
+            stopping = not job.going
             label = "Stopping" if stopping else "Cancel"
             button.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help, width="stretch")
         if caption:
@@ -76,7 +76,31 @@ def show_end(job: Job, failed: str = FAILED, stopped: str = STOPPED) -> None:
 def blocked_by(purpose: str | None) -> str | None:
     """Why a job for this purpose has to wait, None where it need not: a session does one thing at a time."""
     other = jobs.busy(purpose)
-    return None if other is None else f"{other.title} is still running: one piece of long work at a time."
+    return None if other is None else f"{_named(other)} is running. Wait for it or pause it to start this."
+
+
+def _named(job: Job) -> str:
+    """The title of a job at the start of a sentence."""
+    return job.title[:1].upper() + job.title[1:]
+
+
+@st.fragment(run_every=POLL)
+def offer_turn(purpose: str, begin: Callable[..., Any], key: str = "") -> None:
+    """Draw what this session is at work on, and two ways to start a job all the same; then draw the page anew.
+
+    begin: starts the job for the purpose behind the others, with first=True before them
+    key: of the widgets, by default the purpose
+    """
+    other, own, key = jobs.busy(purpose), jobs.mine().get(purpose), key or purpose
+    if other is None or (own is not None and own.going):
+        st.rerun()
+    done = f" ({other.progress.done:,} of {other.progress.total:,})" if other.progress.total else ""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.text(f"{_named(other)} is {'queued' if other.queued else 'running'}{done}", width="content")
+        st.button("Wait for it", key=f"{key}.wait", on_click=begin)
+        if len(other.holders) == 1:
+            why = "It goes on from where it is once this has ended."
+            st.button("Pause it and start", key=f"{key}.first", help=why, on_click=begin, kwargs={"first": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +111,10 @@ class JobPanel(Generic[T]):
     key: Hashable  # names all that the result depends on
     title: str  # what the job does, also for what has to wait for it
     work: Callable[[Job], T]  # what the job runs
-    start: str = ""  # label of the button; "" where the job begins by itself, and the button only goes on with it
+    start: str = ""  # label of the button; "" where the job begins by itself, and the button only resumes it
     offer: str = ""  # said above the button
-    again: str = "Go on"  # label of the button that goes on after a stop, where there is no `start`
-    by_itself: bool = True  # whether the first time needs no click
+    again: str = "Resume"  # label of the button after a stop
+    by_itself: bool = True  # whether the first time needs no click, while this session has no other job
     patience: float = 0.0  # seconds that a page waits for a job that may end at once
     on_partial: Callable[[Any], Any] | None = None  # draws what the job has so far, running or stopped
     memo: Memo[Hashable, T] | None = None  # where results are kept by their key
@@ -111,9 +135,9 @@ class JobPanel(Generic[T]):
         """Why it cannot be started now."""
         return blocked_by(self.purpose)
 
-    def begin(self) -> Job:
-        """Start the job in place of the one before. Raises RuntimeError while another purpose's runs."""
-        return jobs.start(self.purpose, self.title, self.work, self.key)
+    def begin(self, first: bool = False) -> Job:
+        """Start the job in place of the one before; it waits for the session's others, unless it goes first."""
+        return jobs.start(self.purpose, self.title, self.work, self.key, first=first)
 
     def result(self) -> T | None:
         """The result of the job; until it is there draw its state, and return None."""
@@ -137,8 +161,7 @@ class JobPanel(Generic[T]):
             st.text(self.offer)
         if job is not None:
             show_end(job, self.failed, self.stopped)
-            if not label:
-                label, name = "Try again" if job.error else self.again, "on"
+            label, name = "Retry" if job.error else self.again, name if label else "on"
             if self.heading:
                 st.text(self.heading)
         with st.container(horizontal=True):
@@ -153,15 +176,15 @@ class JobPanel(Generic[T]):
                 )
             if job is not None and self.dismiss:
                 st.button("Dismiss", key=f"{self.purpose}.dismiss", help=self.dismiss, on_click=self.forget)
-        if waits:
-            st.text(waits)
+        if waits and not self.locked:
+            offer_turn(self.purpose, self.start_job)
         if job is not None:
             self._draw_partial(job.partial)
         return None
 
-    def start_job(self) -> None:
+    def start_job(self, first: bool = False) -> None:
         """As `begin`; for a callback."""
-        self.begin()
+        self.begin(first)
 
     def forget(self) -> None:
         """Drop the job: the panel is again as before the first one."""
@@ -187,7 +210,7 @@ class SharedPanel(JobPanel[T]):
     def waits(self) -> str | None:
         return None
 
-    def begin(self) -> Job:
+    def begin(self, first: bool = False) -> Job:
         job = self.job
         if job is not None and not job.going:
             self.shared.forget(self.key, job)

@@ -43,6 +43,7 @@ def methods(as_json: bool) -> None:
 def embed(source: CorpusOptions, queries: bool) -> None:
     """Embed a corpus into the cache; a run that was stopped goes on where it was."""
     import engine
+    from engine.data.encoders import shipped_notices
 
     use_threads()
     with Meter() as meter:
@@ -57,6 +58,7 @@ def embed(source: CorpusOptions, queries: bool) -> None:
                 f"{len(vectors):,} vectors of {vectors.dimension} dimensions, {ref.name} in {ref.dtype}, "
                 f"fingerprint {vectors.digest[:12]}"
             )
+            echo_notices(shipped_notices(texts, vectors))
 
 
 def _stage_flags() -> list[click.Option]:

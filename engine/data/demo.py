@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from engine.errors import DataError
@@ -49,6 +51,12 @@ _SKIPPED = (
 )  # fmt: skip
 
 _ONE_AT_A_TIME = threading.Lock()
+
+
+def folder() -> Path:
+    """What comes with the demos: tasks, judgements, vectors; in a checkout it lies beside the engine."""
+    installed = Path(str(resources.files("engine.data") / "demo"))
+    return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
 
 def numpy_api_documents() -> list[Document]:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from engine.data import cache as store
-from engine.data import inventory
+from engine.data import inventory, shipped
 from engine.data.models import encoder_model, precision
-from engine.data.models.encoder_model import Encoder, Role
+from engine.data.models.encoder_model import Encoder, ModelSource, Role
 from engine.errors import Cancelled, DataError, FrontierError
 from engine.progress import Progress, Stop
-from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Queries, digest_of, replace_surrogates
+from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Notice, Queries, digest_of, replace_surrogates
 
 SECTION = "embeddings"
 _FORMAT = "1"  # a new one whenever the same texts and model would give other vectors
@@ -65,25 +65,40 @@ def embed(
     run.tell(LOADING)
     device = encoder_model.device_of(device)
     source = encoder_model.find(encoder, cache, lambda: run.tell(DOWNLOADING))
+    given = _shipped(texts, role, source, dtype) if cache else None
+    if given:
+        dtype = shipped.ARITHMETIC
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
 
     missing, keys = [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         keys.append(key)
-        rows = store.get_array(SECTION, key) if cache else None
-        if rows is None:
+        stored = store.get_array(SECTION, key) if cache else None
+        if stored is None:
             missing.append((span, key))
         else:
-            run.place(span.start, torch.from_numpy(rows), READING)
+            run.place(span.start, torch.from_numpy(stored), READING)
     if cache:
         _describe(what, label, role, reference, keys)
-    if missing:
+    if given is None or len(missing) < len(keys):  # where the cache holds some, all are of one making
+        given = torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0)
+    there, rows = given
+    lacking = {span: [i for i in span if not there[i]] for span, _ in missing}
+    if any(lacking.values()):
         run.tell(LOADING)
         model = encoder_model.load(source, device, arithmetic)
         run.tell(EMBEDDING)
     for span, key in missing:
-        vectors = _encoded(model, texts[span.start : span.stop], role, prompt, batch_size, run)
+        vectors, own = rows[span.start : span.stop], lacking[span]
+        if len(own) < len(span):
+            run.tell(READING, len(span) - len(own))
+        if own:
+            encoded = _encoded(model, [texts[i] for i in own], role, prompt, batch_size, run)
+            if len(own) == len(span):
+                vectors = encoded
+            else:
+                vectors[[i - span.start for i in own]] = encoded
         if cache:
             store.put_array(SECTION, key, vectors.numpy())
         run.place(span.start, vectors)
@@ -96,7 +111,8 @@ def embedded(
     """What `embed` would return, read from the disk; None where something would be embedded. Raises as `embed`."""
     ids, texts, role = _inputs(what, None)
     source = encoder_model.find(encoder)
-    arithmetic = precision.choose(source, encoder_model.device_of(None), dtype)
+    given = _shipped(texts, role, source, dtype)
+    arithmetic = shipped.ARITHMETIC if given else precision.choose(source, encoder_model.device_of(None), dtype)
     run = _Run(len(texts), None, None)
     for span, key in _keyed(texts, source.digest, arithmetic, role, source.prompt(role)):
         rows = store.get_array(SECTION, key)
@@ -104,6 +120,27 @@ def embedded(
             return None
         run.place(span.start, torch.from_numpy(rows))
     return run.embeddings(ids, texts, EncoderRef(encoder, source.digest, arithmetic), role)
+
+
+def _shipped(texts: Sequence[str], role: Role, source: ModelSource, dtype: str) -> tuple[Tensor, Tensor] | None:
+    """The vectors that came with Frontier, as `shipped_vectors`; None where bfloat16 is asked for, or in the cache.
+
+    So the demo needs no probe of the precision, and nobody's vectors are replaced.
+    """
+    prompt, rounded = source.prompt(role), "bfloat16"
+    keys = (key for _, key in _keyed(texts, source.digest, rounded, role, prompt))
+    if dtype == rounded or any(store.get(SECTION, key) is not None for key in keys):
+        return None
+    return shipped.shipped_vectors(source.digest, role, prompt, texts)
+
+
+def shipped_notices(what: Corpus | Queries, embeddings: Embeddings) -> tuple[Notice, ...]:
+    """Says how many texts have the very vector that came with Frontier; nothing where none has."""
+    _, texts, role = _inputs(what, None)
+    source = encoder_model.find(embeddings.encoder.name) if embeddings.encoder else None
+    given = source and shipped.shipped_vectors(source.digest, role, source.prompt(role), texts)
+    came = int((given[0] & (given[1] == embeddings.vectors).all(1)).sum()) if given else 0
+    return (Notice("vectors came with Frontier, rounded to float16", came),) if came else ()
 
 
 def truncated_count(what: Corpus | Queries | Sequence[str] | str, encoder: str = "bundled") -> int | None:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,7 +94,7 @@ def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop 
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
         return Dataset(corpus, Queries((), ()), notices=_blank(corpus))
-    queries, judged, notices = _judged(_demo_folder() / name, "qrels", corpus, watch, demo.canonical)
+    queries, judged, notices = _judged(demo.folder() / name, "qrels", corpus, watch, demo.canonical)
     return Dataset(corpus, queries, judged, notices=_blank(corpus) + notices)
 
 
@@ -114,11 +113,6 @@ def _judged(
         notices += _unknown(file, splits[split], corpus, queries)
     qrels = {split: Qrels({query: docs for (query,), docs in grades.items()}) for split, grades in splits.items()}
     return queries, qrels, notices
-
-
-def _demo_folder() -> Path:
-    installed = Path(str(resources.files("engine.data") / "demo"))
-    return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "assets" / "demo"
 
 
 def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades, list[str]]:

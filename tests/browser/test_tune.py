@@ -55,8 +55,8 @@ def test_cancel_go_on_and_apply(page, server):
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
 
-    page.get_by_text("Go on", exact=True).click()
-    page.get_by_text("Go on", exact=True).wait_for(state="hidden", timeout=WAIT)
+    page.get_by_text("Resume", exact=True).click()
+    page.get_by_text("Resume", exact=True).wait_for(state="hidden", timeout=WAIT)
     # Another page and back: the work goes on meanwhile.
     page.get_by_text("Explore", exact=True).first.click()
     page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)

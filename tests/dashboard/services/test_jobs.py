@@ -1,13 +1,15 @@
 """Jobs end, whatever happens in them, and say how they ended."""
 
+import gc
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from dashboard.services import jobs
 from dashboard.services.jobs import Job
 from engine.errors import Cancelled, DataError
-from support.patience import patient
+from support.patience import patient, until
 
 
 def ended(work, cancelled=False):
@@ -75,3 +77,204 @@ def test_stop_all_waits_for_every_job():
         jobs._CLOSED.clear()
     assert ended.pop() == "late", "who comes after the end is stopped at once"
     assert sorted(ended) == ["job 0", "job 1", "job 2"] and not any(job.running for job in started)
+
+
+# A session's line
+
+
+class Held:
+    """Work that says when it runs, and ends when it is let."""
+
+    def __init__(self):
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.times = 0
+
+    def __call__(self, job):
+        self.times += 1
+        job.report(3, 8, "counting")
+        self.begun.set()
+        while not self.go.is_set():
+            if job.stop.wait(0.01):
+                raise Cancelled
+        return "done"
+
+
+@pytest.fixture
+def session(monkeypatch):
+    """A session of the test's own on a server that does one thing at a time; calling it gives the next one's jobs."""
+    monkeypatch.setattr(jobs, "_HEAVY", threading.BoundedSemaphore(1))
+    sessions = []
+
+    def another(name=None):
+        sessions.append(jobs.Mine(name))
+        return sessions[-1]
+
+    monkeypatch.setattr(jobs, "mine", lambda: sessions[-1])
+    another()
+    yield another
+    for own in sessions:
+        for job in own.line:
+            job.cancel()
+            job.join(patient(10))
+
+
+def begun(work):
+    assert work.begun.wait(patient(10))
+
+
+def says(job, label):
+    until(lambda: job.progress.label == label, 10)
+
+
+def test_a_job_starts_by_itself_when_the_one_before_has_ended(session):
+    first, second, third = Held(), Held(), Held()
+    one, two, three = (jobs.start(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
+    begun(first)
+    says(two, "Queued behind “work 0”")
+    assert two.queued and two.going and not one.queued and jobs.busy("1") is one and jobs.busy("0") is two
+    first.go.set()
+    begun(second)
+    says(three, "Queued behind “work 1”")
+    assert one.result == "done" and not third.begun.is_set() and jobs.busy() is two
+    second.go.set()
+    third.go.set()
+    three.join(patient(10))
+    assert (two.result, three.result, jobs.busy()) == ("done", "done", None)
+
+
+def test_who_is_queued_can_leave(session):
+    first, second, third = Held(), Held(), Held()
+    one, two, three = (jobs.start(str(i), f"work {i}", work) for i, work in enumerate((first, second, third)))
+    begun(first)
+    two.cancel()
+    two.join(patient(10))
+    assert two.cancelled and not second.times and one.going
+    first.go.set()
+    begun(third)
+    assert three.going
+
+
+def test_one_may_go_first_and_what_was_paused_goes_on_by_itself(session):
+    first, second, third = Held(), Held(), Held()
+    one, two = jobs.start("0", "work 0", first), jobs.start("1", "work 1", second)
+    begun(first)
+    one.partial = ["a piece"]
+    three = jobs.start("2", "work 2", third, first=True)
+    begun(third)
+    says(one, "Queued behind “work 2”")
+    assert one.queued and one.going and one.paused and one.partial == ["a piece"], "what it has is still shown"
+    assert (one.progress.done, one.progress.total) == (3, 8) and jobs.busy("2") is one
+    assert two.queued and not second.times
+    first.begun.clear()
+    third.go.set()
+    begun(first)
+    assert first.times == 2 and not one.queued and one.partial is None, "it is collected anew"
+    first.go.set()
+    second.go.set()
+    two.join(patient(10))
+    assert [job.result for job in (one, two, three)] == ["done"] * 3
+
+
+def test_what_is_paused_can_be_stopped_for_good(session):
+    first, second = Held(), Held()
+    one = jobs.start("0", "work 0", first)
+    begun(first)
+    jobs.start("1", "work 1", second, first=True)
+    begun(second)
+    until(lambda: one.queued, 10)
+    one.cancel()
+    assert not one.going
+    one.join(patient(10))
+    assert one.cancelled and first.times == 1
+
+
+def test_work_that_ends_with_a_result_when_paused_is_asked_again(session):
+    first, second = threading.Event(), Held()
+    answers = iter(["half", "whole"])
+
+    def work(job):
+        first.set()
+        job.stop.wait(0.3 if second.times else patient(10))
+        return next(answers)
+
+    one = jobs.start("0", "work 0", work)
+    assert first.wait(patient(10))
+    second.go.set()
+    jobs.start("1", "work 1", second, first=True)
+    one.join(patient(10))
+    assert one.result == "whole" and second.times == 1
+
+
+def test_the_next_for_a_purpose_waits_until_the_last_has_written_its_last(session):
+    written = threading.Event()
+
+    def slow(job):
+        job.stop.wait(patient(10))
+        assert written.wait(patient(10))
+        raise Cancelled
+
+    one = jobs.start("0", "work 0", slow)
+    until(lambda: not one.queued, 10)
+    next_one = Held()
+    two = jobs.start("0", "work 0, changed", next_one)
+    says(two, "Waiting for another job to stop")
+    assert not one.going and not next_one.times
+    written.set()
+    begun(next_one)
+    assert one.cancelled
+
+
+def test_another_sessions_job_is_paused_by_nobody(session):
+    first, second = Held(), Held()
+    one = jobs.start("0", "work 0", first)
+    begun(first)
+    session()
+    jobs.share("0", one)
+    two = jobs.start("1", "work 1", second, first=True)
+    says(two, "Queued behind “work 0”")
+    assert one.going and not one.paused and len(one.holders) == 2
+    first.go.set()
+    begun(second)
+
+
+def test_other_sessions_wait_for_the_server(session):
+    first, second = Held(), Held()
+    jobs.start("0", "work 0", first)
+    begun(first)
+    session()
+    two = jobs.start("0", "work of another", second)
+    says(two, "Queued behind another job on this server")
+    assert jobs.busy() is two
+    first.go.set()
+    begun(second)
+
+
+def test_a_closed_tab_makes_room_for_others(session, monkeypatch):
+    """Streamlit keeps a session for minutes after its socket has closed; one that is only cut off is back sooner."""
+    open_tabs = {"one", "two"}
+    server = SimpleNamespace(is_active_session=open_tabs.__contains__)
+    monkeypatch.setattr(jobs, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server))
+    monkeypatch.setattr(jobs, "GRACE", 0.5)
+    session("one")
+    first, second = Held(), Held()
+    one = jobs.start("0", "work 0", first)
+    begun(first)
+    session("two")
+    two = jobs.start("0", "work 0", second)
+    assert not second.begun.wait(1) and one.going, "its tab is open"
+    open_tabs.remove("one")
+    assert not second.begun.wait(0.2) and one.going, "it may be back"
+    begun(second)
+    assert one.cancelled and two.going
+
+
+def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):
+    work, own = Held(), jobs.Mine()
+    monkeypatch.setattr(jobs, "mine", lambda: own)
+    one = jobs.start("0", "work 0", work)
+    begun(work)
+    monkeypatch.undo()
+    del own
+    gc.collect()
+    one.join(patient(10))
+    assert one.cancelled

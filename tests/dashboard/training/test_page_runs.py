@@ -58,9 +58,9 @@ def test_two_windows_share_a_training(source, monkeypatch):
     second = screen("tune", source)
     assert second.segmented_control(key="tune.page").value == "Train"
     assert second.session_state["jobs"]["train"] is job and "train.cancel" in keys(second)
-    mine = first.session_state["jobs"].started
-    jobs._cancel_all(mine)  # as when the first window is closed
-    mine.clear()
+    mine = first.session_state["jobs"]
+    jobs._cancel_all(mine.line, mine.session)  # as when the first window is closed
+    mine.line.clear()
     assert not job.stop.is_set()
     press(second, "train.cancel")
     assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"

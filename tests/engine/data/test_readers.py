@@ -205,7 +205,7 @@ def test_the_numpy_demo_judges_functions_by_any_of_their_names(tmp_path, monkeyp
     names = {"numpy.abs": 1, "numpy.absolute": 3, "numpy.fabs": 2, "numpy.no": 1}
     judged = "".join(f"q1\t{name}\t{grade}\n" for name, grade in names.items())
     beir(tmp_path / "numpy-api", None, [{"_id": "q1", "text": "a"}], qrels__dev="q1\tnumpy.no\t1\n", qrels__test=judged)
-    monkeypatch.setattr(engine.data.readers, "_demo_folder", lambda: tmp_path)
+    monkeypatch.setattr(engine.data.demo, "folder", lambda: tmp_path)
     dataset = load_dataset("numpy-api")
     absolute = engine.data.demo.canonical("numpy.abs")
     assert dataset.corpus.name == "numpy-api" and absolute in dataset.corpus.position

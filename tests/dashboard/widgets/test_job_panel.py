@@ -1,0 +1,134 @@
+"""A panel on a page: its job started, queued, put first, cancelled, resumed."""
+
+import sys
+import threading
+from types import ModuleType
+
+import pytest
+
+from dashboard.services import jobs
+from support.pages import drawn, job_of, keys, press, run, texts
+from support.patience import patient, until
+
+def page():
+    import streamlit as st
+
+    from dashboard.widgets.job_panel import JobPanel
+    from tests_work import WORK
+
+    for purpose, (work, options) in WORK.items():
+        with st.container(key=f"box.{purpose}"):
+            result = JobPanel(purpose=purpose, key=1, title=f"working on {purpose}", work=work, **options).result()
+            if result is not None:
+                st.text(f"{purpose}: {result}")
+
+
+class Held:
+    """Work that ends when it is let, and fails where it is told to."""
+
+    def __init__(self):
+        self.begun, self.go, self.error = threading.Event(), threading.Event(), None
+
+    def __call__(self, job):
+        job.report(34, 88, "settings measured")
+        self.begun.set()
+        while not self.go.is_set():
+            if job.stop.wait(0.01):
+                raise jobs.Cancelled
+        if self.error:
+            raise jobs.FrontierError(self.error)
+        return "done"
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Draws panels: makes the page of the works and options given by purpose."""
+    module = ModuleType("tests_work")
+    module.WORK = {}
+    monkeypatch.setitem(sys.modules, "tests_work", module)
+    monkeypatch.setattr(jobs, "_HEAVY", threading.BoundedSemaphore(1))
+    apps = []
+
+    def make(**panels):
+        module.WORK.update(panels)
+        apps.append(drawn(page))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        for purpose in module.WORK:
+            if job := job_of(app, purpose):
+                job.cancel()
+                job.join(patient(10))
+
+
+def let_end(app, purpose, work):
+    work.go.set()
+    job_of(app, purpose).join(patient(10))
+    return run(app)
+
+
+def label(app, key):
+    return app.button(key=key).label
+
+
+def test_the_second_waits_and_starts_by_itself(made):
+    first, second = Held(), Held()
+    app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
+    assert first.begun.wait(patient(10))
+    run(app)
+    assert app.button(key="two.start").disabled and "Working on one is running (34 of 88)" in texts(app)
+    press(app, "two.wait")
+    until(lambda: job_of(app, "two").progress.label == "Queued behind “working on one”", 10)
+    run(app)
+    assert "Queued behind “working on one”" in texts(app) and {"one.cancel", "two.cancel"} <= {*keys(app)}
+    let_end(app, "one", first)
+    assert "one: done" in texts(app) and second.begun.wait(patient(10))
+    assert "two: done" in texts(let_end(app, "two", second))
+
+
+def test_the_second_goes_first_and_the_other_resumes(made):
+    first, second = Held(), Held()
+    app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
+    assert first.begun.wait(patient(10))
+    press(run(app), "two.first")
+    assert second.begun.wait(patient(10))
+    until(lambda: job_of(app, "one").progress.label == "Queued behind “working on two”", 10)
+    assert "Queued behind “working on two” · 34 of 88" in texts(run(app))
+    first.begun.clear()
+    let_end(app, "two", second)
+    assert first.begun.wait(patient(10)), "it resumes by itself"
+    assert "one: done" in texts(let_end(app, "one", first))
+
+
+def test_a_queued_job_is_taken_out(made):
+    first, second = Held(), Held()
+    app = made(one=(first, {}), two=(second, {"start": "Run", "by_itself": False}))
+    press(run(app), "two.wait")
+    press(app, "two.cancel")
+    job_of(app, "two").join(patient(10))
+    let_end(app, "one", first)
+    assert not second.begun.is_set() and not run(app).button(key="two.start").disabled
+
+
+def test_nothing_begins_by_itself_while_this_session_has_another_job(made):
+    first, second = Held(), Held()
+    app = made(one=(first, {}), two=(second, {}))
+    assert job_of(app, "two") is None and "two.wait" in keys(app)
+    let_end(app, "one", first)
+    assert second.begun.wait(patient(10)), "then it does"
+
+
+@pytest.mark.parametrize("start,key", [("", "one.on"), ("Run", "one.start")])
+def test_a_stopped_job_resumes_and_a_failed_one_is_retried(made, start, key):
+    work = Held()
+    app = made(one=(work, {"start": start, "by_itself": not start}))
+    if start:
+        assert label(app, key) == start
+        press(app, key)
+    assert label(app, "one.cancel") == "Cancel"
+    job_of(press(app, "one.cancel"), "one").join(patient(10))
+    assert label(run(app), key) == "Resume"
+    work.error = "the disk is full"
+    let_end(press(app, key), "one", work)
+    assert label(app, key) == "Retry" and "the disk is full" in texts(app)
