@@ -1,4 +1,4 @@
-"""The dialogs Share, Export and Snapshots, and their buttons in the sidebar."""
+"""The dialogs Share, Export and Snapshots, and their buttons."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ MESSAGE = "snapshot.said"
 
 
 def buttons(loaded: Loaded, question: Question | None) -> None:
-    """Draw the three buttons in a row, in the sidebar."""
+    """Draw the three buttons in a row."""
     with st.container(horizontal=True, gap="xxsmall", key="sharing"):
         share_clicked = st.button("Share", key="share.open", help="One link to all that is shown")
         why = _missing(question) or "As code; sets and figures as files"

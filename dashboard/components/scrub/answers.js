@@ -86,6 +86,7 @@ export class Path extends Answers {
     this.low = this.stops[0];
     this.high = this.stops[this.stops.length - 1];
     this.exact = packed.ends !== null;
+    this.start = packed.start ?? this.low; // a path of ratios begins above 0
     this.why = packed.why;
     this.apart = new Map(packed.apart ?? []);
     if (this.exact) this.of.length = packed.ends.length + 1;
@@ -110,8 +111,8 @@ export class Path extends Answers {
 
   // The set at a value; undefined where it is not known: between samples, or outside.
   at(value) {
-    if (value < this.low || value > this.high) return undefined;
     if (this.apart.has(value)) return this.apart.get(value);
+    if (value < this.start || value > this.high) return undefined;
     const piece = this.pieces[this.piece(value)];
     return this.exact || piece.at === value ? piece.set : undefined;
   }
@@ -123,7 +124,7 @@ export class Path extends Answers {
     do at += way;
     while (this.pieces[at] && (order ? this.pieces[at].set === here : this.pieces[at].set.key === here.key));
     const found = this.pieces[at];
-    return found && (this.exact ? inside(found.from, found.to) : found.at);
+    return found && (this.exact ? inside(Math.max(found.from, this.start), found.to) : found.at);
   }
 
   get changes() {
