@@ -217,7 +217,7 @@ def arrows_figure(
     """Arrows over the map, as plain values.
 
     arrows: columns row, x0, y0, x1, y1; hover: what the mouse shows of each; xy: all points of the map, for the axes;
-    query: (2,) the place of the sidebar's query.
+    query: (2,) the place of the header's query.
     """
     rows, texts = [str(row) for row in arrows["row"]], [escape(text, 90) for text in hover]
     colour = ARROW.colour(dark)

@@ -25,12 +25,12 @@ def chosen() -> list[str]:
 
 
 def decoders() -> dict[str, Decoder]:
-    """The chosen decoders by name, with the sidebar's pool."""
+    """The chosen decoders by name, with the header's pool."""
     return {name: decoder_of(name) for name in chosen()}
 
 
 def decoder_of(name: str) -> Decoder:
-    """A decoder as it is set: selector and scorers with their parameters, and the sidebar's pool."""
+    """A decoder as it is set: selector and scorers with their parameters, and the header's pool."""
     return with_scorers(stage_of(methods("selector")[name], PREFIX), name, pool_depth())
 
 
@@ -70,7 +70,7 @@ def checked(decoder: Decoder, space: Space) -> Decoder:
     """The decoder, or a ParamError with the fix where its scorers lack something."""
     if decoder.rerank is not None and decoder.depth is None:
         raise ParamError(
-            f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one in the sidebar (pool, n)"
+            f"{decoder.rerank.spec.title} scores a pool again, and there is none: set one beside k (pool, n)"
         )
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
         if (due := unagreed(scorer, space)) is not None:

@@ -150,7 +150,7 @@ def mismatch(shown: State, loaded: Loaded) -> str | None:
     if not any(differs):
         return None
     difference = "other documents" if differs[1] else "other vectors of the same documents"
-    then, now = pairs[differs.index(True)]  # the vectors' first: theirs is the fingerprint that the sidebar shows
+    then, now = pairs[differs.index(True)]  # the vectors' first: theirs is the fingerprint that the header shows
     origin = "" if shown.source is None else f"{shown.source.path} (encoder {shown.source.encoder}), "
     return _short(
         f"it was made on {difference}: {origin}fingerprint {then[:8]}; here is {loaded.source.path} "

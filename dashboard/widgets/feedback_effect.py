@@ -32,7 +32,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     try:
         counting = feedback.counting(loaded)
     except FrontierError:
-        return  # the sidebar says why
+        return  # the header says why
     if not counting:
         return
     last = next((event for event in reversed(counting) if event.person == feedback.person()), None)

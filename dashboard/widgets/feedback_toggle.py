@@ -1,4 +1,4 @@
-"""The sidebar's switch between the corpus as embedded and as feedback has moved it; log errors."""
+"""The header's switch between the corpus as embedded and as feedback has moved it; log errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ TOLD = "live.told"
 def corpus(loaded: Loaded, chip: Any) -> Loaded:
     """The corpus to work on; draws its chip, the switch, and in the main area why feedback cannot be used.
 
-    chip: the container of the sidebar for both.
+    chip: the container of the header for both.
     """
     shown, trouble, learned = loaded, None, None
     if feedback.is_on():

@@ -14,7 +14,7 @@ LABELS = {RETRIEVE: "Relevance by", RERANK: "Rerank the pool by"}
 HELP = {
     RETRIEVE: "What scores the corpus, and makes the pool. How alike two documents are always comes from the dense "
     "vectors. Scores of another kind than cosines weigh differently against similarity: λ means something else then.",
-    RERANK: "Scores the pool again, and that is the relevance that counts. It needs a pool: set one in the sidebar.",
+    RERANK: "Scores the pool again, and that is the relevance that counts. It needs a pool: set one beside k.",
 }
 
 
@@ -35,7 +35,7 @@ def picker(spec: SelectorSpec, space: Space) -> None:
             parameters(known[picked], key)
             _ask(known[picked], key, space)
             if role == RERANK and st.session_state.get(POOL_KEY) is None:
-                st.caption("There is no pool yet: set one in the sidebar.")
+                st.caption("There is no pool yet: set one beside k.")
     if spec.cls.first_by_scores:
         st.caption("This decoder takes the first document by the scorer, and the others by the dense vectors.")
     if not spec.cls.by_scores:

@@ -99,7 +99,7 @@ def _mine(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
         counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).counting
         return votes_given(counting, question)
     except FrontierError:
-        return {}  # the sidebar says why, and a vote would
+        return {}  # the header says why, and a vote would
 
 
 def list_of(row: int, answers: Mapping[str, Answer], source: str) -> tuple[int, ...]:

@@ -59,9 +59,10 @@ def slider_answers(
 ) -> dict[str, Any]:
     """A selector's rankings of one query along one of its parameters, the others as they are.
 
-    given: of `stops`. Returns JSON values but for `rankings`, (m, k) rows of the corpus, −1 pads. With a path, `ends`
-    says where in the parameter each ranking but the last gives way to the next, and `apart` holds (value, ranking) of
-    positions that rounding decides; without, `ends` is None, each position has its ranking, and `why` says why.
+    given: of `stops`. Returns JSON values but for `rankings`, (m, k) rows of the corpus, −1 pads. With a path, `start`
+    says where it begins, `ends` where in the parameter each ranking but the last gives way to the next, and `apart`
+    holds (value, ranking) of positions before the start or that rounding decides; without, `ends` is None, each
+    position has its ranking, and `why` says why.
     """
     values = positions(given)
     name = "" if param.name != stage.path_parameter or not isinstance(param, Real) else stage.no_path
@@ -85,7 +86,7 @@ def slider_answers(
         rankings.append(select_from(setting, scored, k).index.cpu().numpy())
     numbered = [[value, count + i] for i, value in enumerate(apart)]
     ends = lines.ends[lines.last[:-1]].tolist()
-    return {"rankings": np.vstack(rankings), "ends": ends, "apart": numbered, "why": ""}
+    return {"rankings": np.vstack(rankings), "start": lines.start, "ends": ends, "apart": numbered, "why": ""}
 
 
 def packed(

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 import engine
+from dashboard.charts.palette import style_of
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.services.source import Loaded, Source
 from dashboard.session.query import Question
@@ -17,9 +18,12 @@ NAMES = list(engine.methods("selector"))
 def part():
     import streamlit as st
 
-    shown, *given = st.session_state["given"]
-    shown.options(*given[2:])
-    shown.show(*given)
+    from dashboard.explore import page, tiles
+
+    view, loaded, asked, answers, baseline = st.session_state["given"]
+    tiles.show(loaded, asked, answers, answers[baseline], {})
+    page.VIEWS[view].options(answers, baseline)
+    page.VIEWS[view].show(loaded, asked, answers, baseline)
 
 
 def corpus(n=30, d=5, negative=False):
@@ -44,10 +48,17 @@ def question_of(loaded, k=6, depth=None, judged=True):
     return Question("q", "words", vector / vector.norm(), qrels, k, depth)
 
 
-def drawn(shown, loaded, asked, answers, **session):
-    app = pages.drawn(part, given=(shown, loaded, asked, answers, NAMES[0]), **session)
+def drawn(view, loaded, asked, answers, **session):
+    """The tiles of these answers, and a view by its name."""
+    app = pages.drawn(part, given=(view, loaded, asked, answers, NAMES[0]), **session)
     pages.assert_plain(app, *HOSTILE)
     return app
+
+
+def reasons(app):
+    """What the reading drawer says of each decoder, a line each; none while it is closed."""
+    signs = tuple(f"{style_of(name).sign} " for name in NAMES)
+    return [t.value for t in app.text if t.value.startswith(signs) and ". " in t.value]
 
 
 def reading(loaded, row=0):

@@ -1,5 +1,6 @@
 """Pages without a browser: a screen as a session sees it, what it shows, and corpora for it."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import dashboard
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from support import datafiles
+from support.packed import Packed
 from support.patience import patient
 
 SCREENS = Path(dashboard.__file__).parent / "screens"
@@ -152,8 +154,32 @@ def wait_for_partial(job, count):
     assert len(job.partial) == count and job.running
 
 
+def component(app, key):
+    """The data of a view that is drawn in the browser; None where it is not on the page."""
+    drawn_ = {element.key: json.loads(element.proto.json) for element in app.get("bidi_component")}
+    return drawn_.get(key)
+
+
+def tiles(app):
+    """Explore's tiles by the decoders' keys, each with its set as a Packed under "set"; none without decoders."""
+    data = component(app, "explore.tiles") or {"decoders": []}
+    return {tile["key"]: {**tile, "set": Packed(tile["now"])} for tile in data["decoders"]}
+
+
 def figures(app, label):
-    return [float(m.value) for m in app.metric if m.label.startswith(label)]
+    """A figure of each tile by its name and k, for example Recall@10; none where it does not exist."""
+    data, (name, _, k) = component(app, "explore.tiles"), label.partition("@")
+    assert data["k"] == int(k)
+    shown = [tile["set"] for tile in tiles(app).values()]
+    if name == "ILAD":
+        return [one.diversity() for one in shown]
+    assert name == "Recall", name
+    return [one.found() / data["judged"] for one in shown] if data["judged"] else []
+
+
+def notes(app):
+    """What the tiles say of their answers."""
+    return {key: tile["note"] for key, tile in tiles(app).items()}
 
 
 def texts(app):
@@ -181,8 +207,17 @@ def column(app, name):
 
 
 def sets(app):
-    """The tables of retrieved documents."""
-    return [t for t in app.dataframe if "Document" in t.value]
+    """The documents of each ranked list, in order; none where the lists are not drawn."""
+    lists, shown = component(app, "explore.lists"), component(app, "explore.tiles")
+    if lists is None or shown is None:
+        return []
+    assert lists["query"] == shown["query"], "the lists follow these tiles"
+    return [tile["set"].names() for tile in tiles(app).values()]
+
+
+def baseline(app):
+    """The documents of the set that the others are compared with."""
+    return Packed(component(app, "explore.tiles")["base"]).names()
 
 
 def widgets(app):

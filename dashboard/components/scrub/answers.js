@@ -86,6 +86,7 @@ export class Path extends Answers {
     this.low = this.stops[0];
     this.high = this.stops[this.stops.length - 1];
     this.exact = packed.ends !== null;
+    this.start = packed.start ?? this.low; // a path of ratios begins above 0
     this.why = packed.why;
     this.apart = new Map(packed.apart ?? []);
     if (this.exact) this.of.length = packed.ends.length + 1;
@@ -93,7 +94,7 @@ export class Path extends Answers {
     const ends = packed.ends ?? this.stops.slice(1).map((stop, i) => (this.stops[i] + stop) / 2);
     this.pieces = this.of.map((set, i) => ({
       set,
-      from: i ? ends[i - 1] : this.low,
+      from: i ? ends[i - 1] : this.start,
       to: ends[i] ?? this.high,
       at: this.exact ? null : this.stops[i],
     }));
@@ -113,8 +114,8 @@ export class Path extends Answers {
 
   // The set at a value; undefined where it is not known: between samples, or outside.
   at(value) {
-    if (value < this.low || value > this.high) return undefined;
     if (this.apart.has(value)) return this.apart.get(value);
+    if (value < this.start || value > this.high) return undefined;
     const piece = this.pieces[this.piece(value)];
     return this.exact || piece.at === value ? piece.set : undefined;
   }

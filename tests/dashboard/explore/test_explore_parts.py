@@ -1,4 +1,4 @@
-"""The parts of Explore without a browser: the ranked diff, the reading panel, the redundancy of a set."""
+"""The parts of Explore without a browser: lists, one table, the reading drawer, the redundancy of a set."""
 
 from types import SimpleNamespace
 
@@ -7,14 +7,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import engine
+from dashboard.charts.palette import style_of
 from dashboard.charts.redundancy import EVERY_RANK, redundancy_figure
 from dashboard.components.live_plot import Picked
-from dashboard.explore import ranked_diff, redundancy
 from dashboard.explore.document_panel import OpenDocument
 from dashboard.session.answers import Answer
+from dashboard.session.view_names import REDUNDANCY, RESULTS, TABLE
 from engine import views
-from support.explore_parts import NAMES, corpus, drawn, question_of, reading
-from support.pages import tables
+from engine.wording import decimal
+from support.explore_parts import NAMES, corpus, drawn, question_of, reading, reasons
+from support.pages import baseline, component, figures, press, sets, tables, tiles
 
 
 def answers_of(loaded, asked, names, **params):
@@ -40,81 +42,88 @@ def asked(loaded):
     return question_of(loaded)
 
 
-def test_side_by_side_sets_show_ranks_changes_and_missed_documents(loaded, asked):
-    answers = answers_of(loaded, asked, NAMES[:3])
-    app = drawn(ranked_diff, loaded, asked, answers)
-    sets = tables(app, "Nearest")
-    assert len(sets) == 3 and ["Change" in s for s in sets] == [False, True, True]
-    for name, shown in zip(answers, sets, strict=True):
-        rows = answers[name].ranking.rows()
-        expected = [loaded.space.corpus.titles[r] or loaded.space.corpus.texts[r] for r in rows]
-        assert list(shown["Document"])[: len(rows)] == expected
-        assert list(shown["#"].dropna()) == list(range(1, len(rows) + 1))
-    missed = [t.value for t in app.text if t.value.startswith("Relevant, not returned")]
-    assert missed and all("gone (not in the corpus)" in line for line in missed)
+def test_the_lists_hold_each_decoders_set_and_name_what_all_miss(loaded, asked):
+    answers = answers_of(loaded, asked, NAMES)
+    app = drawn(RESULTS, loaded, asked, answers)
+    for shown, answer in zip(sets(app), answers.values(), strict=True):
+        titles, texts = loaded.space.corpus.titles, loaded.space.corpus.texts
+        assert shown == [titles[row] or texts[row] for row in answer.ranking.rows()]
+    assert baseline(app) == sets(app)[0] and [t["baseline"] for t in tiles(app).values()] == [
+        n == NAMES[0] for n in NAMES
+    ]
+    (missed,) = [t.value for t in app.text if t.value.startswith("Missed by all")]
+    retrieved = {loaded.space.corpus.ids[row] for answer in answers.values() for row in answer.ranking.rows()}
+    absent = [ident for ident in ("id0", "id9", "id20", "gone") if ident not in retrieved]
+    assert "gone (not in the corpus)" in missed and missed.count(" (") == len(absent)
 
 
-def test_decoders_beside_the_baseline_are_picked_and_dropped_when_gone(loaded, asked):
-    app = drawn(ranked_diff, loaded, asked, answers_of(loaded, asked, NAMES[:6]), reading=reading(loaded))
-    assert len(tables(app, "Nearest")) == 3 and app.multiselect[0].value == NAMES[1:3]
-    app.multiselect[0].set_value([NAMES[5], NAMES[2]]).run()
-    assert not app.exception and len(tables(app, "Nearest")) == 3
-    assert list(tables(app, "Why")[0]["Decoder"]) == [engine.methods()[n].title for n in (NAMES[0], NAMES[2], NAMES[5])]
-    app.session_state["given"] = (ranked_diff, loaded, asked, answers_of(loaded, asked, NAMES[:5]), NAMES[0])
-    app.run()
-    assert not app.exception and app.multiselect[0].value == [NAMES[2]] and len(tables(app, "Nearest")) == 2
-    app.multiselect[0].set_value([]).run()
-    assert not app.exception and len(tables(app, "Nearest")) == 1
+def test_figures_of_the_tiles_are_those_of_the_answers(loaded, asked):
+    answers = answers_of(loaded, asked, NAMES, nnn={"l1": 0.6})
+    app = drawn(RESULTS, loaded, asked, answers)
+    assert figures(app, "Recall@6") == [answer.figures.recall for answer in answers.values()]
+    for shown, answer in zip(figures(app, "ILAD@6"), answers.values(), strict=True):
+        assert shown == pytest.approx(answer.figures.ilad, abs=2e-5)
+    for tile, answer in zip(tiles(app).values(), answers.values(), strict=True):
+        rows, own = views.redundancy(loaded.space, answer.ranking).rows, tile["set"]
+        assert own.rows() == list(rows)
+        expected = loaded.space.vectors[list(rows)].double() @ asked.vector.double()
+        relevance = [tile["now"]["relevance"][i] for i in own.ids()]
+        assert relevance == pytest.approx(expected.tolist(), abs=2e-6)
 
 
 def test_one_table_holds_the_union_of_all_sets(loaded, asked):
     answers = answers_of(loaded, asked, NAMES)
-    app = drawn(ranked_diff, loaded, asked, answers, **{"ranked.layout": ranked_diff.ONE}, reading=reading(loaded))
+    app = drawn(TABLE, loaded, asked, answers, reading=reading(loaded))
     (merged,) = tables(app, "Sets")
     union = {row for a in answers.values() for row in a.ranking.rows()}
-    assert len(merged) == len(union) and {"✓", "Relevance"} <= set(merged.columns)
+    assert len(merged) == len(union) and {"✓", "Relevance"} <= set(merged.columns) and not sets(app)
     assert sum(c.split(" ", 1)[-1] in {a.title for a in answers.values()} for c in merged.columns) == len(NAMES)
-    assert list(tables(app, "Why")[0]["Decoder"]) == [a.title for a in answers.values()]
-    missed = [t.value for t in app.text if t.value.startswith("Relevant, in no set")]
+    assert len(reasons(app)) == len(answers)
+    missed = [t.value for t in app.text if t.value.startswith("Missed by all")]
     assert len(missed) == 1 and "gone" in missed[0]
 
 
 def test_ticks_are_absent_without_judgements(loaded):
     asked = question_of(loaded, judged=False)
     answers = answers_of(loaded, asked, NAMES[:2])
-    for layout in (ranked_diff.SIDE, ranked_diff.ONE):
-        app = drawn(ranked_diff, loaded, asked, answers, **{"ranked.layout": layout})
+    for view in (RESULTS, TABLE):
+        app = drawn(view, loaded, asked, answers, reading=reading(loaded))
         assert not tables(app, "✓") and not [c for c in app.caption if "judged" in c.value]
+        assert component(app, "explore.tiles")["judged"] == 0 and not any(
+            t["now"]["right"] for t in tiles(app).values()
+        )
 
 
-def test_panel_shows_the_open_document_and_the_reasons(loaded, asked):
+def test_drawer_shows_the_open_document_and_the_reasons_until_it_is_closed(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn", "mmr"])
-    nothing = "Click a row to read the document"
-    app = drawn(ranked_diff, loaded, asked, answers)
-    assert any(c.value.startswith(nothing) for c in app.caption) and not tables(app, "Why")
+    app = drawn(RESULTS, loaded, asked, answers)
+    assert not reasons(app) and component(app, "explore.lists")["opened"] is None
     digest = loaded.space.corpus.digest
     for row in (17, 4):
-        app = drawn(ranked_diff, loaded, asked, answers, reading=OpenDocument(digest, "words", row))
+        app = drawn(RESULTS, loaded, asked, answers, reading=OpenDocument(digest, "words", row))
         assert any(loaded.space.corpus.texts[row] == t.value for t in app.text)
-        (reasons,) = tables(app, "Why")
-        for place, answer in enumerate(answers.values()):
+        assert component(app, "explore.lists")["opened"] == row
+        for line, (name, answer) in zip(reasons(app), answers.items(), strict=True):
             expected = views.why(loaded.space, asked.vector, answer.ranking, row, answer.stage)
-            assert reasons["Why"][place] == views.reasons(expected)
-            assert (reasons["Rank"].isna()[place], reasons["Score"].isna()[place]) == (expected.rank is None,) * 2
-        assert reasons["Would add"].notna().tolist() == [False, True, False]
+            rank = "" if expected.rank is None else f" #{expected.rank}"
+            assert line == f"{style_of(name).sign} {answer.title}{rank}. {views.reasons(expected)}"
+            if expected.rank is not None:
+                assert any(f"score when picked {decimal(expected.score)}" in t.value for t in app.text)
+        assert any(c.value.startswith("Relevance 0.") and f" of {len(loaded.space)}" in c.value for c in app.caption)
+    assert not reasons(press(app, "reading.close")) and component(app, "explore.lists")["opened"] is None
     for other in (OpenDocument("another corpus", "words", 17), OpenDocument(digest, "another question", 17)):
-        app = drawn(ranked_diff, loaded, asked, answers, reading=other)
-        assert any(c.value.startswith(nothing) for c in app.caption) and not tables(app, "Why")
+        app = drawn(RESULTS, loaded, asked, answers, reading=other)
+        assert not reasons(app) and component(app, "explore.lists")["opened"] is None
 
 
 def test_empty_sets_are_reported(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"], nnn={"l1": 50.0})
-    app = drawn(ranked_diff, loaded, asked, answers, reading=reading(loaded))
-    assert "Out: would add" in tables(app, "Why")[0]["Why"][1] and len(tables(app, "Nearest")) == 2
-    app = drawn(redundancy, loaded, asked, answers)
+    app = drawn(RESULTS, loaded, asked, answers, reading=reading(loaded))
+    assert "Out: would add" in reasons(app)[1] and sets(app)[1] == [] and figures(app, "ILAD@6")[1] is None
+    app = drawn(REDUNDANCY, loaded, asked, answers)
     assert "NNN: fewer than two documents" in [c.value for c in app.caption]
     alone = question_of(loaded, k=1)
-    app = drawn(redundancy, loaded, alone, answers_of(loaded, alone, NAMES[:3]))
+    app = drawn(REDUNDANCY, loaded, alone, answers_of(loaded, alone, NAMES[:3]))
     assert "nothing to compare" in app.info[0].value and not app.dataframe
 
 
@@ -123,8 +132,9 @@ def test_reason_names_the_pool(loaded):
     answers = answers_of(loaded, asked, NAMES[:3])
     *_, last = answers_of(loaded, question_of(loaded, k=30), NAMES[:1])[NAMES[0]].ranking.index[0].tolist()
     document = OpenDocument(loaded.space.corpus.digest, "words", last)
-    (reasons,) = tables(drawn(ranked_diff, loaded, asked, answers, reading=document), "Why")
-    assert set(reasons["Why"]) == {"Out: relevance rank 30, beyond the pool of 5."}
+    shown = reasons(drawn(RESULTS, loaded, asked, answers, reading=document))
+    why = "Out: relevance rank 30, beyond the pool of 5."
+    assert [line.split(". ", 1)[1] for line in shown] == [why] * 3
 
 
 def click():
@@ -157,7 +167,7 @@ def test_click_is_a_change_of_place():
 
 def test_redundancy_shows_statistics_and_the_nearest_above(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "mmr"])
-    app = drawn(redundancy, loaded, asked, answers)
+    app = drawn(REDUNDANCY, loaded, asked, answers)
     near = tables(app, "Nearest already chosen")
     for (name, answer), shown in zip(answers.items(), near, strict=True):
         similar = views.redundancy(loaded.space, answer.ranking)
@@ -173,14 +183,14 @@ def test_clicked_cell_opens_both_documents(loaded, asked):
     answers = answers_of(loaded, asked, ["top_k", "nnn"])
     rows = views.redundancy(loaded.space, answers["nnn"].ranking).rows
     clicked = Picked(f"{rows[2]}:{rows[0]}", clicks=1)
-    app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.picked": clicked})
+    app = drawn(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": clicked})
     assert {loaded.space.corpus.texts[row] for row in (rows[2], rows[0])} <= {t.value for t in app.text}
     (ranks,) = tables(app, "B")
     assert (ranks["A"][1], ranks["B"][1]) == (3, 1)
     value = float(loaded.space.vectors[rows[2]].double() @ loaded.space.vectors[rows[0]].double())
     assert f"similarity of A and B: {value:.4f}" in [c.value for c in app.caption]
     for bad in ("1:999", "x:y", "3", "1:2:3", ""):
-        app = drawn(redundancy, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
+        app = drawn(REDUNDANCY, loaded, asked, answers, **{"redundancy.map.picked": Picked(bad, clicks=1)})
         closest = max((views.redundancy(loaded.space, a.ranking) for a in answers.values()), key=lambda r: r.most)
         assert {loaded.space.corpus.texts[row] for row in closest.closest} <= {t.value for t in app.text}
 

@@ -8,6 +8,7 @@ from dashboard.services import corpora
 from dashboard.services.source import Source
 from support.demo import demo_counts
 from support.pages import (
+    baseline,
     beir,
     csv_source,
     ended,
@@ -15,12 +16,14 @@ from support.pages import (
     first_table,
     job_of,
     load,
+    notes,
     opened,
     pick,
     press,
     screen,
     sets,
     texts,
+    tiles,
     widgets,
 )
 from support.patience import patient
@@ -39,12 +42,12 @@ def test_parameters_show_where_they_count_and_change_their_form():
     app = screen("explore", decoders=["top_k", "nnn"])
     assert "explore.nnn.iterations" not in widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("fista").run()
-    assert "explore.nnn.iterations" in widgets(app) and "not the minimiser: after 50 steps" in texts(app)
+    assert "explore.nnn.iterations" in widgets(app) and "not the minimiser: after 50 steps" in notes(app)["nnn"]
     app.selectbox(key="explore.nnn.scale").set_value("support").run()
     assert "explore.nnn.l1" not in widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("exact").run()
     app.slider(key="explore.nnn.l1.support").set_value(4).run()
-    assert not app.exception and "4 documents have a weight" in texts(app)
+    assert not app.exception and "4 documents have a weight" in notes(app)["nnn"]
 
 
 def test_a_preset_sets_its_parameters_and_the_plain_scale():
@@ -58,13 +61,15 @@ def test_a_preset_sets_its_parameters_and_the_plain_scale():
 def test_a_setting_without_an_answer_says_why():
     app = screen("explore", decoders=["top_k", "nnn"])
     app.select_slider(key="explore.nnn.l1").set_value(1.0).run()
-    assert not app.exception and "no document gets a weight" in texts(app) and "only 0 returned" in texts(app)
+    assert not app.exception and "no document gets a weight" in notes(app)["nnn"]
+    assert sets(app)[1] == [] and tiles(app)["nnn"]["set"].diversity() is None
 
 
 def test_the_weights_view_shows_the_path_and_measures_the_steps():
     app = screen("explore", decoders=["mmr", "nnn"])
-    assert len(sets(app)) == 3, "the baseline is beside what is compared with it"
-    pick(app, "View", "Weights")
+    assert len(sets(app)) == 2 and baseline(app) == sets(screen("explore", decoders=["top_k"]))[0]
+    assert not any(tile["baseline"] for tile in tiles(app).values()), "what is compared with needs no tile"
+    pick(app, "View", "NNN weights")
     assert not sets(app)
     assert "straight pieces" in texts(app) and "A step goes 1/L far" in texts(app)
     app = ended(press(app, "steps.start"), "steps")
@@ -73,17 +78,19 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
 
 
 def test_without_a_decoder_that_weighs_the_weights_view_says_which_do():
-    assert "Choose NNN" in texts(pick(screen("explore", decoders=["top_k", "mmr"]), "View", "Weights"))
+    assert "Choose NNN" in texts(pick(screen("explore", decoders=["top_k", "mmr"]), "View", "NNN weights"))
 
 
 def test_every_view_draws_with_every_number_of_decoders():
     import engine
+    from dashboard.explore.page import VIEWS
 
     names = list(engine.methods("selector"))
     for chosen in (names[:1], names[1:2], names[:5], names):
         app = screen("explore", decoders=chosen)
-        for view in ("Figures", "Redundancy", "Map", "Weights", "Ranked diff"):
+        for view in reversed(VIEWS):
             pick(app, "View", view)
+        assert len(sets(app)) == len(chosen)
     assert len(figures(app, "ILAD@10")) == len(names)
 
 
@@ -96,26 +103,23 @@ def test_the_slider_trades_relevance_for_diversity():
     app.slider(key="explore.mmr.relevance_weight").set_value(1.0).run()
     assert figures(app, "ILAD@10")[1] == before[0]
     top, other = sets(app)
-    assert list(other.value["Document"]) == list(top.value["Document"])
+    assert other == top
 
 
 def test_k_and_pool_reach_the_engine():
     app = screen("explore")
     app.slider(key="k").set_value(4).run()
     app.number_input(key="pool").set_value(4).run()
-    found = [
-        {d for d, c in zip(t.value["Document"], t.value.get("Change", [""] * 9), strict=False) if c != "DROPPED"}
-        for t in sets(app)
-    ]
+    found = [set(documents) for documents in sets(app)]
     assert found[0] == found[1] and len(found[0]) == 4, "a pool of k leaves nothing to choose"
 
 
 def test_own_words_have_no_recall_and_say_so():
     app = screen("explore")
-    assert "Type a query" in texts(pick(app, "Query", "Typed"))
-    next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
-    assert not app.exception and not figures(app, "Recall") and figures(app, "ILAD@10")
-    assert "Without judgements there is no Recall" in texts(app)
+    assert "Type a query" in texts(pick(app, "Query", "Typed")) and not tiles(app)
+    next(a for a in app.text_input if a.label == "Your query").set_value("median of an array").run()
+    assert not app.exception and not figures(app, "Recall@10") and all(figures(app, "ILAD@10"))
+    assert not any(tile["now"]["right"] for tile in tiles(app).values())
 
 
 def test_document_text_is_never_markup(table):
@@ -126,7 +130,7 @@ def test_document_text_is_never_markup(table):
     for ident, text in (("007", "<img src=x"), ("NA", "![x](http"), (" 1e5", "$x^2$")):
         document.set_value(ident).run()
         assert not app.exception
-        assert any(text in t.value for t in app.text)
+        assert any(text in name for documents in sets(app) for name in documents)
         for kind in (app.markdown, app.caption, app.info, app.warning, app.error):
             assert not any(text in element.value for element in kind)
 
@@ -152,14 +156,16 @@ def test_an_address_opens_only_what_this_server_has_loaded(table):
 def test_a_crowd_of_missed_documents_is_counted(tmp_path):
     documents = [(f"d{i}", f"animal {i}") for i in range(40)]
     beir(tmp_path, documents, [("q", "animals")], test=[("q", ident) for ident, _ in documents])
-    lines = [t.value for t in screen("explore", Source(str(tmp_path))).text if t.value.startswith("Relevant, not")]
-    assert lines and all(line.endswith("and 24 more") for line in lines)
+    app = screen("explore", Source(str(tmp_path)))
+    (line,) = [t.value for t in app.text if t.value.startswith("Missed by all")]
+    missed = len(documents) - len({name for shown in sets(app) for name in shown})
+    assert line.endswith(f"and {missed - 6} more") and line.count("relevance rank") == 6
 
 
 def test_a_pool_smaller_than_k_is_explained():
     app = screen("explore")
     app.number_input(key="pool").set_value(3).run()
-    assert "The pool of 3 is smaller than k, 10" in texts(app) and "only 3 returned" in texts(app)
+    assert "The pool of 3 is smaller than k, 10" in texts(app) and [len(s) for s in sets(app)] == [3, 3]
 
 
 def test_a_query_document_that_does_not_exist_is_said():
@@ -177,7 +183,7 @@ def test_lone_surrogates_are_shown_as_question_marks(tmp_path):
     pick(app, "Query", "Similar")
     assert not app.exception
     next(i for i in app.text_input if i.label == "Document id").set_value("b").run()
-    assert not app.exception and "hello ? world" in list(sets(app)[0].value["Document"])
+    assert not app.exception and "hello ? world" in sets(app)[0]
     assert not screen("data", **{"data.way": "Path", "data.path": str(file)}).exception
 
 

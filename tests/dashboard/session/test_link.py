@@ -15,11 +15,12 @@ from dashboard.services.source import Source
 from dashboard.session import address, link, parameters, query
 from dashboard.session.decoders import RERANK, RETRIEVE, offered
 from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
+from dashboard.session.view_names import FORMER, RESULTS, VIEW_NAMES
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
-from support.pages import PETS, SCREENS, beir, csv_source, figures, load, opened, press, texts
+from support.pages import PETS, SCREENS, beir, csv_source, figures, load, opened, press, sets, texts
 
 SELECTORS = methods("selector")
 SCORERS = methods("scorer")
@@ -257,7 +258,9 @@ def test_a_labelled_query_and_a_document_come_back(demo):
     wanted = dataset.judged(split).ids[3]
     shown = State(source=Source("numpy-api"), way=query.LABELLED, split=split, question=wanted, decoders=FIRST)
     app = opened(to_params(shown))
-    assert dataset.queries.texts[dataset.queries.position[wanted]] in texts(app) and figures(app, "Recall")
+    asked = next(box for box in app.selectbox if str(box.key).startswith("query."))
+    assert asked.options[asked.index] == dataset.queries.texts[dataset.queries.position[wanted]]
+    assert figures(app, "Recall@10")
     back = link_of(app)
     assert (back["split"], back["query"]) == (split, wanted)
     document = dataset.corpus.ids[7]
@@ -273,6 +276,14 @@ def test_a_question_that_this_corpus_does_not_have_is_said():
     app = opened({"v": "1", "corpus": "numpy-api", "split": "nosuch", "query": "q1"})
     assert "no split is called 'nosuch'" in texts(app)
     assert "no view is called 'Upside down'; there are" in texts(opened({"v": "1", "view": "Upside down"}))
+
+
+def test_views_of_older_links_are_called_something_else_now():
+    assert set(FORMER.values()) <= set(VIEW_NAMES) and not set(FORMER) & set(VIEW_NAMES)
+    for former, name in FORMER.items():
+        app = opened({"v": "1", "corpus": "numpy-api", "view": former, "decoders": "top_k,nnn"})
+        assert app.session_state["view"] == name and "no view is called" not in texts(app)
+        assert bool(sets(app)) == (name == RESULTS) and link_of(app).get("view", VIEW_NAMES[0]) == name
 
 
 def test_a_link_made_on_other_content_names_both_fingerprints(demo):
@@ -298,7 +309,7 @@ def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
     app.session_state["source"] = source
     app.run()
     assert not app.exception and app.slider(key="k").value == 2 and app.session_state["decoders"] == ["mmr"]
-    assert "other vectors" in texts(app) and len(app.dataframe[0].value) >= 2
+    assert "other vectors" in texts(app) and len(sets(app)[0]) == 2
 
 
 def test_a_link_can_be_forgotten():

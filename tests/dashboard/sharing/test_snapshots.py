@@ -195,8 +195,8 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
     recall, ilad = figures(shown, "Recall@4"), figures(shown, "ILAD@4")
     app = inside("manage_snapshots", **moved)
     second = save_page(app, "second")
-    assert [round(a.figures["ILAD@4"], 3) for a in second.answers.values()] == ilad
-    assert [round(a.figures["Recall@4"], 3) for a in second.answers.values()] == recall
+    assert [a.figures["ILAD@4"] for a in second.answers.values()] == pytest.approx(ilad, abs=2e-5)
+    assert [a.figures["Recall@4"] for a in second.answers.values()] == recall
     assert second.answers["top_k"].documents == first.answers["top_k"].documents[:4]
     assert second.answers["mmr"].documents != first.answers["mmr"].documents[:4]
     app.selectbox(key="snapshot.other").set_value(first.id)

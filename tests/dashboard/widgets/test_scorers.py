@@ -7,18 +7,32 @@ import torch
 
 import engine
 from dashboard.charts.frontier import FrontierChart, frontier_figure
-from dashboard.explore import ranked_diff
 from dashboard.services import sweeps
 from dashboard.session import answers, decoders
 from dashboard.session.answers import Answer
 from dashboard.session.decoders import RERANK, RETRIEVE, offered, role_key
+from dashboard.session.view_names import RESULTS, TABLE
 from engine import views
 from engine.decoder import Decoder, decode, scored, select_from
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.sweep.sweep import grid
 from support.charts import figure, ids
-from support.explore_parts import corpus, drawn, question_of, reading
-from support.pages import figures, first_table, job_of, pick, press, screen, sets, tables, texts, widgets, worked
+from support.explore_parts import corpus, drawn, question_of, reading, reasons
+from support.pages import (
+    baseline,
+    ended,
+    figures,
+    job_of,
+    notes,
+    pick,
+    press,
+    screen,
+    sets,
+    tables,
+    texts,
+    tiles,
+    widgets,
+)
 from support.sweeps import toy
 
 SELECTORS, SCORERS = engine.methods("selector"), engine.methods("scorer")
@@ -114,31 +128,35 @@ def test_sets_and_reasons_show_the_scorers_own_relevance():
         figures_ = views.card(loaded.space, "q", ranking, ranking, asked.qrels, asked.k)
         saw = views.relevance(decoder.select, result)
         shown[key] = Answer(key, decoder, ranking, figures_, 0.001, saw)
-    drawn_, saw = drawn(ranked_diff, loaded, asked, shown, reading=reading(loaded, 4)), shown[PICKED].relevance
-    _, own = tables(drawn_, "Nearest")
-    rows = [row for row in shown[PICKED].ranking.index[0].tolist() if row >= 0]
-    assert list(own["Relevance"])[: len(rows)] == [saw.score[row].item() for row in rows]
-    (why,) = tables(drawn_, "Why")
-    assert list(why["Decoder"]) == [SELECTORS[FIRST].title, shown[PICKED].title] and why["Place"][1] == saw.place[4]
+    rows, saw = shown[PICKED].ranking.rows(), shown[PICKED].relevance
+    drawn_ = drawn(RESULTS, loaded, asked, shown, reading=reading(loaded, rows[-1]))
+    own = tiles(drawn_)[PICKED]
+    scores = [own["now"]["scores"][i] for i in own["set"].ids()]
+    assert scores == pytest.approx([saw.score[row].item() for row in rows], abs=1e-6)
+    assert tiles(drawn_)[FIRST]["now"]["scores"] is None
+    assert [title in line for title, line in zip(
+        (SELECTORS[FIRST].title, shown[PICKED].title), reasons(drawn_), strict=True)] == [True, True]  # fmt: skip
+    by = f"{SCORERS[OTHER].title} {saw.score[rows[-1]].item():.3f}, rank {int(saw.place[rows[-1]]):,}"
+    assert [t.value.endswith(by) for t in drawn_.text].count(True) == 1
     assert SCORERS[OTHER].title in shown[PICKED].title
-    merged = tables(drawn(ranked_diff, loaded, asked, shown, **{"ranked.layout": ranked_diff.ONE}), "Sets")[0]
+    merged = tables(drawn(TABLE, loaded, asked, shown), "Sets")[0]
     assert "Inner product" in merged and "Relevance" not in merged
 
 
 def test_explore_takes_a_scorer_with_its_own_parameters():
     app = screen("explore", decoders=[FIRST, PICKED])
-    before = [s.value["Document"].tolist() for s in sets(app)]
+    before = sets(app)
     key = role_key(PICKED, RETRIEVE)
     assert app.selectbox(key=key).options == [SCORERS[n].title for n in offered(RETRIEVE)]
     assert [SCORERS[n].title for n in SCORERS] == app.selectbox(key=role_key(PICKED, RERANK)).options[1:]
-    assert "relevance by" not in texts(app)
+    assert "relevance by" not in notes(app)[PICKED]
     app.selectbox(key=key).set_value(OTHER).run()
     assert not app.exception, app.exception
     drawn_ = widgets(app)
     assert all(f"{key}.{OTHER}.{p.name}" in drawn_ for p in SCORERS[OTHER].params if p.requires is None)
     assert not [w for w in drawn_ for n in SCORERS if n != OTHER and w.startswith(f"{key}.{n}.")]
-    assert f"relevance by {SCORERS[OTHER].title}; similarity by the dense vectors" in texts(app)
-    after = [s.value["Document"].tolist() for s in sets(app)]
+    assert f"relevance by {SCORERS[OTHER].title}; similarity by the dense vectors" in notes(app)[PICKED]
+    after = sets(app)
     assert after[0] == before[0], "the baseline stays behind the first scorer"
     assert after[1] != before[1]
     assert any(block.proto.popover.label.endswith(" (1)") for block in app.get("popover"))
@@ -148,11 +166,11 @@ def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
     key = role_key(FIRST, RETRIEVE)
     app = screen("explore", decoders=[FIRST, PICKED], **{key: OTHER})
     base = screen("explore", decoders=[FIRST])
-    assert len(sets(app)) == 3 and sets(app)[0].value["Document"].tolist() == sets(base)[0].value["Document"].tolist()
-    assert "Change" not in sets(app)[0].value and all("Change" in s.value for s in sets(app)[1:])
-    for view in ("Map", "Redundancy", "Figures", "Weights"):
+    assert list(tiles(app)) == [f"{FIRST}.own", PICKED] and not any(t["baseline"] for t in tiles(app).values())
+    assert baseline(app) == sets(base)[0] != sets(app)[0]
+    for view in ("Map", "Redundancy", "All metrics", "NNN weights"):
         pick(app, "View", view)
-        if view == "Figures":
+        if view == "All metrics":
             named = app.dataframe[0].value["Decoder"].tolist()
             first, picked = SELECTORS[FIRST].title, SELECTORS[PICKED].title
             assert named == [first, f"{SCORERS[OTHER].title} → {first}", picked]
@@ -161,11 +179,12 @@ def test_the_first_selector_behind_another_scorer_stands_beside_the_baseline():
 def test_reranking_needs_a_pool_and_says_so_beside_the_last_good_answer():
     app = screen("explore", decoders=[FIRST, PICKED])
     app.selectbox(key=role_key(PICKED, RERANK)).set_value(OTHER).run()
-    assert not app.exception and "there is none: set one in the sidebar" in texts(app)
+    assert not app.exception and "there is none: set one" in texts(app)
+    assert tiles(app)[PICKED]["error"] and not tiles(app)[FIRST]["error"]
     assert len(figures(app, "Recall@10")) == 2, "the last good answer stays"
     app.number_input(key="pool").set_value(40).run()
     assert not app.exception and "there is none" not in texts(app)
-    assert f"then {SCORERS[OTHER].title}; similarity by the dense vectors" in texts(app)
+    assert f"then {SCORERS[OTHER].title}; similarity by the dense vectors" in notes(app)[PICKED]
 
 
 def test_a_scorer_that_cannot_score_says_why(monkeypatch):
@@ -174,7 +193,9 @@ def test_a_scorer_that_cannot_score_says_why(monkeypatch):
 
     monkeypatch.setattr(SCORERS[OTHER].cls, "score", refuse)
     app = screen("explore", decoders=[FIRST, PICKED], **{role_key(PICKED, RETRIEVE): OTHER})
-    assert "No answer at this setting." in texts(app) and "no such index: build it" in texts(app)
+    assert f"{SELECTORS[PICKED].title}: no answer at this setting." in texts(
+        app
+    ) and "no such index: build it" in texts(app)
 
 
 def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
@@ -198,7 +219,7 @@ def test_a_model_is_downloaded_only_when_a_person_says_so(monkeypatch):
 def test_a_folder_that_is_no_model_is_refused_without_a_search(model):
     key = role_key(PICKED, RERANK)
     app = screen("explore", decoders=[FIRST, PICKED], pool=20, **{key: SLOW, f"{key}.{SLOW}.model": model})
-    assert not app.exception and "No answer at this setting." in texts(app)
+    assert not app.exception and f"{SELECTORS[PICKED].title}: no answer at this setting." in texts(app)
 
 
 def test_many_passages_are_embedded_only_when_a_person_says_so(monkeypatch):
@@ -211,8 +232,8 @@ def test_explore_reranks_by_a_models_reading(given):
     key = role_key(PICKED, RERANK)
     held = {key: SLOW, f"{key}.{SLOW}.model": given[SLOW]["model"]}
     app = screen("explore", decoders=[FIRST, PICKED], pool=20, **held)
-    assert not app.exception and "No answer" not in texts(app), texts(app)
-    assert f"then {SCORERS[SLOW].title}; similarity by the dense vectors" in texts(app)
+    assert not app.exception and "no answer" not in texts(app), texts(app)
+    assert f"then {SCORERS[SLOW].title}; similarity by the dense vectors" in notes(app)[PICKED]
     assert len(figures(app, "Recall@10")) == 2
 
 
@@ -274,6 +295,6 @@ def test_tuning_is_behind_the_scorers_of_explore():
     app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RETRIEVE): OTHER})
     assert f"As set in Explore: relevance by {SCORERS[OTHER].title}" in texts(app)
     app = screen("tune", **{"tune.method": PICKED, role_key(PICKED, RERANK): OTHER})
-    assert "there is none: set one in the sidebar" in texts(app)
+    assert "there is none: set one" in texts(app)
     app.number_input(key="pool").set_value(20).run()
     assert not app.exception and "there is none" not in texts(app)

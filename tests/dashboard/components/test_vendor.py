@@ -1,0 +1,133 @@
+"""What the server gives beside the page's messages: scripts of the views, and answers of sliders."""
+
+import asyncio
+import gzip
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pytest
+from starlette.applications import Starlette
+
+from dashboard.components import vendor
+from dashboard.services.memo import Memo
+from engine.errors import DataError
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self):
+        return self.body.decode()
+
+    @property
+    def json(self):
+        assert self.headers["content-encoding"] == "gzip"
+        return json.loads(gzip.decompress(self.body))
+
+
+@pytest.fixture
+def get(monkeypatch):
+    """Ask a server that has the routes, and keeps nothing of others."""
+    monkeypatch.setattr(vendor, "_ANSWERS", Memo(3))
+    monkeypatch.setattr(vendor, "_SERVED", type(vendor._SERVED)())
+    app = Starlette(routes=vendor.routes())
+
+    async def ask(path):
+        told = []
+
+        async def receive():
+            await asyncio.Event().wait()  # whoever asks stays
+
+        async def send(message):
+            told.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": unquote(path), "query_string": b"", "headers": []}
+        await app(scope, receive, send)
+        headers = {name.decode(): value.decode() for name, value in told[0]["headers"]}
+        return Answer(told[0]["status"], headers, b"".join(message.get("body", b"") for message in told[1:]))
+
+    def asked(path):
+        with ThreadPoolExecutor(1) as thread:  # the browser tests leave a loop running in this one
+            return thread.submit(asyncio.run, ask(path)).result()
+
+    return asked
+
+
+def test_scripts_and_style_are_served_for_ever_under_their_version(get):
+    for name, kind in (("tiles.js", "text/javascript"), ("lists.js", "text/javascript"), ("scrub.css", "text/css")):
+        answer = get(vendor.module(name))
+        assert answer.status == 200 and answer.headers["content-type"].startswith(kind)
+        assert answer.text == (vendor.MODULE_FOLDER / name).read_text(encoding="utf-8")
+        assert "immutable" in answer.headers["cache-control"]
+
+
+def test_what_the_scripts_import_is_beside_them(get):
+    files = [file for file in vendor.MODULE_FOLDER.iterdir() if file.suffix == ".js"]
+    imported = {name for file in files for name in re.findall(r'from "\./([^"]+)"', file.read_text(encoding="utf-8"))}
+    assert imported and all(get(vendor.module(name)).status == 200 for name in imported)
+
+
+def test_a_version_is_of_the_content_of_every_script(tmp_path, monkeypatch):
+    def version():
+        vendor._modules.cache_clear()
+        return vendor.module("a.js")
+
+    (tmp_path / "a.js").write_text("1")
+    (tmp_path / "b.js").write_text("2")
+    try:
+        monkeypatch.setattr(vendor, "MODULE_FOLDER", tmp_path)
+        before = version()
+        assert version() == before and re.fullmatch(vendor.MODULES + r"/[0-9a-f]{16}/a\.js", before)
+        (tmp_path / "b.js").write_text("3")
+        assert version() != before
+    finally:
+        vendor._modules.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../vendor.py", "../vendor.js", "..", ".", "", "nosuch.js", "tiles.js/..", "..%2Fvendor.py", "%2e%2e/vendor.py",
+     "..%2F..%2Fapp.py", "/etc/passwd", "%2Fetc%2Fpasswd", "a\\..\\tiles.js", "%00.js", "tiles.js%00", "__init__.py"],
+)  # fmt: skip
+def test_nothing_else_is_served_as_a_script(get, name):
+    answer = get(f"{vendor.MODULES}/0/{name}")
+    assert answer.status == 404 and "import" not in answer.text
+    request = type("Request", (), {"path_params": {"name": unquote(name)}})()
+    with ThreadPoolExecutor(1) as thread:
+        past_routing = thread.submit(asyncio.run, vendor._module(request)).result()
+    assert past_routing.status_code == 404, "nor would it be if the routes let the name through"
+
+
+def test_answers_are_made_when_they_are_asked_for_and_sent_small(get):
+    asked, values = [], {"rows": list(range(500)), "names": ["é中", None]}
+    address = vendor.offer("abc", lambda: asked.append(1) or values)
+    assert address == f"{vendor.ANSWERS}/abc.json" and not asked
+    answer = get(address)
+    assert answer.json == values == get(address).json and len(asked) == 2
+    assert len(answer.body) < len(json.dumps(values))
+    assert "immutable" in answer.headers["cache-control"] and answer.headers["content-type"] == "application/json"
+
+
+def test_answers_that_nobody_offered_or_that_cannot_be_are_no_json(get):
+    assert get(f"{vendor.ANSWERS}/0123.json").status == 404
+    assert get(f"{vendor.ANSWERS}/..%2F0123.json").status == 404
+
+    def refuse():
+        raise DataError("no longer in memory; move it")
+
+    answer = get(vendor.offer("refused", refuse))
+    assert answer.status == 422 and answer.text == "no longer in memory; move it"
+    assert "immutable" not in answer.headers.get("cache-control", ""), "asked again it may be there"
+
+
+def test_answers_beyond_the_limit_drop_the_least_recently_offered(get):
+    addresses = [vendor.offer(name, lambda name=name: name) for name in "abcd"]
+    assert [get(address).status for address in addresses] == [404, 200, 200, 200]
+    assert get(addresses[-1]).json == "d"

@@ -1,0 +1,197 @@
+"""Sliders: at every position, and between them where there is a path, what the browser reads is the engine's answer."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.decoder import decode_grid, scored
+from engine.params import Real, Whole, form_of, values_of
+from engine.stages import methods
+from engine.views import relevance
+from engine.views.slider import FINE, PRECISION, has_slider, packed, packed_ranking, positions, slider_answers, stops
+from support.instances import problem
+from support.packed import Packed, PackedPath
+
+WAYS = {
+    "nnn": ({}, {"scale": "relative"}, {"scale": "support"}, {"fill": "fill"}),
+    "max_sum": ({}, {"polish": False}),
+    "dpp": ({}, {"window": 3}),
+}
+"""Settings beside the defaults: they change a slider's form, or whether it has a path."""
+
+
+def declared(stage, name):
+    """The form of a stage's parameter."""
+    return form_of(next(p for p in stage.spec.params if p.name == name), values_of(stage))[1]
+
+
+def sliders():
+    """(selector's name, its other parameters, the parameter) of every slider."""
+    for name, spec in methods("selector").items():
+        for given in WAYS.get(name, ({},)):
+            stage = engine.make(name, **given)
+            moved = [p.name for p in stage.spec.params if has_slider(declared(stage, p.name))]
+            yield from ((name, given, param) for param in moved if not given or param == stage.path_parameter)
+
+
+SLIDERS = list(sliders())
+WORDS = ("cat", "dog", "horse", "heron", "whale")
+
+
+def space_of(rows):
+    ids = [f"d{i}" for i in range(len(rows))]
+    texts = [" ".join(WORDS[(i + j * j) % 5] for j in range(1 + i % 4)) for i in range(len(rows))]
+    titles = [f"Title  {i}\n" if i % 3 == 0 else "" for i in range(len(rows))]
+    return engine.Space(engine.Corpus(ids, texts, titles), engine.Embeddings(rows, ids), "cpu")
+
+
+def answers_of(space, decoder, moved, query, k, given=None):
+    """(what a browser gets, once through JSON; the stops) of a slider."""
+    stage = decoder.select
+    form = declared(stage, moved)
+    exact = stage.no_path is None and moved == stage.path_parameter
+    given = given or stops(form, getattr(stage, moved), exact)
+    found = scored(decoder, space, query)
+    answers = slider_answers(stage, form, given, found, k)
+    seen = relevance(stage, found)
+    told = packed(space, query.vectors[0], answers.pop("rankings"), ("d0", "d4", "elsewhere"), seen and seen.score)
+    return PackedPath(json.loads(json.dumps({**answers, "stops": given, **told}, allow_nan=False))), exact
+
+
+def at_values(decoder, moved, values):
+    """The decoder at each value of a parameter."""
+    stage = decoder.select
+    settings = [type(stage)(**values_of(stage) | {moved: value}) for value in values]
+    return [engine.Decoder(select, decoder.retrieve, decoder.rerank, decoder.depth) for select in settings]
+
+
+def assert_the_engines(space, decoder, moved, query, k, rng):
+    path, exact = answers_of(space, decoder, moved, query, k)
+    direct = [r.rows() for r in decode_grid(at_values(decoder, moved, path.stops), space, query, k)]
+    for value, rows in zip(path.stops, direct, strict=True):
+        assert path.at(value) == rows, value
+    assert (path.told["ends"] is not None) == exact
+    assert path.at(path.stops[-1] + 1) is None and path.at(path.stops[0] - 1) is None
+    between = [(a + b) / 2 for a, b in zip(path.stops, path.stops[1:], strict=False)]
+    chosen = [between[0], between[-1], *rng.choice(between, 12).tolist()]
+    if not exact:
+        is_path = moved == decoder.select.path_parameter and isinstance(declared(decoder.select, moved), Real)
+        assert path.told["why"] == (decoder.select.no_path if is_path else "")
+        assert all(path.at(value) is None for value in chosen)
+        return path
+    ends = np.array([*path.told["ends"], path.stops[0], path.stops[-1]])
+    chosen = [v for v in chosen if path.at(v) is not None and np.abs(ends - v).min() > 1e-9]
+    assert len(chosen) >= 10, "what lies between positions is known too"
+    for setting, value in zip(at_values(decoder, moved, chosen), chosen, strict=True):
+        # Which of two duplicates comes first between positions is not settled.
+        one, other = (space.vectors[rows] for rows in (path.at(value), engine.decode(setting, space, query, k).rows()))
+        assert torch.equal(one, other), value
+    return path
+
+
+@pytest.mark.parametrize(("name", "given", "moved"), SLIDERS, ids=lambda value: str(value))
+@pytest.mark.parametrize("family", ["random", "clustered", "duplicated"])
+def test_every_position_is_the_engines_answer(name, given, moved, family):
+    """Whole corpora, more documents asked for than there are, and pools."""
+    rng = np.random.default_rng(1)
+    stage = engine.make(name, **given)
+    cases = ((30, 6, None), (7, 10, None), (24, 5, 12))
+    # Without a path each position costs a solution.
+    for n, k, depth in cases if stage.no_path is None and moved == stage.path_parameter else cases[1:]:
+        rows, queries = problem(family, n, n=n, d=8, batch=1)
+        space, query = space_of(rows), engine.Embeddings(queries, ["q"])
+        path = assert_the_engines(space, engine.Decoder(engine.make(name, **given), depth=depth), moved, query, k, rng)
+        assert path.told["scores"] is None
+        assert_figures(path, rows, queries[0])
+
+
+@pytest.mark.parametrize("name", [name for name, spec in methods("selector").items() if spec.params])
+def test_another_scorers_words_decide_too(name):
+    rows, queries = problem("clustered", 3, n=26, d=8, batch=1)
+    space, query = space_of(rows), engine.Embeddings(queries, ["q"], texts=["whale heron"])
+    decoder = engine.Decoder(engine.make(name), engine.make("bm25"), depth=15)
+    moved = decoder.select.path_parameter
+    path = assert_the_engines(space, decoder, moved, query, 5, np.random.default_rng(2))
+    seen = relevance(decoder.select, scored(decoder, space, query))
+    assert seen is not None and len(path.told["scores"]) == len(path.told["rows"])
+    for row, score in zip(path.told["rows"], path.told["scores"], strict=True):
+        own = float(seen.score[row])
+        assert score is None if np.isnan(own) else score == pytest.approx(own, abs=1e-6)
+    assert_figures(path, rows, queries[0])
+
+
+def assert_figures(path, rows, query):
+    """Cosines, relevance and names are those of the rows."""
+    told, exact = path.told, rows.astype(np.float64)
+    at = told["rows"]
+    assert told["relevance"] == pytest.approx(exact[at] @ query.astype(np.float64), abs=2e-6)
+    for pair, cosine in path.near.items():
+        one, other = (at[i] for i in pair)
+        assert 0 <= exact[one] @ exact[other] - cosine + 1e-12 < 1.001 / PRECISION
+    assert [told["names"][at.index(row)] for row in at if row % 3 == 0] == [f"Title {r}" for r in at if r % 3 == 0]
+    assert [at[i] for i in told["right"]] == [row for row in at if row in (0, 4)]
+    pairs = {frozenset((a, b)) for ids in told["sets"] for a in ids for b in ids if a != b}
+    assert set(path.near) == pairs and sorted(at) == at == sorted({at[i] for ids in told["sets"] for i in ids})
+    assert len({tuple(ids) for ids in told["sets"]}) == len(told["sets"]), "each ranking once"
+
+
+def test_a_slider_is_a_number_that_people_look_for():
+    assert {(name, moved) for name, _, moved in SLIDERS} >= {("mmr", "relevance_weight"), ("nnn", "l1"), ("nnn", "l2")}
+    shown = {(name, p.name) for name, spec in methods("selector").items() for p in spec.params if has_slider(p)}
+    assert not shown & {("mmr", "window"), ("nnn", "iterations"), ("nnn", "solver"), ("max_sum", "polish")}
+
+
+def test_positions_are_round_and_hold_what_is_set():
+    weight, penalty, size = (declared(engine.make(n, **g), p) for n, g, p in (
+        ("mmr", {}, "relevance_weight"), ("nnn", {}, "l1"), ("nnn", {"scale": "support"}, "l1")))  # fmt: skip
+    fine = positions(stops(weight, 0.8, True))
+    assert fine == [i / FINE for i in range(FINE + 1)] and positions(stops(weight, 0.8, False)) == fine[::10]
+    ratios = positions(stops(penalty, 0.1, True))
+    assert ratios[:2] == [0, 0.001] and ratios[-1] == 1 and len(ratios) == 61 and ratios == sorted(ratios)
+    assert positions(stops(penalty, 2.5, True)) == [*ratios, 2.5], "what was set beyond the comfortable range is there"
+    assert positions(stops(size, 10, False)) == list(range(1, 51))
+    assert positions(stops(size, 80, False))[-1] == 80 and isinstance(weight, Real) and isinstance(size, Whole)
+    wide = positions(stops(Real(2.0, "x", -10.0, 10.0, comfortable=(-1.0, 1.0)), 3.0, False))
+    assert wide[0] == -1 and wide[-1] == 3 and len(wide) == 101 and wide[25] == 0
+
+
+def test_below_a_path_of_ratios_nothing_is_known_but_zero():
+    """λ₁ = 0 is a position, and the path begins at the next: what lies between is neither's."""
+    rows, queries = problem("clustered", 5, n=30, d=8, batch=1)
+    space, query = space_of(rows), engine.Embeddings(queries, ["q"])
+    decoder = engine.Decoder(engine.make("nnn"))
+    path, _ = answers_of(space, decoder, "l1", query, 6)
+    assert path.told["start"] == 0.001 and path.at(0.0005) is None and 0 in path.apart
+    (zero,) = at_values(decoder, "l1", [0.0])
+    assert path.at(0) == engine.decode(zero, space, query, 6).rows()
+
+
+def test_close_to_nine_tenths_a_pair_is_on_the_same_side_here_and_there():
+    angle = np.arccos(0.9)
+    rows = np.array([[np.cos(a), np.sin(a)] for a in (0, angle - 1e-13, angle + 1e-13, 1.5)])
+    told = Packed(packed(space_of(rows), torch.tensor([1.0, 0]), np.array([[0, 1, 2, -1], [3, 0, -1, -1]])))
+    cosines = {tuple(sorted(pair)): cosine for pair, cosine in told.near.items()}
+    assert cosines[0, 1] == 0.9 and cosines[0, 2] == 0.89999 and len(cosines) == 4
+    assert (told.rows(0), told.rows(1)) == ([0, 1, 2], [3, 0])
+
+
+def test_sets_of_one_and_of_none():
+    space, query = space_of(np.eye(3)), torch.tensor([1.0, 0, 0], dtype=torch.float64)
+    told = Packed(packed(space, query, np.array([[-1, -1], [2, -1], [-1, -1]])))
+    assert [told.rows(i) for i in range(3)] == [[], [2], []] and not told.near and told.diversity(1) is None
+    empty = packed(space, query, np.array([[-1, -1]]))
+    assert empty["rows"] == empty["names"] == empty["near"] == [] and empty["sets"] == [[]]
+    ranking = engine.Ranking(torch.tensor([[1, 0]]), torch.zeros(1, 2), ({},))
+    one = Packed(packed_ranking(space, query, ranking, relevant={"d1"}))
+    assert one.rows() == [1, 0] and one.found() == 1 and one.diversity() == pytest.approx(1, abs=2e-5)
+
+
+def test_names_are_short_lines_of_legal_text():
+    texts = ("a " * 200, "hello \ud83d\n world", "")
+    corpus = engine.Corpus(("a", "b", "c"), texts)
+    space = engine.Space(corpus, engine.Embeddings(np.eye(3), corpus.ids), "cpu")
+    names = packed(space, torch.eye(3, dtype=torch.float64)[0], np.array([[0, 1, 2]]))["names"]
+    assert names[0] == ("a " * 45) and names[1:] == ["hello ? world", "c"]
