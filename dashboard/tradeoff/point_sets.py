@@ -1,6 +1,5 @@
 """Beside the chart, below the table: what the open setting retrieves for the query at hand."""
 
-from typing import Any
 
 import streamlit as st
 
@@ -26,8 +25,6 @@ from engine.views import Row, diff, relevance
 from engine.wording import decimal, signed
 
 NAME_WIDTH = 190
-NO_MORE: tuple[dict[str, list[Any]], dict[str, Any]] = {}, {}
-"""In place of the column of nearest documents, for which there is no room."""
 MOST_TEXT, MOST_ASKED = 600, 120
 
 
@@ -120,7 +117,7 @@ def _figures(curves: Frontier, opened: Opened) -> None:
 
 def _table(retrieved: list[Row], dropped: list[Row] | None, by: str) -> None:
     """The set, and below what it dropped of the baseline's; a click shows a document's text."""
-    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by, NO_MORE)
+    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by, nearest=False)
     rows = [*retrieved, *(dropped or ())]
     cells = event.selection.cells if event is not None else ()
     if cells and cells[0][0] < len(rows):

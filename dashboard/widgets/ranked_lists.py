@@ -18,11 +18,13 @@ def set_table(
     dropped: Sequence[Row] | None,
     width: int,
     by: str,
+    nearest: bool = True,
 ) -> Any:
     """Draw a set as a table; returns Streamlit's event, None for no table.
 
     dropped: the baseline's documents that the set lacks, drawn below it; None for a set that is not compared; width: of
-    the documents' column beside changes; by: what made the relevance.
+    the documents' column beside changes; by: what made the relevance; nearest: with the cosine of
+    the closest document above.
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:
@@ -35,7 +37,7 @@ def set_table(
         **judged_column(rows),
         "Document": [document_name(r) for r in rows],
         "Relevance": [r.relevance for r in rows],
-        "Nearest": [*(r.similarity for r in retrieved), *[None] * lost],
+        **({"Nearest": [*(r.similarity for r in retrieved), *[None] * lost]} if nearest else {}),
     }
     return draw_table(
         table,

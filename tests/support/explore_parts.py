@@ -58,7 +58,7 @@ def drawn(view, loaded, asked, answers, **session):
 def reasons(app):
     """What the reading drawer says of each decoder, a line each; none while it is closed."""
     signs = tuple(f"{style_of(name).sign} " for name in NAMES)
-    return [t.value for t in app.text if t.value.startswith(signs) and ". " in t.value]
+    return [t.value.splitlines()[0] for t in app.text if t.value.startswith(signs) and ". " in t.value]
 
 
 def reading(loaded, row=0):

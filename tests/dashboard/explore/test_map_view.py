@@ -10,6 +10,7 @@ from dashboard.components import live_plot
 from dashboard.explore import map_view
 from dashboard.services.jobs import SharedJobs
 from dashboard.session.answers import Answer
+from dashboard.session.view_names import MAP
 from dashboard.widgets import map as shared_map
 from dashboard.widgets.map import CLUSTER, PLAIN
 from engine import views
@@ -58,7 +59,7 @@ def shown(loaded, monkeypatch):
     asked = question_of(loaded)
 
     def show(names=("top_k", "mmr"), **session):
-        return drawn(map_view, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
+        return drawn(MAP, loaded, asked, answers_of(loaded, asked, names), **{"map.way": "PCA", **session}), given
 
     return show
 

@@ -42,7 +42,7 @@ def test_parameters_show_where_they_count_and_change_their_form():
     app = screen("explore", decoders=["top_k", "nnn"])
     assert "explore.nnn.iterations" not in widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("fista").run()
-    assert "explore.nnn.iterations" in widgets(app) and "not the minimiser: after 50 steps" in notes(app)["nnn"]
+    assert "explore.nnn.iterations" in widgets(app) and "after 50 steps" in notes(app)["nnn"]
     app.selectbox(key="explore.nnn.scale").set_value("support").run()
     assert "explore.nnn.l1" not in widgets(app)
     app.selectbox(key="explore.nnn.solver").set_value("exact").run()
@@ -71,7 +71,7 @@ def test_the_weights_view_shows_the_path_and_measures_the_steps():
     assert not any(tile["baseline"] for tile in tiles(app).values()), "what is compared with needs no tile"
     pick(app, "View", "NNN weights")
     assert not sets(app)
-    assert "straight pieces" in texts(app) and "A step goes 1/L far" in texts(app)
+    assert "linear segments" in texts(app) and "step is 1/L" in texts(app)
     app = ended(press(app, "steps.start"), "steps")
     job = job_of(app, "steps")
     assert job.error is None and len(job.result) > 5 and "labelled queries, λ₁ = 0.1" in texts(app)

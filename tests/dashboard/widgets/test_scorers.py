@@ -20,8 +20,8 @@ from support.charts import figure, ids
 from support.explore_parts import corpus, drawn, question_of, reading, reasons
 from support.pages import (
     baseline,
-    ended,
     figures,
+    first_table,
     job_of,
     notes,
     pick,
@@ -32,6 +32,7 @@ from support.pages import (
     texts,
     tiles,
     widgets,
+    worked,
 )
 from support.sweeps import toy
 
