@@ -4,7 +4,8 @@
 
 Two servers, two browsers, taken in turn: one with the live plot, one where `st.plotly_chart` draws. Four decoders are
 chosen, the map is open and zoomed, and λ of one decoder is moved by keys. Paint: from the key event to the second
-animation frame after the overlay's data changed. Server: the script run, Streamlit's own part with it.
+animation frame after the overlay's data changed; the tiles change at once, and tell the server after a tenth of a
+second without another key. Server: the script run, Streamlit's own part with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from selector_data import clustered
 
 import engine
 from engine.values import Embeddings
-from support.browser import START, WAIT, Server, chromium, open_page, slider
+from support.browser import START, WAIT, Server, chromium, open_page, slider, view
 from support.processes import started
 
 DECODERS = ("mmr", "frank_wolfe", "nnn")
@@ -103,11 +104,13 @@ class Session:
     def __init__(self, browser, server: TimedServer) -> None:
         self.server = server
         self.page = page = open_page(browser, server.url)
-        page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+        page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+        page.get_by_role("button", name="Decoders and settings").click()
         for name in DECODERS[1:]:
-            page.get_by_test_id("stButtonGroup").get_by_text(engine.methods()[name].title, exact=False).first.click()
+            page.get_by_role("toolbar", name="Decoders").get_by_role("button", name=engine.methods()[name].title).click()
             page.wait_for_timeout(1500)
-        page.get_by_text("Map", exact=True).first.click()
+        page.keyboard.press("Escape")
+        view(page, "Map")
         plot = page.locator(".js-plotly-plot").first
         plot.wait_for(timeout=WAIT)
         page.wait_for_timeout(4000)

@@ -31,7 +31,7 @@ def visit(browser, server: TimedServer):
 
 
 def wait_until_drawn(page) -> None:
-    page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     idle(page)
 
 
@@ -53,12 +53,10 @@ def switch(page, url: str, path: Path) -> None:
     fill_path(page, path)
     page.wait_for_timeout(500)
     page.get_by_text("Load and embed").click()
-    page.get_by_test_id("stSidebar").get_by_text(path.name).or_(page.get_by_text(path.name, exact=True)).first.wait_for(
-        timeout=WAIT
-    )
+    page.get_by_text(path.name, exact=True).first.wait_for(timeout=WAIT)
     page.wait_for_timeout(1500)
     page.get_by_role("link", name="Explore").click()
-    page.get_by_test_id("stSidebar").get_by_text(path.name, exact=True).wait_for(timeout=WAIT)
+    page.locator(".st-key-header-corpus").get_by_text(path.name, exact=True).wait_for(timeout=WAIT)
     wait_until_drawn(page)
 
 

@@ -1,6 +1,6 @@
 """Several people at once: each page keeps its own state, and nothing of another's shows."""
 
-from support.browser import MARKS, WAIT, columns, metric, open_page, settled, slide, slider, type_query, until
+from support.browser import MARKS, WAIT, ask_by, diversity, lists, open_page, settled, slide, slider, type_query, until
 
 pytestmark = MARKS
 PEOPLE = {"sort": "PageDown", "inverse": "PageUp"}
@@ -8,7 +8,7 @@ PEOPLE = {"sort": "PageDown", "inverse": "PageUp"}
 
 
 def answer(page):
-    return columns(page, "Document")[-1], metric(page, "ILAD@10", 1)
+    return lists(page)[-1], diversity(page, 1)
 
 
 def at_rest(page):
@@ -28,16 +28,16 @@ def test_sessions_slide_at_once_without_a_word_of_each_other(browser, server):
         page = pages[query] = open_page(browser, server)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         settled(page)
-        page.get_by_text("Typed", exact=True).click()
+        ask_by(page, "Your own")
         type_query(page, f"query of a person: {query}")
-        page.get_by_text("Without judgements there is no Recall").wait_for(timeout=WAIT)
+        until(page, lambda p=page: not p.locator(".tile .right").first.is_visible())
         settled(page)
     for step in range(8):
         for query, page in pages.items():
             slide(page, PEOPLE[query] if step < 5 else "ArrowLeft")
     before = {query: at_rest(page) for query, page in pages.items()}
     for query, page in pages.items():
-        body = page.inner_text("body")
+        body = page.inner_text("body") + page.get_by_label("Your query").input_value()
         assert [other for other in PEOPLE if f"query of a person: {other}" in body] == [query]
         assert page.get_by_test_id("stException").count() == 0 == page.get_by_test_id("stAlertContentError").count()
     ends = [float(slider(page).input_value()) for page in pages.values()]

@@ -4,33 +4,51 @@ import re
 
 import pytest
 
-from support.browser import BOTH_SCHEMES, MARKS, WAIT, columns, idle, settled, slide, slider, until, view
-from support.demo import demo_counts
+from support.browser import BOTH_SCHEMES, MARKS, ROOTS, WAIT, chip, idle, lists, settled, slide, slider, until, view
 
 pytestmark = MARKS
 
 
 def sliders(page):
-    """What every slider shows, by its label."""
-    return page.evaluate(
-        """() => Object.fromEntries([...document.querySelectorAll('[data-testid=stSlider]')].map(s => [
-            s.innerText.split('\\n')[0], [...s.querySelectorAll('input')].map(i => i.ariaValueText || i.value)]))"""
+    """What every slider shows, by its label, and k."""
+    shown = page.evaluate(
+        f"""() => Object.fromEntries({ROOTS}.flatMap(root => [...root.querySelectorAll('input[type=range]')])
+            .map(input => [input.ariaLabel, input.ariaValueText]))"""
     )
+    return shown | {"k": page.locator(".st-key-header-k button").first.inner_text()}
 
 
 def decoders(page):
-    return page.get_by_role("toolbar", name="Decoders")
+    """The choice of decoders, opened."""
+    page.get_by_role("button", name="Decoders and settings").click()
+    choice = page.get_by_test_id("stPopoverBody").get_by_role("toolbar", name="Decoders")
+    choice.wait_for(timeout=WAIT)
+    return choice
+
+
+def close(page):
+    """Close what was opened over the page."""
+    page.keyboard.press("Escape")
+    page.get_by_test_id("stPopoverBody").wait_for(state="hidden", timeout=WAIT)
 
 
 def chosen(page):
     """The labels of the decoders that are chosen."""
-    return decoders(page).locator("[aria-pressed=true]").all_inner_texts()
+    labels = decoders(page).locator("[aria-pressed=true]").all_inner_texts()
+    close(page)
+    return labels
+
+
+def shared(page, key):
+    """Open a dialog of the Share menu by its button."""
+    page.locator(".st-key-header-share button").first.click()
+    page.locator(f".st-key-{key} button").click()
+    return page.get_by_role("dialog")
 
 
 def linked(page):
     """The link that the Share dialog shows."""
-    page.get_by_role("button", name="Share", exact=True).click()
-    dialog = page.get_by_role("dialog")
+    dialog = shared(page, "share-open")
     dialog.get_by_text("Opens this page").wait_for(timeout=WAIT)
     address = dialog.locator("code").inner_text().replace("\n", "")
     page.keyboard.press("Escape")
@@ -40,7 +58,7 @@ def linked(page):
 
 def tables(page):
     """The documents of each set shown."""
-    return columns(page, "Document")
+    return lists(page)
 
 
 def first(page):
@@ -60,24 +78,26 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     page.goto(server)
     settled(page)
     before = tables(page)
-    label = f"{demo_counts()['dev']} queries"
-    page.get_by_role("combobox", name=label).or_(page.get_by_label(label)).first.click()
+    page.locator(".st-key-header").get_by_role("combobox").first.click()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     until(page, lambda: tables(page) != before)
     decoders(page).get_by_role("button", name="NNN").click()
+    close(page)
     until(page, lambda: len(tables(page)) == 3)
-    slider(page, "relevance weight").focus()
+    settled(page)
+    slider(page).focus()
     for _ in range(45):
         page.keyboard.press("ArrowLeft")
     idle(page)
-    slide(page, "ArrowLeft", "λ₁")
+    slide(page, "ArrowLeft", "NNN λ₁")
     idle(page)
-    at = page.get_by_test_id("stSidebar").get_by_test_id("stSlider").locator("input[type=range]")
-    at.focus()
+    page.locator(".st-key-header-k button").first.click()
+    page.get_by_test_id("stPopoverBody").get_by_test_id("stSlider").locator("input[type=range]").focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     until(page, lambda: first(page) == 13)
+    close(page)
     idle(page)
     address = linked(page)
     assert "k=13" in address and "mmr.relevance_weight=0.35" in address, address
@@ -86,7 +106,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     settled(other)
     until(other, lambda: tables(other) == tables(page))
     until(other, lambda: sliders(other) == sliders(page))
-    assert len(sliders(other)) >= 4
+    assert {"MMR λ", "NNN λ₁", "NNN λ₂"} <= sliders(other).keys() and sliders(other)["k"].startswith("k 13")
     assert chosen(other) == chosen(page) and len(chosen(other)) == 3
     assert other.get_by_text("Not all of the link").count() == 0 and other.get_by_text("Don't show again").count() == 0
     other.reload()
@@ -95,7 +115,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     idle(other)
     assert linked(other) == address
 
-    page.get_by_text("Weights", exact=True).click()
+    view(page, "NNN weights")
     page.get_by_text("straight pieces").wait_for(timeout=WAIT)
     other.goto(linked(page))
     other.get_by_text("straight pieces").wait_for(timeout=WAIT)
@@ -105,11 +125,8 @@ def test_a_link_to_other_content_says_so(page, server):
     page.goto(f"{server}/?v=1&corpus=numpy-api&digest=000000000000&vectors=abcdef012345&k=4&decoders=top_k,mmr")
     page.get_by_text("Not all of the link could be taken").wait_for(timeout=WAIT)
     said = page.get_by_text("it was made on other documents")
-    assert (
-        "abcdef01" in said.inner_text()
-        and page.get_by_test_id("stSidebar").locator("code").inner_text() in said.inner_text()
-    )
     until(page, lambda: first(page) == 4)
+    assert "abcdef01" in said.inner_text() and chip(page)[0] in said.inner_text()
     page.get_by_role("button", name="OK", exact=True).click()
     said.wait_for(state="hidden", timeout=WAIT)
 
@@ -133,18 +150,21 @@ def test_a_theme_switch_keeps_the_state_and_repaints_page_and_charts(page, serve
     state = "k=6&text=median%20of%20an%20array&decoders=top_k,mmr&mmr.relevance_weight=0.25"
     page.goto(f"{server}/?v=1&corpus=numpy-api&{state}")
     until(page, lambda: first(page) >= 6)
+    kept = tables(page)
     view(page, "Map")
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     idle(page)
-    shown, ink = (tables(page), sliders(page)), page.evaluate(INK)
+    shown, ink = sliders(page), page.evaluate(INK)
     assert_repainted(page, page.scheme)
     other = "dark" if page.scheme == "light" else "light"
     page.emulate_media(color_scheme=other)
     assert_repainted(page, other)
     until(page, lambda: page.evaluate(INK) != ink)
     idle(page)
-    assert (tables(page), sliders(page)) == shown
-    assert "0.25" in str(shown[1]) and page.get_by_label("Your query").input_value() == "median of an array"
+    assert sliders(page) == shown and "0.25" in shown["MMR λ"]
+    view(page, "Results")
+    until(page, lambda: tables(page) == kept)
+    assert page.get_by_label("Your query").input_value() == "median of an array"
 
 
 def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
@@ -152,7 +172,9 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     until(page, lambda: first(page) == 7)
     idle(page)
     shown = tables(page)
-    page.get_by_role("button", name="Saved views").focus()
+    page.locator(".st-key-header-share button").first.focus()
+    page.keyboard.press("Enter")
+    page.locator(".st-key-snapshots-open button").focus()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_label("Name", exact=True).fill(f"seven {page.scheme}")
     page.keyboard.press("Tab")
@@ -161,8 +183,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     page.keyboard.press("Escape")
     page.goto(server)
     settled(page)
-    page.get_by_role("button", name="Saved views").click()
-    dialog = page.get_by_role("dialog")
+    dialog = shared(page, "snapshots-open")
     dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
     dialog.get_by_role("button", name="Open", exact=True).focus()
     page.keyboard.press("Enter")

@@ -34,12 +34,23 @@ FLAGS = [
 ]
 WAIT = int(90_000 * PATIENCE)
 """Milliseconds."""
-COLUMNS = """([name, sets]) => [...document.querySelectorAll('[data-testid=stDataFrame] table')].map(grid => {
-    const heads = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim()), at = heads.indexOf(name);
-    if (at < 0 || sets && !heads.includes('#')) return [];
-    return [...grid.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
+COLUMNS = """name => [...document.querySelectorAll('[data-testid=stDataFrame] table')].map(grid => {
+    const at = [...grid.querySelectorAll('thead th')].map(h => h.textContent.trim()).indexOf(name);
+    return at < 0 ? [] : [...grid.querySelectorAll('tbody tr')].map(r => r.children[at].textContent.trim());
 })"""
-"""The cells of a column in each table, or each set, from the grids' accessible twins; none where it is not there."""
+"""The cells of a column in each table from the grids' accessible twins; none where it is not there."""
+ROOTS = "[...document.querySelectorAll('*')].map(node => node.shadowRoot).filter(Boolean)"
+"""What the views of Explore are drawn in."""
+LISTS = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.list')]).map(list =>
+    [...list.querySelectorAll('.document[data-rank]')].sort((a, b) => a.dataset.rank - b.dataset.rank)
+        .map(row => [row.querySelector('.name').title, Number(row.querySelector('.score').textContent.replace('−', '-')),
+            row.querySelector('.tag').textContent]))"""
+"""The ranked lists: (document, score, tag) of each row."""
+DRAWN = f"""() => {{
+    const views = {ROOTS}, lists = views.flatMap(root => [...root.querySelectorAll('.list')]);
+    return lists.length > 0 && lists.length === (globalThis.frontier?.shown?.decoders.length ?? -1)
+        && lists.every(list => list.querySelector('.document[data-rank]'));
+}}"""
 START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
 
 
@@ -103,19 +114,34 @@ def open_page(browser, url, **how):
     return page
 
 
-def columns(page, name, sets=False):
-    """The cells of that column, of every table that has it; sets: only of sets of documents."""
-    return [cells for cells in page.evaluate(COLUMNS, [name, sets]) if cells]
+def columns(page, name):
+    """The cells of that column, of every table that has it."""
+    return [cells for cells in page.evaluate(COLUMNS, name) if cells]
 
 
 def column(page, table, name):
     """The cells of a column of the nth table; none before it is there."""
-    return dict(enumerate(page.evaluate(COLUMNS, [name, False]))).get(table, [])
+    return dict(enumerate(page.evaluate(COLUMNS, name))).get(table, [])
 
 
-def metric(page, label, which):
-    shown = page.get_by_test_id("stMetric").filter(has_text=label).nth(which)
-    return float(shown.get_by_test_id("stMetricValue").inner_text())
+def lists(page):
+    """The documents of each ranked list."""
+    return [[name for name, _, _ in rows] for rows in page.evaluate(LISTS)]
+
+
+def scores(page):
+    """The scores of the first ranked list."""
+    return [score for _, score, _ in next(iter(page.evaluate(LISTS)), [])]
+
+
+def tags(page):
+    """What is new in each ranked list."""
+    return [[tag for _, _, tag in rows] for rows in page.evaluate(LISTS)]
+
+
+def diversity(page, which):
+    """ILAD of the set that the nth tile shows."""
+    return page.evaluate("which => frontier.shown.decoders[which].set.diversity", which)
 
 
 def until(page, condition):
@@ -138,9 +164,17 @@ def fill_path(page, file):
     box.press("Enter")
 
 
+def ask_by(page, way):
+    """Choose what kind of query is asked."""
+    page.locator(".st-key-header-kind button").first.click()
+    page.get_by_test_id("stPopoverBody").get_by_role("radio", name=way, exact=True).click()
+    page.keyboard.press("Escape")
+    page.get_by_test_id("stPopoverBody").wait_for(state="hidden", timeout=WAIT)
+
+
 def type_query(page, text):
     page.get_by_label("Your query").fill(text)
-    page.get_by_label("Your query").press("Control+Enter")
+    page.get_by_label("Your query").press("Enter")
 
 
 def choose(page, label, option):
@@ -149,11 +183,11 @@ def choose(page, label, option):
     page.get_by_role("option", name=option, exact=isinstance(option, str)).click()
 
 
-def slider(page, label="relevance weight"):
-    return page.get_by_test_id("stSlider").filter(has_text=label).first.locator("input[type=range]")
+def slider(page, label="MMR λ"):
+    return page.get_by_role("slider", name=label).first
 
 
-def slide(page, key, label="relevance weight"):
+def slide(page, key, label="MMR λ"):
     slider(page, label).focus()
     slider(page, label).press(key)
 
@@ -170,37 +204,23 @@ def idle(page):
 
 
 def settled(page):
-    page.wait_for_function(
-        "document.querySelectorAll('[data-testid=stDataFrame] table tbody tr').length > 12", timeout=WAIT
-    )
-    page.get_by_test_id("stStatusWidget").wait_for(state="hidden", timeout=WAIT)
-
-
-def first_set(page, head):
-    return next(iter(columns(page, head, sets=True)), [])
-
-
-def scores(page):
-    return [float(cell) for cell in first_set(page, "Relevance")]
+    """Wait until the ranked lists are drawn, and no script runs."""
+    page.wait_for_function(DRAWN, timeout=WAIT)
+    idle(page)
 
 
 def chip(page):
-    """The fingerprints that the sidebar shows: of the corpus, and of what feedback made of it, if it is on."""
-    return page.get_by_test_id("stSidebar").locator("code").all_inner_texts()
+    """The fingerprints that the header shows: of the corpus, and of what feedback made of it, if it is on."""
+    page.locator(".st-key-header-corpus button").first.click()
+    body = page.get_by_test_id("stPopoverBody")
+    body.locator("code").first.wait_for(timeout=WAIT)
+    found = body.locator("code").all_inner_texts()
+    page.keyboard.press("Escape")
+    body.wait_for(state="hidden", timeout=WAIT)
+    return found
 
 
 def read_first(page):
-    """Open the first document of the first set: a click on a grid that is being laid out is lost."""
-    from playwright.sync_api import TimeoutError
-
-    grid = page.locator(".st-key-ranked-sets [data-testid=stDataFrame]").first
-    for _ in range(10):
-        box = grid.bounding_box()
-        page.mouse.move(box["x"] + 150, box["y"] + 46)
-        page.wait_for_timeout(300)
-        page.mouse.click(box["x"] + 150, box["y"] + 46)
-        try:
-            return page.get_by_role("button", name="Bad").wait_for(timeout=5_000)
-        except TimeoutError:
-            continue
-    pytest.fail("the document never opened")
+    """Open the first document of the first list."""
+    page.locator(".list").first.locator(".document[data-rank='1'] .name").click()
+    page.locator(".st-key-reading .st-key-vote-down button").wait_for(timeout=WAIT)

@@ -217,7 +217,9 @@ def sets(app):
 
 def baseline(app):
     """The documents of the set that the others are compared with."""
-    return Packed(component(app, "explore.tiles")["base"]).names()
+    told = component(app, "explore.tiles")
+    own = (tile["now"] for tile in told["decoders"] if tile["baseline"])
+    return Packed(told["base"] or next(own)).names()
 
 
 def widgets(app):

@@ -223,7 +223,7 @@ def test_one_query_is_answered_at_once_has_no_bands_and_without_judgements_anoth
     assert "Recall@10" in drawn["layout"]["yaxis"]["title"]["text"]
     pick(app, "Query", "Typed")
     assert "Type a query to compare" in texts(app)
-    next(a for a in app.text_area if a.label == "Your query").set_value("median of an array").run()
+    next(i for i in app.text_input if i.label == "Your query").set_value("median of an array").run()
     assert not app.exception and "no Recall for it" in texts(app)
     assert "Recall" not in figure(app)["layout"]["yaxis"]["title"]["text"]
 
