@@ -11,9 +11,11 @@ from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets.choices import choose
 from dashboard.widgets.weights import SHOWN, path_at, solver
+from engine.progress import counted
 from engine.solvers.elastic_net.path import WeightPath
 from engine.stages import methods
 from engine.views import weight_lines
+from engine.wording import power
 
 
 def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:
@@ -52,10 +54,10 @@ def _path_chart(loaded: Loaded, question: Question, answer: Answer, path: Weight
     span = (lowest, max(SHOWN[1], l1, path.levels[0]))
     figure = weights_figure(lines, l1, span, answer.stage.spec.name, computed, is_dark())
     plot(figure, "weights", file="weights", label="Weights of documents along λ₁")
+    proof = f"{counted(len(path), 'linear segment')} below λ₁ = {path.levels[0]:.2f}, proved to {power(path.residual)}"
     sentences = [
-        f"Exact weights at every λ₁, λ₂ = {path.l2:g}: {len(path):,} straight pieces, from λ₁ = {path.levels[0]:.3f} "
-        f"down. All optimality conditions hold to {max(path.residual, 1e-17):.0e} everywhere.",
-        "Thick: relevant." if question.judged else "",
+        f"Exact path at λ₂ = {path.l2:g} ({proof}).",
+        "Thick = relevant." if question.judged else "",
         "Open symbols: what the solver made of it." if computed else "",
     ]
     st.caption(" ".join(filter(None, sentences)))

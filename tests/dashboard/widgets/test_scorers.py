@@ -90,7 +90,7 @@ def test_the_relevance_is_what_the_selector_saw():
     assert (inside.relevance, inside.place, inside.overtaken) == (kept[2].relevance, 3, 0)
     outside = views.why(space, asked.vector, ranking, order[-1], stage, 10, relevance=saw)
     assert outside.relevance is None and outside.pool == 10
-    assert views.reasons(outside) == f"Out: #{len(space):,} by relevance, and only the first 10 were looked at."
+    assert views.reasons(outside) == f"Out: relevance rank {len(space):,}, beyond the pool of 10."
     lacking = dict(views.missed(space, asked.vector, "q", ranking, asked.qrels, saw))
     assert all(rank == int(saw.place[space.corpus.position[doc]]) for doc, rank in lacking.items() if rank)
 
@@ -275,7 +275,7 @@ def test_the_frontier_holds_several_scorers():
     assert not [label for label in labels if label.startswith(OTHER) and BLIND in label], "they would lie on the others"
     assert any(t.get("name") == f"{SCORERS[OTHER].title} → {SELECTORS[PICKED].title}" for t in drawn_["data"])
     entries = first_table(app, "Best setting")["Best setting"].tolist()
-    assert any(SCORERS[OTHER].title in entry for entry in entries)
+    assert any(SCORERS[OTHER].title in entry for entry in entries), entries
 
 
 def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():
