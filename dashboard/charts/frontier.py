@@ -206,7 +206,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
     first, points = curves[0][0], [p for curve in curves for p in curve]
     colour, style = chart.colour(first), style_of(first.point.method)
     chosen = any(p.point.label == chart.opened for p in points)
-    named: dict[str, Any] = {"name": escape(_name(first), 48), "legendgroup": f"{first.point.method} {position}"}
+    named: dict[str, Any] = {"name": escape(method_name(first), 48), "legendgroup": f"{first.point.method} {position}"}
     line = {"color": translucent(colour, 0.9 if chosen else 0.45), "width": 2, "dash": DASHES[position % len(DASHES)]}
     if len(curves) > MOST_CURVES:
         corners = hull(chart.place(p) for p in points)
@@ -221,12 +221,7 @@ def _add_method(figure: Figure, chart: FrontierChart, curves: Sequence[Sequence[
             showlegend=False,
             **named,
         )
-    for curve in _drawn(chart, curves):
-        exact = None if position else curve_of(curve[0], chart.frontier, chart.exact)
-        if exact is None and len(curve) < 2:
-            continue
-        x, y = ([p.x for p in curve], [p.y for p in curve]) if exact is None else _pieces(chart, exact)
-        up = [value * chart.unit for value in y]
+    for x, up in lines_of(chart, curves):
         figure.add_scatter(x=x, y=up, mode="lines", line=line, hoverinfo="skip", showlegend=False, **named)
     figure.add_scatter(
         x=[p.x for p in points],
@@ -254,17 +249,28 @@ def _sizes(curve: Sequence[FrontierPoint]) -> list[float]:
     return [10.0] if len(curve) < 2 else np.linspace(6, 11, len(curve)).tolist()
 
 
-def _drawn(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> Sequence[Sequence[FrontierPoint]]:
-    """The curves of a method that are lines: all, of many the one with the best point."""
-    if len(curves) <= MOST_CURVES:
-        return curves
-    best = [curve for curve in curves if any(p.point.label in chart.best for p in curve)]
-    return best[:1] or curves[:1]
+def lines_of(chart: FrontierChart, curves: Sequence[Sequence[FrontierPoint]]) -> list[tuple[list[float], list[float]]]:
+    """x and y of the lines of a method: of all its curves, of many the one with the best point; exact where known."""
+    if len(curves) > MOST_CURVES:
+        curves = [curve for curve in curves if any(p.point.label in chart.best for p in curve)][:1] or curves[:1]
+    lines = []
+    for curve in curves:
+        exact = curve_of(curve[0], chart.frontier, chart.exact)
+        if exact is not None:
+            x, y = _pieces(chart, exact)
+        elif len(curve) > 1:
+            x, y = [p.x for p in curve], [p.y for p in curve]
+        else:
+            continue
+        lines.append((x, [value * chart.unit for value in y]))
+    return lines
 
 
 def curve_of(point: FrontierPoint, frontier: Frontier, exact: Collection[Curve]) -> Curve | None:
-    """The exact curve on which a point lies."""
+    """The exact curve on which a point lies; they are behind the first scorer."""
     own = point.point.decoder["select"]
+    if chain_of(point.point.decoder) != _first_chain() or point.point.decoder["depth"] is not None:
+        return None
     for curve in exact:
         others = {name: value for name, value in own.items() if name != curve.parameter}
         if others == curve.selector and frontier.k == curve.k and {frontier.x, frontier.y} <= set(curve.means):
@@ -290,7 +296,7 @@ def _first_chain() -> Any:
     return frozenset(scorer.as_json().items()), frozenset[Any]()
 
 
-def _name(point: FrontierPoint) -> str:
+def method_name(point: FrontierPoint) -> str:
     """A method behind its scorers."""
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
@@ -394,7 +400,8 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     best = [p for p in chart.best.values() if p.y * chart.unit >= floor - 1e-9 and not _at_base(chart, p)]
     wanted = {p.point.label: p for p in [*first, *sorted(best, key=lambda p: -p.x)]}
     texts = [
-        [f"{p.name}: {callouts[label]}"] if label in callouts else [p.name, _name(p)] for label, p in wanted.items()
+        [f"{p.name}: {callouts[label]}"] if label in callouts else [p.name, method_name(p)]
+        for label, p in wanted.items()
     ]
     places = [chart.place(p) for p in wanted.values()]
     marks = [chart.place(p) for p in points if not p.dominated]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.charts.figure import apply_layout, escape, guide, new_figure
-from dashboard.charts.frontier import FrontierChart
+from dashboard.charts.frontier import FrontierChart, lines_of
 from dashboard.charts.palette import GREY, style_of
+from engine.evaluation.frontier import TIME
 from engine.stages import methods
 
 if TYPE_CHECKING:
@@ -33,16 +34,25 @@ def panels_figure(chart: FrontierChart) -> Figure:
     for position, (name, members) in enumerate(own.items()):
         where = {"row": position // ACROSS + 1, "col": position % ACROSS + 1}
         style = style_of(name)
-        places = [chart.place(p) for p in points]
+        colour = style.colour(chart.dark)
         marker = {"size": 4, "color": GREY[chart.dark]}
         figure.add_scatter(
-            x=[x for x, _ in places], y=[y for _, y in places], mode="markers", marker=marker, hoverinfo="skip", **where
-        )
-        figure.add_scatter(
-            x=[chart.place(p)[0] for p in members],
-            y=[chart.place(p)[1] for p in members],
+            x=[p.x for p in points],
+            y=[p.y * chart.unit for p in points],
             mode="markers",
-            marker={"symbol": style.symbol, "size": 9, "color": style.colour(chart.dark)},
+            marker=marker,
+            hoverinfo="skip",
+            **where,
+        )
+        for x, y in lines_of(
+            chart, [curve for curve in chart.frontier.curves.values() if curve[0].point.method == name]
+        ):
+            figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **where)
+        figure.add_scatter(
+            x=[p.x for p in members],
+            y=[p.y * chart.unit for p in members],
+            mode="markers",
+            marker={"symbol": style.symbol, "size": 9, "color": colour},
             customdata=[p.point.label for p in members],
             hovertext=[escape(p.name, 90) for p in members],
             hovertemplate="%{hovertext}<br>%{x:.3f}, %{y:.1f}<extra></extra>",
@@ -50,7 +60,7 @@ def panels_figure(chart: FrontierChart) -> Figure:
         )
     if chart.floor is not None:
         figure.add_hline(y=chart.floor, line=guide(chart.ink, "dash"))
-    figure.update_xaxes(range=list(chart.view.x), nticks=5)
+    figure.update_xaxes(range=list(chart.view.x), nticks=5, type="log" if chart.frontier.x == TIME else "linear")
     figure.update_yaxes(range=list(chart.view.y), ticksuffix="%" if chart.relative else "", nticks=5)
     figure.update_annotations(font={"size": 13, "color": chart.ink})
     return apply_layout(

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.frontier import method_name
 from dashboard.charts.palette import style_of
 from dashboard.tradeoff.selection import SHARE_KEY, open_point
 from dashboard.widgets.tables import draw_columns, number_column, text_column
@@ -12,7 +13,6 @@ from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, bes
 from engine.evaluation.metrics import title_of
 from engine.evaluation.statistics import Comparison
 from engine.evaluation.verdict import Rows, Verdict
-from engine.stages import methods
 from engine.values import digest_of
 from engine.wording import percent, signed
 
@@ -54,8 +54,7 @@ def show(curves: Frontier, found: Verdict, rows: Rows) -> None:
 def _columns(
     curves: Frontier, shown: list[FrontierPoint], floor: float, share: float, rows: Rows
 ) -> dict[str, tuple[list[Any], Any]]:
-    specs = methods()
-    names = [p.name if p.y >= floor else specs[p.point.method].title for p in shown]
+    names = [p.name if p.y >= floor else method_name(p) for p in shown]
     signs = [f"{style_of(p.point.method).sign} {name}" for p, name in zip(shown, names, strict=True)]
     columns: dict[str, tuple[list[Any], Any]] = {"Best setting": (signs, text_column(170))}
     if curves.x == TIME:

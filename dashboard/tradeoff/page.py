@@ -54,13 +54,18 @@ VALUES = Whole(
     name="steps_per_parameter",
     help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
 )
-BOARD, PROGRESS, PICKED = "tradeoff-board", "tradeoff-progress", "tradeoff.decoders"
+BOARD, BELOW, PROGRESS, PICKED = "tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff.decoders"
+COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
+LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
 STYLE = f"""<style>@media (max-width: 1200px) {{
-.st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock] {{flex-wrap: wrap}}
-.st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock] > [data-testid=stColumn]
-{{min-width: 100%}} }}
+{COLUMNS} {{flex-wrap: wrap}}
+{COLUMNS} > [data-testid=stColumn] {{min-width: 100%; order: 1}}
+{LEFT}, {LEFT} > [data-testid=stVerticalBlock] {{display: contents}}
+{LEFT} > [data-testid=stVerticalBlock] > * {{width: 100%}}
+{LEFT} > [data-testid=stVerticalBlock] > :has(> .st-key-{BELOW}) {{order: 2}} }}
 .st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}</style>"""
-"""Side by side the chart and the sets need more room than a small screen has: there they stand one below the other."""
+"""Side by side the chart and the sets need more room than a small screen has: there the chart stands first, then the
+sets, then what is below the chart."""
 SAMPLES = (100, 500, 2000)
 MANY = 4
 """Of more decoders a panel each can be drawn."""
@@ -372,7 +377,8 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     with left:
         _chart(loaded, sweep, curves, exact, rows, found, opened, curve)
         if base is not None and len(labels) > 1 and sweep.stored and len(sweep.queries) > 1 and not cells.running:
-            differences.show(loaded, sweep, cells, curves, base, share, rows, label)
+            with st.container(key=BELOW):
+                differences.show(loaded, sweep, cells, curves, base, share, rows, label)
     with right:
         if found is not None and base is not None:
             best_table.budget_control(curves, base)
