@@ -78,7 +78,13 @@ def plot(
     layout's `uirevision`, or else the key.
     """
     if available():
-        options = {"select": select, "hover": hover, "scroll": scroll, "file": file, "label": label}
+        options: dict[str, bool | str] = {
+            "select": select,
+            "hover": hover,
+            "scroll": scroll,
+            "file": file,
+            "label": label,
+        }
         _draw_live(figure, key, backdrop, overlay, on_adjust, **options)
     else:
         _draw_static(figure, key, backdrop, overlay, select, scroll, file)

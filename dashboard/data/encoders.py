@@ -210,7 +210,9 @@ def _rows(both: EncoderComparison, metric: str, name: str) -> list[tuple[str, Co
 
 
 def _interval(row: Comparison | None) -> str:
-    return f"{signed(row.low)} to {signed(row.high)}" if row is not None and row.low is not None else ""
+    if row is None or row.low is None or row.high is None:
+        return ""
+    return f"{signed(row.low)} to {signed(row.high)}"
 
 
 def _parting(result: EncoderResult, metric: str) -> None:

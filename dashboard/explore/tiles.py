@@ -20,7 +20,7 @@ from dashboard.session.view_names import CHECK_UP
 from dashboard.widgets import confirm
 from engine.decoder import Decoder, ScoredCandidates, scored
 from engine.errors import DataError, ParamError
-from engine.params import Real, values_of
+from engine.params import Real, Whole, values_of
 from engine.stages import Selector, methods
 from engine.values import digest_of
 from engine.views import slider, trust
@@ -136,7 +136,12 @@ def _at(stage: Selector, name: str, value: Any) -> Selector:
 
 
 def _maker(
-    loaded: Loaded, question: Question, decoder: Decoder, form: Any, given: dict[str, Any], more: dict[str, Any]
+    loaded: Loaded,
+    question: Question,
+    decoder: Decoder,
+    form: Real | Whole,
+    given: dict[str, Any],
+    more: dict[str, Any],
 ) -> Callable[[], dict[str, Any]]:
     """What computes a slider's answers when the browser asks; it keeps no corpus alive."""
     space, query, k = weakref.ref(loaded.space), query_of(loaded, question), question.k

@@ -1,6 +1,5 @@
 """Beside the chart, below the table: what the open setting retrieves for the query at hand."""
 
-
 import streamlit as st
 
 from dashboard.services import jobs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -25,7 +25,7 @@ PRECISION = 100_000
 LONGEST_NAME = 90
 
 
-def has_slider(param: Param) -> bool:
+def has_slider(param: Param) -> TypeGuard[Real | Whole]:
     """Whether a parameter is set by a slider: a number that cannot be left out, and that people look for."""
     return isinstance(param, Real | Whole) and param.unset is None and not param.advanced
 
@@ -39,7 +39,7 @@ def stops(param: Real | Whole, current: float, exact: bool) -> dict[str, Any]:
     if isinstance(param, Whole):
         return {"values": list(range(int(min(low, current)), int(max(high, current)) + 1))}
     if param.scale == "log":
-        values = param.grid(RATIOS)
+        values = [value for value in param.grid(RATIOS) if value is not None]
         return {"values": sorted({*values, *([] if min(values) <= current <= high else [current])})}
     low, high = min(low, current), max(high, current)
     return {"low": low, "high": high, "steps": FINE if exact else COARSE}
@@ -71,7 +71,8 @@ def slider_answers(
         answers = select_grid_from(settings, scored, k)
         return {"rankings": np.vstack([a.index.cpu().numpy() for a in answers]), "ends": None, "why": name}
     c = scored.candidates
-    inner = [value for value in values if value > 0] if param.low == 0 and param.scale == "log" else values
+    # Equal ratios never reach 0: the path begins at the first position above it.
+    inner = [value for value in values if value > 0] if "values" in given else values
     lines = stage.lambda_path(c, min(k, c.count), (inner[0], inner[-1]))[0]
     picks = lines.picks[lines.last]
     if c.pool is not None:

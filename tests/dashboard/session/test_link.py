@@ -152,7 +152,7 @@ def test_an_address_is_readable():
 
 def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
     shown = typed("é" * 3000)
-    with pytest.raises(ParamError, match=r"18,\d+ characters.*8,000.*snapshot"):
+    with pytest.raises(ParamError, match=r"18,\d+ characters.*8,000.*view"):
         url("http://h/", to_params(shown))
     assert read(to_params(shown)).state == shown, "the parameters themselves have no limit: a snapshot holds them"
 
@@ -349,7 +349,7 @@ def test_an_address_stays_plain_until_something_is_changed():
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
     app = opened(to_params(typed("é" * 3000)))
-    assert "save a snapshot instead" in texts(press(app, "share.open"))
+    assert "save the view instead" in texts(press(app, "share.open"))
 
 
 def test_link_keeps_the_page_and_no_method_is_named():
