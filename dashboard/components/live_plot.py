@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
@@ -21,9 +20,7 @@ from dashboard.components import vendor
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-NAME = "frontier_live_plot"
-SCRIPTS = [Path(__file__).with_name(name) for name in ("map_overlay.js", "plot_controls.js", "live_plot.js")]
-"""The parts of the component's one module."""
+NAME = "live_plot"
 HEIGHT = 430
 """Pixels of a chart whose layout does not say."""
 MODEBAR = {"displaylogo": False}
@@ -123,14 +120,12 @@ def _draw_live(
     }
     data["version"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     events = ("clicked", "selected", "hovered")
-    callbacks: dict[str, Any] = {f"on_{name}_change": partial(_remember, key, name) for name in events}
+    callbacks: dict[str, Any] = {name: partial(_remember, key, name) for name in events}
     if on_adjust is not None:
-        callbacks["on_adjusted_change"] = partial(_adjust, key, on_adjust)
-    # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
-    module = "".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
-    component = st.components.v2.component(NAME, js=module, isolate_styles=False)
+        callbacks["adjusted"] = partial(_adjust, key, on_adjust)
     # That the page became dark or light needs a new run, and no more. The height is there before the script is.
-    component(key=key, data=data, height=values["layout"]["height"], on_dark_change=lambda: None, **callbacks)
+    callbacks["dark"] = lambda: None
+    vendor.view(NAME, key, data, callbacks, height=values["layout"]["height"], isolate_styles=False)
 
 
 def picked(key: str) -> Picked:

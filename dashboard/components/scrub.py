@@ -1,27 +1,16 @@
-"""The scrubbing views: tiles with sliders, and ranked lists that follow them while a slider is dragged.
-
-Their modules and what sliders need come by routes, so that a message of the page carries neither.
-"""
+"""The scrubbing views: tiles with sliders, and ranked lists that follow them while a slider is dragged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from dashboard.components import vendor
 
-FOLDER = Path(__file__).parent / "scrub"
 COMMITTED, STEPPED, OPENED, VOTED = "committed", "stepped", "opened", "voted"
 """What the views report: settings that were let go, a step to another query, a document, a vote."""
-
-
-@cache
-def _loader() -> str:
-    return (FOLDER / "loader.js").read_text(encoding="utf-8")
 
 
 def tiles(key: str, data: dict[str, Any], committed: Callable[[Any], None], stepped: Callable[[int], None]) -> None:
@@ -47,6 +36,4 @@ def _draw(name: str, key: str, data: dict[str, Any], heard: dict[str, Callable[[
 
         return told
 
-    component = st.components.v2.component(f"frontier_{name}", js=_loader())
-    callbacks: dict[str, Any] = {f"on_{event}_change": tell(event) for event in heard}
-    component(key=key, data={**data, "module": vendor.module(f"{name}.js")}, **callbacks)
+    vendor.view(name, key, data, {event: tell(event) for event in heard})

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 BACKDROPS, MODULES, ANSWERS = "/backdrop", "/module", "/answers"
-MODULE_FOLDER = Path(__file__).parent / "scrub"
+MODULE_FOLDER = Path(__file__).parent / "scripts"
 LIBRARY = "/vendor/plotly.min.js"
 MOST_BACKDROPS = 16
 """Backdrops in memory, the least recently used goes first; a page that needs one gives it again."""
@@ -66,6 +66,27 @@ def module(name: str) -> str:
 def _modules() -> str:
     files = sorted(MODULE_FOLDER.iterdir())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
+
+
+def view(
+    name: str, key: str, data: dict[str, Any], callbacks: Mapping[str, Callable[[], None]], **options: Any
+) -> None:
+    """Draw the view of a module: messages carry its data, and a loader of a few lines in place of its script.
+
+    callbacks: by the event or value they follow; options: `isolate_styles` of the component, and those of its element.
+    """
+    import streamlit as st
+
+    isolated = options.pop("isolate_styles", True)
+    # Registered anew in every run: a component belongs to the server's runtime, which outlives no test.
+    component = st.components.v2.component(f"frontier_{name}", js=_loader(), isolate_styles=isolated)
+    handlers: dict[str, Any] = {f"on_{event}_change": callback for event, callback in callbacks.items()}
+    component(key=key, data={**data, "module": module(f"{name}.js")}, **options, **handlers)
+
+
+@cache
+def _loader() -> str:
+    return (MODULE_FOLDER / "loader.js").read_text(encoding="utf-8")
 
 
 def offer(digest: str, make: Callable[[], Any]) -> str:

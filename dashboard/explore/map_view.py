@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard.charts.map import Marks, around, map_figure, set_traces, whole
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import Overlay, Picked, is_dark, picked, plot
+from dashboard.explore.tiles import query_key
 from dashboard.services import jobs
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
@@ -95,7 +96,7 @@ def _draw(loaded: Loaded, question: Question, answers: dict[str, Answer], drawn:
         backdrop=backdrop(loaded, drawn, dark, colour),
         overlay=Overlay(
             {
-                "query": query_digest(question),
+                "query": query_key(loaded, question),
                 "place": query.tolist(),
                 "sets": [_set(name, answer, sets[name]) for name, answer in answers.items()],
                 "relevant": relevant,

@@ -93,7 +93,7 @@ class Job:
         self.stop.set()
 
     def pause(self) -> None:
-        """Ask the work to stop until its next turn; then it begins anew, and finds what it has finished in the cache."""
+        """Ask the work to stop until its next turn; then it begins anew, with what it has finished in the cache."""
         if self.going and not self.queued:
             self.paused = True
             self.stop.set()

@@ -1,70 +1,51 @@
-"""How long a slider's key press takes until the map shows it, beside the same page on st.plotly_chart.
+"""What a slider costs: frames of a drag, bytes, a key press, another query; on the demo and on made corpora.
 
-    python tests/bench/bench_dashboard.py --out assets/results
+    python tests/bench/bench_dashboard.py --n 10000 --out assets/results
 
-Two servers, two browsers, taken in turn: one with the live plot, one where `st.plotly_chart` draws. Four decoders are
-chosen, the map is open and zoomed, and λ of one decoder is moved by keys. Paint: from the key event to the second
-animation frame after the overlay's data changed; the tiles change at once, and tell the server after a tenth of a
-second without another key. Server: the script run, Streamlit's own part with it.
+Four decoders stand beside each other (top_k, mmr, dpp, nnn), the map is open. Drag: MMR's λ in 60 moves over two
+seconds; a frame is what our script does in an animation frame in which a set changes, tiles, lists and map together.
+Key: from the event to the second animation frame after. Query: from the key to the first animation frame with the new
+query's sets, and to the answers of every slider at all its positions. Bytes: of a query's sliders as they are
+transferred, and of all messages in both directions after a release.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import tempfile
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import torch
-from harness import arguments, machine, spread, table, timed, write_page
+from harness import arguments, machine, spread, table, write_page
 from selector_data import clustered
 
-import engine
-from engine.values import Embeddings
-from support.browser import START, WAIT, Server, chromium, open_page, slider, view
+from support.browser import WAIT, Server, chromium, idle, open_page, view
 from support.processes import started
 
-DECODERS = ("mmr", "frank_wolfe", "nnn")
-PLAIN = "import dashboard.components.live_plot as p; p.available = lambda: False; "
-TIMED = """
-import os, time
-from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
-run = ScriptRunner._run_script
-def timed(*given, **named):
-    started = time.perf_counter()
-    try:
-        return run(*given, **named)
-    finally:
-        with open(os.environ['TIMES'], 'a') as file:
-            file.write(f'{1000 * (time.perf_counter() - started):.1f}\\n')
-ScriptRunner._run_script = timed
-"""
-SIGNATURE = """() => {
-    const plot = document.querySelector('.js-plotly-plot');
-    if (!plot || !plot.data) return null;
-    return JSON.stringify(plot.data.filter(t => t.name && t.showlegend !== false && t.mode === 'markers')
-        .map(t => Array.from(t.x ?? [])));
-}"""
-WATCH = f"""() => {{
-    const now = {SIGNATURE};
-    window.__moves = [];
-    const input = window.__input;
-    input.addEventListener('keydown', event => {{
-        if (!event.key.startsWith('Arrow') && !event.key.startsWith('Page')) return;
-        const before = now(), started = performance.now();
-        const look = () => {{
-            const after = now();
-            if (after !== null && after !== before)
-                requestAnimationFrame(() => requestAnimationFrame(
-                    () => window.__moves.push(performance.now() - started)));
-            else if (performance.now() - started < 6000) requestAnimationFrame(look);
-            else window.__moves.push(null);
-        }};
-        requestAnimationFrame(look);
-    }}, true);
-}}"""
+DECODERS = "top_k,mmr,dpp,nnn"
+MOVES, SECONDS = 60, 2.0
+KEYS, QUERIES = 20, 8
+READY = "frontier.paths?.size && [...frontier.paths.values()].every(path => path)"
+NEXT = """key => new Promise(resolve => {
+    const before = frontier.shown.query, asked = performance.now();
+    let painted = null;
+    const look = () => {
+        const now = performance.now() - asked, { shown, paths } = frontier;
+        if (shown?.query !== before) {
+            painted ??= now;
+            if (shown.decoders.flatMap(d => d.sliders).every(s => paths.get(s.url))) return resolve([painted, now]);
+        }
+        if (now < 30000) requestAnimationFrame(look);
+    };
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, composed: true }));
+    requestAnimationFrame(look);
+})"""
+KEY = """input => new Promise(resolve => {
+    const asked = performance.now();
+    input.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true, composed: true }));
+    requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - asked)));
+})"""
 
 
 def corpus(folder: Path, n: int, seed: int = 0) -> Path:
@@ -76,129 +57,122 @@ def corpus(folder: Path, n: int, seed: int = 0) -> Path:
     return folder
 
 
-def mapped(path: Path, home: Path) -> None:
+def mapped(path: str, home: Path) -> None:
     """Make the map beforehand, so that no server is busy with it."""
     code = (
         "import sys, torch; torch.set_num_threads(1); import engine; d = engine.load_dataset(sys.argv[1]);"
-        "engine.layout(engine.Space(d.corpus, d.vectors))"
+        "v = d.vectors if d.vectors is not None else engine.embed(d.corpus); engine.layout(engine.Space(d.corpus, v))"
     )
-    if started("-c", code, str(path), quiet=True, FRONTIER_HOME=str(home)).wait():
+    if started("-c", code, path, quiet=True, FRONTIER_HOME=str(home)).wait():
         raise RuntimeError("the map was not made")
 
 
-class TimedServer(Server):
-    """A server of one torch thread that notes how long each script run takes."""
-
-    def __init__(self, home: Path, path: Path, code: str = START) -> None:
-        self.times = home.parent / f"times-{id(self)}"
-        super().__init__(home, "--corpus", str(path), code=TIMED + code, FRONTIER_THREADS="1", TIMES=str(self.times))
-
-    def runs(self) -> list[float]:
-        """Milliseconds that each script run took, Streamlit's own part with it."""
-        return list(map(float, self.times.read_text(encoding="utf-8").split()))
-
-
-class Session:
-    """One browser page with the four decoders and the map, and the times of what its slider does."""
-
-    def __init__(self, browser, server: TimedServer) -> None:
-        self.server = server
-        self.page = page = open_page(browser, server.url)
-        page.locator(".tile canvas").first.wait_for(timeout=WAIT)
-        page.get_by_role("button", name="Decoders and settings").click()
-        for name in DECODERS[1:]:
-            page.get_by_role("toolbar", name="Decoders").get_by_role("button", name=engine.methods()[name].title).click()
-            page.wait_for_timeout(1500)
-        page.keyboard.press("Escape")
-        view(page, "Map")
-        plot = page.locator(".js-plotly-plot").first
-        plot.wait_for(timeout=WAIT)
-        page.wait_for_timeout(4000)
-        self.slider = slider(page)
-        self.slider.evaluate("element => { window.__input = element; }")
-        page.evaluate(WATCH)
-        box = plot.bounding_box()
-        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        page.mouse.wheel(0, -200)
-        page.wait_for_timeout(2500)
-        self.zoom = self.range()
-
-    def range(self) -> list[float]:
-        return self.page.evaluate("document.querySelector('.js-plotly-plot').layout.xaxis.range.map(Number)")
-
-    def move(self, key: str) -> tuple[float | None, float]:
-        """Milliseconds until painted, None where the sets did not change, and those of the script run."""
-        count = self.page.evaluate("window.__moves.length")
-        self.slider.focus()
-        self.slider.press(key)
-        self.page.wait_for_function(f"window.__moves.length > {count}", timeout=WAIT)
-        self.page.wait_for_timeout(600)
-        return self.page.evaluate("window.__moves.at(-1)"), self.server.runs()[-1]
-
-    def zoom_kept(self) -> bool:
-        return bool(np.allclose(self.range(), self.zoom, rtol=1e-6))
+def another_query(page, turn: int) -> tuple[float, float]:
+    """Milliseconds to the first paint of another query, and to all answers of its sliders."""
+    box = page.get_by_label("Document id")
+    if box.count():
+        # Without labelled queries a document is the query, and its id is typed.
+        box.fill(f"d{100 + turn}")
+        wait = page.evaluate_handle("() => ({ answer: (%s)('Escape') })" % NEXT)  # noqa: UP031
+        box.press("Enter")
+        return tuple(wait.evaluate("handle => handle.answer"))
+    return tuple(page.evaluate(f"({NEXT})('j')"))
 
 
-def floor(path: Path, moves: int) -> tuple[float, float]:
-    """Milliseconds of one λ move in this process: of the decoder, and of torch's product and topk."""
-    dataset = engine.load_dataset(str(path))
-    space = engine.Space(dataset.corpus, dataset.vectors)
-    query = Embeddings(space.vectors[:1].cpu(), ("q",), None)
-    moves_ms, search_ms = [], []
-    for i in range(moves):
-        decoder = engine.Decoder(engine.make("mmr", relevance_weight=0.3 + 0.6 * i / moves))
-        moves_ms.append(1000 * timed(lambda decoder=decoder: engine.decode(decoder, space, query, k=10))[0])
-        search_ms.append(1000 * timed(lambda: torch.topk(space.vectors @ query.vectors[0], 10))[0])
-    return statistics.median(moves_ms), statistics.median(search_ms)
+def measured(browser, server: Server, corpus_name: str) -> dict[str, list[float]]:
+    page = open_page(browser, "about:blank")
+    sent, got, answers = [], [], []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda text: sent.append(len(text))))
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda text: got.append(len(text))))
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    asked = {}
+    network.on("Network.requestWillBeSent", lambda e: asked.update({e["requestId"]: e["request"]["url"]}))
+    network.on(
+        "Network.loadingFinished",
+        lambda e: answers.append(e["encodedDataLength"]) if "/answers/" in asked.get(e["requestId"], "") else None,
+    )
+    page.goto(f"{server.url}/?v=1&corpus={corpus_name}&decoders={DECODERS}")
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    page.wait_for_function(READY, timeout=WAIT)
+    view(page, "Map")
+    page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
+    page.wait_for_timeout(4000)
+    idle(page)
+    slider = page.get_by_role("slider", name="MMR λ", exact=True)
+    box = slider.bounding_box()
 
+    def at(share: float) -> tuple[float, float]:
+        return box["x"] + 8 + (box["width"] - 16) * share, box["y"] + box["height"] / 2
 
-def race(path: Path, home: Path, moves: int) -> dict[str, tuple[list[float], list[float], bool]]:
-    """Milliseconds painted, and of the script run, by chart; and whether it kept its zoom."""
-    codes = {"live plot": START, "st.plotly_chart": PLAIN + START}
-    with chromium(len(codes)) as browsers, ExitStack() as stack:
-        servers = [stack.enter_context(closing(TimedServer(home, path, code))) for code in codes.values()]
-        sessions = dict(zip(codes, map(Session, browsers, servers), strict=True))
-        painted, served = ({name: [] for name in sessions} for _ in range(2))
-        zoomed = dict.fromkeys(sessions, True)
-        for turn in range(4 * moves):
-            key = "PageDown" if turn // 4 % 2 == 0 else "PageUp"
-            for name, session in sessions.items():
-                if turn % 4 == 0:
-                    session.move("ArrowLeft")  # no value comes twice, so no answer is remembered
-                paint_ms, server_ms = session.move(key)
-                zoomed[name] &= session.zoom_kept()
-                if paint_ms is not None:
-                    painted[name].append(paint_ms)
-                    served[name].append(server_ms)
-            if min(map(len, painted.values())) >= moves:
-                break
-    return {name: (painted[name], served[name], zoomed[name]) for name in sessions}
+    page.evaluate("frontier.log = []")
+    page.mouse.move(*at(0.8))
+    page.mouse.down()
+    page.wait_for_timeout(300)
+    held = len(sent)
+    for step in range(MOVES):
+        page.mouse.move(*at(0.98 - 0.93 * step / (MOVES - 1)))
+        page.wait_for_timeout(1000 * SECONDS / MOVES)
+    while_held = len(sent) - held
+    frames = page.evaluate("frontier.log.filter(entry => entry.changed).map(entry => entry.took)")
+    before = len(sent), len(got)
+    page.mouse.up()
+    page.wait_for_timeout(3000)
+    released = sum(sent[before[0] :]) + sum(got[before[1] :])
+    keys = []
+    for _ in range(KEYS):
+        slider.focus()
+        keys.append(slider.evaluate(KEY))
+        page.wait_for_timeout(400)
+    idle(page)
+    turns, first = [], len(answers)
+    for turn in range(QUERIES):
+        turns.append(another_query(page, turn))
+        page.wait_for_timeout(1500)
+    return {
+        "frames": frames,
+        "sent while held": [while_held],
+        "released": [released],
+        "keys": keys,
+        "painted": [turn[0] for turn in turns],
+        "all answers": [turn[1] for turn in turns],
+        "a query's bytes": [sum(answers[first:]) / QUERIES],
+    }
 
 
 def main() -> None:
-    given = arguments(__doc__, n=[10_000], moves=20)
-    rows, ratios = [], []
-    for n in given.n:
-        with tempfile.TemporaryDirectory() as folder:
-            path, home = corpus(Path(folder) / f"made-{n}", n), Path(folder) / "home"
+    given = arguments(__doc__, n=[10_000])
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, chromium() as (browser,):
+        made = {f"made, {n:,}": str(corpus(Path(folder) / f"made-{n}", n)) for n in given.n}
+        for name, path in {"numpy-api": "numpy-api", **made}.items():
+            home = Path(folder) / f"home-{len(rows)}"
             mapped(path, home)
-            times = race(path, home, given.moves)
-            decode_ms, search_ms = floor(path, given.moves)
-        for name, (painted, served, zoomed) in times.items():
-            alone = (f"{decode_ms:.1f}", f"{search_ms:.2f}")
-            rows.append((f"{n:,}", name, spread(painted), spread(served), "yes" if zoomed else "no", *alone))
-        live, plain = (statistics.median(painted) for painted, _, _ in times.values())
-        ratios.append(f"{n:,} documents: the live plot paints {plain / live:.1f} × sooner.")
-    head = ("documents", "chart", "painted", "server", "zoom kept", "alone: the decoder", "product and topk")
+            with closing(Server(home, "--corpus", path, FRONTIER_THREADS="1")) as server:
+                found = measured(browser, server, path)
+            frames = sorted(found["frames"])
+            late = frames[int(0.95 * len(frames))]
+            row = (spread(frames, 1), f"{late:.1f}", f"{found['sent while held'][0]:.0f}", spread(found["keys"]))
+            sizes = (f"{found[name][0] / 1000:.1f}" for name in ("a query's bytes", "released"))
+            rows.append((name, *row, spread(found["painted"]), spread(found["all answers"]), *sizes))
+    head = (
+        "corpus",
+        "frame",
+        "95%",
+        "sent while held",
+        "key",
+        "query painted",
+        "all answers",
+        "kB a query",
+        "released",
+    )
     write_page(
         given,
         "dashboard",
-        "A slider's key press on the map",
+        "A slider on Explore",
         f"{machine(('torch', 'streamlit'))}; headless Chromium without a GPU. Milliseconds: median (least to most). "
-        "Four decoders chosen, λ of one moved, the map zoomed in. Painted: key event to the second animation frame "
-        "with the new sets. Server: the script run, Streamlit's own part with it.",
-        table(head, rows, "rlrrlr"),
-        ratios,
+        + " ".join(__doc__.split("\n\n")[2].split()),
+        table(head, rows, "lrrrrrrrr"),
     )
 
 

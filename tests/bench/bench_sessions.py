@@ -11,16 +11,41 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from bench_dashboard import TimedServer, corpus
+from bench_dashboard import corpus
 from harness import arguments, machine, memory, table, write_page
 
-from support.browser import WAIT, chromium, fill_path, idle, open_page, slider
+from support.browser import START, WAIT, Server, chromium, fill_path, idle, open_page, slider
 
 CORPORA, SIZE = 5, 10_000
 """More than a server keeps loaded, so that every switch loads one and drops one."""
 TOGETHER = 4
 COMPILED = 60
 """After so many seconds a new server has compiled, beside the page, what its methods need."""
+TIMED = """
+import os, time
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+run = ScriptRunner._run_script
+def timed(*given, **named):
+    started = time.perf_counter()
+    try:
+        return run(*given, **named)
+    finally:
+        with open(os.environ['TIMES'], 'a') as file:
+            file.write(f'{1000 * (time.perf_counter() - started):.1f}\\n')
+ScriptRunner._run_script = timed
+"""
+
+
+class TimedServer(Server):
+    """A server of one torch thread that notes how long each script run takes."""
+
+    def __init__(self, home: Path, path: Path, code: str = START) -> None:
+        self.times = home.parent / f"times-{id(self)}"
+        super().__init__(home, "--corpus", str(path), code=TIMED + code, FRONTIER_THREADS="1", TIMES=str(self.times))
+
+    def runs(self) -> list[float]:
+        """Milliseconds that each script run took, Streamlit's own part with it."""
+        return list(map(float, self.times.read_text(encoding="utf-8").split()))
 
 
 def visit(browser, server: TimedServer):

@@ -97,8 +97,3 @@ def test_an_overlay_becomes_traces_where_charts_are_not_live(monkeypatch):
     above = live_plot.Overlay({}, [{"type": "scatter", "name": "set", "x": [1], "y": [2]}])
     live_plot._draw_static(figure(), "k", Backdrop("a", figure), above, False, False, "f")
     assert [trace.name for trace in drawn[0].data] == [None, None, "set"]
-
-
-def test_parts_of_the_script_are_one_module():
-    text = "".join(script.read_text(encoding="utf-8") for script in live_plot.SCRIPTS)
-    assert text.count("export default") == 1 and "import " not in text.split("export default")[0].split("//")[0]

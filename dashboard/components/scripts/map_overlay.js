@@ -3,6 +3,8 @@
 //   document event "frontier:sets", detail {query, sets: [{name, rows, relevant}]}
 //   document event "frontier:hover", detail {row, from}: sent for the pin under the mouse, and shown when it comes
 
+import { hub, luminance } from "./parts.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const GUTTERS_FROM = 560; // pixels of width from which on labels have columns of their own at both sides
 const LINE = 17; // pixels between two labels
@@ -96,12 +98,12 @@ function stack(pins, top, bottom, x) {
 }
 
 // A range of the x axis with room for labels at both sides, where the plot is wide enough.
-function withGutters([low, high], width) {
+export function withGutters([low, high], width) {
   const room = width < GUTTERS_FROM ? 0 : ((high - low) * GUTTER) / (width - 2 * GUTTER);
   return [low - room, high + room];
 }
 
-class MapOverlay {
+export class MapOverlay {
   constructor(box, plot) {
     this.box = box;
     this.plot = plot;
@@ -159,8 +161,7 @@ class MapOverlay {
   }
 
   share() {
-    globalThis.frontier ??= {};
-    globalThis.frontier.sets = this.sets;
+    hub.sets = this.sets;
   }
 
   placeOf(row) {

@@ -64,3 +64,12 @@ export function listen(name, heard) {
   document.addEventListener(`frontier:${name}`, handler);
   return () => document.removeEventListener(`frontier:${name}`, handler);
 }
+
+// How light a colour is, from 0 to 1.
+export function luminance(colour) {
+  const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  brush.fillStyle = colour;
+  brush.fillRect(0, 0, 1, 1);
+  const [r, g, b] = brush.getImageData(0, 0, 1, 1).data;
+  return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
+}

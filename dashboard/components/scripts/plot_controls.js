@@ -17,7 +17,7 @@ const STYLE = `
 `;
 const SETTLED = 400; // milliseconds after the last key
 
-class Controls {
+export class Controls {
   constructor(chart) {
     this.chart = chart;
     this.parts = [];

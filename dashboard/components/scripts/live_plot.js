@@ -1,5 +1,9 @@
 // One plot that stays: made once, its traces and layout replaced afterwards, so that zoom, lasso and hover survive.
 
+import { MapOverlay, withGutters } from "./map_overlay.js";
+import { luminance } from "./parts.js";
+import { Controls } from "./plot_controls.js";
+
 let library = null;
 
 function plotly(url) {
@@ -61,14 +65,6 @@ function themed(layout, element) {
   const names = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
   for (const name of new Set(["xaxis", "yaxis", ...names])) page[name] = { ...axis, ...layout[name] };
   return { layout: page, ground };
-}
-
-function luminance(colour) {
-  const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  brush.fillStyle = colour;
-  brush.fillRect(0, 0, 1, 1);
-  const [r, g, b] = brush.getImageData(0, 0, 1, 1).data;
-  return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
 }
 
 const idOf = (point) => {
@@ -269,14 +265,7 @@ class Chart {
   }
 }
 
-const charts = new WeakMap();
-
-export default function (component) {
-  const parent = component.parentElement;
-  if (!charts.has(parent)) charts.set(parent, new Chart(parent));
-  charts.get(parent).want(component);
-  return () => {
-    charts.get(parent)?.end();
-    charts.delete(parent);
-  };
+export function mount(parent) {
+  const chart = new Chart(parent);
+  return { update: (component) => chart.want(component), end: () => chart.end() };
 }
