@@ -66,8 +66,7 @@ def _watch(source: Source) -> None:
         return
     with st.container(border=True):
         st.text(title)
-        stopped = "Stopped. What was embedded is kept: loading again goes on from there."
-        show_end(job, f"This {'encoder' if beside else 'corpus'} cannot be loaded.", stopped)
+        show_end(job, f"This {'encoder' if beside else 'corpus'} cannot be loaded.", "Stopped. Progress is saved.")
         st.button("Close", key="data.close", on_click=_close, args=(source, job))
     draw(job.partial)
 
@@ -117,7 +116,7 @@ def in_use() -> Loaded | None:
         watch(job, None, title=f"Loading {source.path}", to_end=True)
     else:
         st.text(f"Loading {source.path}")
-        st.caption("It did not come to its end: load it again, or choose another corpus.")
+        st.caption("Loading was interrupted. Try again or choose another corpus.")
         st.text(job.error or "Stopped.")
     return loaded
 
