@@ -50,17 +50,23 @@ def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the 
 
 
 class Eta:
-    """A Progress's arguments to the seconds left, at the pace of the last `window` seconds under the same label."""
+    """A Progress's arguments to the seconds left, at the pace of the last `window` seconds under the same label.
 
-    def __init__(self, window: float = 15.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._window, self._clock = window, clock
+    None for the first `quiet` seconds, and until `share` of the work is done: the first steps are the slowest.
+    """
+
+    def __init__(
+        self, window: float = 15.0, quiet: float = 5.0, share: float = 0.05, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._window, self._quiet, self._share, self._clock = window, quiet, share, clock
+        self._began = clock()
         self._samples: deque[tuple[float, int]] = deque()
         self._label: str | None = None
 
     def __call__(self, done: int, total: int, label: str = "") -> float | None:
         now = self._clock()
         if label != self._label or (self._samples and done < self._samples[-1][1]):
-            self._label = label
+            self._label, self._began = label, now
             self._samples.clear()
         self._samples.append((now, done))
         while len(self._samples) > 2 and now - self._samples[1][0] >= self._window:
@@ -68,8 +74,7 @@ class Eta:
         start, base = self._samples[0]
         if done >= total:
             return 0.0
-        # A pace over less than a second is noise: the first batches of a process are the slowest.
-        if now - start < 1.0 or done == base:
+        if now - self._began < self._quiet or done < self._share * total or done == base:
             return None
         return (total - done) * (now - start) / (done - base)
 
@@ -84,6 +89,14 @@ def format_duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {seconds:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def rough_duration(seconds: float) -> str:
+    """A duration as an estimate is worth saying: "10 s", "40 s", "2 min", "1 h 20 min"; it does not flicker."""
+    if seconds < 55:
+        return f"{max(10, round(seconds, -1)):.0f} s"
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60 // 10 * 10:02d} min"
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -18,6 +18,8 @@ DEMOS = {
 }
 MOST_LOADED = 3
 """Corpora that stay in memory."""
+STEPS = 3
+"""Steps of loading: the corpus is read, embedded, and so are its queries."""
 EAGER_QUERIES = 512
 """Up to this many labelled queries are embedded with the corpus: switching between them is then instant."""
 
@@ -127,8 +129,8 @@ def _load(chosen: Source, job: Job) -> Loaded:
 
 
 def _embed(chosen: Source, job: Job) -> Loaded:
-    job.report(0, 0, "reading the corpus")
-    report = _freezing(job, "documents")
+    report = _freezing(job, 1)
+    report(0, 0, "reading the corpus")
     import engine
     from engine.data.encoders import shipped_notices, truncated_count
     from engine.data.tables import Columns
@@ -140,6 +142,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
         columns = Columns(id=ident, text=text, title=title, metadata=chosen.metadata)
     dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
     job.partial = dataset = _interned(dataset)
+    report = _freezing(job, 2, "documents")
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
     embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)
     queries = None
@@ -151,7 +154,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
         dataset = replace(dataset, notices=(*dataset.notices, *came))
         if 0 < len(dataset.queries) <= EAGER_QUERIES:
             options["dtype"] = embeddings.encoder.dtype
-            queries = engine.embed(dataset.queries, progress=_freezing(job, "queries"), **options).vectors
+            queries = engine.embed(dataset.queries, progress=_freezing(job, 3, "queries"), **options).vectors
     space = engine.Space(dataset.corpus, embeddings)
     return Loaded(source=chosen, dataset=dataset, space=space, queries=queries)
 
@@ -166,12 +169,18 @@ def _interned(dataset: Any) -> Any:
     return dataset
 
 
-def _freezing(job: Job, role: str) -> Callable[[int, int, str], None]:
-    """The job's progress callback; each new label hides what was imported since from the garbage collector."""
-    from engine.data.encoders import EMBEDDING
+def _freezing(job: Job, step: int, what: str = "") -> Callable[[int, int, str], None]:
+    """The job's progress callback; each new label hides what was imported since from the garbage collector.
+
+    what: the texts that are embedded in this step of loading
+    """
 
     def report(done: int, total: int, label: str) -> None:
-        label = f"{label} {role}" if label == EMBEDDING else label
+        if what:
+            from engine.data.encoders import EMBEDDING  # imports torch, which the first words need not wait for
+
+            label = f"{label} {what}" if label == EMBEDDING else label
+        label = f"Step {step} of {STEPS} · {label[:1].upper()}{label[1:]}"
         if label != job.progress.label:
             gc.freeze()
         job.report(done, total, label)

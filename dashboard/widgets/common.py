@@ -25,15 +25,14 @@ def wait_for(source: Source) -> Loaded | None:
         loaded: Loaded = job.result
         return loaded
     st.title("Frontier")
-    st.text("What relevance costs and what diversity buys, on your own corpus.")
+    st.text("See what diversity costs in relevance — on your own corpus.")
     if running:
-        caption = "Embedding happens once: what is done is kept, and the next start takes seconds."
+        caption = "Embeddings are cached. The next start takes seconds."
         watch(job, "corpus.cancel", title=f"Loading {source.path}", caption=caption, to_end=True)
         return None
-    stopped = "Stopped. What was embedded is kept: going on starts from there."
-    show_end(job, "This corpus cannot be loaded.", stopped)
+    show_end(job, "This corpus cannot be loaded.", "Stopped. Progress is saved.")
     again, other = st.columns([1, 5])
-    again.button("Try again" if job.error else "Go on", on_click=corpora.forget, args=(source, job))
+    again.button("Retry" if job.error else "Resume", on_click=corpora.forget, args=(source, job))
     if source.trained:
         other.button("Use the encoder's own", on_click=address.use, args=(source.plain,))
     elif source != (first := corpora.source_at_start()):

@@ -10,7 +10,7 @@ from dashboard.services import jobs
 from dashboard.services.jobs import Job, Progress, SharedJobs
 from dashboard.services.memo import Memo
 from dashboard.widgets.failure import show_failure
-from engine.progress import format_duration
+from engine.progress import rough_duration
 
 T = TypeVar("T")
 POLL = "1s"
@@ -60,7 +60,7 @@ def _show_progress(progress: Progress, title: str) -> None:
     if progress.done and progress.total:
         parts.append(f"{progress.done:,} of {progress.total:,}")
     if progress.seconds_left is not None and progress.seconds_left >= 1:
-        parts.append(f"{format_duration(progress.seconds_left)} left")
+        parts.append(f"about {rough_duration(progress.seconds_left)} left")
     st.text(" · ".join(parts))  # not the bar's own text: it holds file names, and is Markdown
     st.progress(min(1.0, progress.done / progress.total) if progress.total else 0.0)
 

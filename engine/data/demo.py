@@ -86,7 +86,7 @@ def python_api_documents(progress: Progress | None = None, stop: Stop | None = N
     tell = stoppable(progress, stop, "reading the installed packages was stopped")
     for done, module_name in enumerate(modules, start=1):
         named.extend(_module_members(module_name))
-        tell(done, len(modules), module_name)
+        tell(done, len(modules), "Reading modules")
     return _documents(named)
 
 

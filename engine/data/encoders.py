@@ -29,7 +29,7 @@ _CHUNK_MEAN = 64
 _BATCH_TOKENS = 2048
 _MOST_TOKENS = 512
 
-LOADING, PROBING, DOWNLOADING = "loading the encoder", "testing the encoder's precision", "downloading the encoder"
+LOADING, PROBING, DOWNLOADING = "loading the encoder", "checking that bfloat16 is accurate enough", "downloading the encoder"
 READING, EMBEDDING = "reading the cache", "embedding"
 
 

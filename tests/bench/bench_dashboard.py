@@ -69,7 +69,7 @@ def mapped(path: str, home: Path) -> None:
 
 def another_query(page, turn: int) -> tuple[float, float]:
     """Milliseconds to the first paint of another query, and to all answers of its sliders."""
-    box = page.get_by_label("Document id")
+    box = page.locator("input[aria-label='Document id']")
     if box.count():
         # Without labelled queries a document is the query, and its id is typed.
         box.fill(f"d{100 + turn}")

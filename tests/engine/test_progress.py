@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import Cancelled
-from engine.progress import Eta, counted, current_reporter, format_duration, report_to
+from engine.progress import Eta, counted, current_reporter, format_duration, report_to, rough_duration
 
 
 def test_the_time_left_follows_the_pace():
     clock = SimpleNamespace(now=100.0)
     eta = Eta(clock=lambda: clock.now)
     assert eta(0, 100, "embedding") is None
+    clock.now += 4.5
+    assert eta(10, 100, "embedding") is None, "a few seconds are too little to judge by"
     clock.now += 0.5
-    assert eta(5, 100, "embedding") is None, "half a second is too little to judge by"
-    clock.now += 1.5
-    assert eta(20, 100, "embedding") == 8.0
+    assert eta(20, 100, "embedding") == 20.0
     clock.now += 1
     assert eta(100, 100, "embedding") == 0.0
 
@@ -24,11 +24,20 @@ def test_a_new_label_forgets_the_pace():
     clock = SimpleNamespace(now=100.0)
     eta = Eta(clock=lambda: clock.now)
     eta(0, 1000, "reading the cache")
-    clock.now += 2
+    clock.now += 6
     assert eta(900, 1000, "reading the cache") is not None
     assert eta(900, 1000, "embedding") is None
     clock.now += 10
     assert eta(910, 1000, "embedding") == 90.0
+
+
+def test_the_first_steps_say_nothing():
+    clock = SimpleNamespace(now=100.0)
+    eta = Eta(clock=lambda: clock.now)
+    eta(0, 504, "map")
+    clock.now += 30
+    assert eta(2, 504, "map") is None and eta(25, 504, "map") is None
+    assert eta(26, 504, "map") == 478 * 30 / 26
 
 
 def test_only_the_last_seconds_count():
@@ -52,6 +61,11 @@ def test_a_reporter_holds_for_its_block_only():
 def test_a_count_takes_the_singular_for_one_only():
     assert [counted(n, "document") for n in (0, 1, 2000)] == ["0 documents", "1 document", "2,000 documents"]
     assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]
+
+
+def test_an_estimate_is_rounded():
+    said = [rough_duration(s) for s in (0.2, 14, 37, 54, 56, 125, 3500, 4800)]
+    assert said == ["10 s", "10 s", "40 s", "50 s", "1 min", "2 min", "58 min", "1 h 20 min"]
 
 
 def test_time_as_a_person_says_it():
