@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +29,7 @@ from engine.progress import Progress, Stop
 from engine.space import Space
 from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
+from engine.wording import percent, signed
 
 REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
@@ -39,6 +41,8 @@ DRAWS = 200
 """So many sets of queries are drawn to see how firm a choice is."""
 NEAR = 0.05
 """A value no further than this share of the range from another is much the same."""
+VERDICTS = {True: "confirmed", False: "not confirmed", None: "measured"}
+"""How test judges a choice, None for one that claims nothing."""
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
@@ -64,11 +68,11 @@ class Gap:
     def text(self) -> str:
         """One sentence."""
         what = f"{METRICS[self.metric].title}@{self.k}"
-        gains = f"{what}: {_signed(self.gained_dev)} against the baseline on dev, {_signed(self.gained_test)} on test"
+        gains = f"{what}: {signed(self.gained_dev)} vs the baseline on dev, {signed(self.gained_test)} on test"
         if self.low is None or self.high is None:
             return f"{gains}."
-        whether = "no difference between the two can be told" if self.low <= 0 <= self.high else "the two differ"
-        return f"{gains}; {whether} (95 % interval of it {_signed(self.low)} to {_signed(self.high)})."
+        whether = "no significant difference" if self.low <= 0 <= self.high else "a significant difference"
+        return f"{gains}; {whether} between the two (95% CI {signed(self.low)} to {signed(self.high)})."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,24 +122,42 @@ class Tuned:
             f"{self.queries:,} queries of {self.dev}.",
             self.choosing.said,
         ]
-        same = "to the same choice"
+        same = "this setting"
         if self.interval is not None and self.curve is not None:
             low, high = self.interval
             symbol = self.curve.symbol
-            sentences.append(f"All {symbol} from {low:.6g} to {high:.6g} are as good, {high - low:.2g} wide.")
-            same = f"to a {symbol} no further than {NEAR:g} of its range from this one"
-        sentences.append(
-            f"Of {DRAWS} sets of queries drawn from the same ones {100 * self.stability:.0f} % lead {same}."
-        )
+            sentences.append(f"Every {symbol} from {low:.6g} to {high:.6g} is as good ({high - low:.2g} wide).")
+            same = f"a {symbol} within {percent(NEAR)} of its range of this one"
+        sentences.append(f"Stability: {percent(self.stability)} of {DRAWS} bootstrap samples choose {same}.")
         if self.left_out:
-            sentences.append(f"No candidates, as they answer too few of the queries: {', '.join(self.left_out)}.")
+            sentences.append(f"Left out, as they answer too few queries: {', '.join(self.left_out)}.")
+        return (*sentences, f"{self.status[0].upper()}{self.status[1:]}: {self.reached}")
+
+    @property
+    def status(self) -> str:
+        """Whether test confirms the choice, in a few words."""
         if self.test is None:
-            sentences.append(f"Nothing is known of other queries: on those of {self.dev} it was chosen to look good.")
-        if self.constraint_holds_on_test is not None:
-            sentences.append(
-                f"On {self.test} the constraint {'holds' if self.constraint_holds_on_test else 'does not hold'}."
-            )
-        return tuple(sentences)
+            return f"measured on {self.dev} only"
+        return f"{VERDICTS[self.confirmed]} on {self.test}"
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether test shows what was asked for; None without test, and for an aim that claims nothing of it."""
+        if self.test is None or self.objective.aim != "maximise":
+            return self.constraint_holds_on_test
+        own = next((r for r in self.comparisons if r.metric == self.objective.metric), None)
+        return own is not None and own.significant and own.difference > 0
+
+    @property
+    def reached(self) -> str:
+        """What it reaches on test, or else on dev, beside the baseline."""
+        cell, base = self.chosen_test or self.chosen, self.base_test or self.base
+        return self.objective.reached(cell.mean, base.mean, _named(base, base))
+
+    @cached_property
+    def comparisons_on_dev(self) -> tuple[Comparison, ...]:
+        """As `comparisons`, on dev, where the setting was chosen because it looks good."""
+        return _compared(self.chosen, self.base, self.objective.metrics, RESAMPLES.default, 0)
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -488,12 +510,6 @@ def _gap(metric: str, on_dev: tuple[Cell, Cell], on_test: tuple[Cell, Cell], res
         low=low,
         high=high,
     )
-
-
-def _signed(value: float) -> str:
-    """With its sign, and no sign where nothing is left to see."""
-    text = f"{value:+.4f}"
-    return text.replace("-", "−") if float(text) else "0"
 
 
 def _named(point: Cell, base: Cell) -> str:
