@@ -179,7 +179,7 @@ class Chart {
     const marks = data.select ? ["lasso2d", "select2d"] : [];
     return {
       displaylogo: false,
-      displayModeBar: true,
+      displayModeBar: "hover",
       responsive: true,
       scrollZoom: data.scroll,
       modeBarButtons: [
