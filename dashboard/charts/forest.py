@@ -31,14 +31,14 @@ def forest_figure(
     labels = []
     for place, (split, confirms, row) in enumerate(rows):
         unit = 100 / row.baseline_mean if row.baseline_mean else 100.0
-        ends = [None if end is None else unit * end for end in (row.low, row.high)]
+        low, high = (row.difference if end is None else end for end in (row.low, row.high))
         name = f"{METRICS[row.metric].title} on {escape(split, 24)}"
         labels.append(f"{name}<br><b>{signed(unit * row.difference, 1)}%</b>")
-        interval = "" if row.low is None else f"<br>95% CI {signed(ends[0], 1)}% to {signed(ends[1], 1)}%"
+        interval = "" if row.low is None else f"<br>95% CI {signed(unit * low, 1)}% to {signed(unit * high, 1)}%"
         figure.add_scatter(
             x=[unit * row.difference],
             y=[place],
-            error_x=error_bars([unit * row.difference], ends[:1], ends[1:]) | {"thickness": 2.5},
+            error_x=error_bars([unit * row.difference], [unit * low], [unit * high]) | {"thickness": 2.5},
             mode="markers",
             marker={
                 "symbol": style.symbol if confirms else f"{style.symbol}-open",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import LAYOUT, escape, guide, new_figure, strokes
-from dashboard.charts.palette import GREY, INK, PALETTE, style_of
+from dashboard.charts.palette import GREY, INK, series_style, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -20,7 +20,7 @@ SMALLEST, GROWTH = 9, 4
 """Sizes of symbols: later decoders have larger ones, all open, so that a document of several sets shows them all."""
 MARGIN = 0.04
 HEIGHT = 520
-ARROW = PALETTE[4]
+ARROW = series_style(0)
 
 
 @dataclass(frozen=True)
