@@ -1,50 +1,69 @@
-"""Drift over time: one measure, the quality of decoders, and regret."""
+"""Drift over time: measures, the quality of decoders, and regret."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dashboard.charts.figure import apply_layout, escape, legend_below, new_figure
-from dashboard.charts.palette import DASHES, PALETTE, style_of
+from dashboard.charts.figure import apply_layout, escape, guide, legend_below, new_figure
+from dashboard.charts.palette import DASHES, INK, series_style, style_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from engine.views.drift import Line, RegretLines
+    from engine.views.drift import Line, RegretLines, Sparkline
 
-LINE, ALARM = PALETTE[1], PALETTE[4]
-REGRET = PALETTE[0], PALETTE[1], PALETTE[4]
-HEIGHT, QUALITY_HEIGHT = 165, 330
+LINE, ALARM = series_style(0), series_style(4)
+MUTED = ("#6B6864", "#A3A09B")
+"""The colour of a change that says nothing, on a light and a dark page."""
+A_ROW = 2
+HEIGHT, QUALITY_HEIGHT = 145, 330
 MARGIN = {"l": 10, "r": 10, "t": 26, "b": 10}
 VALUE = "%{hovertext}<br>%{y:.4f}<extra></extra>"
 LEGEND = legend_below(-0.3)
 
 
-def measure_figure(
-    steps: Sequence[int], values: Sequence[float | None], alarms: Sequence[bool], counted: str, dark: bool
-) -> Figure:
-    """One measure at every step, alarms in another colour and symbol. counted: what a step counts."""
-    figure = new_figure()
-    styles = [ALARM if alarm else LINE for alarm in alarms]
-    figure.add_scatter(
-        x=list(steps),
-        y=list(values),
-        mode="lines+markers",
-        line={"color": LINE.colour(dark), "width": 2},
-        marker={
-            "symbol": [style.symbol for style in styles],
-            "size": [10 if alarm else 5 for alarm in alarms],
-            "color": [style.colour(dark) for style in styles],
-        },
-        customdata=[str(step) for step in steps],
-        hovertext=[f"{counted}: {step:,}" for step in steps],
-        hovertemplate=VALUE,
-    )
-    # A measure that begins at 0 is read from there; of the others the change is what counts.
-    figure.update_yaxes(rangemode="tozero" if values and values[0] == 0 else "normal", nticks=4, exponentformat="none")
-    figure.update_xaxes(nticks=6)
-    return apply_layout(figure, height=HEIGHT, margin=MARGIN)
+def sparklines_figure(lines: Sequence[Sparkline], steps: Sequence[int], place: int, counted: str, dark: bool) -> Figure:
+    """Measures as small charts, each with its value and change at one step. place: of that step; counted: by a step."""
+    from plotly.subplots import make_subplots
+
+    rows, last = -(-len(lines) // A_ROW), steps[place]
+    figure = make_subplots(rows=rows, cols=A_ROW, horizontal_spacing=0.09, vertical_spacing=0.3 / rows)
+    colour, alarmed, ink = LINE.colour(dark), ALARM.colour(dark), INK.colour(dark)
+    for number, line in enumerate(lines):
+        at: dict[str, Any] = {"row": number // A_ROW + 1, "col": number % A_ROW + 1}
+        over = [line.alarm is not None and value is not None and value >= line.alarm for value in line.values]
+        figure.add_scatter(
+            x=list(steps),
+            y=list(line.values),
+            mode="lines+markers",
+            line={"color": colour, "width": 2},
+            marker={"size": [9 if alarm else 4 for alarm in over], "color": [alarmed if a else colour for a in over]},
+            hovertext=[f"{counted} {step:,}" for step in steps],
+            hovertemplate=VALUE,
+            **at,
+        )
+        if line.alarm is not None:
+            figure.add_hline(y=line.alarm, line=guide(alarmed, "dash"), **at)
+        figure.add_vline(x=last, line=guide(ink), **at)
+        value, change, noise = line.value_and_change(place)
+        change = f"<span style='color:{MUTED[dark]}'>{change}</span>" if noise else change
+        axis = str(number + 1) if number else ""
+        figure.add_annotation(
+            text=f"{line.measure.title}<br><b>{value}</b>, {change}",
+            hovertext=line.measure.meaning,
+            align="left",
+            showarrow=False,
+            font={"size": 12},
+            **{"x": 0, "xref": f"x{axis} domain", "xanchor": "left"},
+            **{"y": 1, "yref": f"y{axis} domain", "yanchor": "bottom"},
+        )
+        room = 0.03 * (line.high - line.low)
+        figure.update_yaxes(range=[line.low - room, line.high + room], nticks=3, **at)
+        figure.update_xaxes(showticklabels=number + A_ROW >= len(lines), **at)
+    figure.update_xaxes(nticks=3, zeroline=False, showgrid=False)
+    figure.update_yaxes(zeroline=False, tickfont={"size": 11})
+    return apply_layout(figure, height=HEIGHT * rows + 20, margin=MARGIN | {"t": 40})
 
 
 def quality_figure(
@@ -89,7 +108,7 @@ def regret_figure(regret: RegretLines, dark: bool) -> Figure:
     """Cumulative regret over the rounds, and the bounds that theory gives it."""
     figure = new_figure()
     for position, (name, values) in enumerate(regret.lines.items()):
-        style, dash = REGRET[position % len(REGRET)], DASHES[position % len(DASHES)]
+        style, dash = series_style(position), DASHES[position % len(DASHES)]
         figure.add_scatter(
             x=list(regret.steps),
             y=list(values),

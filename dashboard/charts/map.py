@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dashboard.charts.figure import LAYOUT, escape, guide, new_figure, strokes
-from dashboard.charts.palette import GREY, INK, MUTED, PALETTE, SEQUENCE, style_of, translucent
+from dashboard.charts.palette import GREY, INK, MUTED, SEQUENCE, series_style, style_of, translucent
 from engine.maps.density import Density
 from engine.views.colouring import ABSENT, Groups, Numbers
 
@@ -29,7 +29,7 @@ HEIGHT = 520
 TOP, BOTTOM = 34, 30
 """Pixels above the plot for its legend, and below it for that of the colours."""
 LEVELS = 8
-ARROW = PALETTE[4]
+ARROW = series_style(0)
 
 
 @dataclass(frozen=True)

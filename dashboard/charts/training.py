@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dashboard.charts.figure import apply_layout, escape, legend_below, outline
-from dashboard.charts.palette import DASHES, PALETTE, Style, translucent
+from dashboard.charts.palette import DASHES, SERIES, Style, translucent
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 HEIGHT, OPACITY = 480, 0.15
 FEW = 8
 """Epochs up to which each has its tick: plotly would put ticks between few."""
-RUN = PALETTE[1]
-REFERENCES = (PALETTE[0], PALETTE[4], PALETTE[3], PALETTE[5])
-SHARES = (PALETTE[2], PALETTE[3], PALETTE[5])
+RUN, *REFERENCES = SERIES
+SHARES = SERIES[1:4]
 
 
 def training_figure(name: str, curves: Curves, dark: bool) -> Figure:

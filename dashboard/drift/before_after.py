@@ -10,38 +10,42 @@ from dashboard.session.answers import query_of
 from dashboard.session.query import Question
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.ranked_lists import RELEVANCE, set_table
-from dashboard.widgets.tables import pair
+from dashboard.widgets.ranked_lists import set_table
+from dashboard.widgets.tables import number_column, pair
 from engine.decoder import Decoder
 from engine.errors import FrontierError
 from engine.progress import shorten
 from engine.values import Embeddings
 from engine.views.drift import ThenNow, then_and_now
+from engine.wording import decimal, percent, signed
 
 ENTRIES = 64
 """Answers that a session keeps."""
-WIDTH = 244
+WIDTH = 215
 """Of the column of documents, with two tables beside each other."""
 
 
 def show(history: DriftHistory, question: Question | None) -> None:
-    """Two tables a decoder: the set at the start, and the set at the step with what changed."""
+    """A table for each decoder: what changed in its set since the start."""
     if question is None:
-        st.info("Ask something in the sidebar: its answers then and now appear here.")
+        st.info("Pick a query to see how its results changed.")
         return
     with st.container(width=520):
         step = step_of(history)
     st.text(shorten(question.text, 300))
-    query = query_of(history.loaded, question)
-    for decoder in form.chosen_decoders():
+    query, chosen = query_of(history.loaded, question), form.chosen_decoders()
+    for number, decoder in enumerate(chosen):
+        if number % 2 == 0:
+            places = pair(f"drift-pair-{decoder.select.spec.name}")
         try:
             decoders.checked(decoder, history.space)
             with st.spinner(f"Decoding with {decoders.title(decoder)}"):
-                then, now = (_answer(history, decoder, query, question, t) for t in (0, step))
+                now = _answer(history, decoder, query, question, step)
         except FrontierError as error:
-            show_failure("No answer at this setting.", error)
+            show_failure("No results at this setting.", error)
             continue
-        _pair(history, decoder, then, now, step)
+        with places[number % 2]:
+            _changes(history, decoder, now, step)
 
 
 def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question: Question, step: int) -> ThenNow:
@@ -55,20 +59,20 @@ def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question
     return remembered("drift.answers", key, make, ENTRIES)
 
 
-def _pair(history: DriftHistory, decoder: Decoder, then: ThenNow, now: ThenNow, step: int) -> None:
-    title, spec = decoders.title(decoder), decoder.select.spec
-    key = f"drift.set.{spec.name}"
-    left, right = pair(f"drift-pair-{spec.name}")
-    with left:
-        method_heading(spec, f"{title} at the start")
-        set_table(f"{key}.then", then.rows, None, WIDTH, RELEVANCE)
-    with right:
-        method_heading(spec, f"{title} {history.describe(step)}")
-        set_table(f"{key}.now", now.rows, now.dropped, WIDTH, RELEVANCE)
-    figures = now.card
-    parts = ["The same answer, in the same order." if now.same else f"Overlap {figures.overlap:.0%}."]
-    if figures.recall is not None:
-        parts.append(f"Recall {figures.recall:.3f} ({figures.recall_delta:+.3f}).")
+def _changes(history: DriftHistory, decoder: Decoder, now: ThenNow, step: int) -> None:
+    """The documents that came, went or changed places, and what that did to the metrics."""
+    spec, figures = decoder.select.spec, now.card
+    method_heading(spec, f"{decoders.title(decoder)} {history.describe(step)}")
+    changed = [row for row in now.rows if row.change != 0]
+    if same := len(now.rows) - len(changed):
+        st.caption(f"{same:,} unchanged")
+    if changed or now.dropped:
+        before = [now.before[row.row] for row in (*changed, *now.dropped)]
+        then = {"Then": before}, {"Then": number_column("%.3f", 62, "Relevance at the start")}
+        set_table(f"drift.set.{spec.name}.now", changed, now.dropped, WIDTH, "Relevance now", then)
+    parts = [] if now.same else [f"Overlap {percent(figures.overlap)}"]
+    if figures.recall is not None and figures.recall_delta is not None:
+        parts.append(f"Recall {decimal(figures.recall)} ({signed(figures.recall_delta)})")
     if figures.ilad is not None and figures.ilad_delta is not None:
-        parts.append(f"ILAD in the space of the start {figures.ilad:.3f} ({figures.ilad_delta:+.3f}).")
-    st.caption(" ".join(parts))
+        parts.append(f"ILAD, original vectors {decimal(figures.ilad)} ({signed(figures.ilad_delta)})")
+    st.caption(" · ".join(parts))

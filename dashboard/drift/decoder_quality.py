@@ -27,7 +27,7 @@ def show(history: DriftHistory) -> None:
     """Quality at the moments of the log, and the way to measure those that are missing."""
     split = split_of(history.loaded)
     if not split:
-        st.info("What decoders reach needs judged queries, and there are none here. The measures do without.")
+        st.info("Decoder quality needs judged queries, and this corpus has none.")
         return
     known = session_memo(KNOWN, MOST_KNOWN)
     setting = (split, tuple(decoder.label for decoder in history.decoders), history.k)
@@ -54,10 +54,10 @@ def show(history: DriftHistory) -> None:
         JobPanel(
             purpose=PURPOSE,
             key=key,
-            title="measuring decoders",
+            title="Measuring decoders",
             work=partial(_work, history, split, missing),
             start="Run",
-            offer=f"{titles}, as Explore has them, at {len(missing)} moments of the log, on judged queries.",
+            offer=f"Measure {titles} as set in Explore, at {len(missing)} moments of the log.",
             by_itself=False,
             on_partial=draw if going else None,
             failed="The decoders cannot be measured.",

@@ -32,22 +32,18 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         purpose="drift.example",
         key=loaded.key,
         about=request,
-        title="the worked example",
+        title="Worked example",
         shared=_EXAMPLES,
         **timeline.panel_arguments(request, loaded),
     )
-    whose = "documents that ask for themselves"
-    if request.learn:
-        whose = f"judged queries of {replace_surrogates(request.learn)}"
-    note = (
-        f"Nobody's feedback: {whose} come in a seeded order, a document is drawn for each, and what is judged right "
-        "answers instead of a person."
-    )
+    whose = f"{replace_surrogates(request.learn)} queries" if request.learn else "documents as queries"
+    note = f"Simulated feedback: {whose} arrive one by one, each shows one document, and "
+    note += "the judgements vote on it." if request.learn else "only the right one gets a good vote."
     if job is not None and job.result is not None:
         return of_simulation(job.result, note)
     st.text(note)
     if job is None and loaded.space.embeddings.vectors.numel() > BY_ITSELF:
-        st.button("Run the example", type="primary", key="drift.example.start", on_click=panel.start_job)
+        st.button("Run", type="primary", key="drift.example.start", on_click=panel.start_job)
         return None
     outcome = panel.result()
     return None if outcome is None else of_simulation(outcome, note)

@@ -26,14 +26,14 @@ def show(history: DriftHistory) -> None:
     """The log, and what can be done to it."""
     entries = entries_of(history.session, LISTED) if history.session is not None else ()
     if not entries:
-        st.info("This simulation moves more than the document shown, so there is no log of votes to list.")
+        st.info("This simulation moves more than the shown document, so it has no votes to list.")
         return
     if history.live:
         _steps(history, entries)
     _table(history, entries)
     total = len(history.feedback.history)
     if total > len(entries):
-        st.caption(f"The newest {len(entries):,} of {total:,}; all of them are in the file.")
+        st.caption(f"Newest {len(entries):,} of {total:,}. The log file has all.")
     import_export.downloads(history)
     if history.live:
         import_export.take_in(history)
@@ -46,15 +46,15 @@ def _steps(history: DriftHistory, entries: Sequence[Entry]) -> None:
     last = last_of(entries, me)
     counting = any(entry.status != "undone" for entry in entries)
     with st.container(horizontal=True, vertical_alignment="center"):
-        how: dict[str, Any] = {"disabled": last is None, "help": "As if it had never been said, to the last bit."}
+        how: dict[str, Any] = {"disabled": last is None, "help": "Removes this vote completely."}
         step_button("Undo the last", "drift.undo", _undo, loaded, last, icon=UNDO, **how)
-        question = "Take all feedback back? Single pieces can be brought back below."
+        question = "Undo all votes? Each can be brought back below."
         confirm.ask("reset", "Reset", question, not counting, lambda: feedback.log_of(loaded).reset())
         if last is not None:
-            whose = "Your last" if last.person == me else "The last, somebody else's"
+            whose = "Your last vote" if last.person == me else "Last vote, by somebody else"
             st.text(f"{whose}: {last.said}, {last.document[:MOST_SHOWN]}")
         why = history.feedback.preset
-        st.text(f"Learns by the preset {why.name}: η = {why.rate:g}, cap {why.cap}, ρ {why.trust}.")
+        st.text(f"Preset {why.name}: η = {why.rate:g}, cap {why.cap}, ρ = {why.trust}")
     confirm.show_error()
 
 
@@ -75,23 +75,23 @@ def _table(history: DriftHistory, entries: Sequence[Entry]) -> None:
     columns: dict[str, tuple[list[Any], Any]] = {
         "Round": ([entry.round for entry in entries], number_column(width=52)),
         "When": (times, st.column_config.DatetimeColumn(width=130, format="YYYY-MM-DD HH:mm:ss")),
-        "Said": ([entry.said for entry in entries], text_column(140)),
+        "Vote": ([entry.said for entry in entries], text_column(140)),
         "Status": ([DONE[entry.status] for entry in entries], text_column(160)),
         "Document": ([entry.document for entry in entries], text_column(170)),
         "Query": ([entry.query[:300] for entry in entries], text_column(270)),
-        "Chance": (
+        "Probability": (
             [entry.propensity for entry in entries],
-            number_column("%.3f", 62, "With which it was shown, where it was drawn"),
+            number_column("%.3f", 84, "Of being shown, where it was drawn"),
         ),
     }
-    for name in ("When", "Status", "Chance"):
+    for name in ("When", "Status", "Probability"):
         if all(value in (None, "") for value in columns[name][0]):
             del columns[name]
     if history.live:
         button = st.column_config.ButtonColumn(
             "",
             width=40,
-            help="Takes this piece back, or brings it back.",
+            help="Takes this vote back, or brings it back.",
             type="tertiary",
             key=f"{key}.turn",
             on_click=partial(_turn, f"{key}.turn", history.loaded, tuple(entries)),

@@ -1,6 +1,7 @@
 """The form of a simulation: who asks, how honest feedback is, how documents learn."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -25,6 +26,16 @@ OWN = ""
 PLAIN = ("rate", "exposure", "seed")
 """Parameters beside the preset; its others are behind a button."""
 A_ROW = 4
+LABELS = {
+    "order": "Order of queries",
+    "rounds": "Rounds",
+    "flips": "Wrong votes",
+    "adversary": "Attackers",
+    "popularity": "Popularity skew",
+    "words": "Document length",
+    "exposure": "Passes over the queries",
+}
+"""What parameters of a simulation are called, where the paper's symbol says little."""
 
 
 def ask(loaded: Loaded) -> SimulationRequest:
@@ -38,7 +49,7 @@ def ask(loaded: Loaded) -> SimulationRequest:
         default=first_split(loaded.dataset),
         place=places[0],
         format_func=lambda split: split or "documents as their own queries",
-        help="A split's judgements answer instead of people. Documents that ask for themselves are easier to please.",
+        help="A split's judgements vote instead of people. Documents as their own queries are easier.",
     )
     others = [None, *(split for split in splits if split != learn)] if learn else [None]
     report: str | None = select(
@@ -47,13 +58,13 @@ def ask(loaded: Loaded) -> SimulationRequest:
         f"{PREFIX}.report.{key}.{learn}",
         place=places[1],
         format_func=lambda split: split or "a share of them",
-        help="Queries that are never learned from: what is gained there is gained for questions yet to come.",
+        help="Queries that are never learned from: a gain there holds for new queries.",
     )
     below = st.columns(A_ROW)
     stream = {param.name: param for param in params_of(Stream)}
     asked = dict(zip(("order", "rounds", "flips", "adversary", "popularity"), (*places[2:], *below), strict=False))
-    streamed = {name: control(stream[name], _key(name), place) for name, place in asked.items()}
-    words = control(WORDS, _key("words"), below[3]) if splits else None
+    streamed = {name: _control(stream[name], place) for name, place in asked.items()}
+    words = _control(WORDS, below[3]) if splits else None
     preset = _preset()
     with st.expander("What is measured"):
         more = _several([param for param in params_of(Plan) if not (report and param.name == "held_out")])
@@ -86,11 +97,11 @@ def _preset() -> Preset:
     places = st.columns(A_ROW, vertical_alignment="bottom")
     why = "\n\n".join(f"**{name}**: {note}" for name, note in NOTES.items())
     name = select("Preset", PRESETS, _key("preset"), place=places[0], on_change=_put, help=why)
-    values = {param: control(params[param], _key(param), place) for place, param in zip(places[1:], PLAIN, strict=True)}
+    values = {param: _control(params[param], place) for place, param in zip(places[1:], PLAIN, strict=True)}
     with st.expander("How documents learn"):
         values |= _several([param for param in params.values() if param.name not in PLAIN])
     preset = Preset(**values)
-    changed = "" if preset.name == name else f" Set otherwise than the preset {name!r} has it."
+    changed = "" if preset.name == name else f" Changed from the preset “{name}”."
     st.caption(NOTES[name] + changed)
     return preset
 
@@ -111,8 +122,15 @@ def _several(params: Sequence[Param]) -> Mapping[str, Any]:
     for number, param in enumerate(shown):
         if number % A_ROW == 0:
             places = st.columns(A_ROW, vertical_alignment="bottom")
-        values[param.name] = control(param, _key(param.name), places[number % A_ROW])
+        values[param.name] = _control(param, places[number % A_ROW])
     return values
+
+
+def _control(param: Param, place: Any) -> Any:
+    """Draw the widget of a parameter under the name that people read; returns its value."""
+    label = LABELS.get(param.name)
+    named = param if label is None else replace(param, symbol=label, name=label)
+    return control(named, _key(param.name), place)
 
 
 def _key(name: str) -> str:

@@ -31,8 +31,8 @@ DIRECT = 32_000_000
 """Work over more numbers than this, about half a second of it, is a job's."""
 RECORDS, ROUNDS = "records", "rounds"
 HELP = {
-    RECORDS: "A record of the log is a vote, an undo, or the name of a moment.",
-    ROUNDS: "A round is one query and one answer.",
+    RECORDS: "A record of the log is a vote, an undo or a snapshot.",
+    ROUNDS: "A round is one query and one vote.",
 }
 
 
@@ -168,7 +168,6 @@ def worked_out(
         work=lambda job: work(progress=job.report, stop=job.stop),
         patience=QUICK,
         memo=memo,
-        failed="This could not be worked out.",
     ).result()
 
 
@@ -181,7 +180,8 @@ def step_of(history: DriftHistory) -> int:
     if st.session_state.get(key) not in history.steps:
         st.session_state[key] = history.last
     how: dict[str, Any] = {"help": HELP[history.unit], "format_func": "{:,}".format, "persist_state": "session"}
-    step: int = st.select_slider(f"After so many {history.unit}", list(history.steps), key=key, **how)
+    label = history.unit.removesuffix("s").capitalize()
+    step: int = st.select_slider(label, list(history.steps), key=key, **how)
     return step
 
 

@@ -18,9 +18,10 @@ from dashboard.widgets.failure import show_failure
 from engine import feedback as orag
 from engine.errors import DataError
 from engine.feedback.storage import replace_log
+from engine.progress import counted
 from engine.values import Notice, replace_surrogates
 
-WHY = "Makes it this corpus's feedback: Explore then shows these documents, and each piece can be taken back."
+WHY = "Makes these votes this corpus's feedback. Each vote can be taken back."
 
 
 def downloads(history: DriftHistory) -> None:
@@ -34,7 +35,7 @@ def downloads(history: DriftHistory) -> None:
         ):
             make, icon = partial(_written, session, file), ":material/download:"
             download_button(label, make, file, mime, f"drift.file.{file}", icon=icon)
-        st.caption("Rows of the .npy file are in the corpus's order; .parquet names each document.")
+        st.caption(".npy: rows in the corpus's order. .parquet: names each document.")
 
 
 def _written(session: orag.Session, name: str) -> bytes:
@@ -47,7 +48,7 @@ def _written(session: orag.Session, name: str) -> bytes:
 def take_in(history: DriftHistory) -> None:
     """Draw the import of a log in place of this corpus's own, which is backed up."""
     with st.expander("Import a log"):
-        upload = st.file_uploader("A log, as the button above saves it", type=["jsonl"], key="drift.import")
+        upload = st.file_uploader("Log (.jsonl)", type=["jsonl"], key="drift.import")
         if upload is None:
             return
         raw = upload.getvalue()
@@ -58,7 +59,7 @@ def take_in(history: DriftHistory) -> None:
             return
         for notice in notices:
             st.text(replace_surrogates(f"⚠ {notice}"))
-        st.text(f"Feedback in it: {len(session.history):,}. It learns by the preset {session.preset.name}.")
+        st.text(f"{counted(len(session.history), 'vote')}, preset {session.preset.name}.")
         offer(history.loaded, session, "import")
 
 
@@ -89,7 +90,7 @@ def offer(loaded: Loaded, session: orag.Session, name: str, then: Callable[[], N
     name: of the button's key; then: what follows when it is done.
     """
     count = len(feedback.session(loaded).history)
-    question = f"Put it in place of the feedback that this corpus has ({count:,})? That is kept in a file beside it."
+    question = f"Replace this corpus's {counted(count, 'vote')}? A backup file keeps them."
 
     def step() -> None:
         put(loaded, session)
@@ -97,7 +98,7 @@ def offer(loaded: Loaded, session: orag.Session, name: str, then: Callable[[], N
             then()
 
     if not count:
-        question = "Begin this corpus's feedback with it?"
+        question = "Start this corpus's feedback with these votes?"
     confirm.ask(name, "Use these embeddings", question, False, step, WHY)
 
 

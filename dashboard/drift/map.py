@@ -1,4 +1,4 @@
-"""The map: where documents began, where they are at a step, and the way there, played."""
+"""The map with the measures beside it: where documents were, and where they are at a step; played."""
 
 from functools import partial
 
@@ -7,6 +7,7 @@ import streamlit as st
 
 from dashboard.charts.map import arrows_figure
 from dashboard.components.live_plot import Picked, is_dark, plot
+from dashboard.drift import timeline
 from dashboard.drift.history import DriftHistory, States, step_key, step_of, worked_out
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
@@ -26,7 +27,7 @@ PACE = "1s"
 MOST = 100
 PATHS, MOST_PATHS = "drift.paths", 6
 """Where a session keeps arrows, and how many."""
-TEXT_HEIGHT = 320
+TEXT_HEIGHT = 200
 
 
 def show(history: DriftHistory, question: Question | None) -> None:
@@ -39,36 +40,34 @@ def _drawn(history: DriftHistory, question: Question | None) -> None:
     if st.session_state.pop(TURNED, False):
         st.rerun()  # whether it is drawn every second is decided outside of this fragment
     _next(history)
+    left, right = st.columns([3, 2], gap="medium")
     way, step = _controls(history)
-    left, right = st.columns([5, 2], gap="medium")
+    picked = None
     with left:
         found = map_of(history.loaded, way)
-        if found is None:
-            return
-        layout = found.layout
-        paths = _paths(history, layout, bool(st.session_state.get(LONGER, True)))
-        if paths is None:
-            return
-        drawn, times = paths
-        selection = _chart(history, question, found, drawn, step)
-        st.caption(_caption(layout, drawn, times))
+        paths = None if found is None else _paths(history, found.layout, bool(st.session_state.get(LONGER, True)))
+        if found is not None and paths is not None:
+            picked = _chart(history, question, found, paths[0], step)
+            st.caption(_caption(found.layout, *paths))
     with right:
-        _read(history.loaded, drawn, selection)
+        timeline.sparklines(history.drifts, history.unit, step)
+    if picked is not None and paths is not None:
+        _read(history.loaded, paths[0], picked)
 
 
 def _controls(history: DriftHistory) -> tuple[str, int]:
-    """The projection, and the step."""
+    """Play, the step, the projection and the arrows' length; returns projection and step."""
     playing = st.session_state.get(PLAYING) == history.key
-    left, right = st.columns([5, 4], vertical_alignment="bottom", gap="medium")
-    with left, st.container(horizontal=True, vertical_alignment="center"):
-        way = choose("Projection", WAYS, WAY)
-        why = "Feedback moves documents by little: drawn as far as they went, most arrows are too short to be seen."
-        st.toggle("Lengthen the arrows", True, key=LONGER, persist_state="session", help=why)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="drift-scrubber"):
         if len(history.steps) > 1:
             label, icon = ("Stop", ":material/stop:") if playing else ("Play", ":material/play_arrow:")
-            step_button(label, "drift.map.play", _turn, history, icon=icon)
-    with right:
-        return WAYS[way], step_of(history)
+            step_button(label, "drift.map.play", _turn, history, icon=icon, type="primary")
+        step = step_of(history)
+        with st.popover("Options"):
+            way = choose("Projection", WAYS, WAY, named=True)
+            why = "Votes move documents by little: at their true length most arrows are too short to see."
+            st.toggle("Exaggerate the arrows", True, key=LONGER, persist_state="session", help=why)
+    return WAYS[way], step
 
 
 def _turn(history: DriftHistory) -> None:
@@ -99,7 +98,7 @@ def _paths(history: DriftHistory, layout: maps.Layout, longer: bool) -> tuple[Tr
     """The arrows, and how many times as long they are; None while a job finds them."""
     key, states = ("arrows", history.key, layout.digest), States(history)
 
-    title, work = "following documents on the map", partial(trajectories, layout, history.space, states, MOST)
+    title, work = "Following documents on the map", partial(trajectories, layout, history.space, states, MOST)
     paths = worked_out(key, "drift.arrows", title, work, _effort(history), PATHS, MOST_PATHS)
     if paths is None:
         return None
@@ -128,21 +127,17 @@ def _chart(
 
 
 def _caption(layout: maps.Layout, paths: Trajectories, times: float) -> str:
-    projection = describe(layout)
     if not len(paths.rows):
-        return f"{projection}, of the documents at the start. Nothing has moved."
-    longer = f" They are drawn {times:g} times as long as they are." if times > 1 else ""
-    return (
-        f"{projection}, of the documents at the start; it stays as it is. Arrows: the {len(paths.rows):,} documents "
-        f"that moved most, without what all moved together.{longer} Distances between clusters mean little."
-    )
+        return f"{describe(layout)} · Nothing has moved."
+    longer = f", ×{times:g}" if times > 1 else ""
+    arrows = f"arrows: the {len(paths.rows):,} documents that moved most{longer}"
+    return f"{describe(layout)}, of the start · {arrows} · distances between clusters mean little · click to read"
 
 
 def _read(loaded: Loaded, paths: Trajectories, selection: Picked) -> None:
     """The document that was clicked, and how far it moved."""
     row = -1 if selection.clicked is None else int(selection.clicked)
     if not 0 <= row < len(loaded.space):
-        st.caption("Click an arrow or a document to read it. The wheel zooms, and the zoom stays while it plays.")
         return
     corpus = loaded.space.corpus
     with jobs.turn(), st.container(border=True, height=TEXT_HEIGHT, gap="xxsmall"):

@@ -13,7 +13,7 @@ from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_co
 from engine.views.drift import ChangedQuery, Moved, changed, movers
 
 READ, POSED = "drift.read", "drift.posed"
-"""Where a session keeps the document that is read, and that the sidebar's question was just set."""
+"""Where a session keeps the document that is read, and that the session's question was just set."""
 MOST_READ = 20_000
 TEXT_HEIGHT = 150
 
@@ -28,7 +28,7 @@ def show(history: DriftHistory) -> None:
         rows = None if drift is None else movers(drift, history.space, history.vectors(step))
         documents_table(f"drift.movers.{history.key[:12]}.{step}", rows)
         if rows is not None:
-            st.caption("Distance: beyond what all documents moved together. Click a row to read the document.")
+            st.caption("Distance: beyond the shift common to all. Click a row to read the document.")
     with right:
 
         def rows_at() -> Sequence[ChangedQuery]:
@@ -72,17 +72,17 @@ def documents_table(key: str, rows: Sequence[Moved] | None) -> None:
 def queries_table(
     history: DriftHistory, key: str, rows_of: Callable[[], Sequence[ChangedQuery]], when: str = ""
 ) -> None:
-    """Queries with how much of their answer is kept; the one clicked becomes the sidebar's.
+    """Queries with how much of their answer is kept; the one clicked becomes the session's.
 
     rows_of: makes the rows, where queries are followed; when: between which moments
     """
-    st.markdown("**Queries whose answers changed most**")
+    st.markdown("**Queries whose results changed most**")
     if history.queries is None:
-        st.caption("No queries are followed yet.")
+        st.caption("No probe queries yet.")
         return
-    rows, caption = rows_of(), f"Of {len(history.queries):,} queries that are followed{when}."
+    rows, caption = rows_of(), f"Of {len(history.queries):,} probe queries{when}."
     if not rows:
-        st.caption(f"{caption} No answer changed.")
+        st.caption(f"{caption} No results changed.")
         return
     kept = number_column("percent", 64, "Of its first ten documents at the start")
     draw_columns(
@@ -95,13 +95,13 @@ def queries_table(
         on_select=partial(_ask, history.loaded, key, tuple(rows)),
         selection_mode="single-cell",
     )
-    st.caption(f"{caption} Click one to ask it in the sidebar.")
+    st.caption(f"{caption} Click one to make it the query.")
     if st.session_state.pop(POSED, False):
-        st.rerun()  # the sidebar is outside of this fragment
+        st.rerun()  # the query's controls are outside of this fragment
 
 
 def _ask(loaded: Loaded, key: str, rows: Sequence[ChangedQuery]) -> None:
-    """Have the sidebar ask the query that was clicked."""
+    """Make the query that was clicked the session's."""
     index = clicked(key, st.session_state[key], len(rows))
     if index is None:
         return

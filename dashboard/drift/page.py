@@ -1,7 +1,7 @@
 """The Drift page: whose feedback, the health of the documents, and the views of their drift."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
@@ -23,7 +23,7 @@ from dashboard.services import feedback
 from dashboard.services.source import Loaded
 from dashboard.session.query import Question
 from dashboard.widgets import confirm
-from dashboard.widgets.choices import choose
+from dashboard.widgets.choices import choose, select
 from engine.drift.measures import Drift
 from engine.errors import FrontierError
 from engine.views.drift import conclusions
@@ -34,11 +34,15 @@ SOURCES: dict[str, Callable[[Loaded], DriftHistory | None]] = {
     SIMULATED: simulation.history_of,
     EXAMPLE: example.history_of,
 }
-LIGHTS: dict[str, tuple[Literal["green", "orange", "red"], str]] = {
+LIGHTS = {
     "green": ("green", ":material/favorite:"),
     "amber": ("orange", ":material/warning:"),
     "red": ("red", ":material/emergency:"),
 }
+HEALTH = (
+    "Health, by the longest document vector: amber above 1 where no ball holds it, red above 2. Hub alarm: a few "
+    "documents crowd the results, the Gini of how often each appears is up by 0.03."
+)
 SOURCE, VIEW = "drift.source", "drift.view"
 
 
@@ -47,15 +51,18 @@ def show(loaded: Loaded, question: Question | None) -> None:
     # Drift is from the corpus as it was embedded, whether the other pages show it so or as feedback has made it.
     loaded = loaded.origin
     has_feedback = _has_feedback(loaded)
-    head, right = st.columns([1, 3], vertical_alignment="center")
-    head.title("Drift")
-    with right:
-        # Where the first feedback has come since, it is what people look for.
-        first = YOURS if has_feedback else EXAMPLE
-        source = choose("Whose feedback", SOURCES, f"{SOURCE}.{has_feedback}", default=first)
-    if (history := SOURCES[source](loaded)) is not None:
-        _status(history, loaded)
-        _view(history, question)
+    left, right = st.columns([4, 1], vertical_alignment="center")
+    # Where the first feedback has come since, it is what people look for.
+    first = YOURS if has_feedback else EXAMPLE
+    key = f"{SOURCE}.{has_feedback}"
+    source = select("Feedback from", SOURCES, key, default=first, place=right, label_visibility="collapsed")
+    if (history := SOURCES[source](loaded)) is None:
+        return
+    views = _views(history, question, loaded)
+    with left:
+        view = choose("View", views, f"{VIEW}.{history.live}")
+    _status(history)
+    st.fragment(_drawn)(views[view])
 
 
 def _has_feedback(loaded: Loaded) -> bool:
@@ -66,30 +73,24 @@ def _has_feedback(loaded: Loaded) -> bool:
         return True
 
 
-def _status(history: DriftHistory, loaded: Loaded) -> None:
-    """Draw the health light, the hub alarm, drift in words, and the way from a simulation to Explore."""
+def _status(history: DriftHistory) -> None:
+    """Draw the health, and drift in words."""
     drift = history.drift_at(history.last)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if not history.live:
-            st.badge("Simulated", icon=":material/science:", color="violet")
-        if drift is not None:
-            _lights(drift)
-            st.text(history.describe(drift.step))
-        # Documents that were cut for a simulation are another corpus.
-        if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
-            import_export.offer(history.loaded, history.session, "use", _to_yours)
-    confirm.show_error()
+    badges = [] if history.live else [":violet-badge[:material/science: Simulated]"]
     if drift is not None:
-        st.text(" ".join(filter(None, [history.note, *conclusions(drift)])))
+        badges += _lights(drift)
+        badges += [f"{history.describe(drift.step).capitalize()}.", *conclusions(drift)]
+    st.markdown(" ".join(badges), help=" ".join(filter(None, [history.note, HEALTH])))
+    confirm.show_error()
 
 
-def _lights(drift: Drift) -> None:
+def _lights(drift: Drift) -> list[str]:
+    """Badges of the health by the longest vector, and of the alarm of hubs, where it sounds."""
     colour, icon = LIGHTS[drift.light]
-    why = "By the longest document vector: amber above 1 where no ball holds it, red above 2."
-    st.badge(f"Health: {drift.light}", icon=icon, color=colour, help=why)
-    why = "Whether some documents crowd the answers: the Gini of how often each is there is up by 0.03."
-    label = "Hub alarm" if drift.alarm else "No hub alarm"
-    st.badge(label, icon=":material/hub:", color="red" if drift.alarm else "gray", help=why)
+    alarm = [":red-badge[:material/hub: Hub alarm]"] if drift.alarm else []
+    if drift.light == "green":
+        return alarm or [f":green-badge[{icon} Healthy]"]
+    return [f":{colour}-badge[{icon} Health: {drift.light}]", *alarm]
 
 
 def _to_yours() -> None:
@@ -98,27 +99,30 @@ def _to_yours() -> None:
     feedback.turn_on()
 
 
-def _views(history: DriftHistory, question: Question | None) -> dict[str, Callable[[], Any]]:
+def _views(history: DriftHistory, question: Question | None, loaded: Loaded) -> dict[str, Callable[[], Any]]:
     def quality() -> None:
         if history.live:
             decoder_quality.show(history)
         else:
             timeline.quality(history.checkpoints, names(history.decoders), history.k, history.unit)
 
-    more: dict[str, Callable[[], Any]] = {"Named moments": lambda: snapshots.show(history)}
+    def votes() -> None:
+        feedback_log.show(history)
+        # Documents that were cut for a simulation are another corpus.
+        if history.session is not None and not history.live and history.space.corpus == loaded.space.corpus:
+            import_export.offer(history.loaded, history.session, "use", _to_yours)
+
+    more: dict[str, Callable[[], Any]] = {"Snapshots": lambda: snapshots.show(history)}
     return {
-        "Timeline": lambda: timeline.measures(history.drifts, history.unit),
-        "Decoders": quality,
+        "Map": lambda: map.show(history, question),
         "Then and now": lambda: before_after.show(history, question),
         "Movers": lambda: movers.show(history),
-        "Map": lambda: map.show(history, question),
-        "Feedback": lambda: feedback_log.show(history),
+        "Decoders": quality,
+        "Votes": votes,
         **(more if history.live else {"Regret": lambda: timeline.regret(history)}),
     }
 
 
-@st.fragment
-def _view(history: DriftHistory, question: Question | None) -> None:
+def _drawn(view: Callable[[], Any]) -> None:
     confirm.rerun_if_stale()
-    views = _views(history, question)
-    views[choose("View", views, f"{VIEW}.{history.live}")]()
+    view()

@@ -1,17 +1,15 @@
 """A simulation on the page: its form, its job, its result."""
 
-from typing import Any
-
 import streamlit as st
 
 from dashboard.drift import example, form, timeline
 from dashboard.drift.history import DriftHistory, of_simulation
 from dashboard.drift.request import SimulationOutcome, SimulationRequest
-from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.job_panel import POLL, JobPanel, blocked_by
+from dashboard.widgets.job_panel import JobPanel
+from dashboard.widgets.run_button import run_button
 from engine.errors import FrontierError
 from engine.progress import counted, format_duration
 
@@ -31,9 +29,7 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
         job = None
     last = outcomes.get(loaded.key)
     with st.expander("Simulation", expanded=last is None and not going, icon=":material/science:"):
-        waiting = jobs.busy(PURPOSE) is not None
-        # A form that cannot be started yet finds out when it can.
-        st.fragment(_form, run_every=POLL if waiting else None)(loaded, waiting)
+        st.fragment(_form)(loaded)
     if job is None or panel is None:
         if last is None:
             _teach()
@@ -45,48 +41,43 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
 
 def _teach() -> None:
     st.text(
-        "A simulation plays feedback from judgements: queries come one after the other, a document is drawn for each "
-        "by its score, the judgements say whether it was right, and the document moves. It shows what a deployment "
-        "would gain, what lies and floods of one query would do to it, and what drift they leave."
+        "Queries arrive one by one, each shows one document, and the judgements vote on it. See what votes would gain, "
+        " what wrong votes and attackers would do, and how far the documents drift."
     )
 
 
-def _form(loaded: Loaded, waiting: bool) -> None:
-    if waiting and jobs.busy(PURPOSE) is None:
-        st.rerun()
+def _form(loaded: Loaded) -> None:
     request = form.ask(loaded)
-    summary, start = st.columns([5, 1], vertical_alignment="center")
     problem, resumes = False, False
-    with summary:
-        try:
-            for decoder in request.decoders:
-                decoders.checked(decoder, loaded.space)
-            text = _forecast(loaded, request)
-            resumes = request.file(loaded).exists()
-            st.text(text + (" It was stopped once, and goes on from there." if resumes else ""))
-        except FrontierError as error:
-            problem = True
-            show_failure("This cannot be simulated as it is asked.", error)
+    try:
+        for decoder in request.decoders:
+            decoders.checked(decoder, loaded.space)
+        text = _forecast(loaded, request)
+        resumes = request.file(loaded).exists()
+        st.text(text + (" Resume continues the run that was stopped." if resumes else ""))
+    except FrontierError as error:
+        problem = True
+        show_failure("These settings cannot be simulated.", error)
     panel = _started(loaded)
     going = panel is not None and panel.job is not None and panel.job.going
-    waits, label = blocked_by(PURPOSE), "Resume" if resumes else "Run"
-    how: dict[str, Any] = {"disabled": bool(problem or going or waits), "help": waits, "width": "stretch"}
-    if start.button(label, type="primary", key="drift.simulate.start", **how):
-        _start(loaded, request)
-        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if run_button("Resume" if resumes else "Run", "drift.simulate.start", PURPOSE, problem or going):
+            _start(loaded, request)
+            st.rerun()
 
 
 def _forecast(loaded: Loaded, request: SimulationRequest) -> str:
     """The work of a simulation in words, and its time where another simulation has shown the pace."""
     forecast = request.forecast(loaded)
-    left = f" {forecast.left_out:,} without a right document take no part." if forecast.left_out else ""
-    about = " The time left is shown once it runs."
+    left = f" {forecast.left_out:,} without a relevant document are left out." if forecast.left_out else ""
+    about = ""
     pace = _pace(loaded)
     if pace is not None and pace.seconds is not None:
         about = f" About {format_duration(max(1.0, forecast.seconds(pace.seconds, pace.forecast.passes)))}."
     return (
-        f"{forecast.rounds:,} pieces of feedback on {forecast.learned:,} queries, {forecast.held_out:,} held out; "
-        f"{counted(len(request.decoders), 'decoder')} measured {forecast.checkpoints:,} times.{left}{about}"
+        f"{counted(forecast.rounds, 'vote')} on {counted(forecast.learned, 'query', 'queries')}, "
+        f"{forecast.held_out:,} held out; {counted(len(request.decoders), 'decoder')} measured "
+        f"{forecast.checkpoints:,} times.{left}{about}"
     )
 
 
@@ -108,9 +99,9 @@ def _start(loaded: Loaded, request: SimulationRequest) -> None:
     panel = st.session_state[STARTED] = JobPanel(
         purpose=PURPOSE,
         key=loaded.key,
-        title="simulating feedback",
+        title="Simulating feedback",
         by_itself=False,
         **timeline.panel_arguments(request, loaded),
-        dismiss="What was simulated stays kept on disk.",
+        dismiss="Progress stays saved.",
     )
     panel.begin()

@@ -32,19 +32,17 @@ def show(history: DriftHistory) -> None:
     places = {START: 0, **named, NOW: session.position}
     names = list(places)
     if len(names) == 2:
-        st.caption(
-            "A snapshot is a name for this moment of the log. It costs nothing, and stays through undo and reset."
-        )
+        st.caption("A snapshot names this moment of the log (orag.snapshot). Undo and reset keep it.")
     left, right, back = st.columns([2, 2, 3], vertical_alignment="bottom")
     one = left.selectbox("Compare", names, len(names) - 2, key=f"drift.one.{len(names)}")
     other = right.selectbox("with", names, len(names) - 1, key=f"drift.other.{len(names)}")
     with back, st.container(horizontal=True, vertical_alignment="center"):
-        question = "Have only that feedback count that counted then? What is left out can be brought back."
+        question = "Restore the votes as they were at this snapshot? Later votes can be brought back."
 
         def restore() -> None:
             feedback.log_of(history.loaded).restore(places[one])
 
-        confirm.ask("restore", "Go back to the first", question, one == NOW, restore)
+        confirm.ask("restore", "Restore the first", question, one == NOW, restore)
     _compared(history, places[one], places[other])
 
 
@@ -58,17 +56,17 @@ def _compared(history: DriftHistory, one: int, other: int) -> None:
     session = history.feedback
     key = ("between", session.digest, one, other, history.queries is not None)
     effort = EFFORT * history.space.vectors.numel()
-    title = "comparing two moments"
+    title = "Comparing two moments"
     ready = worked_out(key, "drift.between", title, lambda **_: _between(history, one, other), effort)
     if ready is None:
         return
     difference, votes = ready
     if difference.same:
-        st.text("The documents are the same at both, bit by bit.")
+        st.text("The documents are identical at both.")
         return
     st.text("\n".join(conclusions(difference.drift)))
     came, went = len(votes.added), len(votes.removed)
-    st.text(f"Feedback that counts in the second only: {came:,}; in the first only: {went:,}.")
+    st.text(f"Votes only in the second: {came:,}; only in the first: {went:,}.")
     left, right = pair("drift-between")
     with left:
         movers.documents_table(f"drift.between.{one}.{other}", difference.movers)

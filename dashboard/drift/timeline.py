@@ -1,12 +1,13 @@
-"""The views over time: drift measures with their meaning, what decoders reach, and regret."""
+"""The views over time: drift measures, what decoders reach, and regret."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.drift_time import measure_figure, quality_figure, regret_figure
+from dashboard.charts.drift_time import quality_figure, regret_figure, sparklines_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.drift.history import MEMORY, ROUNDS, DriftHistory, names
 from dashboard.drift.request import SimulationRequest, run
@@ -19,52 +20,37 @@ from engine.views import drift as views
 
 SHOWN = ("median", "churn", "confidence", "success", "hubs", "neighbourhood")
 """The measures that are there before a person chooses."""
-A_ROW = 3
-CAPTION = "What is measured appears here as it is finished."
 GROUPS = {"all": "All queries", "head": "Head", "tail": "Tail"}
 PARTS = {"held-out": "Held out", "stream": "Learned from", "judged": "Judged queries"}
-MEANT = {
-    "all": "every query",
-    "head": "the other queries",
-    "tail": "queries whose right documents are all among the half that is right least often",
-}
 GOOD = {"up": "up is good", "down": "down is good"}
 
 
-def measures(drifts: Sequence[Drift], counted: str) -> None:
-    """Small charts of the measures that were chosen, each with what it means."""
+def sparklines(drifts: Sequence[Drift], counted: str, step: int | None = None) -> None:
+    """The measures that were chosen, with their values at a step, by default the last one."""
+    drifts = sorted(drifts, key=lambda drift: drift.step)
     if not drifts:
-        st.caption(CAPTION)
         return
-    over_time = views.timeline(drifts)
-    titles = {name: measure.title for name, measure in MEASURES.items()}
-    chosen = choose_several(
-        "Measures", titles, "drift.measures", default=SHOWN, named=False, format_func=titles.__getitem__
-    )
-    shown = [measure for measure in over_time.measures if measure.name in chosen]
-    if not shown:
-        lacking = chosen and "These cannot be measured here: they need labelled queries, or feedback."
-        st.info(lacking or "Choose a measure.")
-    for number, measure in enumerate(shown):
-        if number % A_ROW == 0:
-            places = st.columns(A_ROW, gap="medium")
-        values = over_time.columns[measure.name]
-        with places[number % A_ROW], st.container(gap="xxsmall"):
-            last = next((value for value in reversed(values) if value is not None), None)
-            st.markdown(f"**{measure.title}** {'–' if last is None else f'{last:.3f}'}")
-            alarms = over_time.alarms if measure.name == "hubs" else [False] * len(values)
-            figure = measure_figure(over_time.steps, values, alarms, counted, is_dark())
-            key = f"drift.measure.{measure.name}"
-            plot(figure, key, file=measure.name, label=f"{measure.title} over time")
-            good = f" ({GOOD[measure.better]})" if measure.better in GOOD else ""
-            st.caption(measure.meaning + good)
-    st.caption(f"Along the bottom: {counted}. How large drift is says nothing about how good it is.")
+    lines = views.sparklines(drifts)
+    steps = [drift.step for drift in drifts]
+    place = len(steps) - 1 if step is None else max(bisect_right(steps, step) - 1, 0)
+    figure = st.container()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        with st.popover("Measures"):
+            titles = {name: measure.title for name, measure in MEASURES.items()}
+            chosen = choose_several("Shown", titles, "drift.measures", default=SHOWN, format_func=titles.__getitem__)
+            for measure in MEASURES.values():
+                good = f" ({GOOD[measure.better]})" if measure.better else ""
+                st.markdown(f"**{measure.title}**: {measure.meaning}{good}")
+        st.caption(f"Grey: change below {views.NOISE:g} · dashed: alarm")
+    if shown := [line for line in lines if line.measure.name in chosen]:
+        drawn = sparklines_figure(shown, steps, place, counted.removesuffix("s"), is_dark())
+        with figure:
+            plot(drawn, "drift.sparklines", file="drift", label="Drift over time")
 
 
 def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, str]], k: int, counted: str) -> None:
     """Quality of every decoder over time, on all, frequent and rare queries side by side."""
     if not checkpoints:
-        st.caption(CAPTION)
         return
     parts = list(dict.fromkeys(cell.part for cell in checkpoints[0].cells))
     with st.container(horizontal=True, gap="medium"):
@@ -83,8 +69,8 @@ def quality(checkpoints: Sequence[RoundMetrics], named: Mapping[str, tuple[str, 
     figure = quality_figure(groups, named, counted, is_dark())
     plot(figure, "drift.quality", file="quality", label=f"{MEASURED[metric]} over time")
     st.caption(
-        f"Head: {MEANT['head']}. Tail: {MEANT['tail']}; under most settings these pay. ILAD in the space of the start "
-        "is the honest one: as documents move apart, ILAD in the space as it is now rises by itself."
+        "Tail: queries whose answers are rarely asked for; they usually lose. Head: the others. ILAD in the current "
+        "vectors rises by itself as documents move apart, so compare it in the original ones."
     )
 
 
@@ -95,21 +81,20 @@ def regret(history: DriftHistory) -> None:
         return
     lines = remembered(MEMORY, ("regret", history.key), lambda: views.regret(simulated))
     if not lines.lines:
-        st.info("This simulation was not asked for regret: choose 'oracle' or 'hindsight' in its form.")
+        st.info("Regret was not computed. Set Regret to “oracle” or “hindsight” and run the simulation again.")
         return
     plot(regret_figure(lines, is_dark()), "drift.regret", file="regret", label="Regret over the rounds")
     st.caption(
-        "Regret is the loss −log p of the right documents, added up, beyond that of someone who knew: the oracle takes "
-        "the same steps and is told the whole truth each time; the best in hindsight is one set of embeddings chosen "
-        "after the whole stream."
+        "Regret: the summed loss −log p of the right documents, beyond that of a learner who knew more. The oracle "
+        "takes the same steps with full information; the best in hindsight is one set of embeddings chosen at the end."
     )
     if lines.rate is not None:
         st.text(
-            f"Corollary 5.2: with η = {lines.rate:.4g} the regret against the best in hindsight would stay under "
+            f"Corollary 5.2: with η = {lines.rate:.4g} the regret against the best in hindsight stays under "
             f"{lines.corollary:,.0f} nats."
         )
     if lines.notes:
-        st.text("What to know: " + "; ".join(lines.notes) + ".")
+        st.text("Notes: " + "; ".join(lines.notes) + ".")
 
 
 def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any]:
@@ -120,12 +105,11 @@ def panel_arguments(request: SimulationRequest, loaded: Loaded) -> dict[str, Any
         if choose("So far", ("Measures", "Decoders"), "drift.so_far", persist=False) == "Decoders":
             quality(checkpoints, named, k, ROUNDS)
         else:
-            measures([checkpoint.drift for checkpoint in checkpoints], ROUNDS)
+            sparklines([checkpoint.drift for checkpoint in checkpoints], ROUNDS)
 
     return {
         "work": partial(run, request, loaded),
         "on_partial": draw,
-        "caption": CAPTION,
-        "failed": "The simulation ended early.",
-        "stopped": "Stopped. What was simulated is kept: going on starts from there.",
+        "failed": "The simulation failed.",
+        "stopped": "Stopped. Progress is saved.",
     }

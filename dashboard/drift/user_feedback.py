@@ -42,7 +42,7 @@ class Followed(NamedTuple):
 
 
 def history_of(loaded: Loaded) -> DriftHistory | None:
-    """The feedback on this corpus; None where nobody has said anything, and the page says how to."""
+    """The feedback on this corpus; None where there is none, and the page says how to give some."""
     try:
         session, notices = feedback.session(loaded), feedback.notices(loaded)
     except FrontierError as error:
@@ -80,13 +80,10 @@ def history_of(loaded: Loaded) -> DriftHistory | None:
 
 
 def _teach() -> None:
-    st.info("Nobody has said anything about this corpus yet.", icon=":material/thumbs_up_down:")
-    st.text(
-        "In Explore, open a document of a set and give it a thumb, or say that it is the right one. Each vote moves "
-        "the documents it is about a little; every decoder then works on the documents as they are now. What that does"
-        " over time is shown here, and every vote can be taken back.\n\nUntil then, the worked example shows what to"
-        " expect, and a simulation what judged queries would do."
-    )
+    st.info("No feedback yet", icon=":material/thumbs_up_down:")
+    st.text("Open a document in Explore and vote on it. Each vote moves documents a little; this page shows how far.")
+    if st.button("Open Explore", type="primary", key="drift.explore"):
+        decoders.show()
 
 
 def split_of(loaded: Loaded) -> str:
@@ -124,11 +121,10 @@ def _look_back(
     panel = JobPanel(
         purpose=PURPOSE,
         key=(session.digest, split),
-        title="looking back",
+        title="Measuring drift",
         work=partial(_work, loaded, session, split, missing, _followed(session, split)),
         patience=QUICK,
-        failed="What happened cannot be measured.",
-        stopped="Stopped: not every moment was measured.",
+        stopped="Stopped. Not every moment is measured.",
     )
     followed = panel.result()
     if panel.job is not None:

@@ -116,7 +116,7 @@ def _figures(curves: Frontier, opened: Opened) -> None:
 
 def _table(retrieved: list[Row], dropped: list[Row] | None, by: str) -> None:
     """The set, and below what it dropped of the baseline's; a click shows a document's text."""
-    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by, nearest=False)
+    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by, ({}, {}))
     rows = [*retrieved, *(dropped or ())]
     cells = event.selection.cells if event is not None else ()
     if cells and cells[0][0] < len(rows):

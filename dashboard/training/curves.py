@@ -13,9 +13,9 @@ def show(progress: TrainingProgress, key: str) -> None:
     """The curves of the stage that a person chose, the newest one at first."""
     stages = [name for name, history in progress.histories.items() if history]
     if not stages:
-        st.caption("The first look at dev appears here.")
+        st.caption("The first validation appears here.")
         return
-    why = "A course has its start, its control (the start trained on for as long) and the method itself."
+    why = "The start, its control (the start trained on for as long), and the method."
     # Where a stage has begun since, it is what people look for.
     stage = choose("Stage", stages, f"{key}.stage.{len(stages)}", default=stages[-1], named=True, help=why)
     history = progress.histories[stage]
@@ -26,6 +26,6 @@ def show(progress: TrainingProgress, key: str) -> None:
     best = best_of(history)
     when = "before the first epoch" if best.epoch < 0 else f"after epoch {best.epoch}"
     st.caption(
-        f"Dev is best {when}, and those weights are kept. Epoch −1 is before training."
-        + (f" Lines: what {stage} is to be compared with, each at its own best on dev." if lines else "")
+        f"Best on dev {when}; those weights are kept. Epoch −1 is before training."
+        + (f" Lines: what {stage} is compared with, each at its own best on dev." if lines else "")
     )

@@ -5,44 +5,61 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard.charts.palette import SERIES
 from dashboard.services.source import Loaded
 from dashboard.services.training_request import TrainingRequest
+from dashboard.session.parameters import in_order
 from dashboard.session.query import corpus_key, judged_splits
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import draw_parameters
 from engine.evaluation.splits import SHARES
+from engine.progress import counted
 from engine.training.loop import SEED
 from engine.training.recipes import RECIPES, declared
 from engine.values import Dataset, replace_surrogates
+from engine.wording import percent
 
 PREFIX = "train"
 SPLITS = 3
 """To learn from, to choose by, to report on."""
 ROLES = {
     "train": ("Learn from", ("train", "training")),
-    "dev": ("Choose by", ("dev", "validation", "valid", "val")),
+    "dev": ("Validate on", ("dev", "validation", "valid", "val")),
     "test": ("Report on", ("test",)),
 }
 """Role → its label, and what such splits are called."""
 NOTHING = "nothing (the table is of the split above)"
+COLOURS = [(style.light, style.dark) for style in SERIES]
 
 
 def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
     """Draw the form; passages: whether the queries are passages of the corpus."""
+    left, right = st.columns(2)
     method = select(
         "Method",
         RECIPES,
         f"{PREFIX}.method",
         # The first one is what the others are compared with.
         default=list(RECIPES)[len(RECIPES) > 1],
+        place=left,
         format_func=lambda name: RECIPES[name].title,
         help="\n\n".join(f"{r.title}: {r.__doc__} {r.source}." for r in RECIPES.values()),
     )
-    st.caption(f"{RECIPES[method].__doc__} {RECIPES[method].source}.")
-    splits = _splits(loaded.dataset, corpus_key(loaded))
-    params = _parameters(method)
-    seed = _seed("Seed of the training", f"{PREFIX}.seed", SEED.help)
-    return TrainingRequest(method=method, params=tuple(params.items()), seed=seed, passages=passages, **splits)
+    left.caption(f"{RECIPES[method].__doc__} {RECIPES[method].source}.")
+    with right:
+        splits = _splits(loaded.dataset, corpus_key(loaded))
+    with st.expander("Advanced"):
+        params = _parameters(method)
+        places = st.columns(4)
+        with places[0]:
+            seed = _seed("Seed", f"{PREFIX}.seed", SEED.help)
+        if "divide" in splits:
+            with places[1]:
+                splits["parting"] = _seed("Split seed", f"{PREFIX}.parting", "Another seed draws other queries.")
+    request = TrainingRequest(method=method, params=tuple(params.items()), seed=seed, passages=passages, **splits)
+    with right:
+        _bar(request, loaded.dataset)
+    return request
 
 
 def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
@@ -51,17 +68,15 @@ def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
     names = list(sizes)
 
     def sized(name: str) -> str:
-        return f"{replace_surrogates(name)}: {sizes[name]:,} queries" if name in sizes else name
+        return f"{replace_surrogates(name)} · {sizes[name]:,} queries" if name in sizes else name
 
-    shares = ", ".join(f"{share:.0%}" for share in SHARES)
-    divide = st.toggle(
-        "Divide one split in three",
+    shares = ", ".join(percent(share) for share in SHARES)
+    divide = len(names) < 2 or st.toggle(
+        "Split one query set",
         len(names) < SPLITS,
         key=f"{PREFIX}.divide.{key}",
         persist_state="session",
-        disabled=len(names) < 2,
-        help=f"Training needs three splits without a common query. Of one split {shares} of the queries are drawn for "
-        "learning, choosing and reporting.",
+        help=f"Training needs three sets that share no query: {shares} of one are drawn to train, validate and test.",
     )
     if not divide:
         chosen: dict[str, Any] = {}
@@ -73,10 +88,29 @@ def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
             picked = select(label, rest, own_key, default=first, format_func=sized)
             chosen[role] = None if picked == NOTHING else picked
         return chosen
-    largest = max(names, key=sizes.__getitem__)
-    split = select("Split to divide", names, f"{PREFIX}.of.{key}", default=largest, format_func=sized)
-    parting = _seed("Seed of the division", f"{PREFIX}.parting", "Another seed draws other queries.")
-    return {"train": "train", "dev": "dev", "test": "test", "divide": split, "parting": parting}
+    # What Tune reports on should not have been learnt from.
+    unreported = [name for name in names if name not in ROLES["test"][1]] or names
+    largest = max(unreported, key=sizes.__getitem__)
+    split = select("Query set", names, f"{PREFIX}.of.{key}", default=largest, format_func=sized)
+    return {"train": "train", "dev": "dev", "test": "test", "divide": split}
+
+
+def _bar(request: TrainingRequest, dataset: Dataset) -> None:
+    """The parts of the queries as one bar, each as long as its share."""
+    qrels = request.qrels(dataset)
+    names = {"train": request.train, "validate": request.dev, "test": request.test}
+    counts = {role: len(qrels[name]) for role, name in names.items() if name is not None}
+    if request.divide is not None:
+        whole = counted(sum(counts.values()), "query", "queries")
+        st.caption(f"Random split of {whole} (seed {request.parting})")
+    parts = "".join(
+        f'<div style="flex: {count} 1 0; min-width: 4.5rem; padding: .15rem .5rem; color: light-dark(#fff, #111); '
+        f'background: light-dark({light}, {dark}); white-space: nowrap">{role} {count:,}</div>'
+        for (role, count), (light, dark) in zip(counts.items(), COLOURS, strict=False)
+    )
+    label = ", ".join(f"{role} {count:,}" for role, count in counts.items())
+    style = "display: flex; gap: 2px; border-radius: .4rem; overflow: hidden; font-size: .85rem"
+    st.html(f'<div role="img" aria-label="{label}" style="{style}">{parts}</div>')
 
 
 def _seed(label: str, key: str, help_: str) -> int:
@@ -91,19 +125,19 @@ def _parameters(method: str) -> dict[str, Any]:
     by_hand: Sequence[str] = ()
     if late:
         by_hand = choose_several(
-            "Set by hand",
+            "Override defaults",
             late,
             f"{PREFIX}.{method}.late",
             default=[],
             format_func=lambda name: params[name].symbol,
-            help="What is not picked is chosen by the data: "
+            help="Chosen by the data unless overridden: "
             + "; ".join(f"{params[name].symbol}: {params[name].help}" for name in late),
         )
     shown = [p for p in params.values() if p.name not in late or p.name in by_hand]
     values: dict[str, Any] = {}
     key = f"{PREFIX}.{method}.{{}}".format
-    draw_parameters([p for p in shown if not p.advanced], key, values)
-    if rest := [p for p in shown if p.advanced]:
-        with st.expander("More"):
-            draw_parameters(rest, key, values)
+    columns = st.columns(4)
+    for number, param in enumerate(in_order(shown)):
+        with columns[number % len(columns)]:
+            draw_parameters([param], key, values)
     return {name: values[name] for name in params if name in values}

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.services import jobs, passage_queries, training_runs
 from dashboard.services.source import Loaded
-from dashboard.services.training_request import LOOK, PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
+from dashboard.services.training_request import PURPOSE, TrainingOutcome, TrainingProgress, TrainingRequest
 from dashboard.session.query import judged_splits
 from dashboard.training import curves, estimate, form, result, run_list
 from dashboard.training.estimate import MINE, OUTCOMES
@@ -20,30 +20,27 @@ from engine.training.experiment import histories
 from engine.training.recipes import make_recipe
 from engine.values import replace_surrogates
 
+DATA = "screens/data.py"
+
 
 def show(loaded: Loaded) -> None:
-    """The main area of Train, and its form in the sidebar."""
+    """The form, the training that is shown, and the list of all."""
     # Training begins with the encoder's own embeddings, whatever the session looks at.
     plain = loaded.plain
-    with_passages = passages.toggle(plain, "train.passages")
+    with_passages = passages.toggle(plain, "train.passages", st.container())
     if plain.space.encoder is None:
         return _teach(
             loaded,
             "This corpus came with its own vectors, so there is no encoder to embed its queries with.",
-            "Load the texts on the Data page and choose an encoder there, or train with engine.train, which takes the "
-            "queries' vectors.",
+            "Load the texts and choose an encoder, or train with engine.train, which takes the queries' vectors.",
         )
     if not judged_splits(plain.dataset) and not with_passages:
-        more = (
-            f"\n\n“{passage_queries.NAME}” in the sidebar stand in for them: the embeddings then learn to find a text "
-            "again by a part of it, which is less than to answer people's questions."
-        )
+        more = f" Or turn on “{passage_queries.NAME}” above." if passage_queries.offered(plain) else ""
         return _teach(
             loaded,
-            "Training needs judgements: which documents answer which queries. There are none to learn from.",
-            "A BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv) on the Data page brings them, and the built-in "
-            "demo of NumPy's functions has them. Some hundred judged queries are few, some thousand are good."
-            + (more if passage_queries.offered(plain) else ""),
+            "Training needs judgements: which documents answer which queries.",
+            "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv), or the built-in demo of NumPy's functions. "
+            f"A few hundred judged queries are few, a few thousand are good.{more}",
         )
     if with_passages:
         judged = passages.judged(plain)
@@ -51,12 +48,10 @@ def show(loaded: Loaded) -> None:
             return None
         plain = judged
     try:
-        with st.sidebar:
-            request = form.ask(plain, with_passages)
+        request = form.ask(plain, with_passages)
         digest = request.digest(plain)
     except FrontierError as error:
-        st.title("Train")
-        return show_failure("This cannot be trained as it is asked.", error)
+        return show_failure("These settings cannot be trained.", error)
     _join(plain)
     estimate.show(plain, request, digest)
     result.in_use(loaded)
@@ -72,26 +67,22 @@ def show(loaded: Loaded) -> None:
 
 
 def _teach(loaded: Loaded, why: str, fix: str) -> None:
-    st.title("Train")
     st.info(why, icon=":material/model_training:")
     st.text(fix)
+    if st.button("Load a corpus", type="primary", key="train.load"):
+        st.switch_page(DATA)
     result.in_use(loaded)
 
 
 def _introduce(request: TrainingRequest) -> None:
     learns = make_recipe(request.method, **dict(request.params)).learns
-    reported = "queries that nothing was learnt from or chosen by"
+    reported = "the table is of the test queries"
     if request.test is None:
-        reported = "the queries to choose by, as none are left to report on"
+        reported = "the table is of the validation queries, as there are no test queries"
     st.text(
-        f"What is trained: {learns}. After every epoch other queries, those to choose by, say whether it got better, "
-        "and the best weights are kept. The same start is trained on for as long without the method: that is the "
-        "control, and a method that does not beat it is not worth its training. The table at the end is of "
-        f"{reported}."
+        f"Trains {learns}. The best epoch on the validation queries is kept; {reported}. The control is the same start "
+        "trained as long without the method: a method that does not beat it is not worth its training."
     )
-    job = jobs.mine().get(LOOK)
-    if job is None or not job.running:
-        st.text("Choose a method in the sidebar, estimate what it takes, then train.")
 
 
 def _join(plain: Loaded) -> None:
@@ -117,7 +108,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
     title = replace_surrogates(run_list.describe(request))
     if job is not None and job.running:
-        why = "After the step under way; the best so far is kept."
+        why = "Stops after this step; progress is saved."
         return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)
     if job is not None and isinstance(job.result, TrainingOutcome):
         outcomes[digest] = job.result
@@ -125,7 +116,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(title)
         if stale:
-            st.badge("of an earlier form", icon=":material/history:", color="gray")
+            st.badge("from earlier settings", icon=":material/history:", color="gray")
     if job is not None and job.error:
         return _failed(plain, request, digest, job.error)
     if outcome is None or outcome.table is None:
@@ -133,7 +124,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     result.warn_of_unlearnt(outcome.stages)
     result.table(outcome, outcome.table, digest)
     result.use_buttons(loaded, digest, outcome.stages)
-    st.subheader("How it went", anchor=False)
+    st.subheader("Training curves", anchor=False)
     curves.show(outcome.progress, "train.after")
     result.ends(outcome)
     return None
@@ -152,15 +143,15 @@ def _still_means(plain: Loaded, request: TrainingRequest, digest: str) -> bool:
 
 
 def _failed(plain: Loaded, request: TrainingRequest, digest: str, why: str) -> None:
-    show_failure("Training ended early.", why)
+    show_failure("Training failed.", why)
     blocked = jobs.busy() is not None or not _still_means(plain, request, digest)
     with st.container(horizontal=True):
         if _readable(request, digest):
-            why = "From the last whole epoch, which is kept."
+            why = "Continues from the last complete epoch."
             how: dict[str, Any] = {"type": "primary", "disabled": blocked, "help": why}
             step_button("Resume", "train.on", estimate.begin, plain, request, **how)
-        why = "Deletes this training's checkpoints and begins again. Embeddings in use stay."
-        step_button("Train anew", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
+        why = "Deletes this training's checkpoints and starts again. Embeddings in use stay."
+        step_button("Retry", "train.anew", _anew, plain, request, digest, disabled=blocked, help=why)
 
 
 def _readable(request: TrainingRequest, digest: str) -> bool:
@@ -192,18 +183,18 @@ def _stopped(
         estimate.begin(plain, request)
         st.rerun()
     if finished:
-        st.info("This training is finished; its table is to be made again.", icon=":material/check:")
+        st.info("This training is finished. Its table is not there yet.", icon=":material/check:")
     else:
         reason = f"Stopped in {begun[-1]}" if begun else "Stopped before its first epoch"
         if outcome is not None and outcome.stages:
             reason = f"{outcome.stages[-1].name}: {outcome.stages[-1].stopped}"
-        kept = f"{reason}. The best so far is kept: going on starts from the last whole epoch."
+        kept = f"{reason}. Progress is saved."
         st.info(kept, icon=":material/pause:")
     with st.container(horizontal=True):
-        label, why = "Show the table" if finished else "Resume", "It was of other judgements than these."
+        label, why = "Show the table" if finished else "Resume", "Trained on different judgements."
         how: dict[str, Any] = {"disabled": changed or jobs.busy() is not None, "help": why if changed else None}
         step_button(label, "train.on", estimate.begin, plain, request, type="primary", **how)
-        why = "It stays below, among the trainings of this corpus."
+        why = "It stays in the list of trainings below."
         step_button("Close", "train.close", run_list.look_at, plain, None, help=why)
     if begun:
         curves.show(progress, "train.stopped")

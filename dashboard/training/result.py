@@ -33,7 +33,7 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
     if verdict := outcome.verdict:
         st.text(verdict)
     if comparison.split == outcome.request.dev:
-        flattered = "The best epochs were chosen by these queries, so they look better on them than on others."
+        flattered = "The best epochs were chosen on these queries, so the figures are flattering."
         st.warning(flattered, icon=":material/warning:")
     view, save = st.columns([5, 1], vertical_alignment="center")
     with view:
@@ -47,10 +47,10 @@ def table(outcome: TrainingOutcome, comparison: Table, digest: str) -> None:
         frame = pd.DataFrame(list(comparison.rows), columns=["System", *comparison.head[1:]])
         draw_table(frame, most=len(frame))
         st.caption(
-            "Percent ± standard error. “encoder” is the corpus before any training; a name after a comma is a decoder "
-            "that was not trained for, with its parameters chosen on dev."
+            "Percent ± standard error. “encoder”: before training. A name after a comma: a decoder that it was not "
+            "trained for, its parameters chosen on dev."
         )
-    with st.expander("What can be told, and what cannot", expanded=True):
+    with st.expander("Findings", expanded=True):
         st.text("\n".join(map(replace_surrogates, comparison.sentences)) or "There is nothing to compare it with.")
 
 
@@ -92,9 +92,8 @@ def use_buttons(loaded: Loaded, digest: str, stages: Sequence[TrainingStage]) ->
     """Draw the buttons that make a stage's embeddings those of the session's corpus."""
     st.subheader("Use these embeddings", anchor=False)
     st.caption(
-        "Every page then works on them: the corpus's vectors are the trained ones, and queries are adapted as they "
-        "were in training. Explore is set to the decoder that they were trained for. The encoder's own stay a click "
-        "away, here and on the Data page."
+        "All pages then search the trained embeddings, and Explore shows their decoder. Switch back here or on the "
+        "Data page."
     )
     with st.container(horizontal=True):
         for stage in stages:
@@ -117,7 +116,7 @@ def in_use(loaded: Loaded) -> None:
         source = f"learnt by {origin.training}" if origin.learnt else f"of {origin.training}, which {NEVER}"
         st.text(replace_surrogates(f"In use now: the embeddings {source}. Trained for {decoder.label}."))
         compare, undo = ":material/compare_arrows:", ":material/undo:"
-        step_button("Set Explore to its decoder", "train.decoder", decoders.apply, decoder, icon=compare)
+        step_button("Use in Explore", "train.decoder", decoders.apply, decoder, icon=compare)
         step_button("Use the encoder's own", "train.plain", _leave, origin, decoder, icon=undo)
 
 

@@ -46,7 +46,7 @@ def show(plain: Loaded) -> None:
     """Draw the list of trainings, each with buttons to open and delete it."""
     if not (trainings := training_runs.trainings_of(plain)):
         return
-    with st.expander(f"Trainings of this corpus ({len(trainings):,})"):
+    with st.expander(f"Trainings ({len(trainings):,})"):
         for training in trainings[:MOST]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 described = f"{describe(training.request)} · {training_runs.status(training)}"
@@ -54,7 +54,7 @@ def show(plain: Loaded) -> None:
                 current = training.digest == shown_digest(plain)
                 label, digest = "Shown" if current else "Open", training.digest
                 step_button(label, f"train.open.{digest}", look_at, plain, digest, disabled=current)
-                why = "Its checkpoints. Embeddings that are in use stay; the Data page, Cache, deletes those."
+                why = "Deletes its checkpoints. Embeddings in use stay (Data page, Cache)."
                 going = training_runs.under_way(digest) is not None
                 step_button("Delete", f"train.delete.{digest}", _delete, plain, digest, disabled=going, help=why)
 

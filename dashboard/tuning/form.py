@@ -1,10 +1,11 @@
 """The form of a tuning: decoder, objective, splits; its defaults are those of Explore."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts.palette import style_of
 from dashboard.services.source import Loaded
@@ -16,64 +17,81 @@ from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import control, label_of
 from engine.decoder import POOL, SET_SIZE
 from engine.evaluation.metrics import METRICS, available, title_of
-from engine.evaluation.tuning.objectives import Objective
+from engine.evaluation.tuning.objectives import RELEVANT, Objective
 from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
 from engine.evaluation.tuning.tune import TRIALS
 from engine.params import Choice, Param, Whole, params_of, sweep_values
 from engine.stages import Spec, methods
+from engine.values import replace_surrogates
 
+V = TypeVar("V")
 PREFIX = "tune"
 POINTS = Whole(
     default=11,
     low=1,
     comfortable=(2, 51),
-    symbol="values",
-    name="values",
-    help="How many values of each parameter are tried, from end to end of its comfortable range.",
+    symbol="Steps per parameter",
+    name="Steps per parameter",
+    help="Values of each parameter that are tried, from end to end of its comfortable range.",
 )
-SEARCHED = replace(TRIALS, comfortable=(8, 256), help="How many settings the search tries.")
+SEARCHED = replace(
+    TRIALS,
+    comfortable=(8, 256),
+    symbol="Settings to try",
+    name="Settings to try",
+    help="A search chooses so many of all settings.",
+)
 MOST = Whole(
     default=None,
     low=1,
     unset="all",
-    symbol="queries",
-    name="queries",
-    help="For a quick look: so many queries of each split, drawn by their ids.",
+    symbol="Query sample",
+    name="Query sample",
+    help="For a quick look: at most this many queries of each split.",
 )
+AIMS = {
+    "maximise": "maximise one metric:",
+    "diverse": "maximise diversity (ILAD)",
+    "knee": "sit at the knee of Recall–ILAD",
+}
+"""What a sentence says of an aim, after the words "settings that"."""
+KEPT = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0)
+"""Shares of the baseline's Recall to choose from."""
 DEV_NAMES = ("dev", "validation", "valid", "val")
 """What splits to choose on are called."""
 HALVES, NO_REPORT = 0, 1
 
 
-def ask(loaded: Loaded) -> TuningRequest:
-    """Draw the form; what it asks for may still be impossible, and says so when it is looked at."""
+def ask(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
+    """Draw the form as a sentence to fill in; returns what it asks for, and the end of the sentence, to draw in.
+
+    What it asks for may still be impossible, and says so when looked at.
+    """
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
-    method = select(
-        "Decoder",
-        known,
-        f"{PREFIX}.method",
-        format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
-        help="What is tuned. It is compared with the first of all decoders, which has nothing to tune.",
-    )
-    objective = _objective(loaded)
-    left, right = st.columns(2)
-    k = min(control(SET_SIZE, decoders.K_KEY, left), largest_k(loaded))
-    depth = control(POOL, decoders.POOL_KEY, right)
-    choose, report, halve = _splits(loaded)
+    with _line("tune-goal"):
+        say("Choose")
+        method = _blank("Decoder", known, f"{PREFIX}.method", 185, lambda n: f"{style_of(n).sign} {known[n].title}")
+        say("settings that")
+        objective = _objective(loaded)
+    with (end := _line("tune-splits")):
+        choose, report, halve = _splits(loaded)
     spec = known[method]
-    free = _free(spec)
-    left, right = st.columns(2)
-    most = control(MOST, f"{PREFIX}.most", left)
-    points, trials = POINTS.default, SEARCHED.default
-    if len(free) > EXHAUSTIVE:
-        trials = control(SEARCHED, f"{PREFIX}.trials", right)
-    elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
-        points = control(POINTS, f"{PREFIX}.points", right)
-    fixed = _fixed(spec, free)
-    behind = decoders.decoder_of(method)
-    if by := decoders.describe_scorers(behind):
-        st.caption(f"As set in Explore: {by}.")
-    return TuningRequest(
+    with st.expander("Advanced"):
+        free = _free(spec)
+        places = st.columns(4, vertical_alignment="bottom")
+        k = min(control(SET_SIZE, decoders.K_KEY, places[0]), largest_k(loaded))
+        depth = control(POOL, decoders.POOL_KEY, places[1])
+        most = control(MOST, f"{PREFIX}.most", places[2])
+        points, trials = POINTS.default, SEARCHED.default
+        if len(free) > EXHAUSTIVE:
+            trials = control(SEARCHED, f"{PREFIX}.trials", places[3])
+        elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
+            points = control(POINTS, f"{PREFIX}.points", places[3])
+        fixed = _fixed(spec, free)
+        behind = decoders.decoder_of(method)
+        if by := decoders.describe_scorers(behind):
+            st.caption(f"As set in Explore: {by}.")
+    request = TuningRequest(
         method=method,
         objective=objective,
         k=k,
@@ -89,6 +107,22 @@ def ask(loaded: Loaded) -> TuningRequest:
         retrieve=behind.retrieve,
         rerank=behind.rerank,
     )
+    return request, end
+
+
+def _line(key: str) -> DeltaGenerator:
+    """A line of words and controls, which breaks where the screen is narrow."""
+    return st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
+
+
+def say(words: str) -> None:
+    """Write words of the sentence."""
+    st.text(words, width="content")
+
+
+def _blank(label: str, options: Iterable[V], key: str, width: int, format_func: Callable[[Any], str], **how: Any) -> V:
+    """A list in the middle of a sentence; label: for screen readers."""
+    return select(label, options, key, label_visibility="collapsed", width=width, format_func=format_func, **how)
 
 
 def _objective(loaded: Loaded) -> Objective:
@@ -97,29 +131,19 @@ def _objective(loaded: Loaded) -> Objective:
     dataset = loaded.dataset
     measurable = available(next(iter(dataset.qrels.values())), dataset.aspects, loaded.space.embeddings)
     metrics = [m for m in metric.options if m in measurable]
-    now = {
-        "metric": st.session_state.get(f"{PREFIX}.metric", metric.default),
-        "share": st.session_state.get(f"{PREFIX}.share", share.default),
-    }
-    now["metric"] = now["metric"] if now["metric"] in metrics else metric.default
-    chosen_aim = st.radio(
-        "Objective",
-        aim.options,
-        # What people come for: the price of diversity kept in bounds.
-        next((i for i, a in enumerate(aim.options) if Objective(aim=a).constrained), 0),
-        key=f"{PREFIX}.aim",
-        persist_state="session",
-        format_func=lambda a: (text := Objective(aim=a, **now).text)[:1].upper() + text[1:],
-        help=f"{aim.help} Every one of them needs judgements.",
-    )
-    if metric.requires and metric.requires[1] == chosen_aim:
-        why = "\n\n".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in metrics)
-        now["metric"] = select(
-            "Metric", metrics, f"{PREFIX}.metric", default=metric.default, format_func=title_of, help=why
-        )
-    elif share.requires and share.requires[1] == chosen_aim:
-        now["share"] = control(share, f"{PREFIX}.share")
-    return Objective(aim=chosen_aim, **now)
+    # What people come for: the price of diversity kept in bounds.
+    usual = next((a for a in aim.options if Objective(aim=a).constrained), None)
+    chosen = _blank("Goal", aim.options, f"{PREFIX}.aim", 265, lambda a: AIMS.get(a, a), default=usual)
+    values: dict[str, Any] = {}
+    if metric.requires and metric.requires[1] == chosen:
+        values["metric"] = _blank("Metric", metrics, f"{PREFIX}.metric", 150, title_of, default=metric.default)
+    elif share.requires and share.requires[1] == chosen:
+        say("while keeping")
+        key = f"{PREFIX}.share"
+        options = sorted({*KEPT, st.session_state.get(key, share.default)})
+        values["share"] = _blank("Recall to keep", options, key, 95, lambda v: f"{100 * v:g}%", default=share.default)
+        say(f"of {methods('selector')[baseline()].title}'s {METRICS[RELEVANT].title}.")
+    return Objective(aim=chosen, **values)
 
 
 def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
@@ -127,21 +151,20 @@ def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
     names = list(loaded.dataset.qrels)
     usual = next((n for n in DEV_NAMES if n in names), names[0])
     key = corpus_key(loaded)
-    left, right = st.columns(2)
-    choose = select("Choose on", names, f"{PREFIX}.choose.{key}", default=usual, place=left)
+    say("Tune on")
+    choose = _blank("Tune on", names, f"{PREFIX}.choose.{key}", 130, replace_surrogates, default=usual)
     others = [n for n in names if n != choose]
     places = [*range(2, len(others) + 2), HALVES, NO_REPORT]
     # Of what is left, tests come last in most data sets.
     first = others.index("test") + 2 if "test" in others else None
-    place: int = select(
-        "Report on",
+    say("and confirm on")
+    place: int = _blank(
+        "Confirm on",
         places,
         f"{PREFIX}.report.{key}.{choose}",
+        150,
+        lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or replace_surrogates(others[p - 2]),
         default=first,
-        place=right,
-        format_func=lambda p: {HALVES: "half of it", NO_REPORT: "nothing"}.get(p) or others[p - 2],
-        help="What was chosen on a query looks good on it: the report needs others. Half of it: one half of the split "
-        "to choose on, the other to report on.",
     )
     return choose, others[place - 2] if place >= 2 else None, place == HALVES
 
@@ -150,12 +173,12 @@ def _free(spec: Spec) -> tuple[str, ...]:
     """The names of the parameters to set."""
     declared = {p.name: p for p in spec.params}
     chosen = choose_several(
-        "Free parameters",
+        "Parameters to tune",
         declared,
         f"{PREFIX}.free.{spec.name}",
         default=[p.name for p in Settings.of(spec, 2, None, {}).free],
         format_func=lambda n: label_of(declared[n]),
-        help=f"Up to {EXHAUSTIVE} of them every setting of a grid is tried; of more, as many as a search suggests.",
+        help=f"With up to {EXHAUSTIVE}, every setting of a grid is tried; with more, those that a search suggests.",
     )
     return tuple(chosen)
 
@@ -167,16 +190,16 @@ def _fixed(spec: Spec, free: tuple[str, ...]) -> Mapping[str, Any]:
         return {}
     explored = stage_of(spec, decoders.PREFIX)
     values: dict[str, Any] = {}
-    with st.expander("Fixed parameters"):
-        for param in in_order(rest):
-            key, form = form_at(key_of(spec, PREFIX, param.name), param, values)
-            if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
-                continue
-            value, usual = getattr(explored, param.name), sweep_values(param, 1)
-            if form is param and value == param.default and len(usual) == 1:
-                value = usual[0]
-            st.session_state.setdefault(key, form.check(value) if _fits(form, value) else form.default)
-            values[param.name] = control(form, key)
+    places = st.columns(4, vertical_alignment="bottom")
+    for param in in_order(rest):
+        key, form = form_at(key_of(spec, PREFIX, param.name), param, values)
+        if param.requires and values.get(param.requires[0], param.requires[1]) != param.requires[1]:
+            continue
+        value, usual = getattr(explored, param.name), sweep_values(param, 1)
+        if form is param and value == param.default and len(usual) == 1:
+            value = usual[0]
+        st.session_state.setdefault(key, form.check(value) if _fits(form, value) else form.default)
+        values[param.name] = control(form, key, places[len(values) % len(places)])
     return values
 
 

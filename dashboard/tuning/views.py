@@ -49,13 +49,13 @@ def measured(point: Cell) -> list[str]:
 def _slices(points: Sequence[Cell], base: Cell, metrics: tuple[str, ...], k: int, chosen: Cell | None) -> None:
     grid = slices(points, base, metrics, k, through=chosen)
     if not grid.slices:
-        st.caption("One setting so far: there is nothing to draw a line through.")
+        st.caption("One setting so far.")
         return
     _clicked("slices", plot(slices_figure(grid, is_dark()), "tune.slices", file="slices"))
-    notes = "Dashed: the chosen setting. " if chosen else ""
+    notes = ["dashed = chosen"] if chosen else []
     if chosen and len(grid.slices) > 1:
-        notes = f"Joined: settings that differ from the chosen one in this parameter alone. {notes}"
-    st.caption(f"{notes}Dotted: the baseline. Means over the queries to choose on; click a point to open it.")
+        notes.append("joined = differs from it in this parameter alone")
+    st.caption(" · ".join(["Tuning queries", *notes, f"dotted = {_name(base)}", "click a point to open it"]))
 
 
 def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell | None) -> None:
@@ -65,13 +65,11 @@ def _heat_map(points: Sequence[Cell], objective: Objective, k: int, chosen: Cell
     grid = heat_map(points, metric, k)
     figure = heat_map_figure(grid, is_dark(), None if chosen is None else chosen.key, clickable=True)
     _clicked("map", plot(figure, "tune.map", file="heat-map"))
-    marked = "Framed: the chosen setting. " if chosen else ""
     fewer = grid.queries[grid.keys != ""]
-    uneven = " Cells differ in how many queries they have the metric on: do not compare those."
-    st.caption(
-        f"{marked}Means over the queries to choose on; click a cell to open its setting."
-        f"{uneven if fewer.min() < fewer.max() else ''}"
-    )
+    notes = ["Tuning queries", *(["framed = chosen"] if chosen else []), "click a cell to open it"]
+    if fewer.min() < fewer.max():
+        notes.append("cells with fewer queries are not comparable")
+    st.caption(" · ".join(notes))
 
 
 def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
@@ -79,15 +77,15 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
     whole = frame(rows)
     declared = declared_by(points[0].method)
     params = [n for n in declared if len({p.decoder["select"][n] for p in points}) > 1]
-    marks = ["baseline", *("chosen" if chosen and p.key == chosen.key else "" for p in points)]
+    marks = [_name(base), *("chosen" if chosen and p.key == chosen.key else "" for p in points)]
     settings = {n: whole[f"select.{n}"].astype(object) for n in params}
     event = draw_columns(
         {
             "": (marks, text_column(80)),
             **{declared[n].symbol: (values.where(values.notna(), None), None) for n, values in settings.items()},
-            **{title_of(m): (whole[m], number_column("%.4f")) for m in measured(points[0])},
-            "Returned": (whole["returned"], number_column("%.1f", help="Documents a query got, on average")),
-            "ms a query": (whole["milliseconds"], number_column("%.2f", help="Median of single calls")),
+            **{title_of(m): (whole[m], number_column("%.3f")) for m in measured(points[0])},
+            "Returned": (whole["returned"], number_column("%.1f", help="Documents per query, on average")),
+            "ms per query": (whole["milliseconds"], number_column("%.2f", help="Median of single calls")),
         },
         key=f"tune.table.{len(rows)}",
         on_select="rerun",
@@ -101,7 +99,11 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
     if key != st.session_state.get(REPORTED):
         st.session_state[REPORTED] = key
         st.session_state[PICKED] = key or st.session_state.get(PICKED)
-    st.caption("Select a row to open its setting; click a heading to sort.")
+    st.caption("Select a row to open its setting.")
+
+
+def _name(point: Cell) -> str:
+    return name_of(point.decoder, scorers=False)
 
 
 def _clicked(where: str, picked: Picked) -> None:
@@ -119,26 +121,25 @@ def _opened(points: Sequence[Cell], base: Cell, k: int, chosen: Cell | None) -> 
         return
     with st.container(border=True):
         words, button = st.columns([5, 2], vertical_alignment="center")
-        which = "The chosen setting" if chosen is not None and point.key == chosen.key else "Opened"
-        words.text(f"{which}: {name_of(point.decoder, scorers=False)}, on {point.split}")
+        which = " (chosen)" if chosen is not None and point.key == chosen.key else ""
+        words.text(f"{_name(point)}{which}, on {point.split}")
         with button:
             apply(point, k, "tune.apply.opened")
-        beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), "Baseline": base}
+        beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), _name(base): base}
         draw_table(
             [{"": name, **{title_of(m): p.mean[m] for m in measured(point)}} for name, p in beside.items()],
-            {title_of(m): number_column("%.4f") for m in measured(point)},
+            {title_of(m): number_column("%.3f") for m in measured(point)},
         )
 
 
 def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
     """The button that shows a setting in Explore."""
     if st.button(
-        "Apply to Explore",
+        "Use in Explore",
         key=key,
         type=kind,
         icon=":material/compare_arrows:",
         on_click=decoders.apply,
         args=(from_json(point.decoder), k),
-        width="stretch",
     ):
         decoders.show()

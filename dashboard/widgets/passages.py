@@ -1,6 +1,7 @@
 """Passages as labelled queries on a page: the job that chooses them, and what they mean."""
 
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -15,11 +16,11 @@ PURPOSE = "passages"
 FAILED = "No passages can be had of this corpus."
 
 
-def toggle(loaded: Loaded, key: str) -> bool:
-    """Draw in the sidebar whether passages stand in for labelled queries; False where they cannot."""
+def toggle(loaded: Loaded, key: str, place: Any = None) -> bool:
+    """Draw whether passages stand in for labelled queries, in the sidebar or `place`; False where they cannot."""
     if not offered(loaded):
         return False
-    with st.sidebar:
+    with place or st.sidebar:
         return st.toggle(
             NAME,
             key=key,

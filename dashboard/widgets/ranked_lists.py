@@ -1,6 +1,6 @@
 """A retrieved set as a table: ranks, changes against the baseline, judgements, relevance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -18,13 +18,13 @@ def set_table(
     dropped: Sequence[Row] | None,
     width: int,
     by: str,
-    nearest: bool = True,
+    instead: tuple[Mapping[str, Sequence[Any]], Mapping[str, Any]] | None = None,
 ) -> Any:
     """Draw a set as a table; returns Streamlit's event, None for no table.
 
     dropped: the baseline's documents that the set lacks, drawn below it; None for a set that is not compared; width: of
-    the documents' column beside changes; by: what made the relevance; nearest: with the cosine of
-    the closest document above.
+    the documents' column beside changes; by: what made the relevance; instead: columns in place
+    of the closest document's cosine, and how they are shown.
     """
     compared, rows = dropped is not None, [*retrieved, *(dropped or ())]
     if not rows:
@@ -37,7 +37,7 @@ def set_table(
         **judged_column(rows),
         "Document": [document_name(r) for r in rows],
         "Relevance": [r.relevance for r in rows],
-        **({"Nearest": [*(r.similarity for r in retrieved), *[None] * lost]} if nearest else {}),
+        **({"Nearest": [*(r.similarity for r in retrieved), *[None] * lost]} if instead is None else instead[0]),
     }
     return draw_table(
         table,
@@ -48,6 +48,7 @@ def set_table(
             "Document": text_column(width if compared else width + CHANGE_WIDTH),
             "Relevance": number_column("%.3f", 76, by),
             "Nearest": number_column("%.3f", 68, "Similarity to the most similar document ranked above it"),
+            **(instead[1] if instead else {}),
         },
         key=key,
         most=MOST_ROWS,

@@ -18,7 +18,7 @@ from engine.progress import counted
 if TYPE_CHECKING:
     from engine.decoder import Decoder
     from engine.space import Space
-    from engine.values import Dataset, Embeddings, Qrels, Queries
+    from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
 
 SECONDS = 0.5
 """What timing an answer may take."""
@@ -49,7 +49,10 @@ def embed(source: CorpusOptions, queries: bool) -> None:
     with Meter() as meter:
         dataset = source.load(meter)
         echo_notices(dataset.notices)
-        for texts in (dataset.corpus, *([dataset.queries] if queries and len(dataset.queries) else [])):
+        wanted: list[Corpus | Queries] = [dataset.corpus]
+        if queries and len(dataset.queries):
+            wanted.append(dataset.queries)
+        for texts in wanted:
             vectors = engine.embed(
                 texts, encoder=source.encoder, dtype=source.dtype, device=source.device, progress=meter
             )

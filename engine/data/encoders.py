@@ -29,7 +29,8 @@ _CHUNK_MEAN = 64
 _BATCH_TOKENS = 2048
 _MOST_TOKENS = 512
 
-LOADING, PROBING, DOWNLOADING = "loading the encoder", "checking that bfloat16 is accurate enough", "downloading the encoder"
+LOADING, DOWNLOADING = "loading the encoder", "downloading the encoder"
+PROBING = "checking that bfloat16 is accurate enough"
 READING, EMBEDDING = "reading the cache", "embedding"
 
 
@@ -81,9 +82,8 @@ def embed(
             run.place(span.start, torch.from_numpy(stored), READING)
     if cache:
         _describe(what, label, role, reference, keys)
-    if given is None or len(missing) < len(keys):  # where the cache holds some, all are of one making
-        given = torch.zeros(len(texts), dtype=torch.bool), torch.empty(len(texts), 0)
-    there, rows = given
+    # Where the cache holds some, all are of one making.
+    there, rows = given if given and len(missing) == len(keys) else _nothing(len(texts))
     lacking = {span: [i for i in span if not there[i]] for span, _ in missing}
     if any(lacking.values()):
         run.tell(LOADING)
@@ -95,14 +95,24 @@ def embed(
             run.tell(READING, len(span) - len(own))
         if own:
             encoded = _encoded(model, [texts[i] for i in own], role, prompt, batch_size, run)
-            if len(own) == len(span):
-                vectors = encoded
-            else:
-                vectors[[i - span.start for i in own]] = encoded
+            vectors = _merged(vectors, encoded, own, span)
         if cache:
             store.put_array(SECTION, key, vectors.numpy())
         run.place(span.start, vectors)
     return run.embeddings(ids, texts, reference, role)
+
+
+def _nothing(count: int) -> tuple[Tensor, Tensor]:
+    """No text has a vector yet."""
+    return torch.zeros(count, dtype=torch.bool), torch.empty(count, 0)
+
+
+def _merged(vectors: Tensor, encoded: Tensor, own: Sequence[int], span: range) -> Tensor:
+    """The vectors of a span, those of the texts at `own` as they were encoded."""
+    if len(own) == len(span):
+        return encoded
+    vectors[[i - span.start for i in own]] = encoded
+    return vectors
 
 
 def embedded(

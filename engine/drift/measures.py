@@ -58,49 +58,49 @@ MEASURES: dict[str, Measure] = {
         Measure(
             "median",
             "Movement, median",
-            "How far half of the documents have moved at least, beyond what all of them moved together.",
+            "Half of the documents moved at least this far, a shift common to all left out.",
         ),
-        Measure("q99", "Movement, 99%", "How far the one document in a hundred that moved most has moved at least."),
+        Measure("q99", "Movement, 99%", "One document in a hundred moved at least this far."),
         Measure(
             "shift",
             "Common shift",
-            "How far all documents moved together. It changes no ranking, and so is no part of the movement.",
+            "How far all documents moved together. It changes no ranking.",
         ),
         Measure(
             "churn",
             "Answer churn",
-            f"Of the {DEPTH} documents that a probe query got at the start, the share that it no longer gets.",
+            f"Share of a probe query's first {DEPTH} results that were replaced.",
         ),
         Measure(
             "rbo",
             "Order kept (RBO)",
-            f"How alike the answers then and now are when the first places count most (p = {PERSISTENCE:g}); "
-            "1: the same answers in the same order.",
+            f"How alike the rankings then and now are, the first places counting most (p = {PERSISTENCE:g}); "
+            "1 = the same order.",
         ),
         Measure(
             "confidence",
             "Confidence",
-            "The chance that a document drawn for a probe query is one that is judged right.",
+            "Probability that a document drawn for a probe query is judged relevant.",
             "up",
         ),
-        Measure("success", "Success", "The share of recent feedback that was good; the last hundred count most.", "up"),
+        Measure("success", "Success", "Share of recent votes that were good; the last hundred count most.", "up"),
         Measure(
             "hubs",
             "Hubs (Gini)",
-            f"How unevenly documents appear among the first {DEPTH} answers to the probe queries: 0 all alike, 1 a few "
-            f"in every answer. A rise of {HUB_ALARM:g} over the start is an alarm.",
+            f"How unevenly documents appear among the first {DEPTH} results: 0 = all alike, 1 = a few in every result. "
+            f"A rise of {HUB_ALARM:g} is an alarm.",
             "down",
         ),
         Measure(
             "neighbourhood",
             "Neighbourhood change",
-            f"How much of a document's {DEPTH} nearest documents is no longer what it was: 0 nothing, 1 everything.",
+            f"How much of a document's {DEPTH} nearest neighbours changed: 0 = nothing, 1 = everything.",
         ),
         Measure(
             "longest",
             "Longest vector",
-            f"The length of the longest document vector. Above {AMBER:g} without a ball some documents push into "
-            f"answers by length alone; above {RED:g} they rule them.",
+            f"Length of the longest document vector. Above {AMBER:g} some documents win by length alone; above {RED:g} "
+            "they dominate.",
             "down",
         ),
     )

@@ -27,8 +27,8 @@ ALL, HEAD, TAIL = "all", "head", "tail"
 MEASURED: dict[str, str] = {
     "recall": "Recall",
     "ndcg": "nDCG",
-    "ilad": "ILAD in the space of the start",
-    "ilad_now": "ILAD in the space as it is now",
+    "ilad": "ILAD, original vectors",
+    "ilad_now": "ILAD, current vectors",
 }
 
 

@@ -7,7 +7,20 @@ from typing import Any
 import numpy as np
 
 from engine.decoder import Decoder, decode, query_batch
-from engine.drift.measures import DEPTH, MEASURES, Drift, DriftBaseline, Measure, answers, drift, origin, shared
+from engine.drift.measures import (
+    AMBER,
+    DEPTH,
+    HUB_ALARM,
+    MEASURES,
+    RED,
+    Drift,
+    DriftBaseline,
+    Measure,
+    answers,
+    drift,
+    origin,
+    shared,
+)
 from engine.drift.round_metrics import ALL, HELD_OUT, MEASURED, RoundCell, RoundMetrics, called, right_rows
 from engine.feedback import Session
 from engine.simulation.simulate import Simulated
@@ -16,12 +29,14 @@ from engine.values import Embeddings, Qrels, replace_surrogates
 from engine.views.decision import relevances
 from engine.views.document import ShownDocument, shown_fields
 from engine.views.sets import Card, Row, card, diff
-from engine.wording import decimal, percent
+from engine.wording import decimal, percent, signed
 
 SHOWN = 400
 """Rounds at which a longer curve is drawn."""
 LEAST = 0.001
 """Least distance that sentences give."""
+NOISE = 0.01
+"""A smaller change of a measure says nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,42 @@ def timeline(drifts: Sequence[Drift]) -> Timeline:
         tuple(d.alarm for d in drifts),
         tuple(d.light for d in drifts),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparkline:
+    """A measure over time, on an axis that does not follow its values: noise looks like noise."""
+
+    measure: Measure
+    values: tuple[float | None, ...]  # one a step, None where it could not be measured
+    low: float  # end of the axis
+    high: float  # end of the axis
+    alarm: float | None  # the value from which on it is an alarm
+
+    def value_and_change(self, place: int) -> tuple[str, str, bool]:
+        """The value at a place, its change since the start, both in words, and whether the change is only noise."""
+        known = [value for value in self.values[: place + 1] if value is not None]
+        if not known:
+            return "–", "", True
+        change = known[-1] - known[0]
+        return decimal(known[-1]), signed(change), abs(change) < NOISE
+
+
+def sparklines(drifts: Sequence[Drift]) -> tuple[Sparkline, ...]:
+    """The measures of `timeline` on their axes: 0 to 1, the hubs as far about their start as twice their alarm."""
+    return tuple(_sparkline(drifts, name, tuple(d.figures[name] for d in drifts)) for name in timeline(drifts).columns)
+
+
+def _sparkline(drifts: Sequence[Drift], name: str, values: tuple[float | None, ...]) -> Sparkline:
+    known = [value for value in values if value is not None]
+    low, high, alarm = 0.0, 1.0, None
+    if name == "hubs":
+        start = next((d.start for d in drifts if d.start is not None), known[0])
+        low, high, alarm = max(0.0, start - 2 * HUB_ALARM), start + 2 * HUB_ALARM, start + HUB_ALARM
+    elif name == "longest":
+        high, alarm = RED + 0.25, RED if all(d.ball for d in drifts) else AMBER
+    ends = {"low": min(low, *known), "high": max(high, *known)}
+    return Sparkline(measure=MEASURES[name], values=values, alarm=alarm, **ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,20 +329,17 @@ def conclusions(measured: Drift) -> tuple[str, ...]:
     """Conclusions from drift, in sentences."""
     if measured.q99 == 0 and not measured.movers:
         return ("Nothing has moved.",)
-    moved = {"median": measured.median, "99th percentile": measured.q99}
-    if measured.movers:
-        moved["maximum"] = measured.movers[0].distance
-    parts = (f"{which} {decimal(v) if v >= LEAST else f'< {LEAST:g}'}" for which, v in moved.items())
+    parts = [f"median {decimal(measured.median)}", f"99th percentile {decimal(measured.q99)}"]
+    parts += [f"maximum {decimal(measured.movers[0].distance)}"] if measured.movers else []
     sentences = [f"Movement: {', '.join(parts)}."]
     if measured.shift > LEAST:
-        sentences.append(f"All documents share a shift of {decimal(measured.shift)}, which changes no ranking.")
+        sentences.append(f"All moved together by {decimal(measured.shift)}, which changes no ranking.")
     if measured.churn is not None:
-        changed = f"{decimal(DEPTH * measured.churn, 2)} of {DEPTH} results ({percent(measured.churn, 1)})"
-        sentences.append(f"On average {changed} changed per query.")
+        changed = f"{DEPTH * measured.churn:.2g} of {DEPTH} results changed per query"
+        sentences.append(f"On average {changed} ({percent(measured.churn, 1)}).")
     if measured.alarm and measured.start is not None and measured.hubs is not None:
-        gini = f"rose from {decimal(measured.start)} to {decimal(measured.hubs)}"
-        sentences.append(f"Some documents crowd the results: the Gini coefficient of how often each is there {gini}.")
+        gini = f"Gini {decimal(measured.start)} → {decimal(measured.hubs)}"
+        sentences.append(f"Hub alarm: a few documents crowd the results ({gini}).")
     if measured.light != "green":
-        longest = decimal(measured.longest, 2)
-        sentences.append(f"The longest vector has length {longest}: some documents gain by length alone.")
+        sentences.append(f"The longest vector has length {measured.longest:.2f}: some documents win by length alone.")
     return tuple(sentences)

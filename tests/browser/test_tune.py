@@ -2,7 +2,7 @@
 
 import re
 
-from support.browser import MARKS, WAIT, choose, until
+from support.browser import MARKS, WAIT, until
 from support.demo import demo_counts
 
 pytestmark = MARKS
@@ -18,9 +18,13 @@ def number(page, label, value):
 
 def measured(page):
     """(settings measured, settings in all) of a run that was stopped."""
-    found = re.search(r"Stopped with ([\d,]+) of ([\d,]+) settings", page.inner_text("body"))
+    found = re.search(r"Stopped after ([\d,]+) of ([\d,]+) settings", page.inner_text("body"))
     assert found
     return tuple(int(n.replace(",", "")) for n in found.groups())
+
+
+def run_button(page):
+    return page.get_by_role("button", name="Run", exact=True)
 
 
 def so_far(page):
@@ -31,23 +35,22 @@ def so_far(page):
 
 def test_cancel_go_on_and_apply(page, server):
     page.goto(f"{server}/tune")
-    page.get_by_text("Start", exact=True).wait_for(timeout=WAIT)
+    run_button(page).wait_for(timeout=WAIT)
     # Two parameters with many values, on few queries: long enough to be cancelled, short enough to be finished.
-    choose(page, "Decoder", re.compile("SSD"))
-    page.get_by_text(re.compile(r"SSD, \d+ settings")).wait_for(timeout=WAIT)
-    page.get_by_role("button", name="w · window").click()
-    page.get_by_text(re.compile(r"SSD, [1-9]\d\d settings")).wait_for(timeout=WAIT)
+    page.locator(".st-key-tune-goal input").first.click()
+    page.get_by_role("option", name=re.compile("SSD")).click()
+    page.get_by_text("Advanced", exact=True).click()
+    page.get_by_role("button", name="w · window", exact=True).click()
+    page.get_by_text(re.compile(r"[1-9]\d\d settings × ")).wait_for(timeout=WAIT)
     asked = 12
-    number(page, "queries", asked)
-    page.get_by_text(re.compile(rf"SSD, [1-9]\d\d settings and the baseline on {asked} queries of dev")).wait_for(
-        timeout=WAIT
-    )
+    number(page, "Query sample", asked)
+    page.get_by_text(re.compile(rf"[1-9]\d\d settings × {asked} queries")).wait_for(timeout=WAIT)
 
-    page.get_by_text("Start", exact=True).click()
+    run_button(page).click()
     page.get_by_text("Cancel", exact=True).wait_for(timeout=WAIT)
     page.get_by_text(re.compile("So far: ")).wait_for(timeout=WORK)
     page.get_by_text("Cancel", exact=True).click()
-    page.get_by_text(re.compile("Stopped with")).wait_for(timeout=WAIT)
+    page.get_by_text(re.compile("Stopped after")).wait_for(timeout=WAIT)
     # A setting that was under way is finished first.
     until(page, lambda: so_far(page) == measured(page)[0])
     known, total = measured(page)
@@ -55,20 +58,22 @@ def test_cancel_go_on_and_apply(page, server):
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
 
-    page.get_by_text("Resume", exact=True).click()
-    page.get_by_text("Resume", exact=True).wait_for(state="hidden", timeout=WAIT)
+    resume = page.locator(".st-key-tune-on button")
+    resume.click()
+    resume.wait_for(state="hidden", timeout=WAIT)
     # Another page and back: the work goes on meanwhile.
     page.get_by_text("Explore", exact=True).first.click()
     page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
     page.get_by_text("Tune", exact=True).first.click()
-    until(page, lambda: page.get_by_text("Use it", exact=True).count() or so_far(page) > known)
-    page.get_by_text("Use it", exact=True).wait_for(timeout=WORK)
+    until(page, lambda: page.get_by_text("Code and files", exact=True).count() or so_far(page) > known)
+    page.get_by_text("Code and files", exact=True).wait_for(timeout=WORK)
+    page.get_by_text("Table and details", exact=True).click()
+    page.get_by_text(re.compile(f"chosen from all {total} settings")).wait_for(timeout=WAIT)
     body = page.inner_text("body")
-    assert f"chosen from all {total} settings" in body
     assert f"A quick look: {asked} of {demo_counts()['dev']} queries of dev" in body
-    setting = re.search(r"ssd\(relevance_weight=([\d.]+)", body).group(1)
+    setting = re.search(r"SSD · (?:window \S+ · )?\S+ ([\d.]+)", body).group(1)
 
-    page.get_by_text("Apply to Explore", exact=True).first.click()
+    page.get_by_text("Use in Explore", exact=True).first.click()
     page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
     weight = page.get_by_test_id("stSlider").filter(has_text="relevance weight").last.locator("input[type=range]")
     until(page, lambda: float(weight.get_attribute("value")) == float(setting))

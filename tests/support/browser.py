@@ -43,7 +43,8 @@ ROOTS = "[...document.querySelectorAll('*')].map(node => node.shadowRoot).filter
 """What the views of Explore are drawn in."""
 LISTS = f"""() => {ROOTS}.flatMap(root => [...root.querySelectorAll('.list')]).map(list =>
     [...list.querySelectorAll('.document[data-rank]')].sort((a, b) => a.dataset.rank - b.dataset.rank)
-        .map(row => [row.querySelector('.name').title, Number(row.querySelector('.score').textContent.replace('−', '-')),
+        .map(row => [row.querySelector('.name').title,
+            Number(row.querySelector('.score').textContent.replace('−', '-')),
             row.querySelector('.tag').textContent]))"""
 """The ranked lists: (document, score, tag) of each row."""
 DRAWN = f"""() => {{

@@ -12,7 +12,7 @@ from engine.evaluation.frontier import Frontier, FrontierPoint, dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
 from engine.evaluation.paired import SAME
 from engine.params import Choice, Declared, Real, declare
-from engine.wording import decimal
+from engine.wording import decimal, percent, signed
 
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
@@ -54,7 +54,7 @@ class Objective(Declared):
             case "maximise":
                 return f"maximum {METRICS[self.metric].title}"
             case "diverse":
-                return f"maximum {diverse} with {relevant} at least {100 * self.share:g}% of the baseline's"
+                return f"maximum {diverse} with {relevant} ≥ {100 * self.share:g}% of the baseline's"
         return f"the knee of the {relevant}–{diverse} frontier"
 
     @property
@@ -68,6 +68,22 @@ class Objective(Declared):
         if not self.constrained:
             return np.ones(values.shape, dtype=bool)
         return values >= self.share * baseline[RELEVANT] - SAME
+
+    def reached(self, means: Mapping[str, float], baseline: Mapping[str, float], against: str) -> str:
+        """What a setting reaches, in words, first of all of the constraint. against: the baseline's name."""
+        if self.aim == "maximise":
+            title = METRICS[self.metric].title
+            return f"{title} is {decimal(means[self.metric])}; {against}'s is {decimal(baseline[self.metric])}."
+        recall, gain = METRICS[RELEVANT].title, relative(means[DIVERSE], baseline[DIVERSE])
+        diverse = f"{METRICS[DIVERSE].title} {gain}."
+        if not baseline[RELEVANT]:
+            return f"{recall} is {decimal(means[RELEVANT])}; {against}'s is 0. {diverse}"
+        kept, digits = means[RELEVANT] / baseline[RELEVANT], 1
+        # As many digits as show on which side of the share it lies.
+        while kept < self.share <= round(kept, digits + 2) and digits < 9:
+            digits += 1
+        asked = f"; you asked for {100 * self.share:g}%" if self.constrained else ""
+        return f"{recall} is {percent(kept, digits)} of {against}'s{asked}. {diverse}"
 
     def guide(self, means: Mapping[str, float], baseline: Mapping[str, float]) -> tuple[float, ...]:
         """What a search has to make large, for one setting: two numbers where the aim is a place on a frontier.
@@ -103,6 +119,11 @@ class TunedChoice:
     said: str  # why it was chosen, one sentence
 
 
+def relative(value: float, baseline: float) -> str:
+    """A change as a share of the baseline, "+20%"; where that is 0, as a difference."""
+    return f"{signed(100 * (value / baseline - 1), 0)}%" if baseline else signed(value)
+
+
 def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -> int:
     """The position with the largest first key; among equals the largest second …; then the least in order."""
     alive = np.flatnonzero(among)
@@ -116,8 +137,8 @@ def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, again
     best = _most([values], order, np.ones(len(values), dtype=bool))
     equal = int((values >= values[best] - SAME).sum())
     tie = f"; {equal} settings tie, and this one is closest to the default" if equal > 1 else ""
-    most = f"{METRICS[o.metric].title}@{k}: {decimal(values[best])}"
-    return TunedChoice(best, True, f"Highest {most} ({against}: {decimal(baseline[o.metric])}){tie}.")
+    most = f"Highest {METRICS[o.metric].title}@{k}: {decimal(values[best])}"
+    return TunedChoice(best, True, f"{most} ({against}: {decimal(baseline[o.metric])}){tie}.")
 
 
 def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
@@ -127,11 +148,11 @@ def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, agains
     bound = f"{100 * o.share:g}% of {against}'s {what} ({decimal(least)} of {decimal(baseline[RELEVANT])})"
     if keeps.any():
         best = _most([ilad], order, keeps)
-        said = f"Highest {spread}: {decimal(ilad[best])} ({against}: {decimal(baseline[DIVERSE])}) among the "
-        said += f"{keeps.sum():,} of {len(keeps):,} settings that keep {bound}; its {what} is {decimal(recall[best])}."
+        said = f"Highest {spread}: {decimal(ilad[best])} ({against}: {decimal(baseline[DIVERSE])}), of the "
+        said += f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}. Its {what}: {decimal(recall[best])}."
     else:
         best = _most([recall, ilad], order, ~keeps)
-        said = f"No setting keeps {bound}; the nearest is this one, with {what} {decimal(recall[best])} and {spread} "
+        said = f"No setting keeps {bound}. This one is nearest: {what} {decimal(recall[best])}, {spread} "
         said += f"{decimal(ilad[best])}."
     return TunedChoice(best, bool(keeps.any()), said)
 
@@ -165,12 +186,13 @@ def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: 
     front = int(np.isfinite(away).sum())
     place = f"{METRICS[DIVERSE].title}@{k} {decimal(means[DIVERSE][best])}, {METRICS[RELEVANT].title}@{k} "
     place += decimal(means[RELEVANT][best])
-    beyond = "furthest beyond the chord between the ends, by"
-    scaled = f"{decimal(away[best])} with both axes scaled to [0, 1] ({place})."
+    scaled = f"the line between its ends, with both axes scaled to 0–1 ({place})."
     if away[best] > BENDS:
-        return TunedChoice(best, True, f"Of the {front} settings on the frontier it lies {beyond} {scaled}")
+        said = f"Of the {front} settings on the frontier it lies furthest, {decimal(away[best])}, beyond {scaled}"
+        return TunedChoice(best, True, said)
     if front >= 3 and away[best] > SAME:
-        return TunedChoice(best, False, f"The frontier is as good as straight: this setting is {beyond} only {scaled}")
+        said = f"The frontier is almost straight: this setting lies only {decimal(away[best])} beyond {scaled}"
+        return TunedChoice(best, False, said)
     why = {1: "is one point", 2: "is two points"}.get(front, "does not bend outwards")
     reason = f"The frontier {why}, so it has no knee; this end of it is closest to the default ({place})."
     return TunedChoice(best, False, reason)

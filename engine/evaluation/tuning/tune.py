@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +29,7 @@ from engine.progress import Progress, Stop, counted
 from engine.space import Space
 from engine.stages import Scorer, Selector, Stage, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries
-from engine.wording import decimal, percent, signed
+from engine.wording import percent, signed
 
 REPORTED = ("recall", "comp", "ndcg", "ilad")
 ENOUGH = 0.5
@@ -40,6 +41,8 @@ DRAWS = 200
 """So many sets of queries are drawn to see how firm a choice is."""
 NEAR = 0.05
 """A value no further than this share of the range from another is much the same."""
+VERDICTS = {True: "confirmed", False: "not confirmed", None: "measured"}
+"""How test judges a choice, None for one that claims nothing."""
 TRIALS = Whole(64, "trials", 1, 100_000, name="trials", help="Settings a search tries.")
 
 
@@ -65,13 +68,11 @@ class Gap:
     def text(self) -> str:
         """One sentence."""
         what = f"{METRICS[self.metric].title}@{self.k}"
-        gains = f"{what} vs the baseline: {signed(self.gained_dev)} on dev, {signed(self.gained_test)} on test"
-        # Sums of floats end in noise.
-        low, high = (end and round(end, 9) for end in (self.low, self.high))
-        if low is None or high is None:
+        gains = f"{what}: {signed(self.gained_dev)} vs the baseline on dev, {signed(self.gained_test)} on test"
+        if self.low is None or self.high is None:
             return f"{gains}."
-        whether = "no significant difference" if low <= 0 <= high else "significantly different"
-        return f"{gains}; {whether} (95% CI {decimal(low)} to {decimal(high)})."
+        whether = "no significant difference" if self.low <= 0 <= self.high else "a significant difference"
+        return f"{gains}; {whether} between the two (95% CI {signed(self.low)} to {signed(self.high)})."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,23 +122,42 @@ class Tuned:
             f"({counted(self.queries, 'query', 'queries')}).",
             self.choosing.said,
         ]
-        same = "the same"
+        same = "this setting"
         if self.interval is not None and self.curve is not None:
             low, high = self.interval
             symbol = self.curve.symbol
-            sentences.append(f"All {symbol} from {low:.6g} to {high:.6g} are as good, {high - low:.2g} wide.")
-            same = f"a {symbol} within {percent(NEAR)} of its range from this one"
-        drawn = f"{DRAWS} bootstrap samples of these queries"
-        sentences.append(f"In {percent(self.stability)} of {drawn} the choice is {same}.")
+            sentences.append(f"Every {symbol} from {low:.6g} to {high:.6g} is as good ({high - low:.2g} wide).")
+            same = f"a {symbol} within {percent(NEAR)} of its range of this one"
+        sentences.append(f"Stability: {percent(self.stability)} of {DRAWS} bootstrap samples choose {same}.")
         if self.left_out:
-            sentences.append(f"Left out, as they answer too few of the queries: {', '.join(self.left_out)}.")
+            sentences.append(f"Left out, as they answer too few queries: {', '.join(self.left_out)}.")
+        return (*sentences, f"{self.status[0].upper()}{self.status[1:]}: {self.reached}")
+
+    @property
+    def status(self) -> str:
+        """Whether test confirms the choice, in a few words."""
         if self.test is None:
-            sentences.append(f"Not tested on other queries: on those of {self.dev} it was chosen to look good.")
-        if self.constraint_holds_on_test is not None:
-            sentences.append(
-                f"On {self.test} the constraint {'holds' if self.constraint_holds_on_test else 'does not hold'}."
-            )
-        return tuple(sentences)
+            return f"measured on {self.dev} only"
+        return f"{VERDICTS[self.confirmed]} on {self.test}"
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether test shows what was asked for; None without test, and for an aim that claims nothing of it."""
+        if self.test is None or self.objective.aim != "maximise":
+            return self.constraint_holds_on_test
+        own = next((r for r in self.comparisons if r.metric == self.objective.metric), None)
+        return own is not None and own.significant and own.difference > 0
+
+    @property
+    def reached(self) -> str:
+        """What it reaches on test, or else on dev, beside the baseline."""
+        cell, base = self.chosen_test or self.chosen, self.base_test or self.base
+        return self.objective.reached(cell.mean, base.mean, _named(base, base))
+
+    @cached_property
+    def comparisons_on_dev(self) -> tuple[Comparison, ...]:
+        """As `comparisons`, on dev, where the setting was chosen because it looks good."""
+        return _compared(self.chosen, self.base, self.objective.metrics, RESAMPLES.default, 0)
 
     @property
     def reported(self) -> tuple[str, ...]:

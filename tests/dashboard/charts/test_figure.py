@@ -2,9 +2,11 @@
 
 import pytest
 
-from dashboard.charts.drift_time import measure_figure
+from dashboard.charts.drift_time import sparklines_figure
 from dashboard.charts.figure import dodge, error_bars, escape, group_axis, outline, strokes
 from dashboard.charts.palette import PALETTE, SERIES, series_style, translucent
+from engine.drift.measures import MEASURES
+from engine.views.drift import Sparkline
 
 
 def test_error_bars_are_distances_and_zero_without_an_interval():
@@ -39,9 +41,14 @@ def test_series_styles_repeat_and_no_colour_is_a_decoders():
     assert translucent("#0072B2", 0.5) == "rgba(0, 114, 178, 0.5)"
 
 
-@pytest.mark.parametrize(
-    "values,mode", [([0.0, 0.5], "tozero"), ([0.5, 0.0], "normal"), ([None, 0.5], "normal"), ([], "normal")]
-)
-def test_measure_axis_begins_at_zero_only_where_the_measure_does(values, mode):
-    figure = measure_figure(range(len(values)), values, [False] * len(values), "votes", dark=False)
-    assert figure.layout.yaxis.rangemode == mode
+def test_sparklines_have_fixed_axes_their_alarm_and_grey_noise():
+    hubs = Sparkline(measure=MEASURES["hubs"], values=(0.743, 0.745, 0.78), low=0.68, high=0.8, alarm=0.773)
+    churn = Sparkline(measure=MEASURES["churn"], values=(None, 0.0, 0.3), low=0.0, high=1.0, alarm=None)
+    for place, change, grey in ((1, "+0.002", True), (2, "+0.037", False)):
+        figure = sparklines_figure([hubs, churn], [0, 5, 10], place, "round", dark=False)
+        assert figure.layout.yaxis.range == pytest.approx((0.6764, 0.8036))
+        assert figure.layout.yaxis2.range == pytest.approx((-0.03, 1.03))
+        said = figure.layout.annotations[0].text
+        assert change in said and ("span" in said) == grey
+        assert [line.y0 for line in figure.layout.shapes if line.y0 == line.y1] == [0.773]
+    assert len(set(figure.data[0].marker.color)) == 2 and len(set(figure.data[1].marker.color)) == 1

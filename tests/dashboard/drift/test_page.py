@@ -27,7 +27,9 @@ from support.pages import (
     columns,
     csv_source,
     ended,
+    first_table,
     held_after,
+    keys,
     load,
     pick,
     press,
@@ -39,7 +41,7 @@ from support.pages import (
 from support.patience import patient
 
 SMALL = {f"{PREFIX}.rounds": 40, f"{PREFIX}.checkpoints": 2, f"{PREFIX}.measured": 20}
-VIEWS = ("Timeline", "Decoders", "Then and now", "Movers", "Map", "Feedback")
+VIEWS = ("Map", "Then and now", "Movers", "Decoders", "Votes")
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +82,10 @@ def looking_at(app, view):
     return run(app)
 
 
+def status(app):
+    return next(line.value for line in app.markdown if "-badge[" in line.value)
+
+
 def vote(loaded, place=0, up=False, person="ana", query=0):
     """A thumb on the document at a place of what is most relevant to the first judged query."""
     asked = loaded.vectors_of(loaded.dataset.judged("dev")).take([query])
@@ -102,7 +108,7 @@ def told(checkpoints):
 
 
 def test_a_simulation_is_what_the_engine_finds(shown):
-    assert "Simulated" in " ".join(e.value for e in shown.markdown) and "after round 40" in texts(shown)
+    assert "Simulated" in status(shown) and "After round 40." in status(shown)
     (result,) = shown.session_state["drift.outcomes"].values()
     loaded = load()
     judged = loaded.dataset.judged("dev")
@@ -124,10 +130,10 @@ def test_a_simulation_is_what_the_engine_finds(shown):
 def test_every_view_of_a_simulation(shown):
     for view in (*VIEWS, "Regret"):
         looking_at(shown, view)
-        assert shown.get("plotly_chart") or shown.dataframe, view
-    assert "the oracle takes the same steps" in texts(shown)
-    looking_at(shown, "Feedback")
-    assert column(shown, "Round") == list(range(40, 0, -1)) and set(column(shown, "Said")) <= {
+        assert shown.get("plotly_chart") or shown.dataframe or "10 unchanged" in texts(shown), view
+    assert "The oracle takes the same steps" in texts(shown)
+    looking_at(shown, "Votes")
+    assert column(shown, "Round") == list(range(40, 0, -1)) and set(column(shown, "Vote")) <= {
         "it worked",
         "it did not work",
     }
@@ -138,11 +144,28 @@ def test_at_the_start_nothing_has_changed(shown):
     (key,) = [s.key for s in shown.select_slider if s.key.startswith("drift.step")]
     shown.session_state[key] = 0
     shown.run()
-    assert "The same answer, in the same order." in texts(shown)
-    marks = [mark for changes in columns(shown, "Change") for mark in changes]
-    assert set(marks) == {"="}
+    assert texts(shown).count("10 unchanged") == 2 and not columns(shown, "Change")
     looking_at(shown, "Movers")
-    assert "Nothing has moved." in texts(shown) and "No answer changed." in texts(shown)
+    assert "Nothing has moved." in texts(shown) and "No results changed." in texts(shown)
+
+
+def test_then_and_now_has_the_changed_rows_alone():
+    app, loaded, _ = voted()
+    looking_at(app, "Then and now")
+    now = live.session(loaded)
+    asked = loaded.vectors_of(loaded.dataset.judged("dev")).take([0]).vectors
+    then_set, now_set = (
+        engine.select("top_k", vectors, asked, k=10).index[0].tolist()
+        for vectors in (now.origin.copy(), now.vectors.copy())
+    )
+    changes = first_table(app, "Change")
+    corpus = loaded.space.corpus
+    moved = [row for rank, row in enumerate(now_set) if row not in then_set or then_set.index(row) != rank]
+    dropped = [row for row in then_set if row not in now_set]
+    assert list(changes["Document"]) == [corpus.titles[row] or corpus.ids[row] for row in (*moved, *dropped)]
+    assert moved and f"{10 - len(moved)} unchanged" in texts(app)
+    relevance = now.origin[(*moved, *dropped), :] @ asked[0].numpy()
+    assert list(changes["Then"]) == pytest.approx(relevance.tolist(), abs=1e-5)
 
 
 def test_movers_are_what_moved_and_queries_what_changed():
@@ -161,7 +184,7 @@ def test_movers_are_what_moved_and_queries_what_changed():
 
 def test_the_form_follows_the_preset_and_says_what_a_start_would_do():
     app = drift()
-    assert "126 pieces of feedback on 126 queries, 31 held out; 2 decoders measured 11 times" in texts(app)
+    assert "126 votes on 126 queries, 31 held out; 2 decoders measured 11 times" in texts(app)
     app.selectbox(key=f"{PREFIX}.preset").set_value("paper").run()
     assert "expect no visible change in one pass" in texts(app)
     assert app.selectbox(key=f"{PREFIX}.optimizer").value == "adamw"
@@ -170,7 +193,7 @@ def test_the_form_follows_the_preset_and_says_what_a_start_would_do():
     app.selectbox(key=f"{PREFIX}.preset").set_value("careful").run()
     assert app.number_input(key=f"{PREFIX}.cap").value == 0.05
     app.number_input(key=f"{PREFIX}.trust").set_value(None).run()
-    assert "Set otherwise than the preset 'careful' has it." in texts(app) and not app.exception
+    assert "Changed from the preset “careful”." in texts(app) and not app.exception
     app.selectbox(key=f"{PREFIX}.learn.{load().space.corpus.digest[:12]}").set_value("test").run()
     assert "126 queries, 32 held out" in texts(app)
 
@@ -181,23 +204,23 @@ def test_a_cancelled_simulation_is_kept_and_goes_on(monkeypatch):
     app = drift(**{**SMALL, f"{PREFIX}.checkpoints": 5})
     job = begun(app, "drift.simulate.start", "drift.simulation", 2)
     assert app.get("plotly_chart")
-    assert "Stopped. What was simulated is kept" in texts(cancelled(app, "drift.simulation"))
+    assert "Stopped. Progress is saved." in texts(cancelled(app, "drift.simulation"))
     monkeypatch.setattr(work, held_after(simulate, 3))
     again = begun(app, "drift.simulation.on", "drift.simulation", 3)
     assert told(again.partial[:2]) == told(job.partial), "what was measured came from the file"
     press(cancelled(app, "drift.simulation"), "drift.simulation.dismiss")
-    assert "Stopped" not in texts(app) and "goes on from there" in texts(app)
+    assert "Stopped" not in texts(app) and "Resume continues the run" in texts(app)
 
 
 def test_the_example_teaches_where_nobody_has_said_anything():
     app = drift(looking=EXAMPLE)
     job = example.job_of(load())
     assert job.key.learn == "dev" and job.running
+    assert "Simulated feedback: dev queries arrive one by one" in texts(app)
     job.join(patient(120))
-    assert "Nobody's feedback: judged queries of dev" in texts(run(app))
-    assert len(app.get("plotly_chart")) == 6
+    assert sum("Simulated" in e.value for e in run(app).markdown) == 1
     app = drift(looking=YOURS)
-    assert "Nobody has said anything about this corpus yet." in texts(app) and not app.dataframe
+    assert "No feedback yet" in texts(app) and not app.dataframe and "drift.explore" in keys(app)
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -205,8 +228,9 @@ def test_without_judgements_documents_ask_for_themselves(tmp_path, count):
     source = csv_source(tmp_path / "few.csv", [(row, f"text number {row} about {row * 7}") for row in range(count)])
     app = drift(source, looking=EXAMPLE)
     job = example.job_of(load(source))
+    assert "documents as queries arrive one by one" in texts(app)
     job.join(patient(120))
-    assert "documents that ask for themselves" in texts(run(app)) and job.error is None and job.key.learn == ""
+    assert run(app) and job.error is None and job.key.learn == ""
     app = simulated(source)
     for view in (*VIEWS, "Regret"):
         looking_at(app, view)
@@ -227,11 +251,11 @@ def test_hostile_documents_stay_text(table):
 
 def test_feedback_is_listed_undone_and_brought_back():
     app, loaded, rows = voted()
-    looking_at(app, "Feedback")
+    looking_at(app, "Votes")
     ids = [loaded.space.corpus.ids[row] for row in reversed(rows)]
-    assert columns(app, "Document") == [ids] and columns(app, "Said") == [["thumb down"] * 3]
+    assert columns(app, "Document") == [ids] and columns(app, "Vote") == [["thumb down"] * 3]
     before = live.session(loaded)
-    assert "The last, somebody else's: thumb down" in texts(app), "ana's, who is not at this page"
+    assert "Last vote, by somebody else: thumb down" in texts(app), "ana's, who is not at this page"
     worked(app, "drift.undo", "drift.history")
     now = live.session(loaded)
     assert columns(app, "Status") == [["undone", "", ""]]
@@ -245,17 +269,17 @@ def test_feedback_is_listed_undone_and_brought_back():
 
 def test_moments_are_named_compared_and_gone_back_to():
     app, loaded, _ = voted(2)
-    looking_at(app, "Named moments")
+    looking_at(app, "Snapshots")
     press(app.text_input(key="drift.snapshot.name").input("two *votes*").run(), "drift.snapshot")
     first = live.session(loaded)
     assert first.snapshots == {"two *votes*": 3}
     vote(loaded, 3)
     ended(app.run(), "drift.history")
     one = next(s for s in app.selectbox if s.label == "Compare")
-    assert one.value == "two *votes*" and "Feedback that counts in the second only: 1;" in texts(app)
+    assert one.value == "two *votes*" and "Votes only in the second: 1;" in texts(app)
     press(press(app, "drift.restore"), "drift.restore.yes")
     assert np.array_equal(live.session(loaded).exact, first.exact)
-    assert "The documents are the same at both" in texts(app)
+    assert "The documents are identical at both" in texts(app)
 
 
 def test_what_takes_long_is_a_job_s(monkeypatch):
@@ -263,8 +287,8 @@ def test_what_takes_long_is_a_job_s(monkeypatch):
     app, _, rows = voted(2)
     ended(looking_at(app, "Map"), "drift.arrows")
     assert f"the {len(rows)} documents that moved most" in " ".join(e.value for e in app.caption)
-    ended(looking_at(app, "Named moments"), "drift.between")
-    assert "Feedback that counts in the second only: 2;" in texts(app)
+    ended(looking_at(app, "Snapshots"), "drift.between")
+    assert "Votes only in the second: 2;" in texts(app)
 
 
 def test_decoders_are_measured_along_the_log_and_what_is_known_not_again():
@@ -300,19 +324,19 @@ def test_files_go_out_and_in():
 
 def test_a_simulation_becomes_the_corpus_s_feedback(shown):
     (result,) = shown.session_state["drift.outcomes"].values()
-    press(press(shown, "drift.use"), "drift.use.yes")
+    press(press(looking_at(shown, "Votes"), "drift.use"), "drift.use.yes")
     now = live.session(load())
     assert now.round == 40 and np.array_equal(now.vectors, result.simulated.embeddings().vectors.numpy())
     assert shown.session_state["drift.source.True"] == YOURS
     ended(shown, "drift.history")
-    assert f"after record {now.position}" in texts(shown) and len(moments(now.position)) == 21
+    assert f"After record {now.position}." in status(shown) and len(moments(now.position)) == 21
 
 
 def test_full_information_cannot_become_feedback():
     app = simulated(**{f"{PREFIX}.mode": "full"})
-    assert not [b for b in app.button if b.key == "drift.use"]
-    looking_at(app, "Feedback")
-    assert "there is no log of votes to list" in texts(app)
+    looking_at(app, "Votes")
+    assert "drift.use" not in keys(app)
+    assert "it has no votes to list" in texts(app)
 
 
 def test_documents_can_be_cut_to_few_words(tmp_path):
@@ -322,9 +346,8 @@ def test_documents_can_be_cut_to_few_words(tmp_path):
     app = simulated(Source(str(folder), dtype="float32"), **{f"{PREFIX}.words": 3})
     (result,) = app.session_state["drift.outcomes"].values()
     assert all(len(text.split()) <= 3 for text in result.loaded.space.corpus.passages)
-    assert not [b for b in app.button if b.key == "drift.use"], "it is another corpus"
     for view in VIEWS:
-        looking_at(app, view)
+        assert "drift.use" not in keys(looking_at(app, view)), "it is another corpus"
 
 
 def test_a_damaged_log_says_so():

@@ -269,12 +269,11 @@ def test_a_closed_tab_makes_room_for_others(session, monkeypatch):
 
 
 def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):
-    work, own = Held(), jobs.Mine()
-    monkeypatch.setattr(jobs, "mine", lambda: own)
+    work, own = Held(), [jobs.Mine()]
+    monkeypatch.setattr(jobs, "mine", lambda: own[0])
     one = jobs.start("0", "work 0", work)
     begun(work)
-    monkeypatch.undo()
-    del own
+    own.clear()
     gc.collect()
     one.join(patient(10))
     assert one.cancelled

@@ -2,8 +2,8 @@
 
 import copy
 import json
+import re
 import shlex
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from dashboard.services.training_request import TrainingOutcome, TrainingProgres
 from dashboard.session import address, decoders
 from dashboard.session.parameters import key_of
 from dashboard.session.query import TYPED
-from dashboard.training import estimate, run_list
+from dashboard.training import run_list
 from dashboard.training.estimate import MINE, OUTCOMES
 from engine.evaluation.export import ExportContext, exports
 from engine.evaluation.splits import three_way
@@ -46,7 +46,11 @@ def test_the_form_has_what_methods_declare_and_divides_one_split(source):
     app = page(source)
     assert app.selectbox(key="train.method").options == [recipe.title for recipe in RECIPES.values()]
     count = len(corpora.loading(source).result.dataset.judged("test"))
-    assert f"the {count:,} queries of test, divided at random with seed 0" in texts(app)
+    assert f"Random split of {count:,} queries (seed 0)" in texts(app)
+    parts = {name: len(part) for name, part in three_way(corpora.loading(source).result.dataset.qrels["test"]).items()}
+    bar = next(element.proto.body for element in app.get("html") if 'role="img"' in element.proto.body)
+    assert [int(size) for size in re.findall(r"flex: (\d+)", bar)] == list(parts.values())
+    assert f"train {parts['train']}, validate {parts['dev']}, test {parts['test']}" in bar
     for method, recipe in RECIPES.items():
         app.selectbox(key="train.method").set_value(method).run()
         shown = {name.split(".")[2] for name in widgets(app) if name.startswith(f"train.{method}.")}
@@ -54,24 +58,22 @@ def test_the_form_has_what_methods_declare_and_divides_one_split(source):
         assert {p.name for p in declared(method) if p.requires is None} - late <= shown and not shown & late, method
 
 
+def test_what_tune_reports_on_is_not_learnt_from_by_default():
+    (split,) = [box for box in screen("tune", **{"tune.page": "Train"}).selectbox if box.label == "Query set"]
+    assert split.value == "dev" and len(split.options) == 2
+
+
 def test_what_it_takes_is_said_beforehand(source):
     app = worked(page(source), "train.look", "train.look")
     parts = three_way(corpora.loading(source).result.dataset.qrels["test"])
     metrics = {m.label: m.value for m in app.metric}
-    assert metrics["Queries to learn from"] == f"{len(parts['train'])}" and metrics["Mean |S|"] == "2.00"
-    assert {"Left out", "Repeated", "An epoch", "At most, in all"} <= metrics.keys()
+    assert metrics["Training queries"] == f"{len(parts['train'])}" and metrics["Relevant per query"] == "2.00"
+    assert {"Left out", "Repeated", "Time per epoch", "Total, at most"} <= metrics.keys()
 
 
 def test_what_is_said_before_training_is_of_the_form(source):
     app = page(source)
-    assert "small adapters" in texts(app) and "estimate what it takes" in texts(app)
-    with pytest.MonkeyPatch.context() as patch:
-        go_on = threading.Event()
-        patch.setattr(estimate, "estimate", lambda *_: go_on.wait(patient(60)))
-        app.button(key="train.look").click().run()
-        assert "What is trained" in texts(app) and "estimate what it takes" not in texts(app)
-        go_on.set()
-        app.session_state["jobs"]["train.look"].join(patient(60))
+    assert "Trains small adapters" in texts(app)
     side = next(p for p in declared(METHOD) if p.name == "query_side")
     app = page(source, **{f"train.{METHOD}.{side.name}": side.options[1]})
     assert "small adapters" not in texts(app) and "the whole query encoder" in texts(app)

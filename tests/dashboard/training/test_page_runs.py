@@ -73,7 +73,7 @@ def test_passages_stand_in_where_nothing_is_judged(own_home):
     app = page(replace(csv_source(own_home / "unlabelled.csv", rows), dtype="float32"))
     assert "Training needs judgements" in texts(app) and "train.start" not in keys(app)
     app.toggle(key="train.passages").set_value(True).run()
-    assert not app.exception and "divided at random" in texts(app) and not app.button(key="train.start").disabled
+    assert not app.exception and "Random split of" in texts(app) and not app.button(key="train.start").disabled
 
 
 def test_what_is_damaged_is_trained_anew(source):
@@ -100,7 +100,7 @@ def test_a_full_disk_costs_no_epoch_that_is_written(source, monkeypatch):
 
     monkeypatch.setattr("engine.training.train.keep_run", full)
     app = worked(page(source, **{"train.seed": 9}), "train.start", "train")
-    assert "Training ended early." in [e.value for e in app.error] and "there is no room left" in texts(app)
+    assert "Training failed." in [e.value for e in app.error] and "there is no room left" in texts(app)
     monkeypatch.undo()
     left = histories(training_runs.folder(app.session_state["train.mine"]), METHOD)["dense"]
     assert [epoch.epoch for epoch in left] == [-1, 0]

@@ -1,12 +1,14 @@
 """The Tune screen without a browser: what it asks, what it refuses, what a run leaves, and what Apply sets."""
 
 import json
+import re
+import threading
 
 import numpy as np
 import pytest
 
 import engine
-from dashboard.services import corpora
+from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
 from dashboard.session import decoders
 from engine.evaluation.splits import split_in_half, subsample
@@ -23,6 +25,7 @@ from support.pages import (
     figures,
     first_table,
     held_after,
+    keys,
     load,
     pick,
     press,
@@ -32,6 +35,7 @@ from support.pages import (
     widgets,
     worked,
 )
+from support.patience import patient
 
 QUICK = {"tune.method": "mmr", "tune.most": 20}
 
@@ -51,6 +55,11 @@ def shown(outcomes, **session):
     return screen("tune", **{**QUICK, "tune.outcomes": dict(outcomes), **session})
 
 
+def headings(app):
+    """What stands in HTML, without its tags."""
+    return re.sub("<[^>]+>", "", " ".join(element.proto.body for element in app.get("html")))
+
+
 def outcome(app):
     (result,) = app.session_state["tune.outcomes"].values()
     return result
@@ -65,6 +74,8 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     vectors = engine.Embeddings(loaded.queries[[data.queries.position[q] for q in asked.ids]], asked.ids)
     result = tune("mmr", loaded.space, vectors, qrels, objective=Objective("diverse"))
     assert [s for s in result.sentences if s not in texts(app)] == []
+    assert f"MMR · λ {result.decoder.select.relevance_weight} — " in headings(app) and result.status in headings(app)
+    assert result.reached in [t.value for t in app.text] and result.confirmed is not None
     report = first_table(app, "test: chosen")
     rows = {row.metric: row for row in result.comparisons}
     assert list(report["Metric"]) == [f"{t}@10" for t in ("Recall", "Comp", "nDCG", "ILAD")]
@@ -77,9 +88,11 @@ def test_the_result_is_what_the_engine_finds(outcomes):
 
 def test_the_form_says_what_a_start_would_do():
     app = screen("tune", **{"tune.method": "nnn", "tune.most": 30})
-    assert "NNN, 49 settings and the baseline on 30 queries of dev, then the best one on 30 of test" in texts(app)
+    assert "49 settings × 30 queries" in texts(app)
     app.button_group(key="tune.free.nnn").set_value(["l1", "l2", "iterations"]).run()
-    assert "NNN, 64 settings" in texts(app) and "tune.trials" in widgets(app) and "tune.points" not in widgets(app)
+    assert (
+        "64 settings × 30 queries" in texts(app) and "tune.trials" in widgets(app) and "tune.points" not in widgets(app)
+    )
     app.button_group(key="tune.free.nnn").set_value([]).run()
     assert "nnn has no parameter to tune" in texts(app) and app.button(key="tune.start").disabled
 
@@ -122,7 +135,7 @@ def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
     app = screen("tune", **{**QUICK, "tune.most": 15})
     job = begun(app, "tune.start", "tune", 4)
     assert "So far:" in texts(app)
-    assert "Stopped with" in texts(cancelled(app, "tune"))
+    assert "Stopped after" in texts(cancelled(app, "tune"))
     first = {p.key for p in job.partial}
     pick(app, "View", "All settings")
     shown = first_table(app, "Returned")
@@ -131,16 +144,16 @@ def test_a_cancelled_run_keeps_what_is_finished_and_goes_on(monkeypatch):
     again = begun(app, "tune.on", "tune", 6)
     assert first < {p.key for p in again.partial}, "what was finished came from the store"
     press(cancelled(app, "tune"), "tune.dismiss")
-    assert "Stopped" not in texts(app) and "Choose a decoder and an objective" in texts(app)
+    assert "Stopped" not in texts(app) and not app.button(key="tune.start").disabled
 
 
 def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
     app = shown(outcomes)
     good = outcome(app)
     app.slider(key="k").set_value(5).run()
-    assert "of an earlier form" in " ".join(m.value for m in app.markdown)
+    assert "from earlier settings" in " ".join(m.value for m in app.markdown)
     app.button_group(key="tune.free.mmr").set_value([]).run()
-    assert "This cannot be tuned as it is asked" in texts(app) and outcome(app) is good
+    assert "These settings cannot be tuned" in texts(app) and outcome(app) is good
     assert good.tuned.sentences[0] in texts(app)
 
     def broken(*_, **__):
@@ -151,10 +164,29 @@ def test_the_last_good_result_stays_and_says_so(outcomes, monkeypatch):
     assert "the store is full of sand" in texts(app) and good.tuned.sentences[0] in texts(app)
 
 
-def test_other_work_goes_first(monkeypatch):
-    monkeypatch.setattr("dashboard.services.jobs.busy", lambda purpose=None: type("Busy", (), {"title": "a map"})())
+def test_other_work_is_waited_for_or_paused():
     app = screen("tune", **QUICK)
-    assert app.button(key="tune.start").disabled and "a map is still running" in app.button(key="tune.start").help
+    other = held_job(app, "a map", 34, 88)
+    run(app)
+    assert app.button(key="tune.start").disabled and "a map is" in texts(app) and "34 of 88 done" in texts(app)
+    press(app, "tune.start.pause")
+    other.join(patient(60))
+    assert other.stop.is_set() and not run(app).button(key="tune.start").disabled
+
+
+def held_job(app, title, done, total):
+    """Work that this session has running until it is stopped."""
+
+    def work(job):
+        job.report(done, total, title)
+        begun.set()
+        job.stop.wait(patient(60))
+
+    begun = threading.Event()
+    app.session_state["jobs"] = jobs.Mine()
+    job = app.session_state["jobs"]["other"] = jobs.Job(title, work)
+    assert begun.wait(patient(60))
+    return job
 
 
 def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkeypatch):
@@ -185,12 +217,13 @@ def test_a_heat_map_of_two_parameters():
     pick(app, "View", "Heat-map")
     assert app.selectbox(key="tune.map.metric").value == "ilad"
     app.selectbox(key="tune.map.metric").set_value("recall")
-    assert "Framed: the chosen setting" in texts(run(app))
+    assert "framed = chosen" in texts(run(app))
 
 
 def test_without_judgements_the_page_teaches(tmp_path):
     app = screen("tune", csv_source(tmp_path / "things.csv", [(1, "an apple"), (2, "a pear")]))
-    assert "Tuning needs judgements" in texts(app) and not [b for b in app.button if b.key.startswith("tune.")]
+    assert "Tuning needs judgements" in texts(app) and "tune.start" not in keys(app)
+    assert "tune.load" in keys(app)
 
 
 @pytest.fixture
@@ -215,10 +248,11 @@ def test_one_split_is_halved(folder):
     app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
     parts = split_in_half(corpora.loading(Source(str(path))).result.dataset.qrels["all"])
     sizes = len(parts["dev"]), len(parts["test"])
-    assert f"on {sizes[0]} queries of half 1 of all, then the best one on {sizes[1]} of half 2 of all" in texts(app)
+    assert f"11 settings × {sizes[0]} queries" in texts(app)
     assert "The two halves of all share no query" in texts(worked(app, "tune.start", "tune"))
     found = outcome(app).tuned
     assert found.test == "half 2 of all" and set(found.chosen.queries) == set(parts["dev"].grades)
+    assert set(found.chosen_test.queries) == set(parts["test"].grades) and len(found.chosen_test.queries) == sizes[1]
 
 
 def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
@@ -227,9 +261,10 @@ def test_splits_that_share_queries_are_refused_in_the_engines_words(folder):
     judge("test", judge.queries[15:])
     app = screen("tune", Source(str(path)), **{"tune.method": "mmr"})
     assert "'dev' and 'test' share 5 queries" in texts(app) and app.button(key="tune.start").disabled
-    report = next(s for s in app.selectbox if s.label == "Report on")
+    report = next(s for s in app.selectbox if s.label == "Confirm on")
     report.set_value(1).run()
-    assert not app.button(key="tune.start").disabled and "then the best one" not in texts(app)
+    assert not app.button(key="tune.start").disabled
+    assert "measured on dev only" in headings(worked(app, "tune.start", "tune"))
 
 
 def test_the_names_of_splits_are_never_markup(folder):
@@ -248,4 +283,4 @@ def test_own_vectors_cannot_embed_queries(folder):
     np.save(path / "vectors.npy", np.eye(rows, dtype=np.float32))
     app = screen("tune", Source(str(path)))
     assert "no encoder to embed its queries with" in texts(app)
-    assert not [b for b in app.button if b.key.startswith("tune.")]
+    assert "tune.start" not in keys(app)

@@ -10,11 +10,12 @@ from dashboard.services import jobs
 from support.pages import drawn, job_of, keys, press, run, texts
 from support.patience import patient, until
 
+
 def page():
     import streamlit as st
+    from tests_work import WORK
 
     from dashboard.widgets.job_panel import JobPanel
-    from tests_work import WORK
 
     for purpose, (work, options) in WORK.items():
         with st.container(key=f"box.{purpose}"):

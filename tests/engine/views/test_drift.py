@@ -49,7 +49,7 @@ def test_a_timeline_is_the_measures_as_columns(found):
 def test_quality_is_a_line_a_decoder_and_metric(found):
     lines = views.quality(found.checkpoints, ("ndcg", "ilad"), group="tail")
     assert [(line.metric, line.decoder[:5]) for line in lines] == [
-        ("ndcg", "top_k"), ("ilad", "top_k"), ("ndcg", "mmr(r"), ("ilad", "mmr(r"),
+        ("ndcg", "Top-k"), ("ilad", "Top-k"), ("ndcg", "MMR ·"), ("ilad", "MMR ·"),
     ]  # fmt: skip
     for line in lines:
         cells = [c.cell(line.label, "held-out", "tail") for c in found.checkpoints]
@@ -211,9 +211,28 @@ def test_conclusions_are_computed(found):
     still = drift(beginning(found.begun), found.begun.origin)
     assert views.conclusions(still) == ("Nothing has moved.",)
     said = views.conclusions(found.checkpoints[-1].drift)
-    assert "Movement: median 0." in said[0] and "changed per query" in said[-1]
+    moved = found.checkpoints[-1].drift
+    assert said[0].startswith(f"Movement: median {moved.median:.3f}, 99th percentile {moved.q99:.3f}, maximum ")
+    assert f"of 10 results changed per query ({moved.churn:.1%})." in said[-1]
     long = found.begun.origin.copy()
     probes = planted(n=30)[1].take(range(50))
     long[:3] = 3 * unit(probes.vectors.numpy().mean(0))
     told = views.conclusions(drift(beginning(found.begun, probes), long, ball=False))
-    assert "crowd the results" in told[-2] and "has length 3.00" in told[-1]
+    assert "a few documents crowd the results" in told[-2] and "has length 3.00" in told[-1]
+
+
+def test_axes_of_sparklines_do_not_follow_noise(found):
+    drifts = [c.drift for c in found.checkpoints]
+    lines = {line.measure.name: line for line in views.sparklines(drifts)}
+    assert tuple(lines) == tuple(views.timeline(drifts).columns)
+    for name, line in lines.items():
+        known = [v for v in line.values if v is not None]
+        assert line.low <= min(known) and max(known) <= line.high
+        if name not in ("hubs", "longest"):
+            assert (line.low, line.high, line.alarm) == (0, max(1, *known), None)
+    start = drifts[0].start
+    assert lines["hubs"].alarm == pytest.approx(start + 0.03) and lines["hubs"].high >= start + 0.06
+    value, change, noise = lines["churn"].value_and_change(len(drifts) - 1)
+    grown = drifts[-1].churn - drifts[0].churn
+    assert (value, change, noise) == (f"{drifts[-1].churn:.3f}", f"+{grown:.3f}", grown < 0.01)
+    assert lines["success"].value_and_change(0) == ("–", "", True)

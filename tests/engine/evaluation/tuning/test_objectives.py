@@ -24,9 +24,9 @@ def choose(objective, recall=None, ilad=None, comp=None, order=None, base=BASE):
 def test_maximise_takes_the_most_and_the_first_in_order_of_equals():
     most = Objective("maximise", metric="comp")
     found = choose(most, comp=[0.1, 0.4, 0.3])
-    assert (found.best, found.satisfied) == (1, True) and "Highest Comp@10: 0.400 (first: 0.500)" in found.said
+    assert (found.best, found.satisfied) == (1, True) and found.said == "Highest Comp@10: 0.400 (first: 0.500)."
     tied = choose(most, comp=[0.4, 0.1, 0.4 - 1e-12, 0.4], order=[3, 0, 1, 2])
-    assert tied.best == 2 and "3 settings tie" in tied.said
+    assert tied.best == 2 and "; 3 settings tie, and" in tied.said
     assert choose(most, comp=[0.4, 0.1, 0.4 - 1e-6, 0.4], order=[3, 0, 1, 2]).best == 3
 
 
@@ -50,14 +50,11 @@ def test_diverse_is_the_most_ilad_that_keeps_the_share():
 def test_diverse_says_what_it_kept_and_what_it_could_not():
     kept = choose(Objective("diverse", share=0.9), [0.7, 0.72, 0.8], [0.6, 0.5, 0.4])
     assert kept.best == 1
-    assert (
-        "Highest ILAD@10: 0.500 (first: 0.300) among the 2 of 3 settings that keep 90% of first's Recall@10"
-        in kept.said
-    )
+    assert "ILAD@10: 0.500 (first: 0.300), of the 2 of 3 settings that keep 90% of first's Recall@10" in kept.said
     none = choose(Objective("diverse", share=0.99), [0.7, 0.72, 0.72], [0.6, 0.4, 0.5])
     assert (none.best, none.satisfied) == (2, False)
     assert none.said.startswith("No setting keeps 99% of first's Recall@10 (0.792 of 0.800)")
-    assert "the nearest is this one, with Recall@10 0.720 and ILAD@10 0.500" in none.said
+    assert "This one is nearest: Recall@10 0.720, ILAD@10 0.500." in none.said
 
 
 def test_a_share_that_is_met_exactly_is_met():
@@ -99,8 +96,8 @@ def test_the_knee_lies_furthest_beyond_the_chord():
     [
         ([1.0, 0.75, 0.5], [0.0, 0.25, 0.5], [2, 1, 0], 2, "does not bend outwards"),
         ([1.0, 0.55, 0.5], [0.0, 0.1, 0.5], [1, 0, 2], 0, "no knee"),
-        ([1.0, 0.755, 0.5], [0.0, 0.25, 0.5], None, 1, "as good as straight"),
-        ([1.0, 0.755, 0.5], [0.0, 0.25, 0.5], None, 1, "by only 0.007 with"),
+        ([1.0, 0.755, 0.5], [0.0, 0.25, 0.5], None, 1, "almost straight"),
+        ([1.0, 0.755, 0.5], [0.0, 0.25, 0.5], None, 1, "lies only 0.007 beyond"),
         ([1.0, 0.5], [0.0, 0.5], [1, 0], 1, "two points"),
         ([1.0, 0.5], [0.6, 0.5], None, 0, "one point"),
     ],
@@ -120,12 +117,32 @@ def test_the_guide_leads_a_search_to_what_is_chosen():
     assert Objective("knee").guide({"recall": 0.3, "ilad": 0.4}, {}) == (0.3, 0.4)
 
 
+@pytest.mark.parametrize(
+    "objective,recall,said",
+    [
+        (Objective("diverse"), 0.755, "Recall is 94.4% of Top-k's; you asked for 95%. ILAD +20%."),
+        (Objective("diverse"), 0.8, "Recall is 100.0% of Top-k's; you asked for 95%. ILAD +20%."),
+        # Not so few digits that what is missed would seem to be kept.
+        (Objective("diverse"), 0.75999, "Recall is 94.999% of Top-k's; you asked for 95%. ILAD +20%."),
+        (Objective("knee"), 0.4, "Recall is 50.0% of Top-k's. ILAD +20%."),
+        (Objective("maximise", metric="recall"), 0.4, "Recall is 0.400; Top-k's is 0.800."),
+    ],
+)
+def test_what_is_reached_is_said_of_the_constraint_first(objective, recall, said):
+    assert objective.reached({"recall": recall, "ilad": 0.36}, BASE, "Top-k") == said
+
+
+def test_a_baseline_without_recall_or_diversity_is_no_divisor():
+    said = Objective("diverse").reached({"recall": 0.1, "ilad": 0.36}, {"recall": 0.0, "ilad": 0.0}, "Top-k")
+    assert said == "Recall is 0.100; Top-k's is 0. ILAD +0.360."
+
+
 def test_objectives_are_declared():
     assert set(METRICS) - set(Objective.__dataclass_fields__["metric"].metadata["param"].options) == LESS_IS_BETTER
     for bad in ({"aim": "best"}, {"metric": "redundancy"}, {"metric": "hits"}, {"share": 1.1}, {"share": math.nan}):
         with pytest.raises(engine.ParamError, match=next(iter(bad))):
             Objective(**bad)
-    assert Objective("diverse", share=0.9).text == "maximum ILAD with Recall at least 90% of the baseline's"
+    assert Objective("diverse", share=0.9).text == "maximum ILAD with Recall ≥ 90% of the baseline's"
     assert Objective().metrics == ("comp",) and Objective("knee").metrics == ("recall", "ilad")
 
 
