@@ -28,6 +28,9 @@ from engine.views import slider, trust
 KEY, SERIAL, RELEASED = "explore.tiles", "explore.serial", "explore.released"
 """Session keys: the component, the number of the last settings that it reported, and whether this run follows them."""
 
+LARGE, FIRST = 2048, 0.5
+"""Documents from which on a slider's answers come in two parts, and where the first part of a path begins."""
+
 
 def show(
     loaded: Loaded,
@@ -115,7 +118,10 @@ def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str,
         along = Decoder(
             _at(stage, param.name, form.default), result.decoder.retrieve, result.decoder.rerank, result.decoder.depth
         )
-        digest = digest_of([*map(str, answer_key(loaded, question, along)), param.name, repr(given)])
+        key = [*map(str, answer_key(loaded, question, along)), param.name]
+        parts = [(given, 0.0)]
+        if len(loaded.space) > LARGE:
+            parts.insert(0, (given, FIRST) if exact else (slider.coarser(given), 0.0))
         sliders.append(
             {
                 "param": param.name,
@@ -124,7 +130,12 @@ def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str,
                 "value": values[param.name],
                 "standard": form.default,
                 "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
-                "url": vendor.offer(digest, _maker(loaded, question, result.decoder, form, given, more)),
+                "urls": [
+                    vendor.offer(
+                        digest_of([*key, repr(part)]), _maker(loaded, question, result.decoder, form, part, more)
+                    )
+                    for part in parts
+                ],
             }
         )
     return sliders
@@ -140,7 +151,7 @@ def _maker(
     question: Question,
     decoder: Decoder,
     form: Real | Whole,
-    given: dict[str, Any],
+    part: tuple[dict[str, Any], float],
     more: dict[str, Any],
 ) -> Callable[[], dict[str, Any]]:
     """What computes a slider's answers when the browser asks; it keeps no corpus alive."""
@@ -154,7 +165,8 @@ def _maker(
         found = None if where is None else scored(decoder, where, query) if known is None else known()
         if where is None or found is None:
             raise DataError("what this slider shows is no longer in memory; move it to have it computed again")
-        answers = slider.slider_answers(decoder.select, form, given, found, k)
+        given, above = part
+        answers = slider.slider_answers(decoder.select, form, given, found, k, above)
         rankings = answers.pop("rankings")
         return {**answers, "stops": given, **slider.packed(where, query.vectors[0], rankings, **more)}
 

@@ -45,6 +45,11 @@ def stops(param: Real | Whole, current: float, exact: bool) -> dict[str, Any]:
     return {"low": low, "high": high, "steps": FINE if exact else COARSE}
 
 
+def coarser(given: dict[str, Any]) -> dict[str, Any]:
+    """Fewer positions of a slider from end to end: those that are computed first where each takes long."""
+    return given if "values" in given else {**given, "steps": given["steps"] // 5}
+
+
 def positions(given: dict[str, Any]) -> list[float]:
     """The values of the positions of `stops`, the same to the last bit wherever they are computed."""
     if "values" in given:
@@ -55,14 +60,14 @@ def positions(given: dict[str, Any]) -> list[float]:
 
 @without_autocast
 def slider_answers(
-    stage: Selector, param: Real | Whole, given: dict[str, Any], scored: ScoredCandidates, k: int
+    stage: Selector, param: Real | Whole, given: dict[str, Any], scored: ScoredCandidates, k: int, above: float = 0.0
 ) -> dict[str, Any]:
     """A selector's rankings of one query along one of its parameters, the others as they are.
 
-    given: of `stops`. Returns JSON values but for `rankings`, (m, k) rows of the corpus, −1 pads. With a path, `start`
-    says where it begins, `ends` where in the parameter each ranking but the last gives way to the next, and `apart`
-    holds (value, ranking) of positions before the start or that rounding decides; without, `ends` is None, each
-    position has its ranking, and `why` says why.
+    given: of `stops`; above: where a path begins at the earliest. Returns JSON values but for `rankings`, (m, k) rows
+    of the corpus, −1 pads. With a path, `start` says where it begins, `ends` where in the parameter each ranking but the
+    last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that rounding
+    decides; without, `ends` is None, each position has its ranking, and `why` says why.
     """
     values = positions(given)
     name = "" if param.name != stage.path_parameter or not isinstance(param, Real) else stage.no_path
@@ -72,12 +77,13 @@ def slider_answers(
         return {"rankings": np.vstack([a.index.cpu().numpy() for a in answers]), "ends": None, "why": name}
     c = scored.candidates
     # Equal ratios never reach 0: the path begins at the first position above it.
-    inner = [value for value in values if value > 0] if "values" in given else values
+    inner = [value for value in values if value >= above and (value > 0 or "values" not in given)]
     lines = stage.lambda_path(c, min(k, c.count), (inner[0], inner[-1]))[0]
     picks = lines.picks[lines.last]
     if c.pool is not None:
         picks = np.where(picks < 0, -1, c.pool[0].cpu().numpy()[picks])
     rankings = [np.pad(picks, ((0, 0), (0, k - picks.shape[1])), constant_values=-1)]
+    values = [value for value in values if value >= above]
     at = np.minimum(np.searchsorted(lines.ends, values), len(lines.ends) - 1)
     low, high = lines.certain[at].T
     apart = [value for value, sure in zip(values, (low <= values) & (values <= high), strict=True) if not sure]

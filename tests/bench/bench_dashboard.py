@@ -5,8 +5,8 @@
 Four decoders stand beside each other (top_k, mmr, dpp, nnn), the map is open. Drag: MMR's λ in 60 moves over two
 seconds; a frame is what our script does in an animation frame in which a set changes, tiles, lists and map together.
 Key: from the event to the second animation frame after. Query: from the key to the first animation frame with the new
-query's sets, and to the answers of every slider at all its positions. Bytes: of a query's sliders as they are
-transferred, and of all messages in both directions after a release.
+query's sets, to the answers of every slider at λ ≥ ½, and to those at all its positions. Bytes: of a query's sliders as
+they are transferred, and of all messages in both directions after a release.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ KEYS, QUERIES = 20, 8
 READY = "frontier.paths?.size && [...frontier.paths.values()].every(path => path)"
 NEXT = """key => new Promise(resolve => {
     const before = frontier.shown.query, asked = performance.now();
-    let painted = null;
+    let painted = null, first = null;
     const look = () => {
         const now = performance.now() - asked, { shown, paths } = frontier;
         if (shown?.query !== before) {
             painted ??= now;
-            if (shown.decoders.flatMap(d => d.sliders).every(s => paths.get(s.url))) return resolve([painted, now]);
+            const sliders = shown.decoders.flatMap(decoder => decoder.sliders);
+            if (sliders.every(slider => paths.get(slider.urls[0]))) first ??= now;
+            const all = sliders.flatMap(slider => slider.urls).every(url => paths.get(url));
+            if (all) return resolve([painted, first, now]);
         }
         if (now < 30000) requestAnimationFrame(look);
     };
@@ -67,8 +70,8 @@ def mapped(path: str, home: Path) -> None:
         raise RuntimeError("the map was not made")
 
 
-def another_query(page, turn: int) -> tuple[float, float]:
-    """Milliseconds to the first paint of another query, and to all answers of its sliders."""
+def another_query(page, turn: int) -> tuple[float, float, float]:
+    """Milliseconds to the first paint of another query, to the first part of its sliders' answers, and to all."""
     box = page.locator("input[aria-label='Document id']")
     if box.count():
         # Without labelled queries a document is the query, and its id is typed.
@@ -135,7 +138,8 @@ def measured(browser, server: Server, corpus_name: str) -> dict[str, list[float]
         "released": [released],
         "keys": keys,
         "painted": [turn[0] for turn in turns],
-        "all answers": [turn[1] for turn in turns],
+        "first answers": [turn[1] for turn in turns],
+        "all answers": [turn[2] for turn in turns],
         "a query's bytes": [sum(answers[first:]) / QUERIES],
     }
 
@@ -154,7 +158,9 @@ def main() -> None:
             late = frames[int(0.95 * len(frames))]
             row = (spread(frames, 1), f"{late:.1f}", f"{found['sent while held'][0]:.0f}", spread(found["keys"]))
             sizes = (f"{found[name][0] / 1000:.1f}" for name in ("a query's bytes", "released"))
-            rows.append((name, *row, spread(found["painted"]), spread(found["all answers"]), *sizes))
+            rows.append(
+                (name, *row, *(spread(found[name]) for name in ("painted", "first answers", "all answers")), *sizes)
+            )
     head = (
         "corpus",
         "frame",

@@ -49,7 +49,13 @@ class Slider {
   }
 
   arrive() {
-    const found = path(this.given.url, () => (this.arrive(), this.view.want(true)));
+    // Of a large corpus a part comes first, then all; each is asked for when the one before is there.
+    let found = null;
+    for (const url of this.given.urls) {
+      const next = path(url, () => (this.arrive(), this.view.want(true)));
+      if (!next) break;
+      found = next;
+    }
     if (found === this.known) return;
     this.known = found;
     this.tile.node.classList.toggle("waiting", this.tile.sliders?.some((slider) => !slider.known) ?? false);
@@ -152,7 +158,7 @@ class Tile {
   update(given) {
     const values = Object.fromEntries(given.sliders.map((slider) => [slider.param, slider.value]));
     const [moved, ...others] = this.sliders?.filter((slider) => slider.value !== this.committed[slider.given.param]) ?? [];
-    const answered = moved && !others.length && given.sliders.find(({ url }) => url === moved.given.url);
+    const answered = moved && !others.length && given.sliders.find(({ urls }) => urls.join() === moved.given.urls.join());
     const drawn = answered && answered.value === moved.value ? this.set : undefined;
     const fresh = !this.given || this.view.settled;
     Object.assign(this, { given, title: given.title, committed: values });
