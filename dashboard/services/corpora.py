@@ -164,8 +164,9 @@ def _interned(dataset: Any) -> Any:
     for other in in_memory():
         if other.dataset.corpus == dataset.corpus and other.dataset.corpus.name == dataset.corpus.name:
             # The columns beside the documents are no part of what makes two corpora the same.
-            corpus = replace(other.dataset.corpus, metadata=dataset.corpus.metadata)
-            return replace(dataset, corpus=corpus)
+            known = other.dataset.corpus
+            same = known.metadata == dataset.corpus.metadata
+            return replace(dataset, corpus=known if same else replace(known, metadata=dataset.corpus.metadata))
     return dataset
 
 

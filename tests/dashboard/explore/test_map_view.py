@@ -96,7 +96,7 @@ def test_the_overlay_gets_the_sets_the_query_and_what_is_relevant(shown, loaded)
     answers = answers_of(loaded, question_of(loaded))
     assert {s["key"]: s["rows"] for s in data["sets"]} == {n: a.ranking.rows() for n, a in answers.items()}
     assert [s["sign"] for s in data["sets"]] == ["✕", "●"] and data["relevant"] == [0, 9, 20] and not data["places"]
-    assert len(data["place"]) == 2 and len(data["query"]) == 64
+    assert len(data["place"]) == 2 and len(data["query"]) == 16
     names = [trace["name"] for trace in given["overlay"].traces]
     assert names == ["relevant", "Top-k", "MMR", "query"]
 

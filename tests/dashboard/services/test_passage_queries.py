@@ -65,18 +65,18 @@ def test_trade_off_measures_passages_of_an_unlabelled_corpus(source):
     space = engine.Space(data.corpus, engine.embed(data.corpus))
     decoders, queries = [engine.Decoder(engine.make("top_k"))], engine.embed(made.queries)
     point = next(engine.sweep(decoders, space, queries, made.qrels[SPLIT], 10, ("recall",)))
-    ys = [y for trace in drawn["data"] for y in trace.get("y") or () if isinstance(y, float)]
-    assert any(y == pytest.approx(point.mean["recall"]) for y in ys)
+    cards = [text for trace in drawn["data"] for text in trace.get("hovertext") or ()]
+    assert any(f"Recall@10 {point.mean['recall']:.3f}" in text for text in cards), cards[:2]
     way(app).set_value("This query").run()
     assert not app.exception and "no judgements" in texts(app)
 
 
 def test_tune_takes_passages_and_says_so(source):
     app = screen("tune", source, **{"tune.method": "mmr", "tune.points": 3})
-    assert "Tuning needs judgements" in texts(app) and "in the sidebar" in texts(app)
+    assert "Tuning needs judgements" in texts(app)
     app.toggle(key="tune.passages").set_value(True).run()
     assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
-    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.SPLIT]]
+    assert [s.options for s in app.selectbox if s.label == "Tune on"] == [[passage_queries.SPLIT]]
     app = ended(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks

@@ -142,7 +142,7 @@ def test_the_words_of_a_large_corpus_are_counted_by_a_job_once(few, monkeypatch)
     monkeypatch.setattr(segments, "words_of", lambda space: go.wait(patient(60)) and counts(space))
     monkeypatch.setattr(segments, "has_words", lambda space: go.is_set())
     app = screen("theory", few(3), **{"theory.view": SEGMENTS})
-    ended(pick(app, "Query", "Similar"), "theory")
+    pick(app, "Query", "Similar")
     counting = app.session_state["jobs"]["theory"]
     assert counting.title == "Counting words" and not tables(app, "Passages")
     go.set()

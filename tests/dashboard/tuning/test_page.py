@@ -168,7 +168,7 @@ def test_other_work_is_waited_for_or_paused():
     app = screen("tune", **QUICK)
     other = held_job(app, "a map", 34, 88)
     run(app)
-    assert app.button(key="tune.start").disabled and "a map is" in texts(app) and "34 of 88 done" in texts(app)
+    assert app.button(key="tune.start").disabled and "A map is" in texts(app) and "34 of 88 done" in texts(app)
     press(app, "tune.start.pause")
     other.join(patient(60))
     assert other.stop.is_set() and not run(app).button(key="tune.start").disabled
