@@ -4,7 +4,8 @@ A chunk is keyed by its texts, the model's files, the prompt and the arithmetic.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -85,17 +86,14 @@ def embed(
     # Where the cache holds some, all are of one making.
     there, rows = given if given and len(missing) == len(keys) else _nothing(len(texts))
     lacking = {span: [i for i in span if not there[i]] for span, _ in missing}
+    encode = None
     if any(lacking.values()):
         run.tell(LOADING)
         model = encoder_model.load(source, device, arithmetic)
         run.tell(EMBEDDING)
+        encode = partial(_encoded, model, role=role, prompt=prompt, batch_size=batch_size, run=run)
     for span, key in missing:
-        vectors, own = rows[span.start : span.stop], lacking[span]
-        if len(own) < len(span):
-            run.tell(READING, len(span) - len(own))
-        if own:
-            encoded = _encoded(model, [texts[i] for i in own], role, prompt, batch_size, run)
-            vectors = _merged(vectors, encoded, own, span)
+        vectors = _of_span(span, rows, lacking[span], texts, encode, run)
         if cache:
             store.put_array(SECTION, key, vectors.numpy())
         run.place(span.start, vectors)
@@ -107,11 +105,24 @@ def _nothing(count: int) -> tuple[Tensor, Tensor]:
     return torch.zeros(count, dtype=torch.bool), torch.empty(count, 0)
 
 
-def _merged(vectors: Tensor, encoded: Tensor, own: Sequence[int], span: range) -> Tensor:
-    """The vectors of a span, those of the texts at `own` as they were encoded."""
-    if len(own) == len(span):
+def _of_span(
+    span: range,
+    rows: Tensor,
+    lacking: Sequence[int],
+    texts: Sequence[str],
+    encode: Callable[..., Tensor] | None,
+    run: "_Run",
+) -> Tensor:
+    """The vectors of a span of texts: those at `lacking` are encoded, the others are there."""
+    vectors = rows[span.start : span.stop]
+    if len(lacking) < len(span):
+        run.tell(READING, len(span) - len(lacking))
+    if not lacking or encode is None:
+        return vectors
+    encoded = encode([texts[i] for i in lacking])
+    if len(lacking) == len(span):
         return encoded
-    vectors[[i - span.start for i in own]] = encoded
+    vectors[[i - span.start for i in lacking]] = encoded
     return vectors
 
 

@@ -49,7 +49,7 @@ def test_a_timeline_is_the_measures_as_columns(found):
 def test_quality_is_a_line_a_decoder_and_metric(found):
     lines = views.quality(found.checkpoints, ("ndcg", "ilad"), group="tail")
     assert [(line.metric, line.decoder[:5]) for line in lines] == [
-        ("ndcg", "Top-k"), ("ilad", "Top-k"), ("ndcg", "MMR ·"), ("ilad", "MMR ·"),
+        ("ndcg", "top_k"), ("ilad", "top_k"), ("ndcg", "mmr(r"), ("ilad", "mmr(r"),
     ]  # fmt: skip
     for line in lines:
         cells = [c.cell(line.label, "held-out", "tail") for c in found.checkpoints]
