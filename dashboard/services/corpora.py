@@ -163,10 +163,11 @@ def _interned(dataset: Any) -> Any:
     """The data set with the texts of another encoder's corpus, where those are the same and in memory."""
     for other in in_memory():
         if other.dataset.corpus == dataset.corpus and other.dataset.corpus.name == dataset.corpus.name:
+            corpus, metadata = other.dataset.corpus, dataset.corpus.metadata
             # The columns beside the documents are no part of what makes two corpora the same.
-            known = other.dataset.corpus
-            same = known.metadata == dataset.corpus.metadata
-            return replace(dataset, corpus=known if same else replace(known, metadata=dataset.corpus.metadata))
+            return replace(
+                dataset, corpus=corpus if corpus.metadata == metadata else replace(corpus, metadata=metadata)
+            )
     return dataset
 
 

@@ -9,8 +9,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const GUTTERS_FROM = 560; // pixels of width from which on labels have columns of their own at both sides
 const LINE = 17; // pixels between two labels
 const EDGE = 6;
-const GUTTER = 165; // pixels at each side for the columns of labels
-const LONGEST_LABEL = 24; // characters
+const GUTTER = 190; // pixels at each side for the columns of labels
+const LONGEST_LABEL = 22; // characters
 const REACH = 10; // pixels around a pin in which the mouse is on it
 const STYLE = `
 .frontier-box { position: relative; }
@@ -129,6 +129,7 @@ export class MapOverlay {
   update(data, documents, ink, ground) {
     Object.assign(this, { data, ink, ground });
     this.dark = luminance(ground) < 0.5;
+    this.brush.font = `12px ${getComputedStyle(this.box).fontFamily}`; // once: asked during a redraw it costs a layout
     // A run of the page that changed no set leaves those of a slider that is being dragged.
     const given = JSON.stringify([data.query, data.sets, data.relevant]);
     if (given !== this.given) {
@@ -173,10 +174,7 @@ export class MapOverlay {
   }
 
   widthOf(text) {
-    if (!this.widths.has(text)) {
-      this.brush.font = `12px ${getComputedStyle(this.box).fontFamily}`;
-      this.widths.set(text, this.brush.measureText(text).width);
-    }
+    if (!this.widths.has(text)) this.widths.set(text, this.brush.measureText(text).width);
     return this.widths.get(text);
   }
 
