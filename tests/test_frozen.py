@@ -195,13 +195,14 @@ def test_a_study_goes_on_from_its_store(world, tmp_path):
     assert [*sentences[:3], *sentences[6:8], sentences[11]] == [
         "MMR · λ 0.75: chosen from all 5 settings for maximum ILAD with Recall ≥ 95% of the baseline's, on dev "
         "(6 queries).",
-        "Highest ILAD@5: 0.695 (Top-k: 0.666) among the 2 of 5 settings that keep 95% of Top-k's Recall@5 (0.950 of "
-        "1.000); its Recall@5 is 1.000.",
-        "In 98% of 200 bootstrap samples of these queries the choice is the same.",
+        "Highest ILAD@5: 0.695 (Top-k: 0.666), of the 2 of 5 settings that keep 95% of Top-k's Recall@5 (0.950 of "
+        "1.000). Its Recall@5: 1.000.",
+        "Stability: 98% of 200 bootstrap samples choose this setting.",
         "On test: MMR · λ 0.75 and Top-k have the same nDCG@5 on all 6 queries.",
         "On test: No significant difference. MMR · λ 0.75: +0.017 ILAD@5 vs Top-k (95% CI −0.003 to 0.059, p > 0.99, "
         "Holm over 4); better on 2 queries, worse on 1 query, the same on 3.",
-        "ILAD@5 vs the baseline: +0.029 on dev, +0.017 on test; no significant difference (95% CI −0.029 to 0.055).",
+        "ILAD@5: +0.029 vs the baseline on dev, +0.017 on test; no significant difference between the two (95% CI "
+        "−0.029 to +0.055).",
     ]
     with pytest.raises(engine.Cancelled):
         study(world, tmp_path / "new.db", Stopped())
@@ -335,7 +336,7 @@ def test_the_page_goes_on_with_a_simulation(home):
 
 def test_the_feedback_is_on_the_page():
     app = ended(page("drift", **{"drift.source.True": "Your feedback"}))
-    app = ended(app.segmented_control(key="drift.view.True").set_value("Feedback").run())
+    app = ended(app.segmented_control(key="drift.view.True").set_value("Votes").run())
     kept = [table.value for table in app.dataframe if len(table.value) == EXPECTED["log"]["round"]]
     assert kept and any("undone" in " ".join(map(str, row)) for row in kept[0].values.tolist()), texts(app)
 

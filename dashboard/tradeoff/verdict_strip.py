@@ -1,7 +1,5 @@
 """The verdict above the chart: which setting to take, and the ways to take it along."""
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from dashboard.charts.palette import style_of
@@ -9,28 +7,20 @@ from dashboard.services import trained
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tradeoff import selection
+from dashboard.widgets import verdict_card
 from engine.decoder import Decoder
-from engine.evaluation.export import Snippet, export
-from engine.evaluation.frontier import Frontier
+from engine.evaluation.export import Snippet, export, short_code
+from engine.evaluation.frontier import Frontier, title_of_axis
 from engine.evaluation.verdict import Verdict
+from engine.stages import methods
 from engine.values import replace_surrogates
+from engine.views.verdict_card import CardCurve, VerdictCard
+from engine.wording import signed
 
 KEY = "tradeoff-verdict"
 STYLE = f"""<style>.st-key-{KEY} [data-testid=stText] {{font-size: 1.15rem; font-weight: 600; white-space: normal;
 overflow-wrap: anywhere}}
 .st-key-{KEY} > [data-testid=stElementContainer]:first-child {{flex: 1 1 20rem; width: auto}}</style>"""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CardFacts:
-    """What a card says of a verdict."""
-
-    frontier: Frontier
-    verdict: Verdict  # .text the statement; .gain and .cost with their intervals, p-values and number of queries
-    decoder: Decoder  # the setting
-    corpus: str
-    fingerprint: str  # of the vectors
-    code: str  # in Python
 
 
 def show(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decoder | None) -> None:
@@ -42,19 +32,10 @@ def show(loaded: Loaded, curves: Frontier, found: Verdict, decoder: Decoder | No
         if decoder is None or found.best is None:
             return
         st.button("Use in Explore", type="primary", key="tradeoff.use", on_click=to_explore, args=(decoder,))
-        snippet = export(decoder, "python", trained.export_context(loaded, curves.k))
-        _code(snippet)
-        space = loaded.space
-        _card_button(
-            CardFacts(
-                frontier=curves,
-                verdict=found,
-                decoder=decoder,
-                corpus=space.corpus.name,
-                fingerprint=space.embeddings.digest[:8],
-                code=snippet.text,
-            )
-        )
+        context = trained.export_context(loaded, curves.k)
+        _code(export(decoder, "python", context))
+        code = short_code(decoder, context)
+        verdict_card.button(lambda: _card(loaded, curves, found, code), "tradeoff.card")
 
 
 def to_explore(decoder: Decoder) -> None:
@@ -68,5 +49,30 @@ def _code(snippet: Snippet) -> None:
         st.code(snippet.text, language=snippet.language)
 
 
-def _card_button(facts: CardFacts) -> None:
-    """The place of the verdict's card."""
+def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...]) -> VerdictCard:
+    """The verdict as a picture."""
+    best, gain = found.best, found.gain
+    specs = methods()
+    interval = ""
+    if gain is not None and gain.low is not None and gain.high is not None:
+        interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {title_of_axis(curves.x)}"
+    return VerdictCard(
+        sentence=found.text,
+        curves=tuple(
+            CardCurve(
+                method=points[0].point.method,
+                label=specs[points[0].point.method].title,
+                x=tuple(p.x for p in points),
+                y=tuple(p.y for p in points),
+            )
+            for points in curves.curves.values()
+        ),
+        titles=(f"{title_of_axis(curves.x)}@{curves.k}", f"{title_of_axis(curves.y)}@{curves.k}"),
+        chosen=None if best is None else (best.x, best.y),
+        chosen_label="" if best is None else best.name,
+        queries=curves.queries,
+        interval=interval,
+        corpus=loaded.space.corpus.name,
+        fingerprint=loaded.space.embeddings.digest[:8],
+        code=code,
+    )

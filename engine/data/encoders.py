@@ -15,6 +15,7 @@ from engine.data import inventory, shipped
 from engine.data.models import encoder_model, precision
 from engine.data.models.encoder_model import Encoder, ModelSource, Role
 from engine.errors import Cancelled, DataError, FrontierError
+from engine.params import Whole
 from engine.progress import Progress, Stop
 from engine.values import Corpus, Dataset, Embeddings, EncoderRef, Notice, Queries, digest_of, replace_surrogates
 
@@ -30,6 +31,7 @@ _CHUNK_MEAN = 64
 _BATCH_TOKENS = 2048
 _MOST_TOKENS = 512
 
+BATCH_SIZE = Whole(32, "batch", 1, name="batch_size", help="Texts that the encoder reads at once, at most.")
 LOADING, DOWNLOADING = "loading the encoder", "downloading the encoder"
 PROBING = "checking that bfloat16 is accurate enough"
 READING, EMBEDDING = "reading the cache", "embedding"
@@ -61,18 +63,15 @@ def embed(
     FrontierError for an encoder that cannot be had, options that make no sense, or a cache that cannot be written.
     """
     ids, texts, role = _inputs(what, role)
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise FrontierError(f"batch_size must be a whole number in [1, ∞); got {batch_size!r}")
+    BATCH_SIZE.check(batch_size)
     run = _Run(len(texts), progress, stop)
     run.tell(LOADING)
     device = encoder_model.device_of(device)
     source = encoder_model.find(encoder, cache, lambda: run.tell(DOWNLOADING))
     given = _shipped(texts, role, source, dtype) if cache else None
-    if given:
-        dtype = shipped.ARITHMETIC
+    dtype = shipped.ARITHMETIC if given else dtype
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
-
     missing, keys = [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         keys.append(key)

@@ -65,8 +65,8 @@ def slider_answers(
     """A selector's rankings of one query along one of its parameters, the others as they are.
 
     given: of `stops`; above: where a path begins at the earliest. Returns JSON values but for `rankings`, (m, k) rows
-    of the corpus, −1 pads. With a path, `start` says where it begins, `ends` where in the parameter each ranking but the
-    last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that rounding
+    of the corpus, −1 pads. With a path, `start` says where it begins, `ends` where in the parameter each ranking but
+    the last gives way to the next, and `apart` holds (value, ranking) of positions before the start or that rounding
     decides; without, `ends` is None, each position has its ranking, and `why` says why.
     """
     values = positions(given)
