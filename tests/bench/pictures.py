@@ -56,27 +56,41 @@ def recording(browser, url: str, file: Path) -> None:
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
-def explore(page) -> None:
-    page.mouse.move(0, 0)
-
-
-def redundancy(page) -> None:
-    view(page, "Check-up")
+def scrubbed(page) -> None:
+    """The verdict of a query in place of the corpus's, as after a first move."""
+    slider = page.get_by_role("slider", name="MMR λ", exact=True)
+    slider.press("ArrowLeft")
+    slider.press("ArrowRight")
     page.wait_for_timeout(2000)
+    slider.evaluate("element => element.blur()")
 
 
-PICTURES: dict[str, Callable] = {"explore": explore, "check-up": redundancy}
+def on_map(page) -> None:
+    scrubbed(page)
+    view(page, "Map")
+    page.get_by_text("t-SNE, perplexity").wait_for(timeout=WAIT)
+    page.wait_for_timeout(5000)
+
+
+def tradeoff(page) -> None:
+    page.get_by_role("link", name="Trade-off").click()
+    page.get_by_text("diverse").first.wait_for(timeout=2 * WAIT)
+    page.wait_for_timeout(20_000)  # the other decoders, and every value of their parameters
+
+
+PICTURES: dict[str, Callable] = {"explore": scrubbed, "map": on_map, "tradeoff": tradeoff}
 
 
 def main() -> None:
-    given = arguments(__doc__)
+    given = arguments(__doc__, only=["all"])
+    shown = PICTURES if given.only == ["all"] else {name: PICTURES[name] for name in given.only if name in PICTURES}
     folder = Path(given.out or "assets")
     with (
         tempfile.TemporaryDirectory() as home,
         closing(Server(warm_home.copy(Path(home) / "home"))) as server,
         chromium() as (browser,),
     ):
-        for name, show in PICTURES.items():
+        for name, show in shown.items():
             for scheme in ("light", "dark"):
                 page = opened(browser, server.url + ADDRESS, scheme)
                 show(page)
