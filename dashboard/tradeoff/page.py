@@ -1,6 +1,7 @@
 """The Trade-off page: the verdict, the frontier, the sets behind a point, differences by query."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -362,8 +363,11 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     labels = [p.point.label for p in curves.points]
     share, rows = selection.budget(), _compared(sweep, cells, curves, base)
     found = None if base is None or len(labels) < 2 else verdict(curves, base.point.label, share, rows)
+    if found is not None and len(cells.points) < len(sweep.decoders):
+        so_far = f"Of the {len(cells.points):,} of {len(sweep.decoders):,} settings measured so far."
+        found = replace(found, text=f"{found.text} {so_far}")
     best = None if found is None or found.best is None else found.best.point.label
-    if found is not None:
+    if found is not None and not cells.running:  # of a part of the settings it would be another every second
         decoder = next((d for d in sweep.decoders if d.label == best), None)
         verdict_strip.show(loaded, curves, found, decoder)
     label = selection.opened(labels, best)
@@ -388,8 +392,8 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
 
 
 def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> Rows:
-    """Every setting against the baseline in the metrics of the axes; nothing where they have no query in common."""
-    if base is None:
+    """Every setting against the baseline in the metrics of the axes; nothing while they are being measured."""
+    if base is None or cells.running:
         return {}
 
     def make() -> Rows:

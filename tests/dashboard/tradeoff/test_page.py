@@ -207,9 +207,11 @@ def test_much_is_measured_when_asked_and_stops_when_asked(monkeypatch):
     begun(app, "tradeoff.start", sweeps.PURPOSE, 2)
     assert len(ids(figure(app))) == 2, "what is finished is drawn meanwhile"
     assert app.button(key="tradeoff.cancel").label == "Pause"
+    assert "tradeoff.use" not in keys(app) and "so far" not in texts(app), "no verdict before the end"
     assert cancelled(app, sweeps.PURPOSE).button(key="tradeoff.start").label == "Resume"
     kept = len(ids(figure(app)))
     assert 2 <= kept < 6 and f"{6 - kept} of 6 settings" in texts(app)
+    assert verdict_of(app).endswith(f"Of the {kept} of 6 settings measured so far.")
     monkeypatch.setattr(engine, "sweep", point)
     assert len(ids(figure(worked(app, "tradeoff.start")))) == 6 and "tradeoff.start" not in keys(app)
 
