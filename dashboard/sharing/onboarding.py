@@ -28,7 +28,7 @@ STYLE = """<style>
 
 
 @dataclass(frozen=True)
-class Stop:
+class TourStop:
     """A stop of the tour."""
 
     act: str  # what to do
@@ -37,10 +37,10 @@ class Stop:
 
 
 STOPS = (
-    Stop("Pick a query", "Test queries know which documents are relevant."),
-    Stop("Drag λ", "The results and their figures follow while you drag."),
-    Stop("See it over all queries", "Trade-off measures every decoder at every setting.", "tradeoff"),
-    Stop("Take it with you", "Code has the setting; Card is the verdict in one picture."),
+    TourStop("Pick a query", "Test queries know which documents are relevant."),
+    TourStop("Drag λ", "The results and their figures follow while you drag."),
+    TourStop("See it over all queries", "Trade-off measures every decoder at every setting.", "tradeoff"),
+    TourStop("Take it with you", "Code has the setting; Card is the verdict in one picture."),
 )
 
 

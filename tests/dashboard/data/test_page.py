@@ -64,7 +64,7 @@ def test_another_encoder_is_loaded_beside_and_one_click_switches(judged, tmp_pat
     first = Source(str(judged), dtype="float32")
     small = other_encoder(tmp_path)
     app = view("Encoders", first)
-    assert not [b for b in app.button if b.key == "data.encoders.start"] and "another encoder" in texts(app)
+    assert not [b for b in app.button if b.key == "data.encoders.start"] and "Add a second encoder" in texts(app)
     app.text_input(key="data.again.encoder").set_value(str(small))
     app.selectbox(key="data.again.dtype").set_value("float32")
     next(b for b in app.button if b.label == "Add encoder").click().run()
@@ -142,7 +142,7 @@ def test_encoders_are_compared_on_judged_queries_whose_texts_stand_in_tables_onl
     assert_plain(app, "192.0.2.1")
     assert all("192.0.2.1" not in button.label for button in app.button)
     app.selectbox(key="data.encoders.metric").set_value("ilad").run()
-    assert not app.exception and "measured in the space of the encoder in use" in texts(app)
+    assert not app.exception and "are measured with the current encoder" in texts(app)
 
 
 def test_without_queries_documents_ask(tmp_path):
@@ -177,7 +177,7 @@ def test_what_was_measured_with_other_settings_is_marked_and_another_job_said(ju
 def test_vectors_without_texts_cannot_be_embedded(tmp_path):
     np.save(tmp_path / "v.npy", np.eye(4, dtype=np.float32))
     app = view("Encoders", Source(str(tmp_path / "v.npy")))
-    assert "there is nothing to embed" in texts(app)
+    assert "no texts to embed" in texts(app)
 
 
 def test_an_upload_is_still_there_after_a_look_elsewhere(judged, tmp_path):
@@ -211,7 +211,7 @@ def test_the_cache_says_what_it_holds_and_what_is_in_use(judged, tmp_path):
 
 def test_a_section_is_cleared_after_a_question(judged):
     app = view("Cache", Source(str(judged), dtype="float32"), **{"data.cache.section": "embeddings"})
-    assert "it goes on working" in texts(app)
+    assert "it keeps working" in texts(app)
     held = cached_bytes("embeddings")
     press(app, "data.cache.delete.all")
     assert not cached_bytes("embeddings")
@@ -230,14 +230,14 @@ def test_an_upload_in_use_and_a_store_at_work_are_kept(judged):
     cache.write(cache.home() / "sweeps.db", b"SQLite format 3\0" + b"\0" * 84)
     app = view("Cache", Source(str(folder), dtype="float32"))
     page_text = texts(app)
-    assert "Kept, because in use: " in page_text and "corpus.jsonl" in page_text and "sweeps.db" in page_text
+    assert "Not deleted, in use: " in page_text and "corpus.jsonl" in page_text and "sweeps.db" in page_text
     app.button(key="data.cache.delete.all").click().run()
     assert (folder / "corpus.jsonl").exists() and (cache.home() / "sweeps.db").exists()
     assert not (cache.section(uploads.SECTION) / "fedcba9876543210").exists()
     forget_corpora()
     os.utime(cache.home() / "sweeps.db", (time.time() - 3600,) * 2)
     app = view("Cache", replace(csv_source(judged.parent / "pets.csv", PETS), dtype="float32"))
-    assert "Kept, because in use" not in texts(app)
+    assert "Not deleted, in use" not in texts(app)
     app.button(key="data.cache.delete.all").click().run()
     assert not folder.exists() and not (cache.home() / "sweeps.db").exists()
 
@@ -249,7 +249,7 @@ def test_what_cannot_be_deleted_is_said(judged, monkeypatch):
         raise engine.FrontierError("cannot write there")
 
     monkeypatch.setattr(inventory, "remove", refuse)
-    assert "Not everything was deleted: cannot write there" in texts(press(app, "data.cache.delete.all"))
+    assert "Some entries were not deleted: cannot write there" in texts(press(app, "data.cache.delete.all"))
 
 
 def test_an_empty_cache_teaches(judged, monkeypatch, tmp_path):

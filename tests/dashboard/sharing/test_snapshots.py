@@ -233,7 +233,7 @@ def test_dialog_renames_and_deletes_snapshots(empty):
     app.text_input(key="snapshot.rename").set_value("newer")
     assert "deleted in the meantime" in texts(press(app, "snapshot.renamed"))
     snapshots.save(snapshot("last"))
-    assert "last is deleted" in texts(press(run(app), "snapshot.deleted")) and snapshots.read_all()[0] == []
+    assert "Deleted: last" in texts(press(run(app), "snapshot.deleted")) and snapshots.read_all()[0] == []
 
 
 def test_hostile_snapshot_is_never_markup(empty):
