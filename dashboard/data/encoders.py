@@ -53,8 +53,13 @@ def show() -> None:
         loaded = loading.in_use()
     if loaded is None:
         return
-    with left, st.expander("Add encoder", expanded=len(corpora.variants(loaded)) < 2):
-        _again(loaded)
+    several = len(corpora.variants(loaded)) > 1
+    if any(loaded.dataset.corpus.texts):
+        with left, st.expander("Add encoder", expanded=not several):
+            _again(loaded)
+    elif not several:
+        left.info("This corpus has vectors but no texts to embed with another encoder.", icon=":material/info:")
+        return
     with right:
         st.subheader("Compare")
         settings = _compare(loaded)
@@ -65,9 +70,6 @@ def show() -> None:
 
 def _again(loaded: Loaded) -> None:
     """The form that embeds the corpus once more."""
-    if not any(loaded.dataset.corpus.texts):
-        st.info("This corpus has vectors but no texts to embed.", icon=":material/info:")
-        return
     with st.form("data.again", border=False):
         name = loading.encoder_name("data.again.encoder", "bundled: all-MiniLM-L6-v2.")
         dtype: str = select("Precision", PRECISIONS, "data.again.dtype")

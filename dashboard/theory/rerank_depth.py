@@ -113,7 +113,7 @@ def _shown(decoder: Decoder, points: Cells) -> None:
     with right:
         st.markdown(f"**{_headline(study, title)}**")
         st.caption(_details(study))
-        number, milliseconds = number_column("%.4f"), st.column_config.NumberColumn("ms a query", format="%.2f")
+        number, milliseconds = number_column("%.3f"), st.column_config.NumberColumn("ms per query", format="%.2f")
         draw_columns(
             {
                 "Reranked": (["none" if row.depth is None else f"{row.depth:,}" for row in study.rows], None),

@@ -1,0 +1,17 @@
+"""The button that copies: it has the text, whatever that holds."""
+
+import json
+
+from support import pages
+
+
+def page():
+    from dashboard.components.copy_button import copy_button
+
+    copy_button("Copy link", 'http://x/?text="<b>&é', "copy")
+
+
+def test_it_copies_the_text_as_it_is():
+    app = pages.drawn(page)
+    data = json.loads(next(one for one in app.main if one.type == "bidi_component").proto.json)
+    assert data == {"label": "Copy link", "text": 'http://x/?text="<b>&é'}
