@@ -71,8 +71,7 @@ def _beside(loaded: Loaded, question: Question, answers: Mapping[str, Answer], b
 def _votes(loaded: Loaded, question: Question) -> dict[str, str]:
     """This person's thumbs on documents for this query."""
     feedback.prepare(loaded)
-    given = vote_buttons.votes_given(feedback.counting(loaded), question)
-    return {str(row): kind for row, kind in given if kind != vote_buttons.RIGHT}
+    return {str(row): kind for row, kind in vote_buttons.own_votes(loaded, question) if kind != vote_buttons.RIGHT}
 
 
 def _merged_table(loaded: Loaded, question: Question, answers: Mapping[str, Answer], baseline: str) -> None:

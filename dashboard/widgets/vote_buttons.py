@@ -45,7 +45,7 @@ def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, 
     """
     feedback.prepare(loaded)
     shown = list_of(row, answers, source)
-    mine = _mine(loaded, question)
+    mine = own_votes(loaded, question)
     with st.container(horizontal=True, gap="xsmall", horizontal_alignment="left", key="votes"):
         for kind, (label, icon, help_) in LABELS.items():
             lacking = kind == RIGHT and not shown
@@ -93,7 +93,8 @@ def _without_votes(now: orag.Session, question: Question, row: int, kind: str) -
     return now
 
 
-def _mine(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
+def own_votes(loaded: Loaded, question: Question) -> dict[tuple[int, str], str]:
+    """This person's votes that count for a question, by document and kind; none where the log cannot be read."""
     try:
         # With live feedback on, the page has looked at the file already.
         counting = feedback.counting(loaded) if feedback.is_on() else feedback.session(loaded).counting

@@ -97,7 +97,7 @@ def test_text_of_a_hostile_table_never_acts(page, server):
     page.get_by_text("Explore", exact=True).click()
     type_query(page, " ".join(HOSTILE))
     settled(page)
-    assert any(HOSTILE[1] in name for name in lists(page)[0])
+    assert all(any(bad in name for bad in HOSTILE) for name in lists(page)[0])
     innocent(page, acted)
     read_first(page)
     page.get_by_text(re.compile(r"^Relevance [−-]?\d\.\d{3}, rank \d+ of 18")).wait_for(timeout=WAIT)
