@@ -30,6 +30,7 @@ from support.frozen import (
     STRINGS,
     Source,
     Stopped,
+    called_now,
     frontier,
     gone,
     judged,
@@ -337,7 +338,7 @@ def test_a_snapshot_opens(home):
     assert not app.warning, texts(app)
     assert {key: app.session_state[key] for key in expected["session"]} == expected["session"]
     kept = json.loads(file.read_bytes())["state"]
-    assert shared(app) == {name: value for name, value in kept.items() if name != "page"}
+    assert shared(app) == called_now({name: value for name, value in kept.items() if name != "page"})
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: link["page"])
@@ -353,4 +354,7 @@ def test_a_link_opens(link):
     assert not app.warning and "Not all of the link" not in texts(app), texts(app)
     assert {key: app.session_state[key] for key in link["session"]} == link["session"]
     back = shared(app)
-    assert {name: back.get(name) for name in given} == given and set(back) - set(given) <= {"vectors", "view"}
+    assert {name: back.get(name) for name in given} == called_now(given) and set(back) - set(given) <= {
+        "vectors",
+        "view",
+    }

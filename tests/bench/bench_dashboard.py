@@ -106,8 +106,9 @@ class Session:
         self.page = page = open_page(browser, server.url)
         page.locator(".tile canvas").first.wait_for(timeout=WAIT)
         page.get_by_role("button", name="Decoders and settings").click()
+        choice = page.get_by_role("toolbar", name="Decoders")
         for name in DECODERS[1:]:
-            page.get_by_role("toolbar", name="Decoders").get_by_role("button", name=engine.methods()[name].title).click()
+            choice.get_by_role("button", name=engine.methods()[name].title).click()
             page.wait_for_timeout(1500)
         page.keyboard.press("Escape")
         view(page, "Map")

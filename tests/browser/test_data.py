@@ -105,7 +105,7 @@ def test_text_of_a_hostile_table_never_acts(page, server):
     view(page, "Table")
     idle(page)
     innocent(page, acted)
-    page.locator(".st-key-reading-close button").click()
+    page.locator(".st-key-reading-close button").first.click()
     ask_by(page, "Like a document")
     page.get_by_role("textbox", name="Document id").fill("nothing like it 192")
     page.get_by_role("textbox", name="Document id").press("Enter")

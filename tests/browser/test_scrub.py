@@ -23,7 +23,8 @@ MOVE = f"""async ([label, values]) => {{
         input.value = Math.round(share * input.max);
         input.dispatchEvent(new Event('input'));
         await frame();
-        found.push([globalThis.frontier.shown.decoders.find(d => label.startsWith(d.title)).set?.rows ?? null, drawn()]);
+        const {{ set }} = globalThis.frontier.shown.decoders.find(d => label.startsWith(d.title));
+        found.push([set?.rows ?? null, drawn()]);
     }}
     return [Number(input.max), found];
 }}"""

@@ -152,7 +152,9 @@ def test_positions_are_the_servers_to_the_last_bit(run):
     for low, high, current in ((-1.0, 1.0, 3.7), (0.1, 7.3, 0.2), (0.0, 1e-4, 2e-5), (-5.5, 123456.7, 0.0)):
         given.append(stops(Real(low, "x", -10.0, comfortable=(low, high)), current, True))
     found = run("given.map(positions)", given)
-    assert len(given) > 15 and [list(map(float, one)) for one in found] == [list(map(float, positions(g))) for g in given]
+    assert len(given) > 15
+    for one, here in zip(found, given, strict=True):
+        assert list(map(float, one)) == list(map(float, positions(here))), here
 
 
 def test_numbers_are_written_in_the_one_style(run):

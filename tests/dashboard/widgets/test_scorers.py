@@ -274,7 +274,8 @@ def test_the_frontier_holds_several_scorers():
     assert not [label for label in labels if label.startswith(OTHER) and BLIND in label], "they would lie on the others"
     assert any(t.get("name") == f"{SCORERS[OTHER].title} → {SELECTORS[PICKED].title}" for t in drawn_["data"])
     entries = app.dataframe[-1].value["Decoder"].tolist()
-    assert any(OTHER in entry for entry in entries) and entries[0].endswith(f"{QUICK[0]} → {FIRST}")
+    assert any(SCORERS[OTHER].title in entry for entry in entries)
+    assert entries[0].endswith(f"{SCORERS[QUICK[0]].title} → {SELECTORS[FIRST].title}")
 
 
 def test_other_scorers_have_the_same_colour_another_dash_and_an_open_symbol():

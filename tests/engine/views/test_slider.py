@@ -30,7 +30,7 @@ def declared(stage, name):
 
 def sliders():
     """(selector's name, its other parameters, the parameter) of every slider."""
-    for name, spec in methods("selector").items():
+    for name in methods("selector"):
         for given in WAYS.get(name, ({},)):
             stage = engine.make(name, **given)
             moved = [p.name for p in stage.spec.params if has_slider(declared(stage, p.name))]
