@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.services.source import Loaded
 from dashboard.session import address
-from dashboard.widgets.common import wait_for
+from dashboard.widgets.common import as_label, wait_for
 
 if TYPE_CHECKING:
     from dashboard.session.query import Question
@@ -30,7 +30,7 @@ def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
 
     restore.arrive(loaded)
     with header:
-        about = st.popover(loaded.space.corpus.name, icon=":material/database:", key="header.corpus")
+        about = st.popover(as_label(loaded.space.corpus.name), icon=":material/database:", key="header.corpus")
     loaded = feedback_toggle.corpus(loaded, about)
     question = None
     with header:

@@ -18,7 +18,6 @@ import torch
 from click.testing import CliRunner
 
 import engine
-from dashboard.session.view_names import FORMER
 from engine import orag
 from engine.training import train
 from support.frozen import (
@@ -31,6 +30,7 @@ from support.frozen import (
     STRINGS,
     Source,
     Stopped,
+    called_now,
     frontier,
     gone,
     judged,
@@ -341,11 +341,6 @@ def test_the_feedback_is_on_the_page():
     assert kept and any("undone" in " ".join(map(str, row)) for row in kept[0].values.tolist()), texts(app)
 
 
-def now(state):
-    """A state of an older version, its view under today's name."""
-    return {name: FORMER.get(value, value) if name == "view" else value for name, value in state.items()}
-
-
 def test_a_snapshot_opens(home):
     expected = EXPECTED["snapshot"]
     (file,) = (home / "snapshots").glob("*.json")
@@ -356,9 +351,9 @@ def test_a_snapshot_opens(home):
     app.button(key="snapshot.open").click()
     run(app)
     assert not app.warning, texts(app)
-    assert {key: app.session_state[key] for key in expected["session"]} == now(expected["session"])
+    assert {key: app.session_state[key] for key in expected["session"]} == called_now(expected["session"])
     kept = json.loads(file.read_bytes())["state"]
-    assert shared(app) == now({name: value for name, value in kept.items() if name != "page"})
+    assert shared(app) == called_now({name: value for name, value in kept.items() if name != "page"})
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: link["page"])
@@ -372,6 +367,6 @@ def test_a_link_opens(link):
         app = page("explore", source, given)
     app = run(app) if trained else app
     assert not app.warning and "Not all of the link" not in texts(app), texts(app)
-    assert {key: app.session_state[key] for key in link["session"]} == now(link["session"])
+    assert {key: app.session_state[key] for key in link["session"]} == called_now(link["session"])
     back = shared(app)
-    assert {name: back.get(name) for name in given} == now(given) and set(back) - set(given) <= {"vectors", "view"}
+    assert {name: back.get(name) for name in given} == called_now(given) and set(back) - set(given) <= {"vectors", "view"}

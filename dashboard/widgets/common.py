@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,13 @@ def wait_for(source: Source) -> Loaded | None:
     elif source != (first := corpora.source_at_start()):
         other.button("Back to the first corpus", on_click=address.use, args=(first,))
     return None
+
+
+def as_label(text: str) -> str:
+    """A stranger's text as a label that shows it: Streamlit reads labels as Markdown, with icons between colons."""
+    from engine.values import replace_surrogates  # imports torch, which a page that still waits must not
+
+    return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", replace_surrogates(text)).replace(":", ":\u200b")
 
 
 def method_heading(spec: Spec, title: str | None = None) -> None:

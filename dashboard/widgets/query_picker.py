@@ -26,6 +26,7 @@ from dashboard.session.query import (
     ways_of,
 )
 from dashboard.widgets.choices import choose
+from dashboard.widgets.common import as_label
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import control
 from engine.decoder import POOL, SET_SIZE, Decoder
@@ -77,7 +78,7 @@ def ask(loaded: Loaded) -> Question | None:
 def _kind(loaded: Loaded, ways: Sequence[str]) -> str:
     """What kind of query is asked, and of which split."""
     way, split, _ = selected(loaded)
-    return " · ".join(filter(None, [TITLES[way if way in ways else ways[0]], split]))
+    return " · ".join(filter(None, [TITLES[way if way in ways else ways[0]], as_label(split or "")]))
 
 
 def _split(loaded: Loaded, key: str) -> str | None:
@@ -123,7 +124,7 @@ def _labelled(loaded: Loaded, key: str, split: str | None) -> tuple[str, str, Te
         st.info("This split judges no query of the corpus.")
         return None
     row = st.selectbox(
-        f"Query · {len(queries):,} in {split}" if split else f"{len(queries):,} queries",
+        f"{len(queries):,} queries",
         order_of(loaded, split, len(queries)),
         key=f"query.{key}.{split}",
         format_func=lambda i: _told_apart(queries, i),

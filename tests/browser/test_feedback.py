@@ -21,7 +21,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: first(page)[:2] == titles and len(scores(page)) == 10)
     order, before, (fingerprint,) = first(page), scores(page), chip(page)
     read_first(page)
-    page.locator(".st-key-vote-down button").click()
+    page.locator(".st-key-vote-down button").first.click()
     until(page, lambda: first(page)[:2] == titles[::-1])
     assert scores(page)[1] == pytest.approx(before[0] - 0.01, abs=0.0011) and scores(page)[0] == before[1]
     page.get_by_text("Your last: thumb down").wait_for(timeout=WAIT)
@@ -47,7 +47,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: first(page) == order and scores(page) == before)
 
     read_first(page)
-    page.locator(".st-key-vote-down button").click()
+    page.locator(".st-key-vote-down button").first.click()
     until(page, lambda: first(page)[:2] == titles[::-1])
     page.get_by_role("button", name="Undo").click()
     until(page, lambda: first(page) == order and scores(page) == before)

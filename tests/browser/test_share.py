@@ -42,7 +42,7 @@ def chosen(page):
 def shared(page, key):
     """Open a dialog of the Share menu by its button."""
     page.locator(".st-key-header-share button").first.click()
-    page.locator(f".st-key-{key} button").click()
+    page.locator(f".st-key-{key} button").first.click()
     return page.get_by_role("dialog")
 
 
@@ -174,7 +174,7 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     shown = tables(page)
     page.locator(".st-key-header-share button").first.focus()
     page.keyboard.press("Enter")
-    page.locator(".st-key-snapshots-open button").focus()
+    page.locator(".st-key-snapshots-open button").first.focus()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_label("Name", exact=True).fill(f"seven {page.scheme}")
     page.keyboard.press("Tab")

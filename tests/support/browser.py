@@ -224,4 +224,4 @@ def chip(page):
 def read_first(page):
     """Open the first document of the first list."""
     page.locator(".list").first.locator(".document[data-rank='1'] .name").click()
-    page.locator(".st-key-reading .st-key-vote-down button").wait_for(timeout=WAIT)
+    page.locator(".st-key-reading .st-key-vote-down button").first.wait_for(timeout=WAIT)

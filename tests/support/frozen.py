@@ -17,6 +17,7 @@ from engine import orag
 from dashboard.serve import main as frontier  # isort: skip
 from dashboard.services.source import Source  # isort: skip
 from dashboard.session.link import read as read_link  # noqa: F401  # isort: skip
+from dashboard.session.view_names import FORMER  # isort: skip
 from support.paths import ROOT  # isort: skip
 from support import pages  # isort: skip
 # ---
@@ -37,6 +38,11 @@ def judged(world, *splits):
 def stored(name, tmp_path):
     """A copy of a file that a command left where its user wanted it."""
     return Path(shutil.copy(FROZEN / "stores" / name, tmp_path / name))
+
+
+def called_now(state):
+    """The parameters of an address, with its view by the name that it has now."""
+    return {name: FORMER.get(value, value) if name == "view" else value for name, value in state.items()}
 
 
 class Stopped:

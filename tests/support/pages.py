@@ -160,6 +160,20 @@ def component(app, key):
     return drawn_.get(key)
 
 
+def tell(app, key, event, value, once=True):
+    """The page after a view that is drawn in the browser has reported something; once: it is not part of its state."""
+    ident = next(e.proto.id for e in app.get("bidi_component") if e.key == key)
+    states = app._tree.get_widget_states()
+    if once:
+        heard = states.widgets.add(id=f"$$STREAMLIT_INTERNAL_KEY_{ident}__events")
+        heard.json_trigger_value = json.dumps([{"event": event, "value": value}])
+    else:
+        states.widgets.add(id=ident, json_value=json.dumps({event: value}))
+    app._run(states)
+    assert not app.exception, app.exception
+    return app
+
+
 def tiles(app):
     """Explore's tiles by the decoders' keys, each with its set as a Packed under "set"; none without decoders."""
     data = component(app, "explore.tiles") or {"decoders": []}

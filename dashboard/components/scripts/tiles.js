@@ -130,7 +130,7 @@ class Slider {
     make(this.curves, "path", "diversity", { d: diversity });
     const { changes } = found;
     make(this.curves, "path", "marks", { d: changes.map(({ from }) => `M${across(from)},94V100`).join("") });
-    const kind = found.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${found.stops.length} positions: ${found.why}`;
+    const kind = found.exact ? `exact: every value, ${counted(changes.length + 1, "set")}` : `sampled at ${found.stops.length} positions${found.why && `: ${found.why}`}`;
     this.plot.title = `Diversity (filled) and ${judged ? "recall" : "relevance"} along ${this.given.symbol} · ${kind}`;
     this.plot.dataset.kind = found.exact ? "exact" : "sampled";
   }

@@ -1,0 +1,115 @@
+"""The tiles of Explore without a browser: what sliders are given, and what becomes of what they report."""
+
+import gc
+
+import pytest
+
+import engine
+from dashboard.components import vendor
+from dashboard.explore.tiles import KEY
+from engine.errors import DataError
+from engine.views.slider import has_slider
+from support.packed import PackedPath
+from support.pages import component, load, run, screen, sets, tell, tiles, widgets
+
+WEIGHT = "explore.mmr.relevance_weight"
+
+
+def slider(app, decoder, param):
+    """A slider of a tile, as the browser gets it."""
+    return next(s for s in tiles(app)[decoder]["sliders"] if s["param"] == param)
+
+
+def path(told):
+    """What a slider's address answers."""
+    digest = told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")
+    return PackedPath(vendor._ANSWERS[digest]())
+
+
+def released(app, values, serial=1):
+    """The page after sliders were let go."""
+    return tell(app, KEY, "committed", {"serial": serial, "values": values}, once=False)
+
+
+def test_every_decoder_has_the_sliders_of_its_parameters():
+    app = screen("explore", decoders=list(engine.methods("selector")))
+    for name, spec in engine.methods("selector").items():
+        shown = {s["param"]: s for s in tiles(app)[name]["sliders"]}
+        assert set(shown) == {p.name for p in spec.params if has_slider(p)}
+        for p in spec.params:
+            if p.name in shown:
+                assert (shown[p.name]["symbol"], shown[p.name]["value"]) == (p.symbol, p.default)
+    linked = {name for name, tile in tiles(app).items() for s in tile["sliders"] if s["linked"]}
+    assert {"mmr", "dpp"} <= linked and "nnn" not in linked
+
+
+def test_what_a_slider_shows_is_what_its_release_gives():
+    app = screen("explore", decoders=["top_k", "mmr", "nnn"])
+    for decoder, param, value in (("mmr", "relevance_weight", 0.25), ("nnn", "l1", 0.0)):
+        told = slider(app, decoder, param)
+        known, rows = path(told), tiles(app)[decoder]["set"].rows()
+        assert known.at(told["value"]) == rows
+        app = released(app, {decoder: {param: value}}, serial=len(rows) + (decoder == "nnn"))
+        assert tiles(app)[decoder]["set"].rows() == known.at(value) != rows
+        assert slider(app, decoder, param)["value"] == app.session_state[f"explore.{decoder}.{param}"] == value
+        assert slider(app, decoder, param)["url"] == told["url"], "its answers are known already"
+    assert app.query_params["mmr.relevance_weight"] == "0.25" and app.slider(key=WEIGHT).value == 0.25
+    app.slider(key=WEIGHT).set_value(0.9)
+    assert slider(run(app), "mmr", "relevance_weight")["value"] == 0.9, "the widget has the last word"
+
+
+def test_a_released_slider_of_whole_numbers_sets_its_own_form():
+    app = screen("explore", decoders=["nnn"], **{"explore.nnn.scale": "support"})
+    told = slider(app, "nnn", "l1")
+    assert path(told).stops == list(range(1, 51)) and path(told).told["ends"] is None
+    app = released(app, {"nnn": {"l1": 4}})
+    assert app.session_state["explore.nnn.l1.support"] == 4 and "explore.nnn.l1" not in widgets(app)
+    assert len(sets(app)[0]) == 4
+
+
+def test_what_no_slider_would_report_changes_nothing():
+    app = screen("explore", decoders=["top_k", "mmr"])
+    before = sets(app)
+    bad = {"mmr": {"relevance_weight": 7, "window": "x", "nosuch": 1}, "nosuch": {"l1": 1}, "top_k": {}}
+    app = released(app, bad)
+    assert sets(app) == before and component(app, KEY)["serial"] == 1 and app.slider(key=WEIGHT).value == 0.8
+
+
+def test_answers_say_which_settings_they_are_of():
+    app = screen("explore", decoders=["top_k", "mmr"])
+    assert component(app, KEY)["serial"] == 0
+    app = released(app, {"mmr": {"relevance_weight": 0.4}}, serial=3)
+    assert component(app, KEY)["serial"] == 3
+    app = released(app, {"mmr": {"relevance_weight": 0.5}}, serial=2)
+    assert component(app, KEY)["serial"] == 3, "a report that was overtaken does not set the count back"
+
+
+def test_j_and_k_go_to_the_next_query_and_back():
+    app = screen("explore")
+    first, asked = component(app, KEY)["query"], next(b for b in app.selectbox if str(b.key).startswith("query."))
+    count = len(asked.options)
+    for way, index in ((1, 1), (-1, 0), (-1, count - 1), (1, 0)):
+        app = tell(app, KEY, "stepped", way)
+        assert next(b for b in app.selectbox if b.key == asked.key).index == index
+        assert (component(app, KEY)["query"] == first) == (index == 0)
+
+
+def test_a_row_is_opened_and_closed_from_its_list():
+    app = screen("explore")
+    row = tiles(app)["mmr"]["set"].rows()[2]
+    app = tell(app, "explore.lists", "opened", {"row": row, "source": "mmr"})
+    assert component(app, "explore.lists")["opened"] == row and app.session_state["reading"].source == "mmr"
+    app = tell(app, "explore.lists", "opened", {"row": len(load().space), "source": "mmr"})
+    assert component(app, "explore.lists")["opened"] == row, "no such row"
+    assert component(tell(app, "explore.lists", "opened", {"row": None}), "explore.lists")["opened"] is None
+
+
+def test_answers_keep_no_scores_alive_and_say_so():
+    app = screen("explore", decoders=["mmr"], **{"explore.mmr.retrieve": "bm25"})
+    told = slider(app, "mmr", "relevance_weight")
+    assert path(told).at(told["value"]) == tiles(app)["mmr"]["set"].rows()
+    for table in ("scored", "answers", "good"):
+        app.session_state[table].clear()
+    gc.collect()
+    with pytest.raises(DataError, match="no longer in memory"):
+        path(told)
