@@ -4,6 +4,8 @@ from dashboard import frame
 
 loaded, question = frame.begin()
 if loaded is not None:
+    from dashboard.sharing import onboarding
     from dashboard.tradeoff import page
 
+    onboarding.show()
     page.show(loaded, question)

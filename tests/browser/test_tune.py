@@ -63,7 +63,7 @@ def test_cancel_go_on_and_apply(page, server):
     resume.wait_for(state="hidden", timeout=WAIT)
     # Another page and back: the work goes on meanwhile.
     page.get_by_text("Explore", exact=True).first.click()
-    page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     page.get_by_text("Tune", exact=True).first.click()
     until(page, lambda: page.get_by_text("Code and files", exact=True).count() or so_far(page) > known)
     page.get_by_text("Code and files", exact=True).wait_for(timeout=WORK)
@@ -74,6 +74,6 @@ def test_cancel_go_on_and_apply(page, server):
     setting = re.search(r"SSD · (?:window \S+ · )?\S+ ([\d.]+)", body).group(1)
 
     page.get_by_text("Use in Explore", exact=True).first.click()
-    page.get_by_test_id("stMetric").first.wait_for(timeout=WAIT)
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     weight = page.get_by_test_id("stSlider").filter(has_text="relevance weight").last.locator("input[type=range]")
     until(page, lambda: float(weight.get_attribute("value")) == float(setting))

@@ -22,7 +22,7 @@ def slider(app, decoder, param):
 
 def path(told):
     """What a slider's address answers."""
-    digest = told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")
+    digest = told["urls"][-1].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")
     return PackedPath(vendor._ANSWERS[digest]())
 
 
@@ -52,7 +52,7 @@ def test_what_a_slider_shows_is_what_its_release_gives():
         app = released(app, {decoder: {param: value}}, serial=len(rows) + (decoder == "nnn"))
         assert tiles(app)[decoder]["set"].rows() == known.at(value) != rows
         assert slider(app, decoder, param)["value"] == app.session_state[f"explore.{decoder}.{param}"] == value
-        assert slider(app, decoder, param)["url"] == told["url"], "its answers are known already"
+        assert slider(app, decoder, param)["urls"][-1] == told["urls"][-1], "its answers are known already"
     assert app.query_params["mmr.relevance_weight"] == "0.25" and app.slider(key=WEIGHT).value == 0.25
     app.slider(key=WEIGHT).set_value(0.9)
     assert slider(run(app), "mmr", "relevance_weight")["value"] == 0.9, "the widget has the last word"
