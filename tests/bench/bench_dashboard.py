@@ -161,24 +161,15 @@ def main() -> None:
             rows.append(
                 (name, *row, *(spread(found[name]) for name in ("painted", "first answers", "all answers")), *sizes)
             )
-    head = (
-        "corpus",
-        "frame",
-        "95%",
-        "sent while held",
-        "key",
-        "query painted",
-        "all answers",
-        "kB a query",
-        "released",
-    )
+    head = ("corpus", "frame", "95%", "sent while held", "key", "query painted", "λ ≥ ½", "all λ", "kB a query")
+    head += ("kB a release",)
     write_page(
         given,
         "dashboard",
         "A slider on Explore",
         f"{machine(('torch', 'streamlit'))}; headless Chromium without a GPU. Milliseconds: median (least to most). "
         + " ".join(__doc__.split("\n\n")[2].split()),
-        table(head, rows, "lrrrrrrrr"),
+        table(head, rows, "lr"),
     )
 
 
