@@ -38,7 +38,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     until(page, lambda: columns(page, "Change")[0][:2] == ["▲1", "▼1"])
     view(page, "Map")
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
-    view(page, "Feedback")
+    view(page, "Votes")
     until(page, lambda: columns(page, "Said") == [["thumb down"]])
     page.get_by_role("button", name="Undo the last").click()
     # Equal digests: every vector is as it was, bit by bit.
