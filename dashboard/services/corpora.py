@@ -1,5 +1,7 @@
 """Loaded corpora, shared by all sessions: loaded by jobs, the least recently used given up first."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import gc
@@ -7,10 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.source import Loaded, Source
+
+if TYPE_CHECKING:
+    from engine.stages import Selector
 
 DEMOS = {
     "numpy-api": "NumPy's functions: about 820 documents full of near-duplicates, with judged tasks",
@@ -18,6 +23,10 @@ DEMOS = {
 }
 MOST_LOADED = 3
 """Corpora that stay in memory."""
+FIRST = 2
+"""Selectors of the registry that a new session's Explore asks."""
+HEAD_START = 2.0
+"""Seconds in which a first page has the processors to itself, before what comes later is made ready."""
 STEPS = 3
 """Steps of loading: the corpus is read, embedded, and so are its queries."""
 EAGER_QUERIES = 512
@@ -209,18 +218,40 @@ def warm_encoder(chosen: Source) -> None:
 
 
 def _warm(chosen: Source, job: Job) -> None:
+    from engine.stages import methods
+
+    # At once, while the corpus is read: compiled anew on a new machine, these are what the first page waits for.
+    kinds = [spec.cls for spec in methods("selector").values()]
+    for kind in kinds[:FIRST]:
+        kind.warm()
     load = loading(chosen)
     while load.running and not job.stop.is_set():
         load.join(0.2)
-    if load.result is None or job.stop.is_set():
+    if load.result is None or job.stop.wait(HEAD_START):
         return
-    import engine
-    from engine.stages import methods
-
     ref = load.result.space.encoder
+    steps: list[Callable[[], Any]] = [partial(_warm_path, kind) for kind in kinds[:FIRST]]
     if ref is not None:
-        engine.embed(["warm up"], encoder=ref.name, dtype=ref.dtype, cache=False)
-    for spec in methods("selector").values():
+        steps.append(partial(_warm_encoder, ref.name, ref.dtype))
+    for step in (*steps, *(kind.warm for kind in kinds[FIRST:])):
         if not job.stop.is_set():
-            spec.cls.warm()
+            step()
     settle()
+
+
+def _warm_path(kind: type[Selector]) -> None:
+    """Compile what finds a selector's rankings at every λ."""
+    import torch
+
+    from engine.candidates import Candidates
+    from engine.matrix import Matrix
+
+    if (stage := kind()).no_path is None:
+        rows = torch.eye(8)
+        stage.lambda_path(Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=True)), 2, (0.0, 1.0))
+
+
+def _warm_encoder(name: str, dtype: str) -> None:
+    import engine
+
+    engine.embed(["warm up"], encoder=name, dtype=dtype, cache=False)

@@ -1,4 +1,7 @@
-"""How loops are compiled: by Numba, once a machine, and anew whenever a file of this folder changes."""
+"""How loops are compiled: by Numba, once a machine, and anew whenever a file of this folder changes.
+
+Arrays are copied by loops: for `a[:] = b` Numba compiles the making of its error message too, for seconds.
+"""
 
 import hashlib
 import os

@@ -215,7 +215,8 @@ def follow(
     lazy, share, sums, stale = kind == COVERAGE, k / n, np.empty(COVER_LANES), np.zeros(n, np.bool_)
     upper = np.empty((k if lazy else 0, n))
     begin(kind, squares, relevance, k, a, states[0])
-    fixed[:] = a
+    for i in range(n):
+        fixed[i] = a[i]
     b = np.zeros(n)
     if lazy:
         states[0] = 0.0
@@ -251,7 +252,8 @@ def follow(
             if found == len(bounds):
                 bounds, picks, values = grown(bounds), grown(picks), grown(values)
             bounds[found, 0], bounds[found, 1], bounds[found, 2] = right, sure_left, sure_right
-            picks[found], values[found] = chosen, own
+            for j in range(k):
+                picks[found, j], values[found, j] = chosen[j], own[j]
             found, count = found + 1, 0
             continue
         held[t] = hold(columns, rows, made, slot, used, p)

@@ -148,7 +148,9 @@ def orthonormal(columns, chosen, count, floor, basis):
                     row[x] -= inner[j] * basis[x, j]
         for x in range(d):
             square += row[x] * row[x]
-        basis[:, at] = row * (1 / np.sqrt(square) if square > floor * whole else 0.0)
+        scale = 1 / np.sqrt(square) if square > floor * whole else 0.0
+        for x in range(d):
+            basis[x, at] = row[x] * scale
         clear = clear and (square >= FAR * floor * whole or square <= floor * whole / FAR)
     return clear
 

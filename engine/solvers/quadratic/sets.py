@@ -61,7 +61,8 @@ def ascent(
         if gap <= tolerance * k:
             break
         if whole:  # Only what changes is added up.
-            toward[:] = pulled
+            for j in range(n):
+                toward[j] = pulled[j]
             for member in corner:
                 marks[member] = True
             for member in chosen:
@@ -94,10 +95,12 @@ def ascent(
         relevance = rest * relevance + length * gain
         quadratic = rest * rest * quadratic + length * length * mass + 2 * length * rest * overlap
         xx = rest * rest * xx + length * length * inner + 2 * length * rest * along
-        chosen[:] = corner
+        for j in range(k):
+            chosen[j] = corner[j]
         steps += 1
     if steps == 0:
-        chosen[:] = corner
+        for j in range(k):
+            chosen[j] = corner[j]
     elif not whole:
         best_rows(x, g, heap, marks, chosen)
     return steps, gap
@@ -125,7 +128,8 @@ def swaps(
         row = rows[member]
         for j in range(n):
             field[j] -= beta * row[j]
-    rivals[:] = field
+    for j in range(n):
+        rivals[j] = field[j]
     for member in chosen:
         rivals[member] = -np.inf
     swapped, settled = 0, k == n

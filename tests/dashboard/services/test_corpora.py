@@ -2,13 +2,17 @@
 
 import threading
 import weakref
+from types import SimpleNamespace
 
+import numba
 import pytest
 
+import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
+from engine.solvers.greedy.lambda_path import follow
 from support.pages import fresh_corpora
-from support.patience import patient
+from support.patience import patient, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -121,3 +125,33 @@ def test_what_fails_at_once_is_not_dropped_by_its_own_start(loads, monkeypatch):
         corpora.loading(Source(path))
         assert corpora.known(Source(path)) is not None
     assert len(corpora.loads()) == corpora.MOST_LOADED
+
+
+def test_what_the_first_page_asks_is_made_ready_first(loads, monkeypatch):
+    """On a new machine compiling takes most of a minute: of that the page waits for its own two selectors only."""
+    made = []
+
+    def kind(name):
+        return SimpleNamespace(cls=SimpleNamespace(warm=lambda: made.append(name)))
+
+    monkeypatch.setattr(
+        "engine.stages.methods", lambda _: {name: kind(name) for name in ("top_k", "mmr", "ssd", "nnn")}
+    )
+    monkeypatch.setattr(corpora, "HEAD_START", 0)
+    monkeypatch.setattr(corpora, "_warm_path", lambda kind: made.append("path"))
+    monkeypatch.setattr(corpora, "settle", lambda: made.append("settled"))
+    loaded = SimpleNamespace(space=SimpleNamespace(encoder=None))
+    loads[1]["slow"] = threading.Event()
+    monkeypatch.setattr(corpora, "_load", lambda chosen, job: loads[1]["slow"].wait(patient(10)) and loaded)
+    corpora.warm_encoder(Source("slow"))
+    until(lambda: len(made) == 2, 10)
+    assert made == ["top_k", "mmr"] and corpora.known(Source("slow")).running, "while the corpus is read"
+    loads[1]["slow"].set()
+    until(lambda: made.count("settled") == 2, 10)
+    assert made == ["top_k", "mmr", "settled", "path", "path", "ssd", "nnn", "settled"], "the load settles too"
+
+
+def test_the_first_selectors_have_their_paths_compiled():
+    for spec in list(engine.methods("selector").values())[: corpora.FIRST]:
+        corpora._warm_path(spec.cls)
+    assert isinstance(follow, numba.core.dispatcher.Dispatcher) and follow.signatures
