@@ -35,6 +35,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
         "opened": None if document is None else document.row,
         "votes": _votes(loaded, question) if feedback.is_on() else None,
     }
+    lists = vote_buttons.lists_of(answers)
 
     def opened(told: Mapping[str, Any]) -> None:
         row = told["row"]
@@ -46,7 +47,7 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer], base
     def voted(told: Mapping[str, Any]) -> None:
         row, kind = told["row"], told["kind"]
         if row in range(len(loaded.space)) and kind in (vote_buttons.UP, vote_buttons.DOWN):
-            vote_buttons.vote(loaded, question, row, kind, vote_buttons.list_of(row, answers, str(told["source"])))
+            vote_buttons.vote(loaded, question, row, kind, vote_buttons.list_of(row, lists, str(told["source"])))
 
     scrub.lists("explore.lists", data, opened, voted)
     with turn():

@@ -44,7 +44,7 @@ def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, 
     source: from which decoder's set it was opened, "" for none.
     """
     feedback.prepare(loaded)
-    shown = list_of(row, answers, source)
+    shown = list_of(row, lists_of(answers), source)
     mine = given_by_me(loaded, question)
     with st.container(horizontal=True, gap="xsmall", horizontal_alignment="left", key="votes"):
         for kind, (label, icon, help_) in LABELS.items():
@@ -103,8 +103,12 @@ def given_by_me(loaded: Loaded, question: Question) -> dict[tuple[int, str], str
         return {}  # the header says why, and a vote would
 
 
-def list_of(row: int, answers: Mapping[str, Answer], source: str) -> tuple[int, ...]:
+def lists_of(answers: Mapping[str, Answer]) -> dict[str, tuple[int, ...]]:
+    """The rows of each decoder's list."""
+    return {name: tuple(answer.ranking.rows()) for name, answer in answers.items()}
+
+
+def list_of(row: int, lists: Mapping[str, tuple[int, ...]], source: str) -> tuple[int, ...]:
     """The list in which a document stands, that of `source` first, () for none."""
-    order = sorted(answers, key=lambda name: name != source)
-    lists = (tuple(answers[name].ranking.rows()) for name in order)
-    return next((rows for rows in lists if row in rows), ())
+    order = sorted(lists, key=lambda name: name != source)
+    return next((lists[name] for name in order if row in lists[name]), ())
