@@ -36,7 +36,6 @@ def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
     with header:
         if asking:
             question = query_picker.ask(loaded)
-        with st.popover("Share", icon=":material/ios_share:", key="header.share"):
-            dialogs.buttons(loaded, question)
+        dialogs.menu(loaded, question)
     restore.follow(loaded)
     return loaded, question

@@ -28,6 +28,7 @@ from support.frozen import (
     LINKS,
     LOOKS,
     STRINGS,
+    VIEWS,
     Source,
     Stopped,
     called_now,
@@ -45,7 +46,7 @@ from support.frozen import (
     stored,
     study,
 )
-from support.pages import ended, press, run, texts
+from support.pages import ended, from_menu, press, run, texts
 from support.paths import ROOT
 
 
@@ -344,10 +345,10 @@ def test_the_feedback_is_on_the_page():
 def test_a_snapshot_opens(home):
     expected = EXPECTED["snapshot"]
     (file,) = (home / "snapshots").glob("*.json")
-    app = press(page("explore"), "snapshots.open")
+    app = from_menu(page("explore"), VIEWS)
     assert app.selectbox(key="snapshot.picked").value == expected["id"]
     assert any(expected["name"] in option for option in app.selectbox(key="snapshot.picked").options)
-    app.button(key="snapshots.open").click()
+    app.menu_button(key="header.share").click(VIEWS)
     app.button(key="snapshot.open").click()
     run(app)
     assert not app.warning, texts(app)

@@ -66,8 +66,13 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
     with bar:
         view = VIEWS[choose("View", VIEWS, "view")]
         options = st.container(horizontal=True, vertical_alignment="center", width="stretch")
-        with st.popover("Decoders and settings", icon=":material/tune:", width="content"):
-            shown = _settings(loaded)
+        settings = st.popover(
+            "Decoders and settings", icon=":material/tune:", width="content", key="explore.settings", on_change="rerun"
+        )
+        if settings.open:
+            with settings:
+                _settings(loaded)
+    shown = decoders.decoders()
     baseline = answer(
         loaded, question, names[0], Decoder(specs[names[0]].cls(), decoders.first_scorer(), None, question.depth)
     )
@@ -98,8 +103,8 @@ def _hints(question: Question) -> None:
         st.caption(f"The pool of {question.depth} is smaller than k, {question.k}: no decoder can return more.")
 
 
-def _settings(loaded: Loaded) -> dict[str, Decoder]:
-    """Draw the choice of decoders, and all their parameters and scorers; returns the decoders as they are set."""
+def _settings(loaded: Loaded) -> None:
+    """Draw the choice of decoders, and all their parameters and scorers."""
     specs = methods("selector")
     names = list(specs)
     chosen = choose_several(
@@ -113,14 +118,10 @@ def _settings(loaded: Loaded) -> dict[str, Decoder]:
             + [f"**{spec.title}** {spec.summary}" for spec in specs.values()]
         ),
     )
-    depth = decoders.pool_depth()
-    shown = {}
     for name in chosen:
         spec = specs[name]
         heading, picker = partial(method_heading, spec), partial(scorers.picker, spec, loaded.space)
-        stage = stage_controls(spec, decoders.PREFIX, heading, ("scorer", picker), scorers.changed(spec))
-        shown[name] = decoders.with_scorers(stage, name, depth)
-    return shown
+        stage_controls(spec, decoders.PREFIX, heading, ("scorer", picker), scorers.changed(spec))
 
 
 def _answer_or_last(

@@ -29,19 +29,19 @@ MESSAGE = "snapshot.said"
 """Session key of the last step's outcome: (success, text)."""
 
 
-def buttons(loaded: Loaded, question: Question | None) -> None:
-    """Draw the three buttons in a row."""
-    with st.container(horizontal=True, gap="xxsmall", key="sharing"):
-        share_clicked = st.button("Share", key="share.open", help="A link to this page as it is")
-        why = _missing(question) or "Code, results and metrics"
-        export_clicked = st.button("Export", key="export.open", disabled=question is None, help=why)
-        saved = "Save this view; open or compare saved ones"
-        snapshots_clicked = st.button("Saved views", key="snapshots.open", help=saved)
-    if share_clicked:
+LINK, EXPORT, VIEWS = "Link to this page", "Code, results and metrics", "Saved views"
+
+
+def menu(loaded: Loaded, question: Question | None) -> None:
+    """Draw the menu, and the dialog that was chosen in it."""
+    # Without a query there is nothing to export.
+    options = [option for option in (LINK, EXPORT, VIEWS) if option != EXPORT or question is not None]
+    chosen = st.menu_button("Share", options, icon=":material/ios_share:", key="header.share")
+    if chosen == LINK:
         st.dialog("Share", width="medium")(share)(loaded)
-    elif export_clicked and question is not None:
+    elif chosen == EXPORT and question is not None:
         st.dialog("Export", width="large")(export)(loaded, question)
-    elif snapshots_clicked:
+    elif chosen == VIEWS:
         st.session_state.pop(MESSAGE, None)
         st.dialog("Saved views", width="large")(manage_snapshots)(loaded, question)
 

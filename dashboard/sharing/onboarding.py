@@ -67,7 +67,7 @@ def _strip() -> None:
         if not last:
             st.button("Next", key="tour.next", type="primary", on_click=_next, args=(number + 1,))
         done = "Done" if last else "Close"
-        st.button(done, key="tour.close", type="tertiary", on_click=_close, shortcut="Esc")
+        st.button(done, key="tour.close", type="tertiary", on_click=_close)
         st.button("Don't show again", key="tour.never", type="tertiary", on_click=_never)
 
 

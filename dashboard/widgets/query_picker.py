@@ -46,39 +46,47 @@ REMEMBERED = 200
 def ask(loaded: Loaded) -> Question | None:
     """Draw the controls, in a row; None until there is a query."""
     ways, key = ways_of(loaded), corpus_key(loaded)
-    kind = st.popover(_kind(loaded, ways), key="header.kind", width="content")
-    with kind:
-        way = choose(
-            "Query",
-            ways,
-            f"way.{key}",
-            named=True,
-            format_func=TITLES.__getitem__,
-            help="Test queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
-            "document's vector; it ranks itself first.",
-        )
-        split = _split(loaded, key) if way == LABELLED else None
-        if way == LABELLED:
-            _order(loaded, split)
+    way, split, _ = selected(loaded)
+    way = way if way in ways else ways[0]
+    # What a popover holds is drawn while it is open: the browser sends a hidden widget's last value again with
+    # whatever happens next, and would so undo what a link, a saved view or a key has set since.
+    name = " · ".join(filter(None, [TITLES[way], as_label(split or "")]))
+    kind = st.popover(name, key="header.kind", width="content", on_change="rerun")
+    if kind.open:
+        with kind:
+            way, split = _kind(loaded, ways, key)
     try:
         chosen = {LABELLED: _labelled, TYPED: _typed, SIMILAR: _similar}[way](loaded, key, split)
     except FrontierError as error:
         show_failure("The query cannot be embedded.", error)
         chosen = None
-    size = st.session_state.get("k", SET_SIZE.default)
-    with st.popover(f"k {size}", key="header.k", width="content"):
-        k = min(control(SET_SIZE, "k"), largest_k(loaded))
-        depth = control(POOL, "pool")
+    size, depth = st.session_state.get("k", SET_SIZE.default), setting.pool_depth()
+    sizes = st.popover(f"k {size}", key="header.k", width="content", on_change="rerun")
+    if sizes.open:
+        with sizes:
+            size, depth = control(SET_SIZE, "k"), control(POOL, "pool")
     if chosen is None:
         return None
     query, text, vector, qrels = chosen
-    return Question(query, replace_surrogates(text), vector, qrels, k, depth)
+    return Question(query, replace_surrogates(text), vector, qrels, min(size, largest_k(loaded)), depth)
 
 
-def _kind(loaded: Loaded, ways: Sequence[str]) -> str:
-    """What kind of query is asked, and of which split."""
-    way, split, _ = selected(loaded)
-    return " · ".join(filter(None, [TITLES[way if way in ways else ways[0]], as_label(split or "")]))
+def _kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
+    """Draw the choice of what kind of query is asked; returns it, and the split of test queries."""
+    way = choose(
+        "Query",
+        ways,
+        f"way.{key}",
+        named=True,
+        format_func=TITLES.__getitem__,
+        help="Test queries have relevance judgements, so Recall can be computed. “Like a document” searches with a "
+        "document's vector; it ranks itself first.",
+    )
+    if way != LABELLED:
+        return way, None
+    split = _split(loaded, key)
+    _order(loaded, split)
+    return way, split
 
 
 def _split(loaded: Loaded, key: str) -> str | None:

@@ -39,7 +39,7 @@ def test_a_thumb_takes_the_first_result_from_its_place_and_undo_puts_it_back(pag
     view(page, "Map")
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     view(page, "Votes")
-    until(page, lambda: columns(page, "Said") == [["thumb down"]])
+    until(page, lambda: columns(page, "Vote") == [["thumb down"]])
     page.get_by_role("button", name="Undo the last").click()
     # Equal digests: every vector is as it was, bit by bit.
     until(page, lambda: columns(page, "Status") == [["undone"]] and chip(page) == [fingerprint, fingerprint])

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from dashboard.sharing.dialogs import LINK, VIEWS
 from support.browser import BOTH_SCHEMES, MARKS, ROOTS, WAIT, chip, idle, lists, settled, slide, slider, until, view
 
 pytestmark = MARKS
@@ -39,16 +40,16 @@ def chosen(page):
     return labels
 
 
-def shared(page, key):
-    """Open a dialog of the Share menu by its button."""
+def shared(page, option):
+    """Open a dialog by the menu Share."""
     page.locator(".st-key-header-share button").first.click()
-    page.locator(f".st-key-{key} button").first.click()
+    page.get_by_role("menuitem", name=option).click()
     return page.get_by_role("dialog")
 
 
 def linked(page):
     """The link that the Share dialog shows."""
-    dialog = shared(page, "share-open")
+    dialog = shared(page, LINK)
     dialog.get_by_text("Opens this page").wait_for(timeout=WAIT)
     address = dialog.locator("code").inner_text().replace("\n", "")
     page.keyboard.press("Escape")
@@ -116,9 +117,9 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     assert linked(other) == address
 
     view(page, "NNN weights")
-    page.get_by_text("straight pieces").wait_for(timeout=WAIT)
+    page.get_by_text("linear segments").wait_for(timeout=WAIT)
     other.goto(linked(page))
-    other.get_by_text("straight pieces").wait_for(timeout=WAIT)
+    other.get_by_text("linear segments").wait_for(timeout=WAIT)
 
 
 def test_a_link_to_other_content_says_so(page, server):
@@ -135,14 +136,13 @@ PAPER, INK = (
     "getComputedStyle(document.querySelector('.stApp')).backgroundColor",
     "document.querySelector('.js-plotly-plot').layout.font.color",
 )
-SYMBOL = "document.querySelector('.js-plotly-plot').data.find(t => t.name === 'Top-k').marker.color"
 
 
 def assert_repainted(page, scheme):
     """Page and chart come to have the scheme's colours."""
     dark = scheme == "dark"
     until(page, lambda: (sum(map(int, re.findall(r"\d+", page.evaluate(PAPER))[:3])) < 150) == dark)
-    until(page, lambda: page.evaluate(SYMBOL) == ("#E6E6E6" if dark else "#222222"))
+    until(page, lambda: (int(page.evaluate(INK)[1:3], 16) > 128) == dark)
 
 
 @BOTH_SCHEMES
@@ -154,12 +154,11 @@ def test_a_theme_switch_keeps_the_state_and_repaints_page_and_charts(page, serve
     view(page, "Map")
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
     idle(page)
-    shown, ink = sliders(page), page.evaluate(INK)
+    shown = sliders(page)
     assert_repainted(page, page.scheme)
     other = "dark" if page.scheme == "light" else "light"
     page.emulate_media(color_scheme=other)
     assert_repainted(page, other)
-    until(page, lambda: page.evaluate(INK) != ink)
     idle(page)
     assert sliders(page) == shown and "0.25" in shown["MMR λ"]
     view(page, "Results")
@@ -174,8 +173,11 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     shown = tables(page)
     page.locator(".st-key-header-share button").first.focus()
     page.keyboard.press("Enter")
-    page.locator(".st-key-snapshots-open button").first.focus()
+    page.get_by_role("menu").wait_for(timeout=WAIT)
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_label("Name", exact=True).wait_for(timeout=WAIT)
+    idle(page)
     page.get_by_role("dialog").get_by_label("Name", exact=True).fill(f"seven {page.scheme}")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -183,9 +185,9 @@ def test_a_snapshot_is_saved_and_opened_by_keyboard(page, server):
     page.keyboard.press("Escape")
     page.goto(server)
     settled(page)
-    dialog = shared(page, "snapshots-open")
+    dialog = shared(page, VIEWS)
     dialog.get_by_text("sort an array").wait_for(timeout=WAIT)
-    dialog.get_by_role("button", name="Open", exact=True).focus()
+    dialog.locator(".st-key-snapshot-open button").focus()
     page.keyboard.press("Enter")
     until(page, lambda: tables(page) == shown)
     until(page, lambda: page.get_by_label("Your query").input_value() == "sort an array")

@@ -4,7 +4,7 @@ import re
 
 import engine
 from dashboard.theory.page import GROUPS
-from support.browser import MARKS, WAIT, column, until
+from support.browser import MARKS, WAIT, lists, settled, until
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -37,11 +37,13 @@ def test_a_decoder_gets_another_scorer(page, server):
     picked = next(spec for name, spec in list(selectors.items())[1:] if spec.cls.by_scores)
     other = next(spec for name, spec in scorers.items() if spec.cls.words and not spec.cls.rerank_only)
     page.goto(server)
-    until(page, lambda: len(column(page, 1, "Document")) >= 10)
-    before = column(page, 1, "Document")
+    settled(page)
+    before = lists(page)[1]
+    page.get_by_role("button", name="Decoders and settings").click()
     page.get_by_role("button", name=re.compile("^Scorer")).nth(1).click()
-    page.get_by_test_id("stPopoverBody").get_by_role("combobox", name="Relevance by").click()
+    page.get_by_test_id("stPopoverBody").last.get_by_role("combobox", name="Relevance by").click()
     page.get_by_role("option", name=other.title, exact=True).click()
     until(page, lambda: page.get_by_text(f"{other.title} → {picked.title}").count() > 0)
-    until(page, lambda: column(page, 1, "Document")[:10] != before[:10])
-    page.get_by_text(f"relevance by {other.title}; similarity by the dense vectors").first.wait_for(timeout=WAIT)
+    until(page, lambda: lists(page)[1] != before)
+    said = f"relevance by {other.title}; similarity by the dense vectors"
+    assert said in page.locator(".tile").nth(1).get_by_title(re.compile("relevance by")).get_attribute("title")

@@ -17,6 +17,7 @@ from engine import orag
 from dashboard.serve import main as frontier  # isort: skip
 from dashboard.services.source import Source  # isort: skip
 from dashboard.session.link import read as read_link  # noqa: F401  # isort: skip
+from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS  # isort: skip
 from dashboard.session.view_names import FORMER  # isort: skip
 from support.paths import ROOT  # isort: skip
 from support import pages  # isort: skip
@@ -146,7 +147,7 @@ def page(name, source=CORPUS, link=None, **session):
 
 def shared(app):
     """The parameters of the link that the Share dialog shows."""
-    pages.press(app, "share.open")
+    pages.from_menu(app, LINK)
     address = next(c.value for c in app.code if "v=1" in c.value)
     return dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
 
@@ -201,8 +202,8 @@ def page_keys(name):
                 if group is not None and option != "Worked example":
                     found |= keys_of(pages.ended(group.set_value(option).run()))
             seen.add((key, options))
-    for dialog in ("share.open", "export.open", "snapshots.open") if name == "explore" else ():
-        found |= keys_of(pages.press(page(name), dialog))
+    for dialog in (LINK, EXPORT, VIEWS) if name == "explore" else ():
+        found |= keys_of(pages.from_menu(page(name), dialog))
     # What is drawn while something is at work is there or not, as it comes.
     return sorted(key for key in found if not key.endswith(".cancel"))
 

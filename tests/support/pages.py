@@ -17,6 +17,8 @@ from support.patience import patient
 SCREENS = Path(dashboard.__file__).parent / "screens"
 DEMO = Source("numpy-api")
 PETS = [(1, "a cat"), (2, "a dog"), (3, "a horse")]
+POPOVERS = ("explore.settings", "header.kind", "header.k")
+"""What is drawn while it is open only: open, for tests."""
 PATIENCE = 300
 """Seconds for the longest job of a test."""
 # Each AppTest looks for components in every installed package, half a second each time.
@@ -44,7 +46,7 @@ def drawn(script, params=(), **session):
     app = make(script, default_timeout=patient(60))
     for key, value in dict(params).items():
         app.query_params[key] = value
-    for key, value in session.items():
+    for key, value in (dict.fromkeys(POPOVERS, True) | session).items():
         app.session_state[key] = value
     return run(app)
 
@@ -88,6 +90,12 @@ def ended(app, *purposes):
 def press(app, key):
     """The page after a click on a button."""
     app.button(key=key).click()
+    return run(app)
+
+
+def from_menu(app, option):
+    """The page after a choice in the menu Share."""
+    app.menu_button(key="header.share").click(option)
     return run(app)
 
 

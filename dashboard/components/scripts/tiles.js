@@ -3,6 +3,7 @@
 import { Answers, Path, inside, nearest } from "./answers.js";
 import { announce, counted, hub, make, number, setting, signed, styled, thumbnail } from "./parts.js";
 
+const ENDS = ["pointerup", "pointercancel"];
 const PAUSE = 90; // milliseconds after a key press before the server is told: more may follow
 const MOST_PATHS = 64;
 const KEPT = 0.95; // the share of the baseline's relevance that advice keeps
@@ -86,7 +87,7 @@ class Slider {
 
   move(value) {
     this.view.touch(this.tile, this);
-    this.view.moved = true;
+    this.view.moved = this.view.untold = true;
     this.tile.values[this.given.param] = value;
     if (this.view.linked && this.given.linked)
       for (const other of this.view.sliders())
@@ -256,8 +257,9 @@ class Tiles {
     this.serial = 0;
     this.keys = (event) => this.key(event);
     document.addEventListener("keydown", this.keys);
-    this.free = () => this.root.classList.remove("held");
-    addEventListener("pointerup", this.free);
+    // A drag back to where it began changes nothing, and the browser says nothing of it.
+    this.free = () => this.root.classList.contains("held") && (this.root.classList.remove("held"), this.commit());
+    for (const end of ENDS) addEventListener(end, this.free);
     this.sizes = new ResizeObserver(() => this.frontier());
     this.sizes.observe(this.front);
   }
@@ -273,9 +275,9 @@ class Tiles {
   update(component) {
     this.component = component;
     const data = (this.data = component.data);
-    // Answers come late: while something newer is on its way, the sliders stay where people put them.
+    // Answers come late: while something newer is held or on its way, the sliders stay where people put them.
     this.standing = data.base && new Answers(data.base).of[0];
-    this.settled = data.serial >= this.serial;
+    this.settled = data.serial >= this.serial && !this.untold;
     this.serial = Math.max(this.serial, data.serial);
     const shape = data.decoders.map((decoder) => decoder.key).join();
     if (shape === this.shape) this.tiles.forEach((tile, i) => tile.update(data.decoders[i]));
@@ -441,6 +443,7 @@ class Tiles {
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => {
       const values = {};
+      this.untold = false;
       for (const tile of this.tiles)
         for (const { given, value } of tile.sliders)
           if (value !== tile.committed[given.param]) (values[tile.given.key] ??= {})[given.param] = value;
@@ -450,7 +453,7 @@ class Tiles {
 
   end() {
     document.removeEventListener("keydown", this.keys);
-    removeEventListener("pointerup", this.free);
+    for (const end of ENDS) removeEventListener(end, this.free);
     this.sizes.disconnect();
     cancelAnimationFrame(this.asked);
     clearTimeout(this.waiting);

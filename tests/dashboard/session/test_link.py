@@ -16,11 +16,12 @@ from dashboard.session import address, link, parameters, query
 from dashboard.session.decoders import RERANK, RETRIEVE, offered
 from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
 from dashboard.session.view_names import FORMER, RESULTS, VIEW_NAMES
+from dashboard.sharing.dialogs import LINK
 from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
-from support.pages import PETS, SCREENS, beir, csv_source, figures, load, opened, press, sets, texts
+from support.pages import PETS, SCREENS, beir, csv_source, figures, from_menu, load, opened, press, sets, texts
 
 SELECTORS = methods("selector")
 SCORERS = methods("scorer")
@@ -100,7 +101,7 @@ def fields(address):
 
 def link_of(app):
     """The parameters of the link that the Share dialog shows."""
-    press(app, "share.open")
+    from_menu(app, LINK)
     return fields(next(c.value for c in app.code if "v=1" in c.value))
 
 
@@ -349,7 +350,7 @@ def test_an_address_stays_plain_until_something_is_changed():
 
 def test_the_dialog_says_what_does_not_fit_into_a_link():
     app = opened(to_params(typed("é" * 3000)))
-    assert "save the view instead" in texts(press(app, "share.open"))
+    assert "save the view instead" in texts(from_menu(app, LINK))
 
 
 def test_link_keeps_the_page_and_no_method_is_named():

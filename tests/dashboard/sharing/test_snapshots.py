@@ -12,6 +12,7 @@ from dashboard.services import corpora
 from dashboard.services.source import Loaded, Source
 from dashboard.session.query import Question
 from dashboard.sharing import snapshots
+from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS
 from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
@@ -20,7 +21,21 @@ from engine.errors import DataError
 from engine.evaluation.export import TARGETS
 from engine.paths import home
 from engine.stages import make, methods
-from support.pages import DEMO, PETS, assert_plain, csv_source, drawn, figures, load, opened, press, run, screen, texts
+from support.pages import (
+    DEMO,
+    PETS,
+    assert_plain,
+    csv_source,
+    drawn,
+    figures,
+    from_menu,
+    load,
+    opened,
+    press,
+    run,
+    screen,
+    texts,
+)
 
 
 @pytest.fixture
@@ -262,12 +277,12 @@ def test_export_dialog_shows_every_target_and_names_the_impossible():
 
 def test_buttons_open_their_dialogs(empty):
     app = screen("explore")
-    for button, text in (
-        ("share.open", "Opens this page"),
-        ("export.open", "2 decoders"),
-        ("snapshots.open", "No saved views"),
+    for option, text in (
+        (LINK, "Opens this page"),
+        (EXPORT, "2 decoders"),
+        (VIEWS, "No saved views"),
     ):
-        assert text in texts(press(app, button))
+        assert text in texts(from_menu(app, option))
 
 
 def test_export_files_hold_sets_and_metrics(demo):
@@ -292,5 +307,5 @@ def test_export_files_hold_sets_and_metrics(demo):
 def test_export_and_saving_are_disabled_without_a_query():
     app = opened({"v": "1", "corpus": "numpy-api", "text": ""})
     assert "Type a query" in texts(app)
-    assert app.button(key="export.open").disabled and not app.button(key="share.open").disabled
-    assert press(app, "snapshots.open").button(key="snapshot.save").disabled
+    assert EXPORT not in app.menu_button(key="header.share").options
+    assert from_menu(app, VIEWS).button(key="snapshot.save").disabled
