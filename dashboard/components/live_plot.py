@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 NAME = "live_plot"
 HEIGHT = 430
 """Pixels of a chart whose layout does not say."""
+SLIDER = 40
+"""Pixels of the slider below a chart with a curve to drag along (plot_controls.js)."""
 MODEBAR = {"displaylogo": False}
 
 
@@ -125,7 +127,8 @@ def _draw_live(
         callbacks["adjusted"] = partial(_adjust, key, on_adjust)
     # That the page became dark or light needs a new run, and no more. The height is there before the script is.
     callbacks["dark"] = lambda: None
-    vendor.view(NAME, key, data, callbacks, height=values["layout"]["height"], isolate_styles=False)
+    height = values["layout"]["height"] + (SLIDER if "curve" in (values["layout"].get("meta") or {}) else 0)
+    vendor.view(NAME, key, data, callbacks, height=height, isolate_styles=False)
 
 
 def picked(key: str) -> Picked:

@@ -1,4 +1,4 @@
-"""The scrubbing views: tiles with sliders, and ranked lists that follow them while a slider is dragged."""
+"""The scrubbing views: tiles with sliders, and ranked lists that follow while something is dragged."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def tiles(key: str, data: dict[str, Any], committed: Callable[[Any], None], step
 def lists(key: str, data: dict[str, Any], opened: Callable[[Any], None], voted: Callable[[Any], None]) -> None:
     """Draw the ranked lists of the tiles' decoders. opened, voted: take what was clicked."""
     _draw("lists", key, data, {OPENED: opened, VOTED: voted})
+
+
+def along(key: str, data: dict[str, Any], opened: Callable[[Any], None]) -> None:
+    """Draw one ranked list, which follows the dot of a chart along its curve. opened: takes the document clicked."""
+    _draw("along", key, data, {OPENED: opened})
 
 
 def _draw(name: str, key: str, data: dict[str, Any], heard: dict[str, Callable[[Any], None]]) -> None:

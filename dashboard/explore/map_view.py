@@ -9,7 +9,6 @@ import streamlit as st
 from dashboard.charts.map import Marks, around, map_figure, set_traces, whole
 from dashboard.charts.palette import style_of
 from dashboard.components.live_plot import Overlay, Picked, is_dark, picked, plot
-from dashboard.explore.tiles import query_key
 from dashboard.services import jobs
 from dashboard.services.memo import remembered, session_memo
 from dashboard.services.source import Loaded
@@ -30,6 +29,7 @@ from dashboard.widgets.map import (
     query_digest,
     query_place,
 )
+from dashboard.widgets.slider_answers import query_key
 from dashboard.widgets.tables import draw_columns, draw_table, number_column
 from engine.evaluation.tables import as_csv
 from engine.maps import layout as maps

@@ -8,7 +8,6 @@ import streamlit as st
 from dashboard.charts.palette import style_of
 from dashboard.components import scrub
 from dashboard.explore import document_panel
-from dashboard.explore.tiles import query_key
 from dashboard.services import feedback
 from dashboard.services.jobs import turn
 from dashboard.services.source import Loaded
@@ -16,6 +15,7 @@ from dashboard.session.answers import Answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm, feedback_effect, vote_buttons
 from dashboard.widgets.ranked_lists import MOST_ROWS, RELEVANCE, document_name, judged_column
+from dashboard.widgets.slider_answers import query_key
 from dashboard.widgets.tables import CLICKABLE, clicked, draw_columns, number_column, text_column
 from engine.views import Merged, merged, missed
 

@@ -55,7 +55,8 @@ VALUES = Whole(
     name="steps_per_parameter",
     help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
 )
-BOARD, BELOW, PROGRESS, PICKED = "tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff.decoders"
+BOARD, BELOW, PROGRESS, CONTROLS = "tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff-controls"
+PICKED = "tradeoff.decoders"
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
 LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
 STYLE = f"""<style>@media (max-width: 1200px) {{
@@ -64,7 +65,9 @@ STYLE = f"""<style>@media (max-width: 1200px) {{
 {LEFT}, {LEFT} > [data-testid=stVerticalBlock] {{display: contents}}
 {LEFT} > [data-testid=stVerticalBlock] > * {{width: 100%}}
 {LEFT} > [data-testid=stVerticalBlock] > :has(> .st-key-{BELOW}) {{order: 2}} }}
-.st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}</style>"""
+.st-key-{PROGRESS} [data-testid=stProgress] > div > div {{height: 3px}}
+.st-key-{CONTROLS} :is([data-testid=stPopover], [data-testid=stButton]) button {{min-height: 2rem; padding-block: 0}}
+</style>"""
 """Side by side the chart and the sets need more room than a small screen has: there the chart stands first, then the
 sets, then what is below the chart."""
 SAMPLES = (100, 500, 2000)
@@ -80,7 +83,7 @@ def show(loaded: Loaded, question: Question | None) -> None:
         decoders.show()  # from a run of the whole page: from a fragment's, the sidebar would forget its question
     st.html(STYLE)
     split, qrels, queries = _labelled(loaded)
-    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=CONTROLS)
     with row:
         every = _scope(loaded, qrels)
     with_passages = every and qrels is None
@@ -90,13 +93,13 @@ def show(loaded: Loaded, question: Question | None) -> None:
         loaded = judged
         split, qrels, queries = _labelled(loaded)
     with row:
+        names = _picked()
         axes = st.popover("Axes", icon=":material/swap_vert:")
         with st.popover("Setup", icon=":material/tune:"):
             values = control(VALUES, "tradeoff.values")
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
             scorers = _scorers()
-    names = _picked()
     if with_passages:
         passages.explain(loaded)
     sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
@@ -125,19 +128,18 @@ def _picked() -> list[str]:
     """The decoders to measure: at first those chosen in Explore, and the baseline."""
     known = methods("selector")
     st.session_state.setdefault(PICKED, list(dict.fromkeys([_baseline(), *decoders.chosen()])))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        names = choose_several(
-            "Decoders",
-            known,
-            PICKED,
-            default=(),
-            named=False,
-            format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
-            help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
-            "always there: what the others are compared with.",
-        )
-        if len(names) < len(known):
-            st.button("All", key="tradeoff.all", on_click=_pick_all, help="Compare all decoders")
+    names = choose_several(
+        "Decoders",
+        known,
+        PICKED,
+        default=(),
+        named=False,
+        format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
+        help="Each is measured over its parameters' usual values, and as it is set in Explore. The first is "
+        "always there: what the others are compared with.",
+    )
+    if len(names) < len(known):
+        st.button("All", key="tradeoff.all", on_click=_pick_all, help="Compare all decoders")
     return names
 
 
@@ -388,7 +390,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
             best_table.budget_control(curves, base)
             best_table.show(curves, found, rows)
         order = () if base is None else by_query.ordered(sweep, curves, base, label, y)
-        point_sets.show(loaded, question, sweep, curves, opened, order)
+        point_sets.show(loaded, question, sweep, curves, opened, curve, order)
 
 
 def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint | None) -> Rows:
@@ -506,8 +508,8 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
     details = [
         "Intervals are percentiles of a paired bootstrap over queries, each for its point alone; those of means take "
         f"{curves.resamples:,} draws. “n.s.”: not significant in a paired randomisation test after Holm's correction "
-        "over all settings, or the interval holds 0. The best setting was chosen on these same queries: choose on "
-        "others than you report on (Tune does)."
+        "over all settings, or the interval holds 0; a loss counts as soon as its own interval excludes 0. The best "
+        "setting was chosen on these same queries: choose on others than you report on (Tune does)."
     ]
     if curves.queries < curves.asked:
         details.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} queries lack one of the metrics.")

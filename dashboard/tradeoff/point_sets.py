@@ -1,11 +1,15 @@
 """Beside the chart, below the table: what the open setting retrieves for the query at hand."""
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 import streamlit as st
 
+from dashboard.components import scrub
 from dashboard.services import jobs
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Sweep
-from dashboard.session import decoders
 from dashboard.session.answers import query_of, scores_of
 from dashboard.session.query import LABELLED, Question, select
 from dashboard.tradeoff import selection
@@ -13,17 +17,21 @@ from dashboard.tradeoff.selection import Opened
 from dashboard.tradeoff.verdict_strip import to_explore
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
-from dashboard.widgets.ranked_lists import set_table
+from dashboard.widgets.slider_answers import addresses, look_of, query_key, relevant_to
 from engine.decoder import decode, select_from
 from engine.errors import FrontierError
+from engine.evaluation.curve import Curve
 from engine.evaluation.frontier import TIME, Frontier
 from engine.evaluation.metrics import available, measure, title_of
 from engine.evaluation.paired import QueryDifference
 from engine.progress import shorten
-from engine.views import Row, diff, relevance
+from engine.values import replace_surrogates
+from engine.views import relevance
+from engine.views.slider import has_slider, packed_ranking
 from engine.wording import decimal, signed
 
-NAME_WIDTH = 190
+READ = "tradeoff.read"
+"""The row of the document whose text is shown."""
 MOST_TEXT, MOST_ASKED = 600, 120
 
 
@@ -33,9 +41,13 @@ def show(
     sweep: Sweep,
     curves: Frontier,
     opened: Opened,
+    curve: Curve | None,
     order: tuple[QueryDifference, ...],
 ) -> None:
-    """The set, its figures, and the way to other queries; order: queries from the largest win to the largest loss."""
+    """The set, its figures, and the way to other queries.
+
+    curve: on which the setting lies; order: queries from the largest win to the largest loss.
+    """
     with st.container(horizontal=True, vertical_alignment="center"):
         method_heading(opened.decoder.select.spec, opened.name)
         st.button("Use in Explore", key="tradeoff.use.opened", on_click=to_explore, args=(opened.decoder,))
@@ -46,7 +58,7 @@ def show(
     else:
         if order:
             _walk(loaded, sweep, question, order, curves)
-        _for_query(loaded, question, sweep, curves, opened)
+        _for_query(loaded, question, sweep, curves, opened, curve)
 
 
 def _walk(
@@ -77,7 +89,10 @@ def ask(loaded: Loaded, split: str, query: str) -> None:
         st.session_state[selection.ANEW] = True
 
 
-def _for_query(loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: Opened) -> None:
+def _for_query(
+    loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: Opened, curve: Curve | None
+) -> None:
+    """Draw the set for a query and its figures; both follow a drag along the curve."""
     space, decoder = loaded.space, opened.decoder
     query = query_of(loaded, question)
     try:
@@ -94,13 +109,35 @@ def _for_query(loaded: Loaded, question: Question, sweep: Sweep, curves: Frontie
         metrics = [m for m in curves.metrics if m in available(judged, aspects, query)]
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
-        retrieved, dropped = diff(space, question.vector, question.id, ranking, baseline, question.qrels, saw)
-    st.text(shorten(question.text, MOST_ASKED))
     said = [f"{title_of(m)} {decimal(value)}" for m, value in values.items() if value is not None]
-    if said:
-        st.caption(f"This query: {' · '.join(said)}")
-    by = "Inner product with the query" if saw is None else f"By {decoders.scorer_of(decoder).spec.title}"
-    _table(retrieved, dropped if decoder != sweep.baseline else None, by)
+    right, spec = relevant_to(question), decoder.select.spec
+    more: dict[str, Any] = {"relevant": right, "scores": None if saw is None else saw.score}
+    along = curve.declared if curve is not None else None
+    st.text(shorten(question.text, MOST_ASKED))
+    data = {
+        "query": query_key(loaded, question),
+        "opened": st.session_state.get(READ),
+        "along": {
+            "k": sweep.k,
+            "judged": len(right) if judged is not None else 0,
+            "now": packed_ranking(space, question.vector, ranking, **more),
+            "base": packed_ranking(space, question.vector, baseline, **more),
+            "said": f"This query: {' · '.join(said)}",
+            "url": addresses(loaded, question, decoder, along, **more)[-1] if has_slider(along) else None,
+            "decoder": look_of(spec.name, spec.title) | {"key": spec.name, "baseline": decoder == sweep.baseline},
+        },
+    }
+    scrub.along("tradeoff.set", data, partial(_read, len(space)))
+    if (row := st.session_state.get(READ)) is not None and row < len(space):
+        corpus = space.corpus
+        text = " ".join(dict.fromkeys(filter(None, [corpus.ids[row], corpus.titles[row], corpus.texts[row]])))
+        st.text(shorten(replace_surrogates(text), MOST_TEXT))
+
+
+def _read(documents: int, told: Mapping[str, Any]) -> None:
+    """Open a document below the list, or close it; for a callback."""
+    row = told["row"]
+    st.session_state[READ] = row if row in range(documents) else None
 
 
 def _figures(curves: Frontier, opened: Opened) -> None:
@@ -112,14 +149,3 @@ def _figures(curves: Frontier, opened: Opened) -> None:
             f"{value:.2g} ms a query" if axis == TIME else f"{title_of(axis)}@{curves.k} {decimal(value)}{ends}"
         )
     st.caption(f"Mean of {curves.queries:,} queries: {' · '.join(parts)}")
-
-
-def _table(retrieved: list[Row], dropped: list[Row] | None, by: str) -> None:
-    """The set, and below what it dropped of the baseline's; a click shows a document's text."""
-    event = set_table("tradeoff.set", retrieved, dropped, NAME_WIDTH, by, ({}, {}))
-    rows = [*retrieved, *(dropped or ())]
-    cells = event.selection.cells if event is not None else ()
-    if cells and cells[0][0] < len(rows):
-        row = rows[cells[0][0]]
-        text = " ".join(filter(None, [row.id, row.title if row.title != row.id else "", row.text]))
-        st.text(shorten(text, MOST_TEXT))

@@ -64,6 +64,14 @@ class Comparison:
     told = significant
     """Its public alias."""
 
+    @property
+    def measurable(self) -> bool:
+        """Whether to tell of it: of a gain once it is significant, of a loss once its own interval is below 0.
+
+        The correction guards against gains by chance; a loss must not hide behind it.
+        """
+        return self.significant or (self.high is not None and self.high < 0)
+
 
 def resampled_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """(resamples, m) means of the columns of (n, m) values over n queries drawn with replacement.

@@ -92,7 +92,7 @@ def _cost(gain: Comparison, cost: Comparison | None) -> str:
     title = title_of(cost.metric)
     if cost.wins.win == cost.wins.loss == 0:
         return f" and has the same {title}"
-    if not (cost.significant or cost.queries == 1):
+    if not (cost.measurable or cost.queries == 1):
         return f" and loses no measurable {title} ({signed(cost.difference)}, n.s.)"
     if cost.difference > 0:
         return f" and has {_size(cost)} more {title} ({signed(cost.difference)})"
@@ -104,7 +104,7 @@ def change(row: Comparison) -> str:
     """A difference to the baseline in a few words, "−4% Recall (n.s.)"."""
     sign = "−" if row.difference < 0 else "+"
     title = GAINS.get(row.metric, ("", title_of(row.metric)))[1]
-    return f"{sign}{_size(row)} {title}{'' if row.significant or row.queries == 1 else ' (n.s.)'}"
+    return f"{sign}{_size(row)} {title}{'' if row.measurable or row.queries == 1 else ' (n.s.)'}"
 
 
 def _size(row: Comparison) -> str:

@@ -25,7 +25,7 @@ PRECISION = 100_000
 LONGEST_NAME = 90
 
 
-def has_slider(param: Param) -> TypeGuard[Real | Whole]:
+def has_slider(param: Param | None) -> TypeGuard[Real | Whole]:
     """Whether a parameter is set by a slider: a number that cannot be left out, and that people look for."""
     return isinstance(param, Real | Whole) and param.unset is None and not param.advanced
 

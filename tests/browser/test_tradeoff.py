@@ -5,7 +5,7 @@ import re
 import pytest
 
 import engine
-from support.browser import MARKS, WAIT, column, idle, slide, until
+from support.browser import MARKS, WAIT, idle, lists, slide, until
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
@@ -59,7 +59,7 @@ def test_a_click_on_a_point_opens_its_set(page, server, scope):
     page.mouse.click(x, y)
     shown = page.get_by_test_id("stMain").locator("strong", has_text=engine.methods()[name].title)
     shown.first.wait_for(timeout=WAIT)
-    until(page, lambda: len(column(page, 1, "Document")) >= 5 or len(column(page, 0, "Document")) >= 5)
+    until(page, lambda: len(lists(page)[0]) >= 5)
     assert page.evaluate(LONELIEST)[0] == label, "the point stays where it was"
 
 
@@ -91,19 +91,24 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     sent = counted(page)
     measured(page, server)
     handle = page.get_by_role("slider", name="MMR λ")
-    box, before, places = handle.bounding_box(), len(sent), set()
+    handle.scroll_into_view_if_needed()
+    box, before, places, sets = handle.bounding_box(), len(sent), set(), set()
     page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
     for step in range(1, 9):
         page.mouse.move(box["x"] + (0.8 - 0.03 * step) * box["width"], box["y"] + box["height"] / 2)
         places.add(page.evaluate(DOT))
+        sets.add((page.locator(".reached").inner_text(), *lists(page)[0]))
     said = page.locator(".frontier-scrub output").inner_text()
+    assert len(sets) > 3, "the set beside the chart follows"
     assert len(places) > 5 and len(sent) == before and re.fullmatch(r"λ 0\.\d\d · Recall [\d.]+% · ILAD 0\.\d{3}", said)
     page.mouse.up()
+    shown = lists(page)[0]
     value = float(re.match(r"λ (\S+)", said).group(1))
     page.get_by_test_id("stMain").locator("strong", has_text=f"MMR · λ {value:g}").first.wait_for(timeout=WAIT)
     assert len(sent) == before + 1
     idle(page)
+    assert lists(page)[0] == shown, "the engine's own answer is what was drawn"
     handle.press("ArrowLeft")
     then = f"MMR · λ {value - 0.01:.2f}".rstrip("0")
     page.get_by_test_id("stMain").locator("strong", has_text=then).first.wait_for(timeout=WAIT)

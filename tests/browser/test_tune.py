@@ -2,7 +2,7 @@
 
 import re
 
-from support.browser import MARKS, WAIT, until
+from support.browser import MARKS, WAIT, slider, until
 from support.demo import demo_counts
 
 pytestmark = MARKS
@@ -75,5 +75,5 @@ def test_cancel_go_on_and_apply(page, server):
 
     page.get_by_text("Use in Explore", exact=True).first.click()
     page.locator(".tile canvas").first.wait_for(timeout=WAIT)
-    weight = page.get_by_test_id("stSlider").filter(has_text="relevance weight").last.locator("input[type=range]")
-    until(page, lambda: float(weight.get_attribute("value")) == float(setting))
+    weight = slider(page, re.compile("^SSD "))
+    until(page, lambda: float(weight.get_attribute("aria-valuetext").split(":")[0]) == float(setting))

@@ -1,6 +1,10 @@
 // One query's sets along a slider, as the server packed them: read once, asked in every frame of a drag.
 
+import { hub } from "./parts.js";
+
 export const DUPLICATE = 0.9;
+const MOST_PATHS = 64;
+const paths = (hub.paths ??= new Map());
 const PRECISION = 100000;
 
 // A set of documents and its figures. ids number the documents of its own `answers`.
@@ -156,4 +160,17 @@ export function inside(from, to) {
     }
   }
   return (from + to) / 2;
+}
+
+// What a slider's answers are, asked once; null while they are on their way.
+export function path(url, arrived) {
+  const known = paths.get(url);
+  if (known !== undefined) return known;
+  paths.set(url, null);
+  while (paths.size > MOST_PATHS) paths.delete(paths.keys().next().value);
+  fetch(url)
+    .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
+    .then((packed) => (paths.set(url, new Path(packed)), arrived()))
+    .catch(() => paths.delete(url)); // the next run of the page asks again
+  return null;
 }

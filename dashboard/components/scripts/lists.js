@@ -96,7 +96,7 @@ class List {
   }
 }
 
-class Lists {
+export class Lists {
   constructor(parent) {
     this.root = document.createElement("div");
     this.root.className = "scrub lists";

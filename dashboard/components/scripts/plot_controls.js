@@ -1,6 +1,8 @@
 // What is dragged on a plot: a level with a veil under it, and a dot along a curve. A drag asks nothing of the server;
 // letting go reports it. The plot's layout says in its meta what there is.
 
+import { announce } from "./parts.js";
+
 const STYLE = `
 .frontier-level { position: absolute; height: 12px; margin-top: -6px; cursor: ns-resize; touch-action: none; }
 .frontier-level span { position: absolute; left: 4px; bottom: -12px; padding: 0 6px; font-size: 12px; line-height: 18px;
@@ -120,6 +122,7 @@ export class Controls {
       this.held = true;
       this.at = Number(this.input.value);
       this.place();
+      announce("along", { value: this.meta.curve.values[this.at] });
     });
     this.input.addEventListener("change", () => {
       // Keys change and input at once: what is said goes out when they rest.
@@ -139,6 +142,7 @@ export class Controls {
     this.input.max = curve.values.length - 1;
     this.input.setAttribute("aria-label", curve.name);
     this.input.style.accentColor = this.dot.style.background = curve.colour;
+    this.input.style.colorScheme = this.chart.component.data.dark ? "dark" : "light";
     this.at = curve.at;
     this.input.value = this.at;
   }

@@ -1,27 +1,11 @@
 // A tile a decoder: its sliders with what they do, its figures and its redundancy, and the query's own frontier.
 
-import { Answers, Path, inside, nearest } from "./answers.js";
+import { Answers, inside, nearest, path } from "./answers.js";
 import { announce, counted, hub, make, number, setting, signed, styled, thumbnail } from "./parts.js";
 
 const ENDS = ["pointerup", "pointercancel"];
 const PAUSE = 90; // milliseconds after a key press before the server is told: more may follow
-const MOST_PATHS = 64;
 const KEPT = 0.95; // the share of the baseline's relevance that advice keeps
-const paths = (hub.paths ??= new Map());
-
-// What a slider's answers are, asked once; null while they are on their way.
-function path(url, arrived) {
-  const known = paths.get(url);
-  if (known !== undefined) return known;
-  paths.set(url, null);
-  while (paths.size > MOST_PATHS) paths.delete(paths.keys().next().value);
-  fetch(url)
-    .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.status))))
-    .then((packed) => (paths.set(url, new Path(packed)), arrived()))
-    .catch(() => paths.delete(url)); // the next run of the page asks again
-  return null;
-}
-
 class Slider {
   constructor(view, tile, parent, given) {
     Object.assign(this, { view, tile });

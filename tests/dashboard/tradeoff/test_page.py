@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from dashboard.charts.frontier import BUDGET
+from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.jobs import Job, Mine
 from dashboard.services.source import Source
@@ -23,18 +24,22 @@ from engine.evaluation.stratification import KINDS, stratify
 from engine.evaluation.sweep.sweep import grid, stored_cells
 from support.charts import figure, ids
 from support.demo import demo_counts
+from support.packed import Packed, PackedPath
 from support.pages import (
     assert_plain,
     begun,
     beir,
     cancelled,
+    component,
     csv_source,
     ended,
     first_table,
     job_of,
     keys,
+    load,
     pick,
     screen,
+    tell,
     texts,
     worked,
 )
@@ -49,6 +54,12 @@ def forgotten():
     """As in a server that has just started."""
     sweeps._CELLS.clear()
     query_vectors._VECTORS.clear()
+
+
+def set_of(app):
+    """The rows of the set beside the chart, and of the baseline's."""
+    told = component(app, "tradeoff.set")["along"]
+    return Packed(told["now"]).rows(), Packed(told["base"]).rows()
 
 
 def tradeoff(source=None, **session):
@@ -135,8 +146,8 @@ def test_the_setting_of_explore_lies_on_its_curve_and_the_set_of_a_point_is_show
     app.session_state[selection.OPEN] = label
     app.run()
     assert any("MMR · λ 0.2" in html.value for html in app.get("html"))
-    rows = first_table(app, "Change")
-    assert {"NEW", "DROPPED"} <= set(rows["Change"])
+    now, base = set_of(app)
+    assert len(now) == len(base) == 10 and now != base
     assert re.search(r"Recall@10 0\.\d{3} \(95% CI 0\.\d{3} to 0\.\d{3}\) · ILAD@10 0\.\d{3}", texts(app))
 
 
@@ -171,7 +182,12 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert dot["values"][dot["at"]] == 0.55 and dot["name"] == "MMR λ"
     recall, ilad = (float(n) for n in re.search(r"Recall@10 (0\.\d+).*ILAD@10 (0\.\d+)", texts(app)).groups())
     assert ilad == pytest.approx(dot["x"][dot["at"]], abs=1e-3) and 0 < recall < 1
-    assert {"NEW", "DROPPED"} <= set(first_table(app, "Change")["Change"])
+    now, _ = set_of(app)
+    told = component(app, "tradeoff.set")["along"]
+    known = PackedPath(vendor._ANSWERS[told["url"].removeprefix(f"{vendor.ANSWERS}/").removesuffix(".json")]())
+    assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
+    app = tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
+    assert load().space.corpus.ids[now[0]] in texts(app)
 
 
 def test_what_was_dragged_is_taken_over(monkeypatch):

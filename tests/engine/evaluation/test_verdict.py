@@ -1,5 +1,7 @@
 """The verdict on a frontier: which setting, and every sentence by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,17 @@ def test_a_gain_that_costs():
     assert text(cell("vrsd", shifted(0.1, -0.02))) == (
         "VRSD is 25% more diverse than Top-k and loses 4% of its Recall (−0.020). More diverse on 40 of 40 queries."
     )
+
+
+def test_a_loss_does_not_hide_behind_the_correction():
+    said, rows = found(cell("vrsd", shifted(0.1, -0.02)))
+    told = {"low": -0.04, "high": -0.001, "p_holm": 0.3}
+    kept = replace(said.cost, **told), replace(said.gain, low=0.001, high=0.2, p_holm=0.3)
+    assert [row.measurable for row in kept] == [True, False] and not any(row.significant for row in kept)
+    points = [cell("top_k", BASE), cell("vrsd", shifted(0.1, -0.02))]
+    rows["recall"][said.best.point.label] = kept[0]
+    again = verdict(frontier(points, "ilad", "recall", points[0].k, resamples=200), points[0].label, 0.95, rows)
+    assert "and loses 4% of its Recall (−0.020)." in again.text and change(kept[0]) == "−4% Recall"
 
 
 def test_a_gain_of_both_and_one_that_changes_nothing_else():

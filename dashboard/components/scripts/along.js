@@ -1,0 +1,44 @@
+// One ranked list beside a chart: it follows the chart's dot along its curve.
+
+import { Answers, path } from "./answers.js";
+import { Lists } from "./lists.js";
+import { announce, hub, listen, make, number } from "./parts.js";
+
+class Along extends Lists {
+  constructor(parent) {
+    super(parent);
+    this.figures = make(this.root, "p", "reached");
+    this.root.prepend(this.figures);
+    this.stop.push(listen("along", ({ value }) => this.turn(value)));
+  }
+
+  update(component) {
+    const { now, base, url, said } = (this.along = component.data.along);
+    this.base = new Answers(base).of[0];
+    if (url) path(url, () => {});
+    super.update(component);
+    this.show(new Answers(now).of[0], said);
+  }
+
+  // The set at another value of the curve's parameter, while the dot is dragged there.
+  turn(value) {
+    const { url, judged } = this.along, set = url && path(url, () => this.turn(value))?.at(value);
+    if (!set) return;
+    const found = judged ? `${set.found} of ${judged} relevant` : `Mean relevance ${number(set.relevance)}`;
+    this.show(set, `This query: ${found} · ILAD ${number(set.diversity)}`);
+  }
+
+  show(set, said) {
+    const { query, along: { decoder, k } } = this.component.data;
+    this.figures.textContent = said;
+    hub.shown = { query, k, base: this.base, decoders: [{ ...decoder, set }], touched: decoder.key, sets: [] };
+    announce("sets", hub.shown);
+  }
+
+  end() {
+    hub.shown = null;
+    super.end();
+  }
+}
+
+export const mount = (parent) => new Along(parent);

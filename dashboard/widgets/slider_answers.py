@@ -1,0 +1,85 @@
+"""One query's sets for the browser, and where it asks for those at every position of a parameter's slider."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from dashboard.charts.palette import style_of
+from dashboard.components import vendor
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.session.answers import answer_key, query_of, scores_of
+from dashboard.session.query import Question
+from engine.decoder import Decoder, ScoredCandidates, scored
+from engine.errors import DataError
+from engine.params import Real, Whole, values_of
+from engine.values import digest_of
+from engine.views import slider
+
+LARGE, FIRST = 2048, 0.5
+"""Documents from which on a slider's answers come in two parts, and where the first part of a path begins."""
+
+
+def query_key(loaded: Loaded, question: Question) -> str:
+    """Names a query on its corpus: views that draw the same query follow each other."""
+    return digest_of([loaded.key, question.id, question.text, str(question.k)])[:16]
+
+
+def relevant_to(question: Question) -> frozenset[str]:
+    """The ids of the documents that are judged relevant."""
+    return frozenset(question.qrels.relevant(question.id)) if question.qrels is not None else frozenset()
+
+
+def look_of(name: str, title: str) -> dict[str, str]:
+    """A decoder's names, sign and colours."""
+    style = style_of(name)
+    return {"name": name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
+
+
+def addresses(loaded: Loaded, question: Question, decoder: Decoder, form: Real | Whole, **more: Any) -> list[str]:
+    """Addresses of a slider's answers, of a part of them first where all take long.
+
+    form: the parameter, as its slider shows it; more: `relevant` and `scores` of `engine.views.slider.packed`
+    """
+    stage = decoder.select
+    exact = stage.no_path is None and form.name == stage.path_parameter
+    given = slider.stops(form, getattr(stage, form.name), exact)
+    anywhere = type(stage)(**values_of(stage) | {form.name: form.default})
+    along = Decoder(anywhere, decoder.retrieve, decoder.rerank, decoder.depth)
+    key = [*map(str, answer_key(loaded, question, along)), form.name]
+    parts = [(given, 0.0)]
+    if len(loaded.space) > LARGE:
+        parts.insert(0, (given, FIRST) if exact else (slider.coarser(given), 0.0))
+    return [
+        vendor.offer(digest_of([*key, repr(part)]), _maker(loaded, question, decoder, form, part, more))
+        for part in parts
+    ]
+
+
+def _maker(
+    loaded: Loaded,
+    question: Question,
+    decoder: Decoder,
+    form: Real | Whole,
+    part: tuple[dict[str, Any], float],
+    more: dict[str, Any],
+) -> Callable[[], dict[str, Any]]:
+    """What computes a slider's answers when the browser asks; it keeps no corpus alive."""
+    space, query, k = weakref.ref(loaded.space), query_of(loaded, question), question.k
+    known: weakref.ref[ScoredCandidates] | None = None
+    if not decoders.has_default_scorers(decoder):
+        known = weakref.ref(scores_of(loaded, question, decoder)[0])
+
+    def make() -> dict[str, Any]:
+        where = space()
+        found = None if where is None else scored(decoder, where, query) if known is None else known()
+        if where is None or found is None:
+            raise DataError("what this slider shows is no longer in memory; move it to have it computed again")
+        given, above = part
+        answers = slider.slider_answers(decoder.select, form, given, found, k, above)
+        rankings = answers.pop("rankings")
+        return {**answers, "stops": given, **slider.packed(where, query.vectors[0], rankings, **more)}
+
+    return make
