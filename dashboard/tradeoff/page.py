@@ -294,6 +294,7 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
         show_failure("This cannot be measured.", error)
         return
     if cells.missing:
+        left = len(sweep.decoders) - len(cells.points)
         panel = JobPanel(
             purpose=sweeps.PURPOSE,
             key=sweep.key,
@@ -301,14 +302,15 @@ def _board(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: s
             work=partial(sweeps.work, sweep),
             start="Resume"
             if cells.job is not None
-            else f"Measure {len(sweep.decoders) - len(cells.points):,} settings",
+            else f"Measure {counted(left, 'setting')}"
+            if left
+            else "Measure every λ",
             offer=_lacking(sweep, cells),
             by_itself=False,
             on_partial=lambda _: draw(),
             failed="Measuring ended early; what is finished is kept.",
         )
-        begins = small and sweeps.is_small(sweep) and panel.job is None and len(cells.points) < len(sweep.decoders)
-        if begins and panel.waits is None:
+        if small and sweeps.is_small(sweep) and panel.job is None and panel.waits is None:
             panel.begin()
         if (job := panel.job) is not None and job.going:
             _measuring(job, draw)
