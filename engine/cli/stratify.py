@@ -2,12 +2,15 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from engine.cli.options import QRELS, grouped, option, split_option
 from engine.cli.output import aligned
+
+if TYPE_CHECKING:
+    from engine.values import Dataset
 
 
 @dataclass(frozen=True)
@@ -78,26 +81,33 @@ class FinishedSweep:
             raise click.UsageError(f"{store} has no cells at k = {self.k}; it has {', '.join(map(str, sizes))}")
         return cells, self.k or sizes[-1]
 
+    def load_corpus(self, cells: list[Any], option: str) -> Dataset:
+        """The data set that was swept; option: which one needs it. Raises UsageError where it is another one."""
+        import engine
+
+        corpus, first = self.corpus, cells[0]
+        if corpus is None:
+            raise click.UsageError(f"{option} needs --corpus, the one that was swept: a store holds no documents")
+        dataset: Dataset = engine.load_dataset(corpus, qrels=self.qrels)
+        if dataset.corpus.digest != first.provenance["corpus"]:
+            raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
+        if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
+            raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
+        return dataset
+
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
         """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
-        import engine
         from engine.evaluation.frontier import SHARE, best_of_each, frontier
         from engine.evaluation.statistics import meant
         from engine.evaluation.stratification import KINDS, kinds, stratify
         from engine.evaluation.tables import usual_baseline
 
-        by, corpus = self.by, self.corpus
+        by, first = self.by, cells[0]
         if by is None:
             return None
         if by not in KINDS:
             raise click.UsageError(f"--by must be one of {', '.join(KINDS)}; got {by!r}")
-        if corpus is None:
-            raise click.UsageError("--by needs --corpus, the one that was swept: a store holds no documents")
-        dataset, first = engine.load_dataset(corpus, qrels=self.qrels), cells[0]
-        if dataset.corpus.digest != first.provenance["corpus"]:
-            raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
-        if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
-            raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
+        dataset = self.load_corpus(cells, "--by")
         counts = kinds(dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split], dataset.aspects)
         if by not in counts:
             raise click.UsageError(f"--by {by}: no query has {KINDS[by]}; there are {', '.join(counts)}")
@@ -118,7 +128,7 @@ FINISHED_SWEEP = grouped(
         help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
         "words of the query, or by its aspects (relevant, length, words, aspects).",
     ),
-    option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by."),
+    option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
     QRELS,
     click.argument("store", metavar="STORE"),
     split_option("Needed where the store holds several.", default=None),

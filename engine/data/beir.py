@@ -11,11 +11,11 @@ from engine.values import Dataset, replace_surrogates
 SEPARATORS = "\t\n\r"
 
 
-def write_beir(dataset: Dataset, folder: str | Path) -> Path:
+def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> Path:
     """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv; returns the folder, made where there is none.
 
-    Aspects, vectors and notices are not written. Raises DataError for a folder that holds something, one that cannot
-    be written, and for judged ids that a table of columns cannot hold.
+    corpus: whether corpus.jsonl is written. Aspects, vectors and notices are not. Raises DataError for a folder that
+    holds something, one that cannot be written, and for judged ids that a table of columns cannot hold.
     """
     target = Path(folder)
     rows = {
@@ -25,13 +25,14 @@ def write_beir(dataset: Dataset, folder: str | Path) -> Path:
     for name in (name for table in rows.values() for query, doc, _ in table for name in (query, doc)):
         if not name.strip() or any(mark in name for mark in SEPARATORS) or replace_surrogates(name) != name:
             raise DataError(f"the id {name!r} cannot stand in a table of columns (qrels/*.tsv); give it another one")
-    corpus, queries = dataset.corpus, dataset.queries
+    docs, queries = dataset.corpus, dataset.queries
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise DataError(f"{target} must be a new or an empty folder; it holds something already")
         (target / "qrels").mkdir(parents=True, exist_ok=True)
-        documents = zip(corpus.ids, corpus.titles, corpus.texts, strict=True)
-        _lines(target / "corpus.jsonl", ({"_id": i, "title": title, "text": text} for i, title, text in documents))
+        if corpus:
+            rows_of = zip(docs.ids, docs.titles, docs.texts, strict=True)
+            _lines(target / "corpus.jsonl", ({"_id": i, "title": title, "text": text} for i, title, text in rows_of))
         questions = zip(queries.ids, queries.texts, strict=True)
         _lines(target / "queries.jsonl", ({"_id": i, "text": text} for i, text in questions))
         for split, table in rows.items():

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,9 +37,10 @@ def load_dataset(
     """A corpus with its queries, judgements, aspects and vectors, as far as the source has them.
 
     source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
-    .npy or .npz file of vectors. qrels: which folder of judgements to take. columns: what a table's columns mean,
-    None guesses. progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
-    Raises DataError naming file, place and fix; Cancelled once `stop` is set.
+    .npy or .npz file of vectors. qrels: which of a folder's judgements to take; or the path of a folder with
+    queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the source's own. columns: what a
+    table's columns mean, None guesses. progress(done, total, label) is called now and then. What is odd but usable
+    becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is set.
     """
     if not isinstance(source, (str, Path)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
@@ -50,9 +52,16 @@ def load_dataset(
     suffix = path.suffix.lower()
     if columns is not None and (folder or source in BUILT_IN or suffix in vectors.SUFFIXES):
         raise DataError(f"columns= is for tables; {source} has fixed ones")
-    if qrels != "qrels" and not folder:
-        raise DataError(f"qrels={qrels!r} chooses among the folders of a data set; {source} has none")
     watch = stoppable(progress, stop, STOPPED)
+    if not (folder and (path / qrels).is_dir()) and (Path(qrels).expanduser() / "queries.jsonl").is_file():
+        unjudged = load_dataset(source, columns=columns, progress=progress, stop=stop)
+        queries, judged, more = _judged(Path(qrels).expanduser(), "qrels", unjudged.corpus, watch)
+        return replace(unjudged, queries=queries, qrels=judged, notices=unjudged.notices + more)
+    if qrels != "qrels" and not folder:
+        raise DataError(
+            f"qrels={qrels!r} must be a folder of judgements inside a data set, which {source} is not, or the path of "
+            "one with queries.jsonl and qrels/*.tsv"
+        )
     if source in BUILT_IN:
         return _built_in(str(source), watch, progress, stop)
     if folder:

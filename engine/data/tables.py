@@ -150,7 +150,7 @@ def _open(path: Path, columns: Columns | None = None, watch: Progress = SILENT) 
         case ".tsv":
             names, records = _with_header(path, _tsv_rows(path, watch))
         case ".jsonl" | ".ndjson":
-            records = _json_rows(path, watch)
+            records = json_rows(path, watch)
             head = list(islice(records, _HEAD))
             # Keys may differ from line to line: a missing one is an error of its line.
             names = list(dict.fromkeys(key for _, record in head for key in record))
@@ -208,7 +208,8 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def _json_rows(path: Path, watch: Progress) -> Rows:
+def json_rows(path: Path, watch: Progress = SILENT) -> Rows:
+    """(line number, object) of each line of a JSON Lines file; blank lines are passed over. Raises DataError."""
     for number, text in lines(path, watch):
         try:
             record = json.loads(text)

@@ -123,8 +123,8 @@ def _distinct(points: Sequence[Any], metrics: Sequence[str]) -> list[Any]:
 
 
 def scorers_matter(points: Iterable[Any]) -> bool:
-    """Whether the points differ in their scorers, or rerank."""
-    chains = {chain_of(p.decoder) for p in points}
+    """Whether the points differ in their scorers, or rerank; a run of another system has none."""
+    chains = {chain_of(p.decoder) for p in points if p.decoder.get("retrieve")}
     return len(chains) > 1 or any(rerank for _, rerank in chains)
 
 

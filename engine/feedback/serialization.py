@@ -1,4 +1,4 @@
-"""Records as lines of JSON, and back: sealed, numbers exact to the last bit; JSONL files, read and locked.
+"""Records as lines of JSON, and back: sealed, numbers exact to the last bit; JSONL files, read.
 
 A line's first entry is a seal over the seal before it and the rest of the line, so a line that was changed, lost or
 moved is detected. JSONL logs are what older versions wrote, and exports.
@@ -7,17 +7,13 @@ moved is detected. JSONL logs are what older versions wrote, and exports.
 import base64
 import json
 import math
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from engine.data.cache import explained
 from engine.errors import DataError, ParamError
 from engine.feedback.presets import LEAST_TEMPERATURE, MODES
 from engine.feedback.records import SAYS, CorpusChange, Event, Marked, Query, Record, Undone, is_whole
@@ -300,40 +296,3 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that writers of a JSONL log take, if there is one; a killed process lets go of it.
-
-    Raises FrontierError.
-    """
-    if not path.is_file():
-        yield
-        return
-    with explained(path):
-        handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        with explained(path):
-            _lock(handle)
-        yield
-    finally:
-        # Closing it lets go.
-        os.close(handle)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(handle: int) -> None:
-        while True:
-            try:
-                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
-                return
-            except OSError:
-                continue  # it gives up after ten tries, a second apart
-else:
-    import fcntl
-
-    def _lock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 from engine.data.cache import explained, write
+from engine.data.locks import locked
 from engine.decoder import QueryLike
 from engine.errors import DataError, FrontierError, ParamError
 from engine.feedback.database import TORN, Database, transaction
@@ -33,7 +34,6 @@ from engine.feedback.serialization import (
     START,
     End,
     body_of,
-    locked,
     read_jsonl,
     record_of,
     sealed,

@@ -167,7 +167,7 @@ def test_what_is_missing_says_what_is_expected(tmp_path):
     for source in (beir(tmp_path / "y"), "numpy-api", tmp_path / "v.npy"):
         with pytest.raises(DataError, match="columns= is for tables"):
             load_dataset(source, columns=Columns(text="text"))
-    with pytest.raises(DataError, match="'q' chooses among the folders"):
+    with pytest.raises(DataError, match="'q' must be a folder of judgements inside a data set"):
         load_dataset(written(tmp_path, "a.csv", "id,text\na,x\n"), qrels="q")
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from engine import orag
+from engine.data.locks import locked
 from engine.errors import DataError
 from engine.feedback import storage
-from engine.feedback.serialization import START, body_of, locked, sealed
+from engine.feedback.serialization import START, body_of, sealed
 from support.feedback import assert_refused, lived, queries_near, random_space, same, vote
 from support.feedback_writer import started, write_to
 

@@ -1,0 +1,89 @@
+"""Pools and orders against their definitions, written out."""
+
+from itertools import combinations
+from math import log2
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import DataError, ParamError
+from engine.evaluation.runs import RankedRun
+from engine.judging.pool import order, pool, separation
+
+LISTS = st.lists(st.permutations(range(8)).map(lambda p: tuple(f"d{d}" for d in p)), min_size=1, max_size=5)
+
+
+def runs_of(lists_by_query):
+    """A run a system, of the query's lists."""
+    count = len(next(iter(lists_by_query.values())))
+    return [RankedRun(f"s{s}", {q: lists[s] for q, lists in lists_by_query.items()}) for s in range(count)]
+
+
+def effect(ranks):
+    """What one document can change, of its rank in each system, by its definition."""
+    weights = [1 / log2(rank + 1) if rank else 0.0 for rank in ranks]
+    return sum(abs(a - b) for a, b in combinations(weights, 2))
+
+
+@given(LISTS, st.integers(1, 8))
+def test_a_pool_is_what_any_system_has_to_that_depth(lists, depth):
+    found = pool(runs_of({"q": lists}), ["q", "nobody"], depth)
+    assert set(found.documents["q"]) == {doc for docs in lists for doc in docs[:depth]}
+    for doc, ranks in zip(found.documents["q"], found.ranks["q"].tolist(), strict=True):
+        assert ranks == [docs.index(doc) + 1 if doc in docs[:depth] else 0 for docs in lists]
+    best = [min(r for r in ranks if r) for ranks in found.ranks["q"].tolist()]
+    assert best == sorted(best), "highest placed first"
+    assert found.documents["nobody"] == () and len(found) == len(found.documents["q"])
+
+
+@given(st.lists(st.lists(st.integers(0, 20), min_size=4, max_size=4), min_size=1, max_size=30))
+def test_separation_is_the_sum_over_pairs_of_systems(ranks):
+    np.testing.assert_allclose(separation(np.array(ranks)), [effect(row) for row in ranks], atol=1e-9)
+
+
+def test_a_document_that_all_have_at_one_rank_separates_nothing():
+    assert separation(np.array([[3, 3, 3], [3, 3, 0]])).tolist() == [0.0, 2 * 0.5]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(LISTS.filter(lambda lists: len(lists) >= 3).map(lambda lists: lists[:3]), min_size=1, max_size=4),
+    st.integers(1, 4),
+)
+def test_orders_are_what_they_say(queries, together):
+    found = pool(
+        runs_of({f"q{n}": lists for n, lists in enumerate(queries)}), [f"q{n}" for n in range(len(queries))], 6
+    )
+    for by in ("separation", "depth"):
+        scores = {}
+        for query, ranks in found.ranks.items():
+            for place, (doc, row) in enumerate(zip(found.documents[query], ranks.tolist(), strict=True)):
+                scores[query, doc] = (-round(effect(row), 9) if by == "separation" else min(r for r in row if r)), place
+        flat = order(found, by, None)
+        assert sorted(flat) == sorted(scores), "every pair once"
+        assert [scores[pair][0] for pair in flat] == sorted(score for score, _ in scores.values())
+        turns = order(found, by, together)
+        assert sorted(turns) == sorted(scores)
+        for query in found.documents:
+            own = [pair for pair in turns if pair[0] == query]
+            assert own == sorted(own, key=scores.__getitem__)
+        rounds = [
+            [pair for pair in turns if pair[0] == q][together * n : together * (n + 1)]
+            for n in range(8)
+            for q in found.documents
+        ]
+        assert list(turns) == [pair for turn in rounds for pair in turn], "queries take turns, so many documents each"
+
+
+def test_equal_orders_every_time_and_bad_arguments():
+    runs = runs_of({"q": [("a", "b"), ("b", "a")]})
+    found = pool(runs, ["q"], 2)
+    assert order(found) == order(found) == (("q", "a"), ("q", "b")), "ties: the first system's"
+    for bad, said in (({"by": "luck"}, "by must be one of separation, depth"), ({"together": 0}, "together must be")):
+        with pytest.raises(ParamError, match=said):
+            order(found, **bad)
+    for several in ([], [runs[0], runs[0]]):
+        with pytest.raises(DataError, match="each with a name of its own"):
+            pool(several, ["q"])
