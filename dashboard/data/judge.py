@@ -1,0 +1,306 @@
+"""Judge: queries, one document at a time with a key a grade, and what the grades tell already."""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from dashboard.data import loading, uploads
+from dashboard.services import feedback
+from dashboard.services.jobs import Job
+from dashboard.services.memo import remembered
+from dashboard.services.query_vectors import query_vectors
+from dashboard.services.source import Loaded
+from dashboard.session import decoders
+from dashboard.widgets.buttons import download_button, step_button
+from dashboard.widgets.failure import show_failure
+from dashboard.widgets.job_panel import JobPanel
+from dashboard.widgets.tables import draw_columns, number_column, text_column
+from engine.decoder import SET_SIZE, Decoder
+from engine.errors import FrontierError
+from engine.evaluation.runs import RankedRun, read_run, runs_of
+from engine.judging.log import Judged, Judgement, JudgingLog
+from engine.judging.pool import order, pool
+from engine.judging.qrels import agreement, export_judgements, qrels_of
+from engine.judging.queries import AskedQueries, asked, read_queries
+from engine.judging.standing import Standing, standing
+from engine.judging.votes import VotesToTake, votes_to_take
+from engine.paths import home
+from engine.progress import counted, shorten
+from engine.stages import methods
+from engine.values import Embeddings, Queries, digest_of, replace_surrogates
+from engine.wording import decimal, percent
+
+GRADES = ("Not relevant", "Related", "Relevant", "Exactly right")
+"""The grades from 0 on, each given by its digit's key."""
+FOLDER, TWICE, LONGEST = "judgements", 10, 3000
+"""The folder beside the cache; pairs that everybody judges; characters of a text that are shown."""
+PURPOSE, PERSON, TYPED, SAID, RUNS = "judge", "judge.person", "judge.typed", "judge.said", "judge.runs"
+STYLE = """<style>
+.st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
+.st-key-judge-document [data-testid=stText] {font-size: 1.1rem; white-space: pre-wrap; line-height: 1.5}
+.st-key-judge-document {min-height: 14rem}
+</style>"""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is to be judged: systems, and pairs of a query and a document, the most telling first."""
+
+    vectors: Embeddings
+    runs: tuple[RankedRun, ...]
+    pairs: tuple[tuple[str, str], ...]
+
+
+def show() -> None:
+    """The queries, the document to judge next, and what is known by now."""
+    st.html(STYLE)
+    left, right = st.columns([3, 2], gap="large")
+    with right:
+        loaded = loading.in_use()
+    if loaded is None:
+        return
+    log = JudgingLog(home() / FOLDER / f"{loaded.space.corpus.digest[:16]}.jsonl")
+    try:
+        judged = log.read()
+    except FrontierError as error:
+        show_failure("The judgements cannot be read.", error)
+        return
+    queries = judged.queries()
+    with left:
+        if not len(queries):
+            st.text("Grade what the decoders return for 20 or so searches: then Recall, Trade-off and Tune work here.")
+            _add(loaded, log, queries)
+            return
+        prepared = _prepared(loaded, queries)
+        if prepared is not None:
+            _judge(loaded, log, judged, prepared)
+        _more(loaded, log, judged)
+    with right:
+        if prepared is not None and judged.grades:
+            _told(loaded, judged, prepared)
+            _take_along(loaded, judged)
+
+
+def _k() -> int:
+    return int(st.session_state.get(decoders.K_KEY, SET_SIZE.default))
+
+
+def _person() -> str:
+    return str(st.session_state.get(PERSON, "")).strip() or feedback.person()
+
+
+def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
+    """Draw the ways to queries: typed, a file, those of the corpus."""
+    st.text_area("Searches, one a line", key=TYPED, height=160, placeholder="sum without the missing values")
+    step_button("Add", "judge.add", _take_typed, log, known, type="primary")
+    files = st.file_uploader(
+        "Or a file or log of searches",
+        key="judge.file",
+        help="Text with a search a line, or a .csv, .tsv, .jsonl or .parquet table with a column of them.",
+    )
+    if files is not None:
+        step_button("Add from the file", "judge.add.file", _take, log, partial(_read, files, known))
+    own = loaded.dataset.queries
+    if len(own) and not set(own.ids) <= set(known.ids):
+        step_button(f"Add the {counted(len(own), 'query', 'queries')} of the corpus", "judge.own", log.ask, own)
+
+
+def _take_typed(log: JudgingLog, known: Queries) -> None:
+    _take(log, lambda: asked(st.session_state[TYPED].splitlines(), known))
+    st.session_state[TYPED] = ""
+
+
+def _read(file: Any, known: Queries) -> AskedQueries:
+    return read_queries(uploads.keep([file]), known=known)
+
+
+def _take(log: JudgingLog, read: Any) -> None:
+    """Add queries to the log; for a callback."""
+    try:
+        found = read()
+        log.ask(found.queries)
+        st.session_state[SAID] = [str(notice) for notice in found.notices]
+    except FrontierError as error:
+        st.session_state[SAID] = [str(error)]
+
+
+def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
+    """The systems' lists for the queries, once they are found; draws the way there."""
+    systems = tuple(
+        dict.fromkeys([Decoder(next(iter(methods("selector").values())).cls()), *decoders.decoders().values()])
+    )
+    k = _k()
+    runs = tuple(st.session_state.get(RUNS, ()))
+    key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in runs))
+    panel: JobPanel[Prepared] = JobPanel(
+        purpose=PURPOSE,
+        key=key,
+        title="Finding the documents to judge",
+        work=partial(_prepare, loaded, queries, systems, k, runs),
+        patience=0.3,
+    )
+    return panel.result()
+
+
+def _prepare(
+    loaded: Loaded, queries: Queries, systems: Sequence[Decoder], k: int, runs: tuple[RankedRun, ...], job: Job
+) -> Prepared:
+    vectors = query_vectors(loaded, queries, job)
+    found = (*runs_of(systems, loaded.space, vectors, k), *runs)
+    return Prepared(vectors, found, order(pool(found, queries.ids, k)))
+
+
+def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) -> None:
+    """Draw the next pair, a button a grade, and how far this person is."""
+    person = _person()
+    left = judged.remaining(prepared.pairs, person, TWICE)
+    done = len(prepared.pairs) - len(left)
+    whole = len({query for query, _ in prepared.pairs} - {query for query, _ in left})
+    st.progress(
+        done / max(1, len(prepared.pairs)),
+        f"{done:,} of {len(prepared.pairs):,} · {whole:,} of {len(prepared.vectors.ids):,} queries done",
+    )
+    if not left:
+        st.success("Everything that these decoders return is judged.", icon=":material/done_all:")
+    else:
+        (query, document), queries = left[0], judged.queries()
+        row = loaded.space.corpus.position[document]
+        corpus = loaded.space.corpus
+        with st.container(key="judge-query"):
+            st.text(replace_surrogates(queries.texts[queries.position[query]]))
+        with st.container(key="judge-document", border=True):
+            title = corpus.titles[row]
+            st.text(replace_surrogates(title or document))
+            if (text := corpus.texts[row]) != title:
+                st.text(shorten(replace_surrogates(text), LONGEST))
+        with st.container(horizontal=True, gap="small"):
+            for grade, label in enumerate(GRADES):
+                how: dict[str, Any] = {"shortcut": str(grade), "type": "primary" if grade > 1 else "secondary"}
+                step_button(label, f"judge.grade.{grade}", log.judge, query, document, grade, person, **how)
+            step_button("Skip", "judge.skip", log.judge, query, document, None, person, type="tertiary", shortcut="s")
+    mine = next((given for given in reversed(judged.given) if given.person == person), None)
+    if mine is not None:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            step_button("Undo", "judge.undo", log.undo, person, type="tertiary", shortcut="u", icon=":material/undo:")
+            st.caption(f"Last: {_words(mine)}, {shorten(replace_surrogates(mine.document), 60)}")
+
+
+def _words(given: Judgement) -> str:
+    return "skipped" if given.grade is None else GRADES[given.grade].lower()
+
+
+def _more(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
+    """Draw what few need: more queries, a name, runs of other systems, votes."""
+    for said in st.session_state.pop(SAID, ()):
+        st.text(said)
+    for notice in judged.missing(loaded.space.corpus):
+        st.text(f"⚠ {notice}")
+    with st.expander("More queries, people and systems", expanded=False):
+        _add(loaded, log, judged.queries())
+        why = "With a name each, several people can judge: the first pairs go to everybody, to see how far they agree."
+        st.text_input("Your name", key=PERSON, persist_state="session", placeholder="somebody", help=why)
+        file = st.file_uploader("A run of another system", key="judge.run", help="A TREC run file, or JSONL.")
+        if file is not None:
+            step_button("Add the run", "judge.run.add", _take_run, loaded, judged.queries(), file)
+        _votes(loaded, log, judged)
+
+
+def _take_run(loaded: Loaded, queries: Queries, file: Any) -> None:
+    """Judge another system's documents too; for a callback."""
+    try:
+        run = read_run(uploads.keep([file]), loaded.space.corpus.ids, queries.ids)
+    except FrontierError as error:
+        st.session_state[SAID] = [str(error)]
+        return
+    kept = [one for one in st.session_state.get(RUNS, ()) if one.name != run.name]
+    st.session_state[RUNS], st.session_state[SAID] = [*kept, run], [str(notice) for notice in run.notices]
+
+
+def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
+    """Draw what votes of Explore would add, and the button that adds them."""
+    try:
+        found = votes_to_take(feedback.session(loaded.origin), judged, loaded.dataset.queries)
+    except FrontierError as error:
+        show_failure("The votes cannot be read.", error)
+        return
+    if not found.judgements:
+        return
+    st.text(f"Votes given on Explore, as grades: up is {GRADES[1].lower()}, down {GRADES[0].lower()}.")
+    names = [shorten(replace_surrogates(given.document), 80) for given in found.judgements]
+    draw_columns({"Document": (names, text_column(300)), "Grade": ([_words(g) for g in found.judgements], None)})
+    step_button(f"Take over {counted(len(names), 'vote')}", "judge.votes", _take_votes, log, found)
+
+
+def _take_votes(log: JudgingLog, found: VotesToTake) -> None:
+    log.ask(found.queries)
+    log.add(found.judgements)
+
+
+def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
+    """Draw what the grades tell by now."""
+    names = tuple(run.name for run in prepared.runs)
+    k = _k()
+    key = (loaded.key, names, prepared.vectors.digest, len(judged.given), k)
+    known: Standing = remembered(
+        "judge.standing", key, lambda: standing(prepared.runs, qrels_of(judged), loaded.space, prepared.vectors, k=k)
+    )
+    st.subheader("What is known by now")
+    if not known.queries:
+        st.text("No document was relevant yet.")
+        return
+    ends = [
+        "" if row.low is None or row.high is None else f"{decimal(row.low)} to {decimal(row.high)}"
+        for row in known.systems
+    ]
+    draw_columns(
+        {
+            "Decoder": ([row.name for row in known.systems], text_column(150)),
+            f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 84)),
+            "95% CI": (ends, text_column(116)),
+            "Judged": ([percent(row.judged, 0) for row in known.systems], text_column(64, f"Of the first {k}")),
+        },
+        most=10,
+    )
+    st.caption(
+        f"{counted(known.queries, 'query', 'queries')} with a relevant document, {known.without:,} without one so far."
+    )
+    for sentence in known.sentences:
+        st.text(sentence)
+    for one in agreement(judged):
+        kappa = "" if one.kappa is None else f", Cohen's κ {decimal(one.kappa)}"
+        st.text(f"Two people gave {one.same:,} of {counted(one.pairs, 'pair')} the same grade{kappa}.")
+
+
+def _take_along(loaded: Loaded, judged: Judged) -> None:
+    """Draw the ways out: the corpus with these judgements, and a file of them."""
+    with st.container(horizontal=True, gap="small"):
+        why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune then have Recall."
+        step_button("Use these judgements", "judge.use", _use, loaded, judged, type="primary", help=why)
+        file = "judgements.zip"
+        download_button("Download", partial(_zipped, loaded, judged), file, "application/zip", f"judge.{file}")
+
+
+def _exported(loaded: Loaded, judged: Judged) -> Path:
+    """The folder of these judgements, which is theirs alone."""
+    given = digest_of([repr(sorted((pair, sorted(by.items())) for pair, by in judged.grades.items()))])
+    folder = home() / FOLDER / f"{loaded.space.corpus.digest[:16]}-{given[:12]}"
+    return folder if folder.exists() else export_judgements(judged, folder, loaded.dataset.queries)
+
+
+def _use(loaded: Loaded, judged: Judged) -> None:
+    """Load the corpus with the judgements; for a callback."""
+    loading.begin(replace(loaded.origin.source, qrels=str(_exported(loaded, judged))))
+
+
+def _zipped(loaded: Loaded, judged: Judged) -> bytes:
+    stream, folder = io.BytesIO(), _exported(loaded, judged)
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as written:
+        for file in sorted(folder.rglob("*")):
+            written.write(file, file.relative_to(folder))
+    return stream.getvalue()
