@@ -73,9 +73,11 @@ def on_map(page) -> None:
 
 
 def tradeoff(page) -> None:
+    page.get_by_role("button", name="Close", exact=True).click() if page.locator(".st-key-tour").count() else None
     page.get_by_role("link", name="Trade-off").click()
-    page.get_by_text("diverse").first.wait_for(timeout=2 * WAIT)
-    page.wait_for_timeout(20_000)  # the other decoders, and every value of their parameters
+    page.locator(".st-key-tradeoff-start button").click(timeout=WAIT)  # so many settings do not begin by themselves
+    page.get_by_text("Wins and losses", exact=True).wait_for(timeout=4 * WAIT)
+    page.wait_for_timeout(5000)
 
 
 PICTURES: dict[str, Callable] = {"explore": scrubbed, "map": on_map, "tradeoff": tradeoff}

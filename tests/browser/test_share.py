@@ -94,7 +94,10 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     slide(page, "ArrowLeft", "NNN λ₁")
     idle(page)
     page.locator(".st-key-header-k button").first.click()
-    page.get_by_test_id("stPopoverBody").get_by_test_id("stSlider").locator("input[type=range]").focus()
+    size = page.get_by_test_id("stPopoverBody").get_by_test_id("stSlider").locator("input[type=range]")
+    size.wait_for(timeout=WAIT)
+    idle(page)
+    size.focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     until(page, lambda: first(page) == 13)

@@ -193,8 +193,8 @@ def test_a_place_between_points_of_a_curve_is_opened():
 def test_curves_alone_are_measured_by_themselves_too(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(sweeps, "exact_frontier", lambda *_, **__: None)  # as by somebody who stopped it in time
-        label = next(i for i in ids(figure(measured(k=7))) if "relevance_weight=0.6" in i)
-    drawn = figure(measured(k=7, **{selection.OPEN: label}))
+        label = next(i for i in ids(figure(measured(k=11))) if "relevance_weight=0.6" in i)
+    drawn = figure(measured(k=11, **{selection.OPEN: label}))
     assert drawn["layout"]["meta"]["curve"]["name"] == "MMR λ"
 
 
