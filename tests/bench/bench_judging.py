@@ -96,8 +96,8 @@ def main():
         f"{machine(('numpy', 'scipy'))}.",
         f"Every selector at its defaults after dense, and top-k after bm25 and hybrid, at k = {K}. Their pool is "
         "judged as the full judgements have it, what those lack as 0. Cells: Kendall's τ-b between the decoders' order "
-        "by the judgements spent so far, in means over the queries that have a relevant document among them, and by the "
-        f"full judgements; median over {given.seeds} random orders of the queries.",
+        "by the judgements spent so far, in means over the queries that have a relevant document among them, and by "
+        f"the full judgements; median over {given.seeds} random orders of the queries.",
         table(("set", "documents", "queries", "decoders", "pairs in the pool"), (row for _, row in found), "lr"),
         "`depth, rank by rank` judges what stands first for every query, then what stands second; `depth, query by "
         "query` judges the whole pool of a query before the next; `separation` judges first what can change most "
