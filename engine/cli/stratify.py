@@ -1,5 +1,7 @@
 """A finished sweep: its cells, and groups of queries by relevant documents, their length, words or aspects (`--by`)."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
