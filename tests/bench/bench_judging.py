@@ -18,8 +18,9 @@ from scipy.stats import kendalltau
 import engine
 from engine.evaluation.metrics import measure, title_of
 from engine.evaluation.runs import runs_of
-from engine.judging.pool import order, pool
+from engine.judging.pool import TOGETHER, order, pool
 from engine.stages import methods
+from engine.wording import decimal
 
 SETS = {"perspectrum": "dev", "toollens": "test", "cranfield": "test"}
 SPENT = (25, 50, 100, 200, 400, 800)
@@ -31,6 +32,7 @@ ORDERS = {
     "depth, rank by rank": ("depth", 1),
     "depth, query by query": ("depth", WHOLE),
     "separation, one a query": ("separation", 1),
+    "separation, three a query": ("separation", TOGETHER),
     "separation, five a query": ("separation", 5),
 }
 
@@ -79,16 +81,28 @@ def study(given, name, say):
                         taus[metric, label, number].append(tau(means[metric], full[metric]))
     say(f"{name}: judged {given.seeds} times")
     rows = [
-        (name, title_of(metric), label, *(f"{statistics.median(taus[metric, label, n]):.2f}" for n in SPENT))
+        (name, title_of(metric), label, *(statistics.median(taus[metric, label, n]) for n in SPENT))
         for metric in METRICS
         for label in ORDERS
     ]
     return rows, (name, f"{len(judged.space):,}", f"{len(queries):,}", len(runs), f"{len(documents):,}")
 
 
+def _means(rows):
+    """The mean of the columns of each order."""
+    for label in ORDERS:
+        yield label, *np.mean([row[3:] for row in rows if row[2] == label], axis=0)
+
+
+def _written(rows):
+    """Rows with their numbers as text."""
+    return [[cell if isinstance(cell, str) else decimal(cell, 2) for cell in row] for row in rows]
+
+
 def main():
     given, say = arguments(__doc__, data=True, seeds=20), stopwatch()
     found = [study(given, name, say) for name in SETS]
+    rows = [row for own, _ in found for row in own]
     write_page(
         given,
         "judging",
@@ -99,10 +113,15 @@ def main():
         "by the judgements spent so far, in means over the queries that have a relevant document among them, and by "
         f"the full judgements; median over {given.seeds} random orders of the queries.",
         table(("set", "documents", "queries", "decoders", "pairs in the pool"), (row for _, row in found), "lr"),
-        "`depth, rank by rank` judges what stands first for every query, then what stands second; `depth, query by "
+        "`depth, rank by rank` judges what stands first for every query, then what stands second, and most decoders "
+        "agree on the first; `depth, query by "
         "query` judges the whole pool of a query before the next; `separation` judges first what can change most "
-        "between decoders, the first document or the first five of each query before the next.",
-        table(("set", "metric at 10", "order", *SPENT), (row for rows, _ in found for row in rows), "lllr"),
+        "between decoders, so many documents of a query before the next. Its formula and the three a query, which are "
+        "the default, were chosen on these sets, among variants whose means over all cells lay between 0.59 and 0.67.",
+        "## Mean over sets and metrics",
+        table(("order", *SPENT), _written(_means(rows)), "lr"),
+        "## By set",
+        table(("set", "metric at 10", "order", *SPENT), _written(rows), "lllr"),
     )
 
 
