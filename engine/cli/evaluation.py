@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -277,6 +278,8 @@ def _run_cells(swept: FinishedSweep, files: Sequence[str], encoding: Encoding, c
         dataset = swept.load_corpus(cells, "--run")
         queries = dataset.judged(first.split)
         found = [read_run(file, dataset.corpus.ids, queries.ids) for file in files]
+        if twice := [name for name, count in Counter(run.name for run in found).items() if count > 1]:
+            raise click.UsageError(f"two runs are called {twice[0]!r}; give each a tag of its own, or a .jsonl file")
         space = embed_corpus(dataset, encoding, progress=meter)
         if space.embeddings.digest != first.provenance["embeddings"]:
             raise click.UsageError(f"the store was swept with other vectors than those of --encoder {encoding.encoder}")

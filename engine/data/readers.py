@@ -53,9 +53,11 @@ def load_dataset(
     if columns is not None and (folder or source in BUILT_IN or suffix in vectors.SUFFIXES):
         raise DataError(f"columns= is for tables; {source} has fixed ones")
     watch = stoppable(progress, stop, STOPPED)
-    if not (folder and (path / qrels).is_dir()) and (Path(qrels).expanduser() / "queries.jsonl").is_file():
+    elsewhere = Path(qrels).expanduser()
+    inside = folder and not elsewhere.is_absolute() and (path / qrels).is_dir()
+    if not inside and (elsewhere / "queries.jsonl").is_file():
         unjudged = load_dataset(source, columns=columns, progress=progress, stop=stop)
-        queries, judged, more = _judged(Path(qrels).expanduser(), "qrels", unjudged.corpus, watch)
+        queries, judged, more = _judged(elsewhere, "qrels", unjudged.corpus, watch)
         return replace(unjudged, queries=queries, qrels=judged, notices=unjudged.notices + more)
     if qrels != "qrels" and not folder:
         raise DataError(

@@ -138,20 +138,20 @@ def read_run(path: str | Path, documents: Iterable[str], queries: Iterable[str],
     rows = list(_json(path) if path.suffix.lower() in SUFFIXES else _trec(path, tags))
     if not rows:
         raise DataError(f"{path} is empty; {_EXPECTED}")
-    missing = {
-        "queries": dict.fromkeys(row.query for row in rows if row.query not in asked),
-        "documents": dict.fromkeys(row.document for row in rows if row.document not in known),
-    }
+    others = dict.fromkeys(row.query for row in rows if row.query not in asked)
+    strange = dict.fromkeys(row.document for row in rows if row.document not in known)
     by_query: dict[str, list[RunLine]] = defaultdict(list)
     for row in rows:
         if row.query in asked and row.document in known:
             by_query[row.query].append(row)
     if not by_query:
-        strange = missing["queries"] if not asked & {row.query for row in rows} else missing["documents"]
-        what = "queries" if strange is missing["queries"] else "documents"
-        first = ", ".join(map(repr, list(strange)[:3]))
-        raise DataError(f"{path}: none of its {what} is known here (first: {first}); choose the run of this corpus")
-    notices = [note for what, ids in missing.items() for note in Notice.of(f"{what} of {path.name} are unknown", ids)]
+        what, ids = ("documents", strange) if len(others) < len({row.query for row in rows}) else ("queries", others)
+        first = ", ".join(map(repr, list(ids)[:3]))
+        raise DataError(f"{path}: none of its {what} is known here (first: {first}); choose a run of this corpus")
+    notices = [
+        *Notice.of(f"queries of {path.name} are not among those asked, and are left out", others),
+        *Notice.of(f"documents of {path.name} are not in the corpus, and are left out", strange),
+    ]
     unasked = [query for query in asked if query not in by_query]
     notices += Notice.of(f"queries got nothing in {path.name}", sorted(unasked))
     if len(tags) > 1:

@@ -15,7 +15,7 @@ from engine.feedback.records import is_whole
 Pair = tuple[str, str]
 """Id of a query, id of a document."""
 Order = Literal["separation", "depth"]
-TOGETHER = 5
+TOGETHER = 3
 """Documents of one query that are judged in a row."""
 
 
@@ -58,10 +58,11 @@ def order(judging: JudgingPool, by: Order = "separation", together: int | None =
     """All pairs of a pool in the order in which they are best judged.
 
     by: "depth", the highest placed first; or "separation", by what a judgement can change between systems: with w(s) =
-    1 / log2(rank + 1) in system s, 0 where it did not return the document, Σ over pairs of systems of |w(s) − w(t)|. A
-    document that all have at one rank has 0: whatever it is, it moves all alike. together: so many documents of a query
-    come in a row, then those of the next, and the queries begin again when all have had a turn; None: one list over all
-    queries. Raises ParamError.
+    1 / log2(rank + 1) in system s, 0 where it did not return the document, Σ over pairs of systems of |w(s) − w(t)|,
+    over the document's best rank, as it changes nothing unless it is relevant, which is likelier high up. A document
+    that all have at one rank moves all alike, and has 0. together: so many documents of a query come in a row, then
+    those of the next, and the queries begin again when all have had a turn; None: one list over all queries. Raises
+    ParamError.
     """
     if by not in get_args(Order):
         raise ParamError(f"by must be one of {', '.join(get_args(Order))}; got {by!r}")
@@ -77,12 +78,12 @@ def order(judging: JudgingPool, by: Order = "separation", together: int | None =
 
 
 def separation(ranks: np.ndarray) -> np.ndarray:
-    """(documents,) Σ over pairs of systems of the difference in a document's weight, of (documents, systems) ranks."""
+    """(documents,) what a judgement can change between systems, of (documents, systems) ranks; see `order`."""
     weights = np.sort(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0), axis=1)
     # In rising order the i-th of S numbers is the larger one in i pairs and the smaller one in S − 1 − i.
     signs = 2 * np.arange(ranks.shape[1]) - ranks.shape[1] + 1
-    sums: np.ndarray = np.round(weights @ signs, 12)
-    return sums
+    scores: np.ndarray = np.round(weights @ signs / highest(ranks), 12)
+    return scores
 
 
 def highest(ranks: np.ndarray) -> np.ndarray:

@@ -172,5 +172,5 @@ def _with_unjudged(qrels: Qrels, queries: Sequence[str], helped: Lists, other: L
     for query, up, down in zip(queries, helped, other, strict=True):
         place = {doc: rank for rank, doc in enumerate(down)}
         raised = {doc: max(best, 1) for rank, doc in enumerate(up) if rank < place.get(doc, len(up))}
-        grades[query] = {**raised, **qrels.grades[query]}
+        grades[query] = {doc: grade for doc, grade in {**raised, **qrels.grades[query]}.items() if grade > 0}
     return Qrels(grades)

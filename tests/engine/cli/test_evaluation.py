@@ -8,6 +8,8 @@ from contextlib import closing
 
 import pytest
 
+import engine
+from engine.evaluation.runs import runs_of
 from engine.evaluation.sweep.store import Store
 from support.cli import run
 from support.demo import demo_counts
@@ -47,6 +49,33 @@ def test_compare_shows_the_front_the_table_and_what_can_be_told(store, tmp_path)
     for baseline in ("MMR · λ 1", "mmr(relevance_weight=1.0)"):
         named = json.loads(run("compare", store, "--baseline", baseline, "--json"))
         assert named["baseline"] == "mmr(relevance_weight=1.0)"
+
+
+def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
+    """The lists of a decoder that was swept, as a file: its values are that decoder's."""
+    dataset = engine.load_dataset("numpy-api")
+    space = engine.Space(dataset.corpus, engine.embed(dataset.corpus))
+    queries = engine.embed_queries(space, dataset.judged("test"))
+    (listed,) = runs_of([engine.Decoder(engine.make("top_k"))], space, queries, 5)
+    rows = [(q, doc, rank) for q, docs in listed.documents.items() for rank, doc in enumerate(docs, 1)]
+    run_file, same = tmp_path / "lucene.trec", tmp_path / "same.jsonl"
+    run_file.write_text(
+        "".join(f"{q} Q0 {doc} {rank} {-rank} lucene\n" for q, doc, rank in [*rows, ("q0", "no.doc", 9)])
+    )
+    same.write_text("".join(json.dumps({"query": q, "document": doc, "rank": rank}) + "\n" for q, doc, rank in rows))
+    asked = ("--run", str(run_file), "--run", str(same), "--corpus", "numpy-api")
+    output = run("compare", store, "-k", "5", *asked)
+    assert re.search(r"12 settings vs Top-k, Recall@5", output)
+    assert re.search(
+        r"note: 1 documents of lucene.trec are not in the corpus, and are left out \(first: 'no.doc'\)", output
+    )
+    table = {line.split("  ")[0]: line.split()[-4:] for line in output.splitlines() if "  " in line}
+    assert table["run lucene"] == table["run same"] == table["Top-k"]
+    run("compare", store, "-k", "5", *asked, "--out", str(tmp_path / "cells.csv"))
+    assert "run lucene" in (tmp_path / "cells.csv").read_text()
+    assert "--run needs --corpus" in run("compare", store, "--run", str(run_file), fails=True)
+    twice = ("--run", str(run_file), "--run", str(run_file), "--corpus", "numpy-api")
+    assert "two runs are called 'lucene'" in run("compare", store, *twice, fails=True)
 
 
 def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):

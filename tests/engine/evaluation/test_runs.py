@@ -64,8 +64,8 @@ def test_what_is_odd_is_counted_with_examples(tmp_path):
     )  # fmt: skip
     assert run.documents == {"q0": ("d1", "d2"), "q1": ("d1", "d2"), "q2": ("d4", "d5")}
     assert said(run) == {
-        "queries of run.txt are unknown": (1, ("q9",)),
-        "documents of run.txt are unknown": (1, ("gone",)),
+        "queries of run.txt are not among those asked, and are left out": (1, ("q9",)),
+        "documents of run.txt are not in the corpus, and are left out": (1, ("gone",)),
         "tags in run.txt, taken as one run": (2, ("a", "b")),
         "queries list a document twice; its better place counts": (1, ("q1",)),
         "queries have equal ranks, or equal scores without ranks; the earlier line comes first": (1, ("q2",)),

@@ -1,0 +1,63 @@
+"""Queries to judge: read from lines and tables, each once, under ids that depend on the text alone."""
+
+import pytest
+
+import engine
+from engine.errors import DataError
+from engine.judging.queries import asked, read_queries
+
+KNOWN = engine.Queries(("k1", "a"), ("sort an  array", "other"))
+
+
+def test_lines_of_text_are_queries_each_once(tmp_path):
+    path = tmp_path / "searches.txt"
+    path.write_text("how to sort\n\n  sort an array \nhow  to sort\nwhat\n")
+    found = read_queries(path, known=KNOWN)
+    sort, array, what = found.queries.ids
+    assert array == "k1" and found.queries.texts == ("how to sort", "sort an  array", "what")
+    assert found.counts == {sort: 2, "k1": 1, what: 1}
+    assert found.lines == (sort, None, "k1", sort, what)
+    assert [(n.count, n.first) for n in found.notices] == [(1, ()), (1, (sort,))]
+    assert asked(["how to sort"]).queries.ids == (sort,), "the same id everywhere"
+    assert sort.startswith("q-") and len({sort, what}) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column"),
+    [
+        ("log.csv", "time,Query\n1,how\n2,what\n", None),
+        ("log.csv", "query,said\nno,how\nno,what\n", "said"),
+        ("log.tsv", "text\tn\nhow\t1\nwhat\t2\n", None),
+        ("log.jsonl", '{"search": "how", "id": 7}\n{"search": "what", "id": 8}\n', None),
+        ("log.csv", "stamp,words\n1,how\n2,what\n", "words"),
+    ],
+)
+def test_a_column_of_a_table(tmp_path, name, content, column):
+    path = tmp_path / name
+    path.write_text(content)
+    found = read_queries(path, column)
+    assert found.queries.texts == ("how", "what")
+    assert found.queries.ids == (("7", "8") if "jsonl" in name else asked(["how", "what"]).queries.ids)
+
+
+def test_ids_that_stand_for_several_queries_are_not_used():
+    found = asked(["how", "what", "how", "x"], KNOWN, ["s1", "s1", "s2", "a"])
+    first, second, third = found.queries.ids
+    assert first == "s1" and second == asked(["what"]).queries.ids[0] and third == asked(["x"]).queries.ids[0]
+    assert found.lines == ("s1", second, "s1", third)
+    (notice,) = [n for n in found.notices if "another query already" in n.what]
+    assert notice.first == ("s1", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "message"),
+    [
+        ("a.txt", "\n  \n", None, "a.txt holds no query; expected one a line"),
+        ("a.csv", "query,n\nx,1\n", "words", r"a.csv has no column 'words'; it has 'query', 'n'"),
+        ("a.pdf", "x", None, "cannot read .pdf"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, name, content, column, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_queries(tmp_path / name, column)

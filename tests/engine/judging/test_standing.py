@@ -1,0 +1,153 @@
+"""What judgements tell already, against the same by hand and by going through every way the unjudged can turn out."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+from engine.errors import DataError, ParamError
+from engine.evaluation.runs import RankedRun
+from engine.judging.power import queries_needed
+from engine.judging.standing import standing
+from support.points import interval, p_value
+from support.rankings import queries_of, space_of
+
+SPACE = space_of(torch.eye(12))
+QUERIES = queries_of(torch.eye(12)[:6])
+
+
+def runs_of(*lists):
+    """A run a system; lists: query → rows, one a query."""
+    return [
+        RankedRun(name, {f"q{n}": tuple(f"d{d}" for d in docs) for n, docs in enumerate(rows)})
+        for name, rows in zip(("base", "other", "third"), lists, strict=False)
+    ]
+
+
+def random_runs(seed, k=4, queries=6):
+    rng = np.random.default_rng(seed)
+    return runs_of(*([rng.permutation(12)[:k].tolist() for _ in range(queries)] for _ in range(3)))
+
+
+def random_qrels(seed, share=0.6, queries=6):
+    rng = np.random.default_rng(seed)
+    return engine.Qrels({
+        f"q{n}": {f"d{d}": int(rng.integers(0, 3)) for d in range(12) if rng.random() < share} | {f"d{n}": 2}
+        for n in range(queries)
+    })  # fmt: skip
+
+
+def recall(run, qrels, query, k):
+    relevant = qrels.relevant(query)
+    return len(relevant & set(run.documents[query][:k])) / len(relevant)
+
+
+def test_means_intervals_and_tests_are_those_of_the_judged_queries():
+    runs, qrels = random_runs(0), random_qrels(1, queries=4)
+    found = standing(runs, qrels, SPACE, QUERIES, k=4, resamples=2000, seed=5)
+    values = [[recall(run, qrels, f"q{n}", 4) for n in range(4)] for run in runs]
+    assert (found.queries, found.without) == (4, 0)
+    for system, run, own in zip(found.systems, runs, values, strict=True):
+        assert system.name == run.name and system.mean == pytest.approx(np.mean(own))
+        assert (system.low, system.high) == pytest.approx(interval(own, resamples=2000, seed=5))
+        judged = [doc in qrels.grades[f"q{n}"] for n in range(4) for doc in run.documents[f"q{n}"]]
+        assert system.judged == pytest.approx(np.mean(judged))
+    for one, name, own in zip(found.differences, ("other", "third"), values[1:], strict=True):
+        row = one.comparison
+        assert (row.name, row.baseline, row.queries, row.k) == (name, "base", 4, 4)
+        assert row.difference == pytest.approx(np.mean(own) - np.mean(values[0]))
+        assert row.p == pytest.approx(p_value(own, values[0], resamples=2000, seed=5))
+        assert one.needed == queries_needed(np.subtract(own, values[0]), 0.05)
+
+
+def test_another_baseline_turns_the_difference_round():
+    runs, qrels = random_runs(2), random_qrels(3)
+    ahead, back = (standing(runs[:2], qrels, SPACE, QUERIES, k=4, baseline=b).differences[0] for b in ("base", "other"))
+    assert ahead.comparison.difference == pytest.approx(-back.comparison.difference)
+    assert (ahead.worst, ahead.best) == pytest.approx((-back.best, -back.worst))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_worst_and_best_are_what_unjudged_documents_can_do(seed):
+    """For precision, which a document changes by its own share alone: the extremes over every way to judge the rest."""
+    base, other = random_runs(seed, queries=2)[:2]
+    qrels = engine.Qrels(
+        {q: {d: min(g, 1) for d, g in docs.items()} for q, docs in random_qrels(seed, 0.4, 2).grades.items()}
+    )
+    (one,) = standing([base, other], qrels, SPACE, QUERIES, metric="precision", k=4).differences
+    open_pairs = [
+        (q, d) for q in ("q0", "q1") for d in {*base.documents[q], *other.documents[q]} if d not in qrels.grades[q]
+    ]
+    seen = []
+    for grades in product((0, 1), repeat=len(open_pairs)):
+        relevant = {(q, d) for (q, d), grade in zip(open_pairs, grades, strict=True) if grade}
+        relevant |= {(q, d) for q, docs in qrels.grades.items() for d, grade in docs.items() if grade}
+        hits = [
+            np.mean([[(q, d) in relevant for d in run.documents[q]] for q in ("q0", "q1")]) for run in (base, other)
+        ]
+        seen.append(hits[1] - hits[0])
+    assert (one.worst, one.best) == pytest.approx((min(seen), max(seen)))
+    assert one.open == (np.sign(min(seen)) != np.sign(max(seen)))
+
+
+def test_nothing_is_open_once_all_is_judged():
+    runs = random_runs(7)
+    qrels = random_qrels(8, share=1.1)
+    found = standing(runs, qrels, SPACE, QUERIES, metric="ndcg", k=4)
+    assert {system.judged for system in found.systems} == {1.0}
+    for one in found.differences:
+        assert one.worst == one.best == pytest.approx(one.comparison.difference)
+        assert not one.open
+    assert "Unjudged" not in " ".join(found.sentences)
+
+
+def test_one_unjudged_document_can_decide():
+    runs = runs_of([[0, 1]] * 2, [[0, 2]] * 2)
+    qrels = engine.Qrels({"q0": {"d0": 1, "d1": 1, "d2": 0}, "q1": {"d0": 1}})
+    (one,) = standing(runs, qrels, SPACE, QUERIES, k=2).differences
+    assert one.open and one.worst < one.comparison.difference == -0.25 < one.best
+    sure = engine.Qrels({**qrels.grades, "q1": {"d0": 1, "d1": 1, "d2": 0}})
+    assert not standing(runs, sure, SPACE, QUERIES, k=2).differences[0].open
+
+
+def test_the_sentences_say_what_is_there_and_what_it_takes():
+    rng = np.random.default_rng(0)
+    runs = runs_of(*([rng.permutation(12)[:4].tolist() for _ in range(6)] for _ in range(2)))
+    found = standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=0.1)
+    needed = found.differences[0].needed
+    (said,) = found.sentences
+    assert said.startswith("No significant difference. other: ")
+    assert f"To find a difference of 0.100 takes {needed:,} queries: {needed - 6:,} queries more." in said
+    assert "Unjudged documents decide: with them the difference could be −" in said
+    easy = standing(runs, random_qrels(1), SPACE, QUERIES, k=4, difference=50.0)
+    assert "takes 2 queries: there are enough." in easy.sentences[0]
+
+
+def test_before_anything_relevant_is_found_there_are_no_means():
+    qrels = engine.Qrels({"q0": {"d1": 0}, "q1": {"d2": 0}})
+    found = standing(random_runs(0), qrels, SPACE, QUERIES, k=4)
+    assert (found.queries, found.without, found.differences, found.sentences) == (0, 2, (), ())
+    assert {(s.mean, s.low, s.high) for s in found.systems} == {(None, None, None)}
+
+
+def test_one_query_has_a_mean_and_no_interval():
+    found = standing(random_runs(0), engine.Qrels({"q0": {"d0": 1}}), SPACE, QUERIES, k=4)
+    assert found.queries == 1 and all(s.mean is not None and s.low is None for s in found.systems)
+    assert all(one.needed is None for one in found.differences)
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"baseline": "nobody"}, ParamError, r"baseline must be one of the runs \(base, other, third\); got 'nobody'"),
+        ({"metric": "ilad"}, ParamError, "metric must be one that needs judgements: recall, .*; got 'ilad'"),
+        ({"qrels": engine.Qrels({"q0": {}})}, DataError, "nothing is judged yet"),
+        ({"qrels": engine.Qrels({"elsewhere": {"d0": 1}})}, DataError, "nothing is judged yet"),
+        ({"difference": 0.0}, ParamError, "difference must be a number other than 0"),
+    ],
+)
+def test_what_cannot_be_told_is_said(how, error, message):
+    with pytest.raises(error, match=message):
+        standing(random_runs(0), how.pop("qrels", random_qrels(0)), SPACE, QUERIES, k=4, **how)

@@ -1,0 +1,74 @@
+"""Votes as judgements: listed, never written, and never over what a person judged."""
+
+import pytest
+
+import engine
+from engine import orag
+from engine.errors import ParamError
+from engine.judging.log import Judged, Judgement
+from engine.judging.votes import votes_to_take
+from support.feedback import random_space
+
+
+@pytest.fixture
+def session():
+    return orag.session(random_space(8, 4), queries=engine.Embeddings([[1.0, 0, 0, 0]], ("t",)))
+
+
+def asked(session, text):
+    """A query with a text, as a page has it."""
+    vector = session.origin[0]
+    return orag.Query(vector, text)
+
+
+def fed(session, *events):
+    for make in events:
+        session = orag.feed(session, make(session))
+    return session
+
+
+def test_the_votes_that_count_are_listed(session):
+    how, new = asked(session, "how"), asked(session, " new  one ")
+    after = fed(
+        session,
+        lambda s: orag.thumb(s, how, 1, True, person="ann"),
+        lambda s: orag.thumb(s, how, 2, True, person="ann"),
+        lambda s: orag.thumb(s, how, 2, False, person="ann"),
+        lambda s: orag.right_one(s, new, [3, 4], 4, person="bob"),
+        lambda s: orag.thumb(s, how, 5, True),
+        lambda s: orag.thumb(s, session.origin[1], 6, True, person="ann"),
+        lambda s: orag.thumb(s, how, 7, True, person="bob"),
+    )
+    after = orag.undo(after, after.events[-1].id)
+    known = engine.Queries(("q1",), ("how",))
+    own = Judged((Judgement(query="q1", document="d1", grade=3, person="ann"),))
+    found = votes_to_take(after, own, known, grade=2)
+    (query,) = found.queries.ids
+    assert found.queries.texts == ("new one",)
+    assert [(j.query, j.document, j.grade, j.person) for j in found.judgements] == [
+        ("q1", "d2", 0, "ann"), (query, "d4", 2, "bob"), ("q1", "d5", 2, ""),
+    ]  # fmt: skip
+    assert [(n.count, n.what.split(",")[0]) for n in found.notices] == [
+        (1, "votes have no text of a query"),
+        (1, "votes are on pairs that the same person has judged"),
+    ]
+    assert [j.grade for j in votes_to_take(after, Judged(), known).judgements] == [1, 0, 1, 1]
+
+
+def test_taken_over_twice_nothing_is_new(session, tmp_path):
+    from engine.judging.log import JudgingLog
+
+    after = fed(session, lambda s: orag.thumb(s, asked(s, "how"), 1, True, person="ann"))
+    log = JudgingLog(tmp_path / "log.jsonl")
+    found = votes_to_take(after, log.read())
+    log.ask(found.queries)
+    again = votes_to_take(after, log.add(found.judgements))
+    assert again.judgements == () and len(again.queries) == 0 and again.notices[0].count == 1
+    assert log.read().given[0].query == found.queries.ids[0]
+
+
+def test_nothing_to_take_and_a_grade_that_is_none(session):
+    found = votes_to_take(session, Judged())
+    assert (len(found.queries), found.judgements, found.notices) == (0, (), ())
+    with pytest.raises(ParamError, match="grade must be 1, 2, 3; got 0"):
+        votes_to_take(session, Judged(), grade=0)
