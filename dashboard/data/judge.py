@@ -182,13 +182,19 @@ def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) 
         with st.container(horizontal=True, gap="small"):
             for grade, label in enumerate(GRADES):
                 how: dict[str, Any] = {"shortcut": str(grade), "type": "primary" if grade > 1 else "secondary"}
-                step_button(label, f"judge.grade.{grade}", log.judge, query, document, grade, person, **how)
-            step_button("Skip", "judge.skip", log.judge, query, document, None, person, type="tertiary", shortcut="s")
+                step_button(label, f"judge.grade.{grade}", _grade, log, query, document, grade, person, **how)
+            step_button("Skip", "judge.skip", _grade, log, query, document, None, person, type="tertiary", shortcut="s")
     mine = next((given for given in reversed(judged.given) if given.person == person), None)
     if mine is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             step_button("Undo", "judge.undo", log.undo, person, type="tertiary", shortcut="u", icon=":material/undo:")
-            st.caption(f"Last: {_words(mine)}, {shorten(replace_surrogates(mine.document), 60)}")
+            st.text(f"Last: {_words(mine)}, {shorten(replace_surrogates(mine.document), 60)}")
+
+
+def _grade(log: JudgingLog, query: str, document: str, grade: int | None, person: str) -> None:
+    """Keep a grade; for a callback."""
+    st.session_state.pop(SAID, None)
+    log.judge(query, document, grade, person)
 
 
 def _words(given: Judgement) -> str:
@@ -197,7 +203,7 @@ def _words(given: Judgement) -> str:
 
 def _more(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
     """Draw what few need: more queries, a name, runs of other systems, votes."""
-    for said in st.session_state.pop(SAID, ()):
+    for said in st.session_state.get(SAID, ()):
         st.text(said)
     for notice in judged.missing(loaded.space.corpus):
         st.text(f"⚠ {notice}")

@@ -1,0 +1,166 @@
+"""The Judge view: every grade is kept as it is given, tells what it can, and leaves as a judged corpus."""
+
+import io
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+import engine
+from dashboard.data import judge
+from dashboard.services.source import Source
+from engine import orag
+from engine.judging.log import JudgingLog
+from engine.judging.qrels import qrels_of
+from support.pages import (
+    assert_plain,
+    csv_source,
+    ended,
+    first_table,
+    fresh_corpora,
+    keys,
+    load,
+    press,
+    run,
+    screen,
+    texts,
+)
+
+ANIMALS, VERBS = ("cat", "dog", "horse", "heron", "whale"), ("runs", "sleeps", "eats", "sings", "hides")
+HOSTILE = '<img src=x onerror="alert(1)"> :red[blood]'
+SEARCHES = ["a sleeping cat", f"horses that eat {HOSTILE}", "who sings?", "a cat that hides"]
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """A home and a memory of this test's own."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    fresh_corpora(monkeypatch)
+
+
+@pytest.fixture
+def animals(tmp_path):
+    documents = [(f"{a}-{v}", f"a {a} that {v} {HOSTILE if a == 'horse' else ''}") for a in ANIMALS for v in VERBS]
+    return csv_source(tmp_path / "animals.csv", documents)
+
+
+def judging(source, **session):
+    """The view, once the documents to judge are found."""
+    return ended(screen("data", source, **{"data.view": "Judge", "k": 5, **session}))
+
+
+def asked(source, **session):
+    """The same with searches, which are typed."""
+    app = judging(source, **session)
+    app.text_area(key=judge.TYPED).set_value("\n".join([*SEARCHES, SEARCHES[0], ""]))
+    return ended(press(app, "judge.add"))
+
+
+def log_of(source):
+    corpus = load(source).space.corpus
+    (file,) = (engine.paths.home() / judge.FOLDER).glob("*.jsonl")
+    assert file.name == f"{corpus.digest[:16]}.jsonl"
+    return JudgingLog(file)
+
+
+def pair(app, source):
+    """The query and the document on the screen."""
+    shown, corpus = [text.value for text in app.text], load(source).space.corpus
+    query = next(text for text in shown if text in SEARCHES)
+    return query, next(text for text in shown[shown.index(query) + 1 :] if text in corpus.ids)
+
+
+def graded(app, source, count):
+    """The page after so many grades: a document is relevant where it has the query's animal."""
+    for _ in range(count):
+        query, document = pair(app, source)
+        animal = document.partition("-")[0]
+        app = press(app, f"judge.grade.{2 if animal in query else 0}")
+    return app
+
+
+def test_grades_are_kept_as_they_are_given_undone_and_skipped(animals):
+    app = asked(animals)
+    assert "lines without a query were left out" in texts(app) and "asked more than once" in texts(app)
+    first = pair(app, animals)
+    app = press(app, "judge.grade.3")
+    second = pair(app, animals)
+    assert second != first
+    (query,) = [q for q, text in zip(*parts(log_of(animals)), strict=True) if text == first[0]]
+    assert log_of(animals).read().grades == {(query, first[1]): {app.session_state["feedback.person"]: 3}}
+    assert pair(press(app, "judge.undo"), animals) == first and not log_of(animals).read().grades
+    assert pair(press(app, "judge.skip"), animals) == second, "what is skipped does not come again"
+    assert "Last: skipped" in texts(app) and not log_of(animals).read().grades
+    assert_plain(app, HOSTILE)
+
+
+def parts(log):
+    queries = log.read().queries()
+    return queries.ids, queries.texts
+
+
+def test_another_session_goes_on_where_the_first_left_off(animals):
+    app = graded(asked(animals), animals, 3)
+    here = pair(app, animals)
+    other = judging(animals)
+    first = pair(other, animals)
+    assert first != here, "the first pairs go to everybody, so that agreement can be seen"
+    other = press(other, "judge.grade.1")
+    assert "Two people gave" in texts(other)
+    assert len(log_of(animals).read().people) == 2
+
+
+def test_what_is_known_grows_and_leaves_as_a_judged_corpus(animals):
+    app = graded(asked(animals, decoders=["mmr"]), animals, 12)
+    table = first_table(app, "Recall@5")
+    assert list(table["Decoder"]) == ["Top-k", "MMR · λ 0.8"] and table["Recall@5"].between(0, 1).all()
+    assert "with a relevant document" in texts(app)
+    judged = log_of(animals).read()
+    app = press(app, "judge.use")
+    source = app.session_state["data.loading"]
+    assert source == replace(animals, qrels=source.qrels)
+    dataset = load(source).dataset
+    grades = {split: qrels.grades for split, qrels in dataset.qrels.items()}
+    assert {**grades.get("dev", {}), **grades.get("test", {})} == dict(qrels_of(judged).grades)
+    assert set(dataset.queries.texts) <= set(SEARCHES)
+    with zipfile.ZipFile(io.BytesIO(judge._zipped(load(animals), judged))) as held:
+        assert {"queries.jsonl"} < set(held.namelist())
+
+
+def test_everything_judged_says_so(animals):
+    app = asked(animals, k=1, decoders=["top_k"])
+    app = graded(app, animals, len(SEARCHES))
+    assert "is judged" in app.success[0].value and "judge.grade.0" not in keys(app)
+
+
+def test_votes_are_listed_and_taken_over_only_when_asked(animals):
+    app = asked(animals)
+    loaded = load(animals)
+    log = orag.log(judge.feedback.path(loaded), loaded.space)
+    log.feed(orag.thumb(log.session, SEARCHES[0], "cat-sleeps", True, person="ana"))
+    app = run(app)
+    assert "Votes given on Explore" in texts(app) and not log_of(animals).read().grades
+    press(app, "judge.votes")
+    assert list(log_of(animals).read().grades.values()) == [{"ana": 1}]
+
+
+def test_a_run_from_elsewhere_is_one_more_system(animals, tmp_path):
+    app = asked(animals)
+    queries = log_of(animals).read().queries()
+    lines = [
+        f"{query} Q0 whale-{verb} {rank} {9 - rank} other\n"
+        for query in queries.ids
+        for rank, verb in enumerate(VERBS, 1)
+    ]
+    file = tmp_path / "other.run"
+    file.write_text("".join(lines))
+    app.session_state[judge.RUNS] = [engine.evaluation.runs.read_run(file, load(animals).space.corpus.ids, queries.ids)]
+    app = graded(ended(run(app)), animals, 4)
+    assert "run other" in " ".join(first_table(app, "Recall@5")["Decoder"]) or "other" in set(
+        first_table(app, "Recall@5")["Decoder"]
+    )
+
+
+def test_a_demo_of_judged_queries_can_be_judged_further():
+    app = judging(Source("numpy-api"))
+    assert "judge.own" in keys(app)
