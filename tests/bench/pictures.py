@@ -73,10 +73,14 @@ def on_map(page) -> None:
 
 
 def tradeoff(page) -> None:
-    page.get_by_role("button", name="Close", exact=True).click() if page.locator(".st-key-tour").count() else None
+    if page.locator(".st-key-tour-close").count():
+        page.locator(".st-key-tour-close button").click()
     page.get_by_role("link", name="Trade-off").click()
-    page.locator(".st-key-tradeoff-start button").click(timeout=WAIT)  # so many settings do not begin by themselves
-    page.get_by_text("Wins and losses", exact=True).wait_for(timeout=4 * WAIT)
+    start, done = page.locator(".st-key-tradeoff-start button"), page.get_by_text("Wins and losses", exact=True)
+    start.or_(done).first.wait_for(timeout=WAIT)
+    if start.count():  # so many settings do not begin by themselves
+        start.click()
+    done.wait_for(timeout=4 * WAIT)
     page.wait_for_timeout(5000)
 
 
