@@ -32,7 +32,12 @@ CORPUS = option(
     metavar="NAME|PATH",
     help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
 )
-QRELS = option("--qrels", default="qrels", metavar="FOLDER", help="The folder of judgements inside a BEIR folder.")
+QRELS = option(
+    "--qrels",
+    default="qrels",
+    metavar="FOLDER",
+    help="The folder of judgements inside a BEIR folder, or one elsewhere with queries.jsonl and qrels/.",
+)
 POINTS = option("--points", default=11, help="Values of each parameter that is swept.")
 
 

@@ -113,11 +113,11 @@ def main():
         "by the judgements spent so far, in means over the queries that have a relevant document among them, and by "
         f"the full judgements; median over {given.seeds} random orders of the queries.",
         table(("set", "documents", "queries", "decoders", "pairs in the pool"), (row for _, row in found), "lr"),
-        "`depth, rank by rank` judges what stands first for every query, then what stands second, and most decoders "
-        "agree on the first; `depth, query by "
-        "query` judges the whole pool of a query before the next; `separation` judges first what can change most "
-        "between decoders, so many documents of a query before the next. Its formula and the three a query, which are "
-        "the default, were chosen on these sets, among variants whose means over all cells lay between 0.59 and 0.67.",
+        "`depth, rank by rank` judges what stands first for every query, where most decoders agree, then what stands "
+        "second; `depth, query by query` judges the whole pool of a query before the next; `separation` judges first "
+        "what can change most between decoders, so many documents of a query before the next. Its formula and the "
+        "three a query, which are the default, were chosen on these sets, among variants whose means over all cells "
+        "lay between 0.59 and 0.67.",
         "## Mean over sets and metrics",
         table(("order", *SPENT), _written(_means(rows)), "lr"),
         "## By set",
