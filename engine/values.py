@@ -68,6 +68,12 @@ class Labelled(ByDigest):
             first = ", ".join(map(repr, repeated[:5]))
             raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
 
+    def _check_metadata(self, metadata: Mapping[str, Sequence[str]]) -> None:
+        """Refuse columns that do not have one value a row."""
+        for column, values in metadata.items():
+            if len(values) != len(self.ids):
+                raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Labelled):
@@ -90,9 +96,7 @@ class Corpus(Labelled):
                 f"a corpus needs one text and one title per id: {len(self.ids)} ids, {len(self.texts)} texts, "
                 f"{len(self.titles)} titles"
             )
-        for column, values in self.metadata.items():
-            if len(values) != len(self.ids):
-                raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
+        self._check_metadata(self.metadata)
 
     @cached_property
     def digest(self) -> str:
@@ -106,15 +110,17 @@ class Corpus(Labelled):
 
 @dataclass(frozen=True, eq=False)
 class Queries(Labelled):
-    """Queries: ids and texts, of one length."""
+    """Queries: ids and texts, of one length; `metadata` as of a Corpus."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
+    metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
+        self._check_metadata(self.metadata)
 
     @classmethod
     def of(cls, texts: str | Sequence[str]) -> Queries:
@@ -134,8 +140,9 @@ class Queries(Labelled):
     def only(self, ids: Iterable[str]) -> Queries:
         """The queries among `ids`, in original order."""
         chosen = set(ids)
-        kept = [(query, text) for query, text in zip(self.ids, self.texts, strict=True) if query in chosen]
-        return Queries(tuple(query for query, _ in kept), tuple(text for _, text in kept))
+        rows = [row for row, query in enumerate(self.ids) if query in chosen]
+        metadata = {column: tuple(values[row] for row in rows) for column, values in self.metadata.items()}
+        return Queries(tuple(self.ids[row] for row in rows), tuple(self.texts[row] for row in rows), metadata)
 
     def sample(self, count: int, seed: int = 0) -> Queries:
         """At most `count` queries at random (seeded), in original order."""

@@ -1,4 +1,4 @@
-"""A finished sweep: its cells, and groups of queries by relevant documents, their length, words or aspects (`--by`)."""
+"""A finished sweep: its cells, and groups of queries by what is relevant, by their words, or by a column (`--by`)."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from engine.cli.options import QRELS, grouped, option, split_option
-from engine.cli.output import aligned
+from engine.cli.options import READING, Reading, grouped, option, split_option
+from engine.cli.output import aligned, one_line
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class StratifiedSweep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinishedSweep:
+class FinishedSweep(Reading):
     """A command's choice of a finished sweep."""
 
     store: str  # the file that holds it
@@ -55,7 +55,6 @@ class FinishedSweep:
     baseline: str | None  # a method or a label, None for the first selector's
     by: str | None  # what groups the queries, None for no groups
     corpus: str | None  # what was swept, to group its queries
-    qrels: str  # its judgements
 
     def load_cells(self) -> tuple[list[Any], int]:
         """The cells of one data set and split in the store, and k, by default the largest."""
@@ -80,33 +79,44 @@ class FinishedSweep:
 
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
         """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
-        import engine
         from engine.evaluation.frontier import SHARE, best_of_each, frontier
         from engine.evaluation.statistics import meant
-        from engine.evaluation.stratification import KINDS, kinds, stratify
+        from engine.evaluation.stratification import KINDS, kinds, stratify, values_by_query
         from engine.evaluation.tables import usual_baseline
 
         by, corpus = self.by, self.corpus
         if by is None:
             return None
-        if by not in KINDS:
-            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}; got {by!r}")
         if corpus is None:
             raise click.UsageError("--by needs --corpus, the one that was swept: a store holds no documents")
-        dataset, first = engine.load_dataset(corpus, qrels=self.qrels), cells[0]
+        dataset, first = self._labelled(corpus, by), cells[0]
         if dataset.corpus.digest != first.provenance["corpus"]:
             raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
         if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
             raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
-        counts = kinds(dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split], dataset.aspects)
+        judged = dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split]
+        counts: dict[str, Any] = {**values_by_query(*judged), **kinds(*judged, dataset.aspects)}
+        title = KINDS.get(by, by)
         if by not in counts:
-            raise click.UsageError(f"--by {by}: no query has {KINDS[by]}; there are {', '.join(counts)}")
+            raise click.UsageError(f"--by {by}: no query has {title}; there are {', '.join(counts)}")
         curve = frontier(cells, self.across, self.up, k)
         compared = [p.point for p in curve.points]
         base = meant(compared, self.baseline or usual_baseline(compared), k).label
         best = tuple(p.point for p in best_of_each(curve, base, SHARE.default))
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
-        return StratifiedSweep(by, KINDS[by], means, differences, base, best)
+        return StratifiedSweep(by, title, means, differences, base, best)
+
+    def _labelled(self, corpus: str, by: str) -> Any:
+        """The data set with the column that groups its queries, if it is one. Raises UsageError for what is none."""
+        from engine.errors import DataError
+        from engine.evaluation.stratification import KINDS
+
+        try:
+            return self.read(corpus, metadata=() if by in KINDS else (by,))
+        except DataError as error:
+            if by in KINDS or repr(by) not in str(error):
+                raise
+            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}, or a column; {error}") from None
 
 
 FINISHED_SWEEP = grouped(
@@ -116,10 +126,11 @@ FINISHED_SWEEP = grouped(
         "--by",
         metavar="KIND",
         help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
-        "words of the query, or by its aspects (relevant, length, words, aspects).",
+        "words of the query, by its aspects (relevant, length, words, aspects), or by a column of the queries or of "
+        "the documents relevant to them.",
     ),
     option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by."),
-    QRELS,
+    READING,
     click.argument("store", metavar="STORE"),
     split_option("Needed where the store holds several.", default=None),
     option("-k", "k", type=int, help="Default: the largest in the store."),
@@ -133,4 +144,10 @@ FINISHED_SWEEP = grouped(
 def plain_strata(strata: StratifiedSweep) -> str:
     """Groups of queries as columns, decoders as rows."""
     groups, rows = strata.table()
-    return aligned([("", *groups), ("queries", *(f"{count:,}" for count in groups.values())), *rows])
+    return aligned(
+        [
+            ("", *(one_line(group, 24) for group in groups)),
+            ("queries", *(f"{count:,}" for count in groups.values())),
+            *rows,
+        ]
+    )
