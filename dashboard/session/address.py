@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.services import corpora
 from dashboard.services.source import Source
 
-FIELDS = ("qrels", "encoder", "dtype", "trained")
+FIELDS = ("qrels", "separator", "repeated", "encoder", "dtype", "trained")
 COLUMNS = ("id_column", "text_column", "title_column")
 METADATA = "metadata"
 """Names in an address of the fields of a Source, of the columns of its table, and of those kept beside documents."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.options import CORPUS, READING, Reading, grouped, option, options
+from engine.cli.options import CORPUS, READING, ReadOptions, grouped, option, options
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
@@ -26,7 +26,7 @@ class Encoding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusOptions(Encoding, Reading):
+class CorpusOptions(Encoding, ReadOptions):
     """What a command reads."""
 
     corpus: str  # a demo's name, a folder or a file

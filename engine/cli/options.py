@@ -53,7 +53,7 @@ def options(*decorators: Decorator) -> Decorator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """How a corpus is read."""
 
     qrels: str = "qrels"  # the folder of judgements
@@ -87,7 +87,7 @@ TABLE = options(
 READING = options(
     option("--qrels", default="qrels", metavar="FOLDER", help="The folder of judgements inside a BEIR folder."), TABLE
 )
-"""The options of a Reading."""
+"""The options of a ReadOptions."""
 
 
 def grouped(name: str, kind: type, *decorators: Decorator) -> Decorator:

@@ -3,7 +3,7 @@
 import click
 
 from engine.cli.group import Meter, main
-from engine.cli.options import CORPUS, TABLE, DeclaredCommand, Reading, declared_flags, flag_values, grouped
+from engine.cli.options import CORPUS, TABLE, DeclaredCommand, ReadOptions, declared_flags, flag_values, grouped
 from engine.cli.output import echo_notices
 
 
@@ -15,9 +15,9 @@ def _task_flags() -> list[click.Option]:
 
 @main.command(cls=DeclaredCommand, flags=_task_flags)
 @CORPUS
-@grouped("reading", Reading, TABLE)
+@grouped("reading", ReadOptions, TABLE)
 @click.option("--out", required=True, metavar="FOLDER", help="Where the BEIR folder goes: new, or empty.")
-def passages(corpus: str, reading: Reading, out: str, **texts: str | None) -> None:
+def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -> None:
     """Labelled queries out of a corpus: find the document that contains a passage.
 
     Passages of the corpus's documents are the queries; relevant is every document that contains one word for word.

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from engine.cli.options import READING, Reading, grouped, option, split_option
+from engine.cli.options import READING, ReadOptions, grouped, option, split_option
 from engine.cli.output import aligned, one_line
 
 
@@ -44,7 +44,7 @@ class StratifiedSweep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinishedSweep(Reading):
+class FinishedSweep(ReadOptions):
     """A command's choice of a finished sweep."""
 
     store: str  # the file that holds it

@@ -15,7 +15,7 @@ from engine.cli.group import Meter, main, stop_on_interrupt, use_threads
 from engine.cli.options import (
     READING,
     DeclaredCommand,
-    Reading,
+    ReadOptions,
     check_splits,
     declared_flags,
     flag_values,
@@ -71,7 +71,7 @@ def _flags(params: Sequence[Param]) -> list[click.Option]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Training(Encoding, Reading):
+class _Training(Encoding, ReadOptions):
     """Values of the options that every training has."""
 
     data: str

@@ -32,7 +32,7 @@ KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
 SEPARATORS = (",", ";", "\t", "|")
 """Between the columns of a CSV file, as its header is searched for them."""
 REPEATED = ("refuse", "first", "number")
-"""What is done about an id that an earlier row has: an error, only the first row is kept, or the others are numbered."""
+"""What is done about an id that an earlier row has: an error, the first row alone is kept, the others are numbered."""
 
 _HEAD = 20  # rows looked at to learn the columns of a JSON Lines file and to guess what they mean
 _BATCH = 4096  # rows between two looks at `stop`
@@ -62,14 +62,14 @@ class Columns:
 class Preview:
     """The first rows of a table, as text.
 
-    total: how many rows there are, None where only a full read would tell; separator: of a CSV file, else None
+    total: how many rows there are, None where only a full read would tell; nested: keys of objects called "metadata"
     """
 
     columns: tuple[str, ...]
     rows: list[dict[str, str]]
     total: int | None
     guess: Columns
-    separator: str | None = None
+    nested: tuple[str, ...] = ()
 
 
 class Documents(NamedTuple):
@@ -85,8 +85,6 @@ class Documents(NamedTuple):
 def preview(path: str | Path, rows: int = _HEAD, separator: str | None = None) -> Preview:
     """The columns, the first rows and a mapping guessed by usual names, else by long texts. Raises DataError."""
     path = Path(path)
-    if _suffix(path) == ".csv":
-        separator = separator or guess_separator(path)
     names, records = _open(path, separator=separator)
     if not names:
         raise DataError(f"{path.name} is empty")
@@ -98,7 +96,9 @@ def preview(path: str | Path, rows: int = _HEAD, separator: str | None = None) -
 
         total = int(read_metadata(path).num_rows)
     shown = [{name: replace_surrogates(_shown(record.get(name))) for name in names} for _, record in head[:rows]]
-    return Preview(tuple(names), shown, total, _guess(names, shown), separator)
+    objects = [more for _, record in head if type(more := record.get("metadata")) is dict]
+    nested = tuple(dict.fromkeys(key for more in objects for key in more))
+    return Preview(tuple(names), shown, total, _guess(names, shown), nested)
 
 
 def read_documents(

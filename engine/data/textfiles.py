@@ -36,9 +36,10 @@ def lines(path: Path, watch: Progress = SILENT) -> Generator[tuple[int, str]]:
             try:
                 text = raw.decode()
             except UnicodeDecodeError as error:
+                at = f"byte 0x{raw[error.start]:02x} at offset {done + error.start}"
                 raise DataError(
-                    f"{path.name} line {number} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {done + error.start}; "
-                    f"save the file as UTF-8, for example: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
+                    f"{path.name} line {number} is not UTF-8: {at}; save the file as UTF-8, for example: "
+                    f"iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
                 ) from None
             done += len(raw)
             yield number, text

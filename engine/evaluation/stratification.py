@@ -108,9 +108,10 @@ def stratify(
     """A metric's mean and interval for every point in every group of queries with like counts.
 
     points: of a sweep, those of other k are passed over; counts: query → number, as `kinds` has them, or → text, as
-    `values_by_query` has it; groups: how many at most (`grouped`, of texts the largest); against: a baseline as `compare` takes it, for differences to it, query by
-    query, in place of the values. Over the queries for which every point has the metric and counts a number.
-    A group's draws are shared by its points. Rows group by group, in the points' order. Raises ParamError or DataError.
+    `values_by_query` has it; groups: how many at most (`grouped`, of texts the largest); against: a baseline as
+    `compare` takes it, for differences to it, query by query, in place of the values. Over the queries for which every
+    point has the metric and counts a value. A group's draws are shared by its points. Rows group by group, in the
+    points' order. Raises ParamError or DataError.
     """
     groups, resamples, seed = GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
     common = shared(points, (metric,), k)
@@ -148,26 +149,22 @@ def _groups(values: Sequence[int | str | None], most: int) -> list[tuple[str, in
     for place, value in enumerate(values):
         if value is not None:
             places.setdefault(value, []).append(place)
-    if len(places) > most and all(isinstance(value, str) and WHOLE_NUMBER.fullmatch(value) for value in places):
-        values = [None if value is None else int(value) for value in values]
-        return _groups(values, most)
-    if any(isinstance(value, str) for value in places):
-        order = sorted(places, key=lambda value: (-len(places[value]), str(value)))
-        named = order if len(order) <= most else order[: most - 1]
-        rest = sorted(place for value in order[len(named) :] for place in places[value])
-        return [(str(value), None, None, places[value]) for value in named] + (
-            [(OTHERS, None, None, rest)] * bool(rest)
-        )
-    numbers = np.array([value for value in values if value is not None])
-    return [
-        (
-            f"{low}" if low == high else f"{low}–{high}",
-            low,
-            high,
-            [place for place, value in enumerate(values) if value is not None and low <= int(value) <= high],
-        )
-        for low, high in grouped(numbers, most)
-    ]
+    texts = [value for value in places if isinstance(value, str)]
+    if len(texts) > most and all(map(WHOLE_NUMBER.fullmatch, texts)):
+        return _groups([None if value is None else int(value) for value in values], most)
+    groups: list[tuple[str, int | None, int | None, list[int]]] = []
+    if texts:
+        texts.sort(key=lambda text: (-len(places[text]), text))
+        named = texts if len(texts) <= most else texts[: most - 1]
+        groups += [(text, None, None, places[text]) for text in named]
+        if rest := sorted(place for text in texts[len(named) :] for place in places[text]):
+            groups.append((OTHERS, None, None, rest))
+        return groups
+    numbers = [int(value) for value in values if value is not None]
+    for low, high in grouped(np.array(numbers), most):
+        members = sorted(place for number in places if low <= int(number) <= high for place in places[number])
+        groups.append((f"{low}" if low == high else f"{low}–{high}", low, high, members))
+    return groups
 
 
 def grouped(numbers: np.ndarray, most: int) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.data.readers import load_dataset
-from engine.data.tables import Columns, preview
+from engine.data.tables import Columns, guess_separator, preview
 from engine.errors import DataError, RepeatedIdError
 from support.datafiles import TEXT, said, triples, written
 
@@ -147,7 +147,7 @@ def test_separators_are_recognised(tmp_path, mark):
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=mark).writerows(rows)
     path = written(tmp_path, "a.csv", file.getvalue())
-    assert preview(path).separator == mark
+    assert guess_separator(path) == mark
     assert triples(load_dataset(path).corpus) == [(doc, text, "") for doc, text in rows[1:]]
 
 
@@ -179,8 +179,8 @@ def test_a_repeated_id_names_both_lines_and_the_ways_out(tmp_path):
     with pytest.raises(RepeatedIdError) as error:
         load_dataset(path)
     assert str(error.value) == (
-        "a.csv line 4: line 2 has the id 'a' already (3 rows repeat an id); keep the first of each (repeated=\"first\") "
-        "or number the others (repeated=\"number\", as 'a-2')"
+        "a.csv line 4: line 2 has the id 'a' already (3 rows repeat an id); "
+        'keep the first of each (repeated="first") or number the others (repeated="number", as \'a-2\')'
     )
     pq.write_table(pa.table({"id": ["a", "b", "b"], "text": ["x", "y", "z"]}), tmp_path / "a.parquet")
     with pytest.raises(RepeatedIdError, match=r"^a\.parquet row 3: row 2 has the id 'b' already \(1 row repeats"):
