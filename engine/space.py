@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.errors import DataError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
-from engine.values import Corpus, Embeddings, EncoderRef
+from engine.values import Corpus, Embeddings, EncoderRef, real_tensor
 
 T = TypeVar("T")
 
@@ -99,6 +99,23 @@ class Space:
         self.given_parts = parts
         self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._deriving = threading.Lock()
+
+    @classmethod
+    def of(cls, texts: Sequence[str], vectors: Any, ids: Sequence[str] | None = None) -> Space:
+        """A space of one's own texts and vectors: an (n, d) array or tensor, whose rows are scaled to length 1.
+
+        ids: None numbers the texts from 0. Raises DataError for counts, shapes and ids that do not fit, and for rows
+        that are not finite or all zero. `Space(corpus, Embeddings(ids, vectors))` takes vectors as they are.
+        """
+        rows = real_tensor(vectors, "vectors")
+        matrix = Matrix(rows, "vectors")
+        if len(texts) != len(rows):
+            raise DataError(f"vectors must have one row per text: {len(texts)} texts, shape {tuple(rows.shape)}")
+        if zero := (matrix.lengths == 0).nonzero().flatten().tolist():
+            first = ", ".join(map(str, zero[:5]))
+            raise DataError(f"vectors must have rows with a length; {len(zero)} are all zero (first: rows {first})")
+        corpus = Corpus(tuple(map(str, range(len(rows)))) if ids is None else tuple(ids), tuple(texts))
+        return cls(corpus, Embeddings(corpus.ids, rows / matrix.lengths.unsqueeze(1)))
 
     def __reduce__(self) -> tuple[type[Space], tuple[Any, ...]]:
         # Derived values are not pickled; the receiving machine derives them again.

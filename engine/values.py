@@ -6,6 +6,7 @@ Identity is a digest of the whole content: caches, stored sweeps and links all n
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -238,19 +239,28 @@ class EncoderRef:
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(Labelled):
-    """One vector per id.
+    """One vector per id, as given: nothing is scaled.
 
     vectors: (n, d) float32 or float64
     encoder: None for vectors from a file or array
     texts: the embedded texts, or None; scorers that read words need those of queries; no part of the identity
     """
 
-    vectors: Tensor
     ids: tuple[str, ...]
+    vectors: Tensor
     encoder: EncoderRef | None = None
     texts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if getattr(self.ids, "ndim", 1) == 2 or _has_text(self.vectors):
+            warnings.warn(
+                "engine.Embeddings takes ids first, then vectors, as Corpus and Queries do; swap the two, or name them",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            vectors, ids = self.ids, self.vectors
+            object.__setattr__(self, "ids", ids)
+            object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
         self._check("embeddings", ids="embedding ids")
         if self.texts is not None:
@@ -269,7 +279,7 @@ class Embeddings(Labelled):
     def take(self, rows: Sequence[int]) -> Embeddings:
         """The given rows, in that order."""
         texts = None if self.texts is None else tuple(self.texts[row] for row in rows)
-        return Embeddings(self.vectors[list(rows)], tuple(self.ids[row] for row in rows), self.encoder, texts)
+        return Embeddings(tuple(self.ids[row] for row in rows), self.vectors[list(rows)], self.encoder, texts)
 
     @cached_property
     def digest(self) -> str:
@@ -339,6 +349,11 @@ def real_tensor(data: Any, name: str) -> Tensor:
         return tensor
     exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
     return tensor.float() if exact_in_float32 else tensor.double()
+
+
+def _has_text(values: Any) -> bool:
+    """Whether these are texts, by the first."""
+    return isinstance(values, Sequence | np.ndarray) and len(values) > 0 and isinstance(values[0], str)
 
 
 def _strings(values: Iterable[Any], name: str) -> tuple[str, ...]:

@@ -76,4 +76,4 @@ class Loaded:
         if self.queries is None:
             return None
         rows = [self.dataset.queries.position[query] for query in queries.ids]
-        return Embeddings(self.queries[rows], queries.ids, self.space.embeddings.encoder, queries.texts)
+        return Embeddings(queries.ids, self.queries[rows], self.space.embeddings.encoder, queries.texts)

@@ -281,7 +281,7 @@ def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddin
             f"put the ids of the rows into {path.stem}.ids.txt, one a line"
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
-    return Embeddings(embeddings.vectors, corpus.ids), (Notice(what, len(embeddings)), *_lengths(embeddings))
+    return Embeddings(corpus.ids, embeddings.vectors), (Notice(what, len(embeddings)), *_lengths(embeddings))
 
 
 def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:

@@ -72,7 +72,7 @@ def read_vectors(
     else:
         names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
     _check_ids(path, names, len(array))
-    return Embeddings(torch.from_numpy(_float32(path, array, names, normalize, watch)), names), notices
+    return Embeddings(names, torch.from_numpy(_float32(path, array, names, normalize, watch))), notices
 
 
 def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
@@ -87,7 +87,7 @@ def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddi
             f"{path.name} and the corpus name different documents: {_listed('without a vector', missing)}, "
             f"{_listed('not in the corpus', extra)}"
         )
-    return Embeddings(embeddings.vectors[[position[doc] for doc in ids]], ids, embeddings.encoder)
+    return Embeddings(ids, embeddings.vectors[[position[doc] for doc in ids]], embeddings.encoder)
 
 
 def _beside(path: Path) -> Path | None:

@@ -62,7 +62,7 @@ class Task:
 def embedded(space: Space, queries: Queries | Embeddings) -> Embeddings:
     """The queries as the space searches for them, on the CPU."""
     batch = query_batch(space, queries)
-    return Embeddings(batch.vectors.cpu(), queries.ids, space.embeddings.encoder, batch.texts)
+    return Embeddings(queries.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
 
 
 def digests_of(
