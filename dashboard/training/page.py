@@ -49,9 +49,12 @@ def show(loaded: Loaded) -> None:
         plain = judged
     try:
         request = form.ask(plain, with_passages)
-        digest = request.digest(plain)
+        digest = request.digest(plain) if request is not None else ""
     except FrontierError as error:
         return show_failure("These settings cannot be trained.", error)
+    if request is None:
+        result.in_use(loaded)
+        return run_list.show(plain)
     _join(plain)
     estimate.show(plain, request, digest)
     result.in_use(loaded)

@@ -1,13 +1,20 @@
 """A finished sweep: its cells, and groups of queries by what is relevant, by their words, or by a column (`--by`)."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from engine.cli.options import READING, ReadOptions, grouped, option, split_option
 from engine.cli.output import aligned, one_line
+from engine.errors import DataError
+
+if TYPE_CHECKING:
+    from engine.values import Dataset
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,18 @@ class FinishedSweep(ReadOptions):
             raise click.UsageError(f"{store} has no cells at k = {self.k}; it has {', '.join(map(str, sizes))}")
         return cells, self.k or sizes[-1]
 
+    def load_corpus(self, cells: list[Any], option: str, metadata: Sequence[str] = ()) -> Dataset:
+        """The data set that was swept; option: which one needs it. Raises UsageError where it is another one."""
+        corpus, first = self.corpus, cells[0]
+        if corpus is None:
+            raise click.UsageError(f"{option} needs --corpus, the one that was swept: a store holds no documents")
+        dataset = self.read(corpus, metadata=metadata)
+        if dataset.corpus.digest != first.provenance["corpus"]:
+            raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
+        if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
+            raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
+        return dataset
+
     def stratify(self, cells: list[Any], k: int) -> StratifiedSweep | None:
         """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
         from engine.evaluation.frontier import SHARE, best_of_each, frontier
@@ -84,16 +103,15 @@ class FinishedSweep(ReadOptions):
         from engine.evaluation.stratification import KINDS, kinds, stratify, values_by_query
         from engine.evaluation.tables import usual_baseline
 
-        by, corpus = self.by, self.corpus
+        by, first = self.by, cells[0]
         if by is None:
             return None
-        if corpus is None:
-            raise click.UsageError("--by needs --corpus, the one that was swept: a store holds no documents")
-        dataset, first = self._labelled(corpus, by), cells[0]
-        if dataset.corpus.digest != first.provenance["corpus"]:
-            raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
-        if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
-            raise click.UsageError(f"the split {first.split!r} in --qrels {self.qrels!r} is not the one that was swept")
+        try:
+            dataset = self.load_corpus(cells, "--by", () if by in KINDS else (by,))
+        except DataError as error:
+            if by in KINDS:
+                raise
+            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}, or a column; {error}") from None
         judged = dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split]
         counts: dict[str, Any] = {**values_by_query(*judged), **kinds(*judged, dataset.aspects)}
         title = KINDS.get(by, by)
@@ -105,18 +123,6 @@ class FinishedSweep(ReadOptions):
         best = tuple(p.point for p in best_of_each(curve, base, SHARE.default))
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
         return StratifiedSweep(by, title, means, differences, base, best)
-
-    def _labelled(self, corpus: str, by: str) -> Any:
-        """The data set with the column that groups its queries, if it is one. Raises UsageError for what is none."""
-        from engine.errors import DataError
-        from engine.evaluation.stratification import KINDS
-
-        try:
-            return self.read(corpus, metadata=() if by in KINDS else (by,))
-        except DataError as error:
-            if by in KINDS or repr(by) not in str(error):
-                raise
-            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}, or a column; {error}") from None
 
 
 FINISHED_SWEEP = grouped(

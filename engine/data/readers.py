@@ -68,7 +68,7 @@ def load_dataset(
     else:
         dataset = _file(path, columns, partial(table, separator=separator), watch)
     if lacking := [n for n in metadata if n not in dataset.corpus.metadata and n not in dataset.queries.metadata]:
-        raise DataError(f"metadata= names a column to keep; neither documents nor queries have {lacking[0]!r}")
+        raise DataError(f"neither documents nor queries have a column {lacking[0]!r} (metadata=)")
     return dataset
 
 

@@ -89,8 +89,8 @@ def test_a_sweep_goes_over_scorers_from_the_command_line(demo, tmp_path):
     assert {(c["retrieve"]["name"], c["retrieve"].get("k1")) for c in cells} == {("bm25", 0.9), ("dense", None)}
     assert {c["rerank"]["dense_weight"] for c in cells} == {0.25}
     shown = CliRunner().invoke(main, ["compare", store])
-    assert shown.exit_code == 0 and "bm25(k1=0.9, b=0.4)" in shown.output, shown.output
-    assert "less Recall@3 than dense → hybrid(dense_weight=0.25" in " ".join(shown.output.split()), shown.output
+    assert shown.exit_code == 0 and "BM25 · k₁ 0.9 b 0.4 → Hybrid · λ 0.25" in shown.output, shown.output
+    assert "5 settings vs Dense → Hybrid · λ 0.25" in shown.output, shown.output
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_what_is_named_is_kept_of_documents_and_queries_and_nothing_else(tmp_pat
     assert dataset.corpus.metadata == {"department": ("sales", ""), "year": ("1999", "")}
     assert dataset.queries.metadata == {"department": ("law",)} == dataset.judged("test").metadata
     assert "secret" not in repr(dataset) and dataset.queries == load_dataset(folder).queries
-    with pytest.raises(DataError, match="neither documents nor queries have 'topic'"):
+    with pytest.raises(DataError, match="neither documents nor queries have a column 'topic'"):
         load_dataset(folder, metadata=["topic"])
 
 
