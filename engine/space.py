@@ -95,7 +95,7 @@ class Space:
         self.adapt = adapt
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), cached=True)
-        self.parts = None if parts is None else self._parts(parts)
+        self.parts = None if parts is None else _parts(parts, corpus, self.vectors)
         self.given_parts = parts
         self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._deriving = threading.Lock()
@@ -120,12 +120,6 @@ class Space:
     def __reduce__(self) -> tuple[type[Space], tuple[Any, ...]]:
         # Derived values are not pickled; the receiving machine derives them again.
         return Space, (self.corpus, self.embeddings, str(self.device), self.given_parts, self.adapt)
-
-    def _parts(self, parts: Embeddings) -> Parts:
-        if parts.dimension != self.vectors.shape[1]:
-            raise DataError(f"parts must have the corpus's dimension, {self.vectors.shape[1]}; got {parts.dimension}")
-        Matrix(parts.vectors, "parts")
-        return Parts.of(parts, self.corpus, self.vectors)
 
     def __len__(self) -> int:
         return len(self.corpus)
@@ -189,6 +183,14 @@ class _Entry:
     def __init__(self) -> None:
         self.lock, self.ready = threading.RLock(), False
         self.value: Any = None
+
+
+def _parts(parts: Embeddings, corpus: Corpus, vectors: Tensor) -> Parts:
+    """Several vectors a document, checked against the corpus's own."""
+    if parts.dimension != vectors.shape[1]:
+        raise DataError(f"parts must have the corpus's dimension, {vectors.shape[1]}; got {parts.dimension}")
+    Matrix(parts.vectors, "parts")
+    return Parts.of(parts, corpus, vectors)
 
 
 def _bytes(value: Any) -> int:

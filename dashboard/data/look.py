@@ -1,5 +1,6 @@
 """A look at a whole corpus before it is embedded: repeated ids, copies, empty texts."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import streamlit as st
 from dashboard.services import corpora
 from dashboard.services.memo import remembered
 from dashboard.services.source import Source
-from dashboard.widgets.common import notices
+from dashboard.widgets.common import as_label, notices
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError, RepeatedIdError
 from engine.progress import counted
@@ -16,6 +17,8 @@ from engine.values import Dataset
 
 MOST_BYTES = 64 << 20
 """Larger corpora are read once only, when they are loaded."""
+MOST_VALUES = 100
+"""A column of more values is no way to choose documents."""
 WAYS = {"refuse": "Refuse", "first": "Keep the first", "number": "Number the others"}
 MEMORY = "data.looked"
 
@@ -26,6 +29,7 @@ class _Look:
 
     documents: int
     notices: tuple[object, ...]
+    values: Mapping[str, Sequence[str]]  # of kept columns with few of them
     error: FrontierError | None = None
 
 
@@ -48,9 +52,22 @@ def checked(source: Source) -> Source | None:
     if found.error is not None:
         show_failure("This cannot be read.", found.error)
         return None
+    if chosen := _where(source, found.values):
+        source = replace(source, where=chosen)
+        found = _look(source, files)
     st.text(counted(found.documents, "document"))
     notices(found)
     return source
+
+
+def _where(source: Source, values: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Draw, for each kept column, the choice of values that documents must have; none chosen leaves it open."""
+    chosen = []
+    for column, options in values.items():
+        key = f"data.where.{source.path}.{column}"
+        only = st.multiselect(f"Only with {as_label(column)}", options, key=key, persist_state="session")
+        chosen += [(column, value) for value in only]
+    return tuple(chosen)
 
 
 def _way(source: Source, ways: list[str]) -> str | None:
@@ -64,8 +81,10 @@ def _look(source: Source, files: tuple[tuple[str, int, int], ...]) -> _Look:
         try:
             dataset: Dataset = corpora.read(source)
         except FrontierError as error:
-            return _Look(0, (), error)
-        return _Look(len(dataset.corpus), dataset.notices)
+            return _Look(0, (), {}, error)
+        distinct = {column: sorted(set(values)) for column, values in dataset.corpus.metadata.items()}
+        few = {column: values for column, values in distinct.items() if 1 < len(values) <= MOST_VALUES}
+        return _Look(len(dataset.corpus), dataset.notices, few)
 
     return remembered(MEMORY, (source, files), read, entries=4)
 

@@ -126,7 +126,9 @@ def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = N
     import engine
     from engine.data.tables import Columns
 
-    columns = None
+    columns, where = None, dict[str, list[str]]()
+    for column, value in chosen.where:
+        where.setdefault(column, []).append(value)
     if chosen.columns:
         ident, text, title = chosen.columns
         columns = Columns(id=ident, text=text, title=title)
@@ -135,6 +137,7 @@ def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = N
         qrels=chosen.qrels,
         columns=columns,
         metadata=chosen.metadata,
+        where=where,
         separator=chosen.separator or None,
         repeated=chosen.repeated,
         progress=progress,

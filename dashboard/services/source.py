@@ -21,6 +21,7 @@ class Source:
     path: str = field(kw_only=False)  # a demo's name, a file or a folder
     columns: tuple[str | None, str, str | None] | None = None  # (id, text, title) of a table
     metadata: tuple[str, ...] = ()  # columns of a table that are kept beside its documents
+    where: tuple[tuple[str, str], ...] = ()  # (column, value) of the documents that are read; () reads all
     separator: str = ""  # of the columns of a .csv file, "" guesses
     repeated: str = "refuse"  # what is done about ids that occur twice
     qrels: str = "qrels"  # the folder of judgements

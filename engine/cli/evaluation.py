@@ -36,6 +36,7 @@ from engine.errors import Cancelled, DataError
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
+    from engine.evaluation.tuning.objectives import Objective
 
 
 @main.command()
@@ -336,23 +337,14 @@ def tune(
 ) -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
     import engine
-    from engine.evaluation.export import TARGETS, ExportContext, export
+    from engine.evaluation.export import ExportContext, export
     from engine.evaluation.splits import split_in_half
-    from engine.evaluation.tuning.objectives import Objective
-    from engine.params import params_of
 
     use_threads()
     if (selector is None) == (retrieve is None):
         raise click.UsageError("name what is tuned, one of --select (a selector) and --retrieve (a scorer)")
     name, fixed = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
-    if target is not None and target not in TARGETS:
-        raise click.UsageError(f"--export must be one of {', '.join(TARGETS)}; got {target!r}")
-    details: dict[str, Any] = {n: v for n, v in (("metric", metric), ("share", share)) if v is not None}
-    for param in params_of(Objective):
-        flag = "--objective" if param.name == "aim" else param.flag
-        given = {"aim": objective, **details}.get(param.name, param.default)
-        replace(param, name=flag, symbol=flag).check(given)  # an error then names the flag
-    aim = Objective(objective, **details)
+    aim = _checked(objective, metric, share, target)
     with Meter() as meter:
         dataset = source.load(meter)
         names = [dev] if halve or test == "none" else [dev, test]
@@ -382,3 +374,20 @@ def tune(
             k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained
         )
         click.echo("\n" + export(tuned.decoder, target, context).text)
+
+
+def _checked(objective: str, metric: str | None, share: float | None, target: str | None) -> Objective:
+    """The objective of the flags. Raises an error that names the flag, of --export too."""
+    from engine.evaluation.export import TARGETS
+    from engine.evaluation.tuning.objectives import Objective
+    from engine.params import params_of
+
+    if target is not None and target not in TARGETS:
+        raise click.UsageError(f"--export must be one of {', '.join(TARGETS)}; got {target!r}")
+    given: dict[str, Any] = {
+        n: v for n, v in (("aim", objective), ("metric", metric), ("share", share)) if v is not None
+    }
+    for param in params_of(Objective):
+        flag = "--objective" if param.name == "aim" else param.flag
+        replace(param, name=flag, symbol=flag).check(given.get(param.name, param.default))
+    return Objective(**given)

@@ -59,15 +59,27 @@ class ReadOptions:
     qrels: str = "qrels"  # the folder of judgements
     separator: str | None = None  # of a .csv file, None guesses
     repeated: str = "refuse"  # what is done about ids that occur twice
+    where: Mapping[str, Sequence[str]] | None = None  # column → values, of the documents that are read
 
     def read(self, source: str, **more: Any) -> Dataset:
         """The data set of a demo, a folder or a file."""
         import engine
 
         dataset: Dataset = engine.load_dataset(
-            source, qrels=self.qrels, separator=self.separator, repeated=self.repeated, **more
+            source, qrels=self.qrels, separator=self.separator, repeated=self.repeated, where=self.where, **more
         )
         return dataset
+
+
+def _parse_where(_ctx: click.Context, _parameter: click.Parameter, texts: Sequence[str]) -> dict[str, list[str]]:
+    """Column → values."""
+    where: dict[str, list[str]] = {}
+    for text in texts:
+        column, sign, value = text.partition("=")
+        if not sign:
+            raise click.UsageError(f"--where takes COLUMN=VALUE; got {text!r}")
+        where.setdefault(column, []).append(value)
+    return where
 
 
 TABLE = options(
@@ -82,6 +94,13 @@ TABLE = options(
         type=click.Choice(["refuse", "first", "number"]),
         default="refuse",
         help="Rows with an id that an earlier row has: an error, only the first is kept, or the others are numbered.",
+    ),
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        callback=_parse_where,
+        help="Only documents with this value in a column; several of one column: any of them.",
     ),
 )
 READING = options(

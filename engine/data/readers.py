@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def load_dataset(
     qrels: str = "qrels",
     columns: Columns | None = None,
     metadata: Sequence[str] = (),
+    where: Mapping[str, Collection[str]] | None = None,
     separator: str | None = None,
     repeated: str = "refuse",
     progress: Progress | None = None,
@@ -40,7 +42,8 @@ def load_dataset(
 
     source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
     .npy or .npz file of vectors. qrels: which folder of judgements to take. columns: what a table's columns mean,
-    None guesses. metadata: columns to keep beside documents and queries. separator: of a .csv file, None guesses.
+    None guesses. metadata: columns to keep beside documents and queries. where: column → values, to read only the
+    documents that have one of them, and judgements of no others. separator: of a .csv file, None guesses.
     repeated: rows with an id that an earlier row has: "refuse", keep the "first", or "number" the others.
     progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
     Raises DataError naming file, place and fix; Cancelled once `stop` is set.
@@ -60,6 +63,7 @@ def load_dataset(
     if separator is not None and suffix != ".csv":
         raise DataError(f"separator= is for .csv files; {source} is none")
     watch = stoppable(progress, stop, STOPPED)
+    metadata = tuple(dict.fromkeys((*metadata, *(where or ()))))
     table = partial(read_documents, watch=watch, metadata=metadata, repeated=repeated)
     if source in BUILT_IN:
         dataset = _built_in(str(source), watch, progress, stop)
@@ -69,7 +73,39 @@ def load_dataset(
         dataset = _file(path, columns, partial(table, separator=separator), watch)
     if lacking := [n for n in metadata if n not in dataset.corpus.metadata and n not in dataset.queries.metadata]:
         raise DataError(f"neither documents nor queries have a column {lacking[0]!r} (metadata=)")
-    return dataset
+    return _selected(dataset, where) if where else dataset
+
+
+def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset:
+    """The documents that have one of the values in every column, and what is judged of them."""
+    corpus = dataset.corpus
+    rows = list(range(len(corpus)))
+    for column, values in where.items():
+        if column not in corpus.metadata or isinstance(values, str):
+            raise DataError(f"where= must be columns of the documents with lists of values; got {column!r}: {values!r}")
+        rows = [row for row in rows if corpus.metadata[column][row] in values]
+        if not rows:
+            common = ", ".join(f"{value!r}" for value, _ in Counter(corpus.metadata[column]).most_common(5))
+            raise DataError(f"where= leaves no document: {column!r} is {common} …, and {list(values)!r} was asked for")
+    fields = [tuple(values[row] for row in rows) for values in (corpus.ids, corpus.texts, corpus.titles)]
+    metadata = {column: tuple(values[row] for row in rows) for column, values in corpus.metadata.items()}
+    kept = Corpus(fields[0], fields[1], fields[2], corpus.name, metadata)
+    gone = corpus.position.keys() - kept.position.keys()
+    left = {split: {q: {d: g for d, g in docs.items() if d not in gone} for q, docs in qrels.grades.items()}
+            for split, qrels in dataset.qrels.items()}  # fmt: skip
+    aspects = dataset.aspects and {
+        query: covered
+        for query, of_query in dataset.aspects.items()
+        if (covered := {aspect: docs - gone for aspect, docs in of_query.items() if docs - gone})
+    }
+    return Dataset(
+        kept,
+        dataset.queries,
+        {split: Qrels({query: docs for query, docs in grades.items() if docs}) for split, grades in left.items()},
+        aspects,
+        dataset.vectors and dataset.vectors.take(rows),
+        (*dataset.notices, *Notice.of(f"documents were left out by {', '.join(where)}", sorted(gone))),
+    )
 
 
 def _file(path: Path, columns: Columns | None, table: Table, watch: Progress) -> Dataset:

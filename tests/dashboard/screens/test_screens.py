@@ -266,6 +266,20 @@ def test_data_counts_copies_and_asks_what_becomes_of_repeated_ids(tmp_path):
     assert opened(dict(app.query_params), "data").session_state["source"] == source, "the address keeps the choice"
 
 
+def test_documents_can_be_chosen_by_a_kept_column(tmp_path):
+    file = tmp_path / "shop.csv"
+    file.write_text("id,text,team\n1,a cat,pets\n2,a dog,pets\n3,a car,x=y\n")
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app.multiselect(key=f"data.columns.{file}.metadata").set_value(["team"]).run()
+    app.multiselect(key=f"data.where.{file}.team").set_value(["x=y"]).run()
+    assert "1 document" in texts(app) and "2 documents were left out by team" in texts(app)
+    press(app, "data.load")
+    source = Source(str(file), columns=("id", "text", None), metadata=("team",), where=(("team", "x=y"),))
+    assert load(source).dataset.corpus.ids == ("3",)
+    run(app)
+    assert opened(dict(app.query_params), "data").session_state["source"] == source
+
+
 def test_another_separator_can_be_chosen_and_large_files_are_left_for_loading(tmp_path, monkeypatch):
     file = tmp_path / "odd.csv"
     file.write_text("id;text,more\n1;x,y\n1;z,w\n")

@@ -76,6 +76,9 @@ def test_strata_by_a_column_that_the_corpus_keeps(tmp_path):
     assert "Recall@2 by department, each method's best setting" in run(*asked, "department")
     groups = {row["group"]: row["queries"] for row in json.loads(run(*asked, "department", "--json"))["by"]["groups"]}
     assert groups == {"law": 4, "sales": 3}, "of one document each, the first one's"
+    embedded = run("embed", "--corpus", str(folder), "--where", "department=law")
+    assert embedded.startswith("3 vectors of") or "\n3 vectors of" in embedded
+    assert "--where takes COLUMN=VALUE" in run("embed", "--corpus", str(folder), "--where", "department", fails=True)
     output = run(*asked, "topic", fails=True)
     assert "--by must be one of relevant, length, words, aspects, or a column" in output and "'topic'" in output
 

@@ -169,6 +169,30 @@ def test_what_is_named_is_kept_of_documents_and_queries_and_nothing_else(tmp_pat
         load_dataset(folder, metadata=["topic"])
 
 
+def test_documents_are_chosen_by_a_column_with_what_is_judged_of_them(tmp_path):
+    corpus = [{"_id": f"d{i}", "text": f"x{i}", "topic": t, "year": i % 2} for i, t in enumerate(["a", "b", "a", "c"])]
+    folder = beir(
+        tmp_path,
+        corpus,
+        qrels__test="q0\td0\t1\nq0\td1\t1\nq1\td3\t1\nq1\tgone\t1\nq2\td3\t1\n",
+        aspects="q0\tone\td0\t1\nq0\ttwo\td1\t1\nq1\tone\td3\t1\n",
+    )
+    np.save(tmp_path / "vectors.npy", np.eye(4, dtype=np.float32))
+    chosen = load_dataset(folder, where={"topic": ["a", "b"]})
+    assert chosen.corpus.ids == ("d0", "d1", "d2") and chosen.corpus.metadata == {"topic": ("a", "b", "a")}
+    assert chosen.qrels["test"].grades == {"q0": {"d0": 1, "d1": 1}, "q1": {"gone": 1}}
+    assert chosen.aspects == {"q0": {"one": frozenset({"d0"}), "two": frozenset({"d1"})}}
+    assert chosen.vectors.ids == chosen.corpus.ids and chosen.vectors.vectors.tolist() == np.eye(4)[:3].tolist()
+    assert "1 documents were left out by topic (first: 'd3')" in said(chosen.notices)
+    both = load_dataset(folder, where={"topic": ["a"], "year": {"0"}})
+    assert both.corpus.ids == ("d0", "d2") and both.aspects == {"q0": {"one": frozenset({"d0"})}}
+    with pytest.raises(DataError, match=r"where= leaves no document: 'topic' is 'a', 'b', 'c' …, and \['d'\]"):
+        load_dataset(folder, where={"topic": ["d"]})
+    for wrong in ({"topic": "a"}, {"nothing": ["x0"]}):
+        with pytest.raises(DataError, match=r"where= must be columns|neither documents nor queries"):
+            load_dataset(folder, where=wrong)
+
+
 def test_messages_name_files_by_their_names(tmp_path):
     contents = {
         "a.csv": "id,text\n1,x,y\n",
