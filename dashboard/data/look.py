@@ -15,8 +15,8 @@ from engine.errors import FrontierError, RepeatedIdError
 from engine.progress import counted
 from engine.values import Dataset
 
-MOST_BYTES = 64 << 20
-"""Larger corpora are read once only, when they are loaded."""
+MOST_BYTES = 16 << 20
+"""Larger corpora, which take more than a second or two to read, are read when they are loaded only."""
 MOST_VALUES = 100
 """A column of more values is no way to choose documents."""
 WAYS = {"refuse": "Refuse", "first": "Keep the first", "number": "Number the others"}
@@ -49,12 +49,12 @@ def checked(source: Source) -> Source | None:
             return None
         source = replace(source, repeated=way)
         found = _look(source, files)
-    if found.error is not None:
-        show_failure("This cannot be read.", found.error)
-        return None
     if chosen := _where(source, found.values):
         source = replace(source, where=chosen)
         found = _look(source, files)
+    if found.error is not None:
+        show_failure("This cannot be read.", found.error)
+        return None
     st.text(counted(found.documents, "document"))
     notices(found)
     return source
