@@ -63,8 +63,7 @@ def page(
     table = results(cells, tuple(cells[0].values), baseline, k)
     rows = compare(cells, up, table.rows[0][0], k)
     significant = sorted((row for row in rows if row.significant), key=lambda row: -row.difference)
-    split = f", split {cells[0].split}" if cells[0].split else ""
-    title = f"{counted(len(cells), 'cell')}, {counted(len(cells[0].queries), 'query', 'queries')}{split}"
+    title = _facts(cells)["corpus"]
     chart = frontier_figure(FrontierChart(frontier=curve, dark=False, whole=True, legend=True))
     corner = ", ".join(map(decimal, curve.reference))
     provenance = [
@@ -72,8 +71,8 @@ def page(
         for name, value in cells[0].provenance.items()
     ]
     parts = [
-        "<h1>Frontier</h1>",
-        f'<p class="note">{_text(title)}; k = {k}.</p>',
+        f"<h1>{_text(title)}</h1>",
+        *_first_words(cells, curve, table.cells[0], k),
         f"<p>{_text(summary(rows))}</p>",
         f"<p>{_text(statement(significant[0]))}</p>" if significant else "",
         _chart(chart, first=True),
@@ -89,6 +88,38 @@ def page(
         _html_table(provenance),
     ]
     return PAGE.format(title=_text(f"Frontier: {title}"), body="\n".join(filter(None, parts)))
+
+
+def _facts(cells: Sequence[Any]) -> dict[str, str]:
+    """The names of corpus and encoder and the dates of the measurements, as far as the cells have them."""
+    from engine.evaluation.sweep.compute import CORPUS, DATE, ENCODER
+
+    first = cells[0].provenance
+    dates = sorted({cell.provenance[DATE] for cell in cells if DATE in cell.provenance})
+    return {
+        "corpus": first.get(CORPUS, f"Corpus {first['corpus'][:8]}"),
+        "encoder": first.get(ENCODER, f"embeddings {first['embeddings'][:8]}"),
+        "date": " to ".join(dict.fromkeys([*dates[:1], *dates[-1:]])),
+    }
+
+
+def _first_words(cells: Sequence[Any], curve: Any, base: Any, k: int) -> list[str]:
+    """What was measured, and the verdict on the frontier."""
+    from engine.evaluation.frontier import SHARE
+    from engine.evaluation.statistics import compare
+    from engine.evaluation.verdict import verdict
+
+    facts = _facts(cells)
+    split = f" of {cells[0].split}" if cells[0].split else ""
+    queries = f"{counted(len(cells[0].queries), 'query', 'queries')}{split}"
+    line = [facts["encoder"], queries, f"k = {k}", counted(len(cells), "cell"), facts["date"]]
+    compared = [p.point for p in curve.points]
+    parts = [f'<p class="note">{_text(" · ".join(filter(None, line)))}</p>']
+    if len(compared) > 1 and base.label in {p.label for p in compared}:
+        measured = {curve.x, curve.y} & compared[0].values.keys()
+        rows = {metric: {row.label: row for row in compare(compared, metric, base.label, k)} for metric in measured}
+        parts.append(f"<p><strong>{_text(verdict(curve, base.label, SHARE.default, rows).text)}</strong></p>")
+    return parts
 
 
 def _strata(strata: StratifiedSweep, metric: str) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +33,7 @@ POOL = replace(DEPTH, name="pool")
 BLOCK_NUMBERS = 1 << 24
 """How many scores (or pooled vector entries) are held at a time; queries go in blocks of that size."""
 
-QueryLike = Queries | Embeddings | str | Sequence[str]
+QueryLike = Queries | Embeddings | str | Sequence[str] | Tensor | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,9 @@ class Decoder(Declared):
 def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> Ranking:
     """The documents a decoder retrieves for each query.
 
-    queries: Queries or plain text (embedded by the encoder that embedded the corpus), or Embeddings. Returns a
-    Ranking of (B, k) rows of the corpus. Raises ParamError or DataError, naming argument, range and value.
+    queries: Queries or plain text (embedded by the encoder that embedded the corpus; where nothing reads vectors, no
+    encoder is needed), Embeddings, or a (d,) or (B, d) array or tensor, scaled to length 1 where the documents are.
+    Returns a Ranking of (B, k) rows of the corpus. Raises ParamError or DataError, naming argument, range and value.
     """
     return decode_grid([decoder], space, queries, k)[0]
 
@@ -82,7 +84,7 @@ def decode_grid(decoders: Sequence[Decoder], space: Space, queries: QueryLike, k
     if len({family(decoder) for decoder in decoders}) != 1:
         raise ParamError("decoders of a grid must differ in the parameters of their selector only, and be at least one")
     k = SET_SIZE.check(k)
-    batch = query_batch(space, queries)
+    batch = _asked(decoders[0], space, queries)
     depth = min(decoders[0].depth or len(space), len(space))
     answers = []
     for start, stop in _blocks(len(batch), space.vectors, depth, len(decoders)):
@@ -103,7 +105,7 @@ class ScoredCandidates:
 @without_autocast
 def scored(decoder: Decoder, space: Space, query: QueryLike) -> ScoredCandidates:
     """What a decoder's selector chooses from, for one query; `select_from` does. Raises ParamError or DataError."""
-    batch = query_batch(space, query)
+    batch = _asked(decoder, space, query)
     if len(batch) != 1:
         raise ParamError(f"query must be one query; got {len(batch)}")
     whole, candidates = _scored_block(decoder, space, batch, min(decoder.depth or len(space), len(space)))
@@ -193,8 +195,15 @@ def check_dimension(name: str, points: Tensor, rows: Tensor, whose: str, verb: s
         raise DataError(f"{name} must have {genitive} dimension; {sizes}")
 
 
-def labelled(queries: Queries | str | Sequence[str]) -> Queries:
-    """Queries, numbered where they are plain text; raises DataError where there are none."""
+def labelled(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
+    """Queries, numbered where they are plain text; raises DataError where there are none, or other things."""
+    if not isinstance(queries, Queries | str):
+        queries = tuple(queries)
+        if others := [query for query in queries if not isinstance(query, str)]:
+            raise DataError(
+                "queries must be text or engine.Queries, or, as vectors, an array or engine.Embeddings(ids, vectors); "
+                f"got {type(others[0]).__name__} among them"
+            )
     named = queries if isinstance(queries, Queries) else Queries.of(queries)
     if not len(named):
         raise DataError("queries must hold at least one query; got none")
@@ -203,6 +212,8 @@ def labelled(queries: Queries | str | Sequence[str]) -> Queries:
 
 def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
+    if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
+        queries = _numbered(space, queries)
     if not isinstance(queries, Embeddings):
         queries = embed_queries(space, labelled(queries))
     points = space.fitted(queries)
@@ -217,6 +228,26 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     return QueryBatch(points.ids, vectors.to(space.device, space.vectors.dtype), points.texts)
 
 
+def _numbered(space: Space, queries: Tensor | np.ndarray) -> Embeddings:
+    """An array as embeddings with row numbers for ids, scaled to length 1 where the documents are."""
+    rows = real_tensor(queries, "queries")
+    matrix = Matrix(rows.unsqueeze(0) if rows.ndim == 1 else rows, "queries")
+    check_dimension("queries", matrix.vectors, space.vectors, "the corpus")
+    rows = matrix.vectors / matrix.lengths.clamp_min(torch.finfo(rows.dtype).tiny).unsqueeze(1)
+    ids = tuple(map(str, range(len(rows))))
+    return Embeddings(ids, rows if space.matrix.unit else matrix.vectors)
+
+
+def _asked(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
+    """What a decoder is asked: where nothing of it reads the queries' vectors, texts need no encoder."""
+    scorers = decoder.retrieve, decoder.rerank or decoder.retrieve
+    reads_vectors = not decoder.select.by_scores or decoder.select.first_by_scores or any(s.vectors for s in scorers)
+    if space.encoder is not None or reads_vectors or isinstance(queries, Embeddings | Tensor | np.ndarray):
+        return query_batch(space, queries)
+    named = labelled(queries)
+    return QueryBatch(named.ids, space.vectors.new_zeros(len(named), space.vectors.shape[1]), named.texts)
+
+
 def embed_queries(
     space: Space, queries: Queries | Sequence[str], *, progress: Progress | None = None, stop: Stop | None = None
 ) -> Embeddings:
@@ -228,7 +259,7 @@ def embed_queries(
     if encoder is None:
         raise DataError(
             "queries are text, but the corpus came with its own vectors and no encoder; pass the queries' vectors "
-            "as engine.Embeddings, or embed the corpus with engine.embed"
+            "as an array or as engine.Embeddings, or embed the corpus with engine.embed"
         )
     tell = None if progress is None else (lambda done, total, label: progress(done, total, f"{label} queries"))
     return space.fitted(embed(queries, encoder=encoder.name, dtype=encoder.dtype, progress=tell, stop=stop))

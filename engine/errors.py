@@ -13,5 +13,9 @@ class DataError(FrontierError):
     """A file or table that cannot be read; the message names the place and the fix."""
 
 
+class RepeatedIdError(DataError):
+    """A table in which several rows have one id."""
+
+
 class Cancelled(Exception):
     """Long work was stopped on request; finished parts stay cached."""

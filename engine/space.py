@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.errors import DataError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
-from engine.values import Corpus, Embeddings, EncoderRef
+from engine.values import Corpus, Embeddings, EncoderRef, real_tensor
 
 T = TypeVar("T")
 
@@ -95,20 +95,31 @@ class Space:
         self.adapt = adapt
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.matrix = Matrix(embeddings.vectors.to(self.device), cached=True)
-        self.parts = None if parts is None else self._parts(parts)
+        self.parts = None if parts is None else _parts(parts, corpus, self.vectors)
         self.given_parts = parts
         self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._deriving = threading.Lock()
 
+    @classmethod
+    def of(cls, texts: Sequence[str], vectors: Any, ids: Sequence[str] | None = None) -> Space:
+        """A space of one's own texts and vectors: an (n, d) array or tensor, whose rows are scaled to length 1.
+
+        ids: None numbers the texts from 0. Raises DataError for counts, shapes and ids that do not fit, and for rows
+        that are not finite or all zero. `Space(corpus, Embeddings(ids, vectors))` takes vectors as they are.
+        """
+        rows = real_tensor(vectors, "vectors")
+        matrix = Matrix(rows, "vectors")
+        if len(texts) != len(rows):
+            raise DataError(f"vectors must have one row per text: {len(texts)} texts, shape {tuple(rows.shape)}")
+        if zero := (matrix.lengths == 0).nonzero().flatten().tolist():
+            first = ", ".join(map(str, zero[:5]))
+            raise DataError(f"vectors must have rows with a length; {len(zero)} are all zero (first: rows {first})")
+        corpus = Corpus(tuple(map(str, range(len(rows)))) if ids is None else tuple(ids), tuple(texts))
+        return cls(corpus, Embeddings(corpus.ids, rows / matrix.lengths.unsqueeze(1)))
+
     def __reduce__(self) -> tuple[type[Space], tuple[Any, ...]]:
         # Derived values are not pickled; the receiving machine derives them again.
         return Space, (self.corpus, self.embeddings, str(self.device), self.given_parts, self.adapt)
-
-    def _parts(self, parts: Embeddings) -> Parts:
-        if parts.dimension != self.vectors.shape[1]:
-            raise DataError(f"parts must have the corpus's dimension, {self.vectors.shape[1]}; got {parts.dimension}")
-        Matrix(parts.vectors, "parts")
-        return Parts.of(parts, self.corpus, self.vectors)
 
     def __len__(self) -> int:
         return len(self.corpus)
@@ -172,6 +183,14 @@ class _Entry:
     def __init__(self) -> None:
         self.lock, self.ready = threading.RLock(), False
         self.value: Any = None
+
+
+def _parts(parts: Embeddings, corpus: Corpus, vectors: Tensor) -> Parts:
+    """Several vectors a document, checked against the corpus's own."""
+    if parts.dimension != vectors.shape[1]:
+        raise DataError(f"parts must have the corpus's dimension, {vectors.shape[1]}; got {parts.dimension}")
+    Matrix(parts.vectors, "parts")
+    return Parts.of(parts, corpus, vectors)
 
 
 def _bytes(value: Any) -> int:

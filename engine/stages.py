@@ -163,7 +163,10 @@ class Scorer(Stage):
     """The score is the inner product of the space's vectors with the queries', so float64 can settle close calls."""
 
     words: ClassVar[bool] = False
-    """It reads the queries' texts, not only their vectors."""
+    """It reads the queries' texts."""
+
+    vectors: ClassVar[bool] = True
+    """It reads the queries' vectors."""
 
     rerank_only: ClassVar[bool] = False
     """Too slow per document for a whole corpus: it scores pools."""

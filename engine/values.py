@@ -6,6 +6,7 @@ Identity is a digest of the whole content: caches, stored sweeps and links all n
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,12 @@ class Labelled(ByDigest):
             first = ", ".join(map(repr, repeated[:5]))
             raise DataError(f"{owner}: {len(repeated)} ids occur more than once (first: {first})")
 
+    def _check_metadata(self, metadata: Mapping[str, Sequence[str]]) -> None:
+        """Refuse columns that do not have one value a row."""
+        for column, values in metadata.items():
+            if len(values) != len(self.ids):
+                raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Labelled):
@@ -90,9 +97,7 @@ class Corpus(Labelled):
                 f"a corpus needs one text and one title per id: {len(self.ids)} ids, {len(self.texts)} texts, "
                 f"{len(self.titles)} titles"
             )
-        for column, values in self.metadata.items():
-            if len(values) != len(self.ids):
-                raise DataError(f"metadata {column!r} needs one value per id: {len(values)} for {len(self.ids)} ids")
+        self._check_metadata(self.metadata)
 
     @cached_property
     def digest(self) -> str:
@@ -106,15 +111,17 @@ class Corpus(Labelled):
 
 @dataclass(frozen=True, eq=False)
 class Queries(Labelled):
-    """Queries: ids and texts, of one length."""
+    """Queries: ids and texts, of one length; `metadata` as of a Corpus."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
+    metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check("queries", ids="query ids", texts="query texts")
         if len(self.ids) != len(self.texts):
             raise DataError(f"queries need one text per id: {len(self.ids)} ids, {len(self.texts)} texts")
+        self._check_metadata(self.metadata)
 
     @classmethod
     def of(cls, texts: str | Sequence[str]) -> Queries:
@@ -134,8 +141,9 @@ class Queries(Labelled):
     def only(self, ids: Iterable[str]) -> Queries:
         """The queries among `ids`, in original order."""
         chosen = set(ids)
-        kept = [(query, text) for query, text in zip(self.ids, self.texts, strict=True) if query in chosen]
-        return Queries(tuple(query for query, _ in kept), tuple(text for _, text in kept))
+        rows = [row for row, query in enumerate(self.ids) if query in chosen]
+        metadata = {column: tuple(values[row] for row in rows) for column, values in self.metadata.items()}
+        return Queries(tuple(self.ids[row] for row in rows), tuple(self.texts[row] for row in rows), metadata)
 
     def sample(self, count: int, seed: int = 0) -> Queries:
         """At most `count` queries at random (seeded), in original order."""
@@ -231,19 +239,28 @@ class EncoderRef:
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(Labelled):
-    """One vector per id.
+    """One vector per id, as given: nothing is scaled.
 
     vectors: (n, d) float32 or float64
     encoder: None for vectors from a file or array
     texts: the embedded texts, or None; scorers that read words need those of queries; no part of the identity
     """
 
-    vectors: Tensor
     ids: tuple[str, ...]
+    vectors: Tensor
     encoder: EncoderRef | None = None
     texts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if getattr(self.ids, "ndim", 1) == 2 or _has_text(self.vectors):
+            warnings.warn(
+                "engine.Embeddings takes ids first, then vectors, as Corpus and Queries do; swap the two, or name them",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            vectors, ids = self.ids, self.vectors
+            object.__setattr__(self, "ids", ids)
+            object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "vectors", real_tensor(self.vectors, "vectors"))
         self._check("embeddings", ids="embedding ids")
         if self.texts is not None:
@@ -262,7 +279,7 @@ class Embeddings(Labelled):
     def take(self, rows: Sequence[int]) -> Embeddings:
         """The given rows, in that order."""
         texts = None if self.texts is None else tuple(self.texts[row] for row in rows)
-        return Embeddings(self.vectors[list(rows)], tuple(self.ids[row] for row in rows), self.encoder, texts)
+        return Embeddings(tuple(self.ids[row] for row in rows), self.vectors[list(rows)], self.encoder, texts)
 
     @cached_property
     def digest(self) -> str:
@@ -332,6 +349,11 @@ def real_tensor(data: Any, name: str) -> Tensor:
         return tensor
     exact_in_float32 = tensor.dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
     return tensor.float() if exact_in_float32 else tensor.double()
+
+
+def _has_text(values: Any) -> bool:
+    """Whether these are texts, by the first."""
+    return isinstance(values, Sequence | np.ndarray) and len(values) > 0 and isinstance(values[0], str)
 
 
 def _strings(values: Iterable[Any], name: str) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def show_loading() -> None:
     if coming is not None:
         _watch(coming)
     for other, job in corpora.others_loading(coming):
-        st.text(f"Also loading: {other.path}, {job.progress.done:,} of {job.progress.total:,}")
+        st.text(f"Also loading: {other.name}, {job.progress.done:,} of {job.progress.total:,}")
         if st.button("Watch", key=f"data.watch.{hash(other)}"):
             st.session_state[LOADING], st.session_state[BESIDE] = other, False
             st.rerun()
@@ -55,7 +55,7 @@ def _watch(source: Source) -> None:
     if job.result is not None:
         _arrived(source, job.result)
         st.rerun()
-    title = f"Loading {source.path}" + (f" with {source.encoder}" if source.encoder != "bundled" else "")
+    title = f"Loading {source.name}" + (f" with {source.encoder}" if source.encoder != "bundled" else "")
 
     def draw(dataset: Dataset | None) -> None:
         if dataset is not None and not beside:
@@ -115,9 +115,9 @@ def in_use() -> Loaded | None:
     elif st.session_state.get(LOADING) == source:  # shown by `load`
         return None
     elif running:
-        watch(job, None, title=f"Loading {source.path}", to_end=True)
+        watch(job, None, title=f"Loading {source.name}", to_end=True)
     else:
-        st.text(f"Loading {source.path}")
+        st.text(f"Loading {source.name}")
         st.caption("Loading was interrupted. Try again or choose another corpus.")
         st.text(job.error or "Stopped.")
     return loaded

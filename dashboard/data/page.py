@@ -6,19 +6,20 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard.data import loading, uploads
+from dashboard.data import loading, look, uploads
 from dashboard.services import corpora
 from dashboard.services.source import Source
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import draw_table
-from engine.data.tables import SUFFIXES, Preview, preview
+from engine.data.tables import SEPARATORS, SUFFIXES, Preview, guess_separator, preview
 from engine.errors import FrontierError
 
 DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
 NO_COLUMN = "(none)"
 UPLOADED = "data.uploaded"
 """What was uploaded last: the browser's list of files is empty again after a look at another page."""
+MARKS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 PREVIEW_ROWS = 20
 
 
@@ -88,17 +89,15 @@ def _choose() -> Source | None:
 def _mapped(path: Path) -> Source | None:
     """The source with its columns, after a look at the first rows."""
     if path.is_dir():
-        folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
-        qrels = folders[0] if folders else "qrels"
-        if len(folders) > 1:
-            qrels = select("Judgements", folders, f"data.qrels.{path}")
-        table = path / "corpus.jsonl"
-        if table.exists():
-            _preview(preview(table, PREVIEW_ROWS))
-        return _embedding(Source(str(path), qrels=qrels))
+        return _folder(path)
     if path.suffix.lower() not in SUFFIXES:
         return _embedding(Source(str(path)))
-    head = preview(path, PREVIEW_ROWS)
+    separator, guess = None, ""
+    if path.suffix.lower() == ".csv":
+        guess = guess_separator(path)
+        key = f"data.separator.{path}"
+        separator = select("Separator", SEPARATORS, key, default=guess, format_func=MARKS.__getitem__)
+    head = preview(path, PREVIEW_ROWS, separator)
     _preview(head)
     names = list(dict.fromkeys(head.columns))
     optional = [NO_COLUMN, *names]
@@ -108,19 +107,43 @@ def _mapped(path: Path) -> Source | None:
         "title": ("Title column", optional, head.guess.title or NO_COLUMN),
     }
     chosen = {}
-    for place, (name, (label, options, guess)) in zip(st.columns(3), guesses.items(), strict=True):
+    for place, (name, (label, options, column)) in zip(st.columns(3), guesses.items(), strict=True):
         why = "Without one, rows are numbered from 0" if name == "id" else None
-        column = select(label, options, f"data.columns.{path}.{name}", default=guess, place=place, help=why)
+        column = select(label, options, f"data.columns.{path}.{name}", default=column, place=place, help=why)
         chosen[name] = None if column == NO_COLUMN else column
     columns = chosen["id"], chosen["text"] or "", chosen["title"]
-    kept = st.multiselect(
-        "Columns to keep",
-        [name for name in names if name not in columns],
-        key=f"data.columns.{path}.metadata",
-        persist_state="session",
-        help="Kept beside the documents and not embedded: the map can be coloured by them.",
+    source = Source(
+        str(path),
+        columns=columns,
+        metadata=_kept(path, [name for name in names if name not in columns]),
+        separator=separator if separator and separator != guess else "",
     )
-    return _embedding(Source(str(path), columns=columns, metadata=tuple(kept)))
+    return _embedding(look.checked(source))
+
+
+def _folder(path: Path) -> Source | None:
+    """A folder in BEIR layout, after a look at its first documents."""
+    folders = sorted(p.name for p in path.iterdir() if p.is_dir() and p.name.startswith("qrels"))
+    qrels = folders[0] if folders else "qrels"
+    if len(folders) > 1:
+        qrels = select("Judgements", folders, f"data.qrels.{path}")
+    table, source = path / "corpus.jsonl", Source(str(path), qrels=qrels)
+    if not table.exists():
+        return _embedding(source)
+    head = preview(table, PREVIEW_ROWS)
+    _preview(head)
+    fixed = ("_id", "text", "title", *(["metadata"] if head.nested else []))
+    kept = _kept(path, [name for name in dict.fromkeys((*head.columns, *head.nested)) if name not in fixed])
+    return _embedding(look.checked(replace(source, metadata=kept)))
+
+
+def _kept(path: Path, names: list[str]) -> tuple[str, ...]:
+    """The columns to keep, of those that a table has beside its documents."""
+    if not names:
+        return ()
+    why = "Kept beside the documents and not embedded: for colours of the map, and for groups of queries on Trade-off."
+    key = f"data.columns.{path}.metadata"
+    return tuple(st.multiselect("Columns to keep", names, key=key, persist_state="session", help=why))
 
 
 def _preview(head: Preview) -> None:
@@ -129,8 +152,10 @@ def _preview(head: Preview) -> None:
     draw_table(frame, height=36 * min(6, len(frame) + 1) + 2)
 
 
-def _embedding(source: Source) -> Source:
-    """The source with the encoder to use."""
+def _embedding(source: Source | None) -> Source | None:
+    """The source, if there is one, with the encoder to use."""
+    if source is None:
+        return None
     with st.expander("Encoder", expanded=False):
         encoder = loading.encoder_name("data.encoder", "bundled: all-MiniLM-L6-v2, 384 dimensions.")
         why = "auto: bfloat16 where the hardware is fast at it and 32 test texts keep a cosine of 0.999"

@@ -15,7 +15,9 @@ from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.source import Loaded, Source
 
 if TYPE_CHECKING:
+    from engine.progress import Progress, Stop
     from engine.stages import Selector
+    from engine.values import Dataset
 
 DEMOS = {
     "numpy-api": "NumPy's functions: about 820 documents full of near-duplicates, with judged tasks",
@@ -119,6 +121,31 @@ def forget(chosen: Source, job: Job) -> None:
     _JOBS.forget(chosen, job)
 
 
+def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = None) -> Dataset:
+    """The documents, queries and judgements of a source. Raises DataError; Cancelled."""
+    import engine
+    from engine.data.tables import Columns
+
+    columns, where = None, dict[str, list[str]]()
+    for column, value in chosen.where:
+        where.setdefault(column, []).append(value)
+    if chosen.columns:
+        ident, text, title = chosen.columns
+        columns = Columns(id=ident, text=text, title=title)
+    dataset: Dataset = engine.load_dataset(
+        chosen.path,
+        qrels=chosen.qrels,
+        columns=columns,
+        metadata=chosen.metadata,
+        where=where,
+        separator=chosen.separator or None,
+        repeated=chosen.repeated,
+        progress=progress,
+        stop=stop,
+    )
+    return dataset
+
+
 def _load_and_settle(chosen: Source, job: Job) -> Loaded:
     loaded = _load(chosen, job)
     settle()  # here, where the temporary objects of loading are gone
@@ -142,15 +169,9 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     report(0, 0, "reading the corpus")
     import engine
     from engine.data.encoders import shipped_notices, truncated_count
-    from engine.data.tables import Columns
     from engine.values import Notice
 
-    columns = None
-    if chosen.columns:
-        ident, text, title = chosen.columns
-        columns = Columns(id=ident, text=text, title=title, metadata=chosen.metadata)
-    dataset = engine.load_dataset(chosen.path, qrels=chosen.qrels, columns=columns, progress=report, stop=job.stop)
-    job.partial = dataset = _interned(dataset)
+    job.partial = dataset = _interned(read(chosen, report, job.stop))
     report = _freezing(job, 2, "documents")
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}
     embeddings = (chosen.own and dataset.vectors) or engine.embed(dataset.corpus, progress=report, **options)

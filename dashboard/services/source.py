@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,11 +21,19 @@ class Source:
     path: str = field(kw_only=False)  # a demo's name, a file or a folder
     columns: tuple[str | None, str, str | None] | None = None  # (id, text, title) of a table
     metadata: tuple[str, ...] = ()  # columns of a table that are kept beside its documents
+    where: tuple[tuple[str, str], ...] = ()  # (column, value) of the documents that are read; () reads all
+    separator: str = ""  # of the columns of a .csv file, "" guesses
+    repeated: str = "refuse"  # what is done about ids that occur twice
     qrels: str = "qrels"  # the folder of judgements
     encoder: str = "bundled"  # a model's name
     dtype: str = "auto"  # its arithmetic
     own: bool = True  # whether vectors that came with the corpus are used, if there are any
     trained: str = ""  # the name of a checkpoint kept here, whose embeddings are used, "" for the encoder's own
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a demo's name, or that of the file or folder."""
+        return Path(self.path).name
 
     @property
     def plain(self) -> Source:
@@ -68,4 +77,4 @@ class Loaded:
         if self.queries is None:
             return None
         rows = [self.dataset.queries.position[query] for query in queries.ids]
-        return Embeddings(self.queries[rows], queries.ids, self.space.embeddings.encoder, queries.texts)
+        return Embeddings(queries.ids, self.queries[rows], self.space.embeddings.encoder, queries.texts)

@@ -9,10 +9,10 @@ import streamlit as st
 from dashboard.services import corpora
 from dashboard.services.source import Source
 
-FIELDS = ("qrels", "encoder", "dtype", "trained")
+FIELDS = ("qrels", "separator", "repeated", "encoder", "dtype", "trained")
 COLUMNS = ("id_column", "text_column", "title_column")
-METADATA = "metadata"
-"""Names in an address of the fields of a Source, of the columns of its table, and of those kept beside documents."""
+METADATA, WHERE = "metadata", "where"
+"""Names in an address of the fields of a Source, of its table's columns, of those that are kept, of chosen values."""
 VERSION_KEY = "v"
 """A parameter that only links to a whole state have."""
 ADDRESS, LINK = "address", "link"
@@ -25,6 +25,8 @@ def params_of(chosen: Source) -> dict[str, str]:
     fields = {name: getattr(chosen, name) for name in FIELDS if getattr(chosen, name) != getattr(plain, name)}
     columns = {name: column for name, column in zip(COLUMNS, chosen.columns or (), strict=False) if column is not None}
     kept = {METADATA: ",".join(quote(name) for name in chosen.metadata)} if chosen.metadata else {}
+    if chosen.where:
+        kept[WHERE] = ",".join(f"{quote(column, safe='')}={quote(value, safe='')}" for column, value in chosen.where)
     return {"corpus": chosen.path, **columns, **kept, **fields}
 
 
@@ -36,7 +38,9 @@ def source_of(params: Mapping[str, str]) -> Source | None:
     fields: dict[str, Any] = {name: params[name] for name in FIELDS if name in params}
     columns = (ident, text, title) if text is not None else None
     kept = tuple(map(unquote, params[METADATA].split(","))) if METADATA in params else ()
-    return Source(params["corpus"], columns=columns, metadata=kept, **fields)
+    pairs = [pair.partition("=") for pair in params.get(WHERE, "").split(",") if pair]
+    where = tuple((unquote(column), unquote(value)) for column, _, value in pairs)
+    return Source(params["corpus"], columns=columns, metadata=kept, where=where, **fields)
 
 
 def available(requested: Source) -> Source | None:

@@ -56,7 +56,7 @@ class Answer:
 
 def query_of(loaded: Loaded, question: Question) -> Embeddings:
     """The question as Embeddings of one query."""
-    return Embeddings(question.vector.unsqueeze(0), (question.id,), loaded.space.embeddings.encoder, (question.text,))
+    return Embeddings((question.id,), question.vector.unsqueeze(0), loaded.space.embeddings.encoder, (question.text,))
 
 
 def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, baseline: Ranking | None = None) -> Answer:

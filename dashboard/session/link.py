@@ -119,7 +119,7 @@ def read(params: Mapping[str, str]) -> Reading:
             f"{SCHEMA.default}: what it does not know is left out; update Frontier to see all of it"
         )
     source = address.source_of(unread)
-    for name in ("corpus", *address.COLUMNS, address.METADATA, *address.FIELDS):
+    for name in ("corpus", *address.COLUMNS, address.METADATA, address.WHERE, *address.FIELDS):
         unread.pop(name, None)
     shown = State(
         source=source,

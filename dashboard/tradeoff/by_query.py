@@ -1,6 +1,7 @@
 """Differences by query and by type of query."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -15,11 +16,12 @@ from dashboard.session import decoders
 from dashboard.tradeoff.point_sets import ask
 from dashboard.tradeoff.selection import MEMORY, open_point
 from dashboard.widgets.choices import choose
+from dashboard.widgets.common import as_label
 from engine.decoder import Decoder, decode
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import QueryDifference, by_query
-from engine.evaluation.stratification import KINDS, stratify
+from engine.evaluation.stratification import KINDS, stratify, values_by_query
 from engine.evaluation.stratification import kinds as kinds_of
 from engine.values import replace_surrogates
 from engine.wording import signed
@@ -107,18 +109,23 @@ def _title(loaded: Loaded, row: int) -> str:
 
 
 def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: tuple[FrontierPoint, ...]) -> None:
-    """The differences by how many documents are relevant, how long they and the query are, how many aspects it has."""
+    """The differences by what is relevant, how long it and the query are, how many aspects, and by kept columns."""
     corpus = loaded.space.corpus
     qrels = sweep.qrels
     if qrels is None:
         return
-    counts = remembered(
-        MEMORY, ("counted", sweep.key), lambda: kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects)
+    counts: dict[str, Any] = remembered(
+        MEMORY,
+        ("counted", sweep.key),
+        lambda: {
+            **values_by_query(corpus, sweep.queries, qrels),
+            **kinds_of(corpus, sweep.queries, qrels, loaded.dataset.aspects),
+        },
     )
     if len(best) < 2 or not counts:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        by = choose("By", counts, "tradeoff.by", named=True, format_func=KINDS.__getitem__)
+        by = choose("By", counts, "tradeoff.by", named=True, format_func=lambda kind: KINDS.get(kind, as_label(kind)))
         metric = _metric(curves, "tradeoff.kinds.metric")
     points = [p.point for p in best]
     rows = remembered(
@@ -128,7 +135,7 @@ def kinds(loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, b
     )
     others = [row for row in rows if row.label != base.point.label]
     title = f"{title_of(metric)}@{curves.k}"
-    figure = strata_figure(others, {p.label: p.method for p in points}, KINDS[by], title, base.name, is_dark())
+    figure = strata_figure(others, {p.label: p.method for p in points}, KINDS.get(by, by), title, base.name, is_dark())
     plot(figure, "tradeoff.kinds", file=f"kinds-{metric}")
     st.caption(
         f"Best setting of each decoder · bar = 95% CI of the mean difference · grey = fewer than {FEW} queries",

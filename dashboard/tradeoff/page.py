@@ -211,7 +211,7 @@ def _sweep(
     aspects = loaded.dataset.aspects
     if every:
         vectors = known_vectors(loaded, queries)
-        sample = Embeddings(loaded.space.embeddings.vectors[:1], ("",)) if vectors is None else vectors
+        sample = Embeddings(("",), loaded.space.embeddings.vectors[:1]) if vectors is None else vectors
         metrics = available(qrels, aspects, sample)
         return make(queries=queries, vectors=vectors, qrels=qrels, split=split, metrics=metrics, stored=True)
     if question is None:

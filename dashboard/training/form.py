@@ -32,8 +32,8 @@ NOTHING = "nothing (the table is of the split above)"
 COLOURS = [(style.light, style.dark) for style in SERIES]
 
 
-def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
-    """Draw the form; passages: whether the queries are passages of the corpus."""
+def ask(loaded: Loaded, passages: bool) -> TrainingRequest | None:
+    """Draw the form; None while nothing may be learnt from. passages: whether the queries are those of the corpus."""
     left, right = st.columns(2)
     method = select(
         "Method",
@@ -47,7 +47,9 @@ def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
     )
     left.caption(f"{RECIPES[method].__doc__} {RECIPES[method].source}.")
     with right:
-        splits = _splits(loaded.dataset, corpus_key(loaded))
+        splits = _splits(loaded.dataset, corpus_key(loaded), passages)
+    if splits is None:
+        return None
     with st.expander("Advanced"):
         params = _parameters(method)
         places = st.columns(4)
@@ -62,8 +64,8 @@ def ask(loaded: Loaded, passages: bool) -> TrainingRequest:
     return request
 
 
-def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
-    """Which queries are for what, as a TrainingRequest has them."""
+def _splits(dataset: Dataset, key: str, passages: bool) -> dict[str, Any] | None:
+    """Which queries are for what, as a TrainingRequest has them; None where all are for reports, and none was given."""
     sizes = judged_splits(dataset)
     names = list(sizes)
 
@@ -71,13 +73,18 @@ def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
         return f"{replace_surrogates(name)} · {sizes[name]:,} queries" if name in sizes else name
 
     shares = ", ".join(percent(share) for share in SHARES)
-    divide = len(names) < 2 or st.toggle(
+    # What Tune reports on should not have been learnt from.
+    unreported = [name for name in names if passages or name not in ROLES["test"][1]]
+    divide = (passages and len(names) < 2) or st.toggle(
         "Split one query set",
-        len(names) < SPLITS,
+        len(names) < SPLITS and bool(unreported),
         key=f"{PREFIX}.divide.{key}",
         persist_state="session",
         help=f"Training needs three sets that share no query: {shares} of one are drawn to train, validate and test.",
     )
+    if not divide and len(names) < 2:
+        st.info(f"The only judged queries are {sized(names[0])}. Turn on the switch to learn from a part of them.")
+        return None
     if not divide:
         chosen: dict[str, Any] = {}
         for role, (label, usual) in ROLES.items():
@@ -88,9 +95,7 @@ def _splits(dataset: Dataset, key: str) -> dict[str, Any]:
             picked = select(label, rest, own_key, default=first, format_func=sized)
             chosen[role] = None if picked == NOTHING else picked
         return chosen
-    # What Tune reports on should not have been learnt from.
-    unreported = [name for name in names if name not in ROLES["test"][1]] or names
-    largest = max(unreported, key=sizes.__getitem__)
+    largest = max(unreported or names, key=sizes.__getitem__)
     split = select("Query set", names, f"{PREFIX}.of.{key}", default=largest, format_func=sized)
     return {"train": "train", "dev": "dev", "test": "test", "divide": split}
 

@@ -49,18 +49,19 @@ def show(loaded: Loaded) -> None:
         plain = judged
     try:
         request = form.ask(plain, with_passages)
-        digest = request.digest(plain)
+        digest = request.digest(plain) if request is not None else ""
     except FrontierError as error:
         return show_failure("These settings cannot be trained.", error)
     _join(plain)
-    estimate.show(plain, request, digest)
+    if request is not None:
+        estimate.show(plain, request, digest)
     result.in_use(loaded)
     if with_passages:
         passages.explain(plain)
     shown = run_list.shown_digest(plain)
-    if shown is None:
+    if shown is None and request is not None:
         _introduce(request)
-    else:
+    if shown is not None:
         _run(loaded, plain, shown, stale=shown != digest)
     run_list.show(plain)
     return None

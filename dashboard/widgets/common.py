@@ -29,7 +29,7 @@ def wait_for(source: Source) -> Loaded | None:
     st.text("See what diversity costs in relevance — on your own corpus.")
     if running:
         caption = "Embeddings are cached. The next start takes seconds."
-        watch(job, "corpus.cancel", title=f"Loading {source.path}", caption=caption, to_end=True)
+        watch(job, "corpus.cancel", title=f"Loading {source.name}", caption=caption, to_end=True)
         return None
     show_end(job, "This corpus cannot be loaded.", "Stopped. Progress is saved.")
     again, other = st.columns([1, 5])

@@ -67,7 +67,7 @@ def _panel(loaded: Loaded, way: str) -> SharedPanel[CorpusMap]:
     return SharedPanel(
         purpose="map",
         key=(loaded.space.embeddings.digest, corpus.digest, way),
-        title=f"map of {loaded.source.path}",
+        title=f"map of {loaded.source.name}",
         work=work,
         shared=_MAPS,
         again="Run",

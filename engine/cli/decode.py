@@ -11,7 +11,17 @@ from click.core import ParameterSource
 
 from engine.cli.encoding import ENCODER, SOURCE, CorpusOptions, space_and_decoder, warn_of_leakage
 from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import CORPUS, SIZE, STAGES, DeclaredCommand, grouped, json_option, split_option, value_flag
+from engine.cli.options import (
+    CORPUS,
+    SIZE,
+    STAGES,
+    TABLE,
+    DeclaredCommand,
+    grouped,
+    json_option,
+    split_option,
+    value_flag,
+)
 from engine.cli.output import echo_json, echo_notices, nan_to_none, one_line
 from engine.progress import counted
 
@@ -38,7 +48,7 @@ def methods(as_json: bool) -> None:
 
 
 @main.command()
-@grouped("source", CorpusOptions, CORPUS, ENCODER)
+@grouped("source", CorpusOptions, CORPUS, TABLE, ENCODER)
 @click.option("--queries", is_flag=True, help="Embed the data set's queries too.")
 def embed(source: CorpusOptions, queries: bool) -> None:
     """Embed a corpus into the cache; a run that was stopped goes on where it was."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.options import CORPUS, QRELS, grouped, option, options
+from engine.cli.options import CORPUS, READING, ReadOptions, grouped, option, options
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
@@ -26,18 +26,14 @@ class Encoding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusOptions(Encoding):
+class CorpusOptions(Encoding, ReadOptions):
     """What a command reads."""
 
     corpus: str  # a demo's name, a folder or a file
-    qrels: str = "qrels"  # the folder of judgements
 
     def load(self, meter: Any) -> Dataset:
         """The data set."""
-        import engine
-
-        dataset: Dataset = engine.load_dataset(self.corpus, qrels=self.qrels, progress=meter)
-        return dataset
+        return self.read(self.corpus, progress=meter)
 
     def load_space(self, meter: Any) -> tuple[Dataset, Space]:
         """The data set and its space."""
@@ -63,7 +59,7 @@ ENCODER = options(
     option("--device", metavar="DEVICE", help="cpu, cuda, cuda:1 …; default: a GPU if there is one."),
 )
 _TRAINED = "A checkpoint of `frontier train`: search its embeddings; decode as it was trained for, but for flags given."
-SOURCE = grouped("source", CorpusOptions, CORPUS, QRELS, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
+SOURCE = grouped("source", CorpusOptions, CORPUS, READING, ENCODER, option("--trained", metavar="FILE", help=_TRAINED))
 
 
 def embed_corpus(dataset: Dataset, encoding: Encoding, **report: Any) -> Space:

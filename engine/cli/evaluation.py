@@ -32,12 +32,13 @@ from engine.cli.options import (
     split_option,
     stages_option,
 )
-from engine.cli.output import aligned, echo_json, echo_lines, echo_notices, echo_written, nan_to_none
+from engine.cli.output import aligned, echo_json, echo_lines, echo_notices, echo_written, nan_to_none, or_dash
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, plain_strata
-from engine.errors import Cancelled
+from engine.errors import Cancelled, DataError
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
+    from engine.evaluation.tuning.objectives import Objective
 
 
 @main.command()
@@ -194,12 +195,38 @@ def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) ->
 
 
 def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequence[str]) -> None:
+    """A row a cell, with the means that `compare` shows: over the queries for which every setting has the metric."""
+    columns, remarks = _means(cells, names)
     width = max(len(cell.label) for cell in cells)
     click.echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
     order = {d.label: place for place, d in enumerate(decoders)}
     for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
-        values = "  ".join(f"{cell.mean[name]:>9.4f}" for name in names)
+        values = "  ".join(or_dash(columns[cell.k, name].get(cell.label), 9) for name in names)
         click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {time_text(cell, 3):>8}")
+    echo_lines(["", *remarks] if remarks else [])
+
+
+def _means(cells: Sequence[Any], names: Sequence[str]) -> tuple[dict[tuple[int, str], dict[str, float]], list[str]]:
+    """(k, metric) → label → mean over the queries that every setting has the metric for; and where not all do."""
+    from engine.evaluation.metrics import title_of
+    from engine.evaluation.paired import shared
+
+    columns: dict[tuple[int, str], dict[str, float]] = {}
+    remarks = []
+    for k, name in product(sorted({cell.k for cell in cells}), names):
+        try:
+            common = shared(cells, (name,), k)
+        except DataError as error:
+            columns[k, name] = {}
+            remarks.append(f"{title_of(name)}@{k}: {error}")
+            continue
+        means = common.values[name].mean(0).tolist()
+        columns[k, name] = dict(zip((p.label for p in common.points), means, strict=True))
+        if (count := len(common.queries)) < common.asked:
+            remarks.append(
+                f"{title_of(name)}@{k}: over {count:,} of {common.asked:,} queries: every setting has it there"
+            )
+    return columns, remarks
 
 
 def time_text(cell: Any, decimals: int) -> str:
@@ -257,7 +284,7 @@ def compare(
         head = {"k": k, "queries": curve.queries, "baseline": written[base], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups = {"by": strata.as_json()} if strata else {}
-        echo_json({**head, **area, "front": front, "untimed": curve.untimed, **groups})
+        echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
         return
     click.echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
@@ -350,14 +377,12 @@ def tune(
     import engine
     from engine.evaluation.export import ExportContext, export
     from engine.evaluation.splits import split_in_half
-    from engine.evaluation.tuning.objectives import Objective
 
     use_threads()
     if (selector is None) == (retrieve is None):
         raise click.UsageError("name what is tuned, one of --select (a selector) and --retrieve (a scorer)")
     name, fixed = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
-    details: dict[str, Any] = {n: v for n, v in (("metric", metric), ("share", share)) if v is not None}
-    aim = Objective(objective, **details)
+    aim = _checked(objective, metric, share, target)
     with Meter() as meter:
         dataset = source.load(meter)
         names = [dev] if halve or test == "none" else [dev, test]
@@ -387,3 +412,20 @@ def tune(
             k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained
         )
         click.echo("\n" + export(tuned.decoder, target, context).text)
+
+
+def _checked(objective: str, metric: str | None, share: float | None, target: str | None) -> Objective:
+    """The objective of the flags. Raises an error that names the flag, of --export too."""
+    from engine.evaluation.export import TARGETS
+    from engine.evaluation.tuning.objectives import Objective
+    from engine.params import params_of
+
+    if target is not None and target not in TARGETS:
+        raise click.UsageError(f"--export must be one of {', '.join(TARGETS)}; got {target!r}")
+    given: dict[str, Any] = {
+        n: v for n, v in (("aim", objective), ("metric", metric), ("share", share)) if v is not None
+    }
+    for param in params_of(Objective):
+        flag = "--objective" if param.name == "aim" else param.flag
+        replace(param, name=flag, symbol=flag).check(given.get(param.name, param.default))
+    return Objective(**given)

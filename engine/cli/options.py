@@ -1,13 +1,18 @@
 """Options that several commands share, and flags made of declared parameters."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from engine.params import Param, parsed
+
+if TYPE_CHECKING:
+    from engine.values import Dataset
 
 Decorator = Callable[[Any], Any]
 
@@ -32,6 +37,7 @@ CORPUS = option(
     metavar="NAME|PATH",
     help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
 )
+
 QRELS = option(
     "--qrels",
     default="qrels",
@@ -50,6 +56,61 @@ def options(*decorators: Decorator) -> Decorator:
         return command
 
     return decorate
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How a corpus is read."""
+
+    qrels: str = "qrels"  # the folder of judgements
+    separator: str | None = None  # of a .csv file, None guesses
+    repeated: str = "refuse"  # what is done about ids that occur twice
+    where: Mapping[str, Sequence[str]] | None = None  # column → values, of the documents that are read
+
+    def read(self, source: str, **more: Any) -> Dataset:
+        """The data set of a demo, a folder or a file."""
+        import engine
+
+        dataset: Dataset = engine.load_dataset(
+            source, qrels=self.qrels, separator=self.separator, repeated=self.repeated, where=self.where, **more
+        )
+        return dataset
+
+
+def _parse_where(_ctx: click.Context, _parameter: click.Parameter, texts: Sequence[str]) -> dict[str, list[str]]:
+    """Column → values."""
+    where: dict[str, list[str]] = {}
+    for text in texts:
+        column, sign, value = text.partition("=")
+        if not sign:
+            raise click.UsageError(f"--where takes COLUMN=VALUE; got {text!r}")
+        where.setdefault(column, []).append(value)
+    return where
+
+
+TABLE = options(
+    option(
+        "--separator",
+        metavar="MARK",
+        callback=lambda _ctx, _parameter, text: "\t" if text == "tab" else text,
+        help="Between the columns of a .csv file: a character, or tab. Default: guessed from the header.",
+    ),
+    option(
+        "--repeated",
+        type=click.Choice(["refuse", "first", "number"]),
+        default="refuse",
+        help="Rows with an id that an earlier row has: an error, only the first is kept, or the others are numbered.",
+    ),
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        callback=_parse_where,
+        help="Only documents with this value in a column; several of one column: any of them.",
+    ),
+)
+READING = options(QRELS, TABLE)
+"""The options of a ReadOptions."""
 
 
 def grouped(name: str, kind: type, *decorators: Decorator) -> Decorator:

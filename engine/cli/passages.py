@@ -3,7 +3,7 @@
 import click
 
 from engine.cli.group import Meter, main
-from engine.cli.options import CORPUS, DeclaredCommand, declared_flags, flag_values
+from engine.cli.options import CORPUS, TABLE, DeclaredCommand, ReadOptions, declared_flags, flag_values, grouped
 from engine.cli.output import echo_notices
 
 
@@ -15,8 +15,9 @@ def _task_flags() -> list[click.Option]:
 
 @main.command(cls=DeclaredCommand, flags=_task_flags)
 @CORPUS
+@grouped("reading", ReadOptions, TABLE)
 @click.option("--out", required=True, metavar="FOLDER", help="Where the BEIR folder goes: new, or empty.")
-def passages(corpus: str, out: str, **texts: str | None) -> None:
+def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -> None:
     """Labelled queries out of a corpus: find the document that contains a passage.
 
     Passages of the corpus's documents are the queries; relevant is every document that contains one word for word.
@@ -29,7 +30,7 @@ def passages(corpus: str, out: str, **texts: str | None) -> None:
 
     values = flag_values(texts, "", PARAMS, "passages")
     with Meter() as meter:
-        dataset = engine.load_dataset(corpus, progress=meter)
+        dataset = reading.read(corpus, progress=meter)
         task = engine.containing_passages(dataset.corpus, **values, progress=meter)
         folder = write_beir(task, out)
     echo_notices(task.notices)

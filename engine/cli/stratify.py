@@ -1,15 +1,17 @@
-"""A finished sweep: its cells, and groups of queries by relevant documents, their length, words or aspects (`--by`)."""
+"""A finished sweep: its cells, and groups of queries by what is relevant, by their words, or by a column (`--by`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.options import QRELS, grouped, option, split_option
-from engine.cli.output import aligned
+from engine.cli.options import READING, ReadOptions, grouped, option, split_option
+from engine.cli.output import aligned, one_line
+from engine.errors import DataError
 
 if TYPE_CHECKING:
     from engine.values import Dataset
@@ -49,7 +51,7 @@ class StratifiedSweep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinishedSweep:
+class FinishedSweep(ReadOptions):
     """A command's choice of a finished sweep."""
 
     store: str  # the file that holds it
@@ -60,7 +62,6 @@ class FinishedSweep:
     baseline: str | None  # a method or a label, None for the first selector's
     by: str | None  # what groups the queries, None for no groups
     corpus: str | None  # what was swept, to group its queries
-    qrels: str  # its judgements
 
     def load_cells(self) -> tuple[list[Any], int]:
         """The cells of one data set and split in the store, and k, by default the largest."""
@@ -83,14 +84,12 @@ class FinishedSweep:
             raise click.UsageError(f"{store} has no cells at k = {self.k}; it has {', '.join(map(str, sizes))}")
         return cells, self.k or sizes[-1]
 
-    def load_corpus(self, cells: list[Any], option: str) -> Dataset:
+    def load_corpus(self, cells: list[Any], option: str, metadata: Sequence[str] = ()) -> Dataset:
         """The data set that was swept; option: which one needs it. Raises UsageError where it is another one."""
-        import engine
-
         corpus, first = self.corpus, cells[0]
         if corpus is None:
             raise click.UsageError(f"{option} needs --corpus, the one that was swept: a store holds no documents")
-        dataset: Dataset = engine.load_dataset(corpus, qrels=self.qrels)
+        dataset = self.read(corpus, metadata=metadata)
         if dataset.corpus.digest != first.provenance["corpus"]:
             raise click.UsageError(f"the store was not swept on --corpus {corpus!r}, or the corpus has changed since")
         if first.split not in dataset.qrels or dataset.qrels[first.split].digest != first.provenance.get("qrels"):
@@ -101,24 +100,29 @@ class FinishedSweep:
         """The metric `up` by group of queries, None without groups. Raises UsageError for another corpus."""
         from engine.evaluation.frontier import SHARE, best_of_each, frontier
         from engine.evaluation.statistics import meant
-        from engine.evaluation.stratification import KINDS, kinds, stratify
+        from engine.evaluation.stratification import KINDS, kinds, stratify, values_by_query
         from engine.evaluation.tables import usual_baseline
 
         by, first = self.by, cells[0]
         if by is None:
             return None
-        if by not in KINDS:
-            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}; got {by!r}")
-        dataset = self.load_corpus(cells, "--by")
-        counts = kinds(dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split], dataset.aspects)
+        try:
+            dataset = self.load_corpus(cells, "--by", () if by in KINDS else (by,))
+        except DataError as error:
+            if by in KINDS:
+                raise
+            raise click.UsageError(f"--by must be one of {', '.join(KINDS)}, or a column; {error}") from None
+        judged = dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split]
+        counts: dict[str, Any] = {**values_by_query(*judged), **kinds(*judged, dataset.aspects)}
+        title = KINDS.get(by, by)
         if by not in counts:
-            raise click.UsageError(f"--by {by}: no query has {KINDS[by]}; there are {', '.join(counts)}")
+            raise click.UsageError(f"--by {by}: no query has {title}; there are {', '.join(counts)}")
         curve = frontier(cells, self.across, self.up, k)
         compared = [p.point for p in curve.points]
         base = meant(compared, self.baseline or usual_baseline(compared), k).label
         best = tuple(p.point for p in best_of_each(curve, base, SHARE.default))
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
-        return StratifiedSweep(by, KINDS[by], means, differences, base, best)
+        return StratifiedSweep(by, title, means, differences, base, best)
 
 
 FINISHED_SWEEP = grouped(
@@ -128,10 +132,11 @@ FINISHED_SWEEP = grouped(
         "--by",
         metavar="KIND",
         help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
-        "words of the query, or by its aspects (relevant, length, words, aspects).",
+        "words of the query, by its aspects (relevant, length, words, aspects), or by a column of the queries or of "
+        "the documents relevant to them.",
     ),
     option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
-    QRELS,
+    READING,
     click.argument("store", metavar="STORE"),
     split_option("Needed where the store holds several.", default=None),
     option("-k", "k", type=int, help="Default: the largest in the store."),
@@ -145,4 +150,10 @@ FINISHED_SWEEP = grouped(
 def plain_strata(strata: StratifiedSweep) -> str:
     """Groups of queries as columns, decoders as rows."""
     groups, rows = strata.table()
-    return aligned([("", *groups), ("queries", *(f"{count:,}" for count in groups.values())), *rows])
+    return aligned(
+        [
+            ("", *(one_line(group, 24) for group in groups)),
+            ("queries", *(f"{count:,}" for count in groups.values())),
+            *rows,
+        ]
+    )

@@ -13,8 +13,9 @@ import click
 from engine.cli.encoding import ENCODER, Encoding, embed_corpus, embed_queries
 from engine.cli.group import Meter, main, stop_on_interrupt, use_threads
 from engine.cli.options import (
-    QRELS,
+    READING,
     DeclaredCommand,
+    ReadOptions,
     check_splits,
     declared_flags,
     flag_values,
@@ -70,11 +71,10 @@ def _flags(params: Sequence[Param]) -> list[click.Option]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Training(Encoding):
+class _Training(Encoding, ReadOptions):
     """Values of the options that every training has."""
 
     data: str
-    qrels: str
     learn: str
     dev: str
     out: str
@@ -82,10 +82,7 @@ class _Training(Encoding):
     as_json: bool
 
     def load(self, meter: Meter) -> Dataset:
-        import engine
-
-        dataset: Dataset = engine.load_dataset(self.data, qrels=self.qrels, progress=meter)
-        return dataset
+        return self.read(self.data, progress=meter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +98,7 @@ COURSE = grouped(
     "chosen",
     _CourseOptions,
     click.option("--data", "--corpus", "data", required=True, metavar="NAME|PATH", help=DATA_HELP),
-    QRELS,
+    READING,
     LEARN,
     DEV,
     split_option("The split of the table.", name="--test"),
@@ -260,7 +257,7 @@ def _reranking_params() -> tuple[Param, ...]:
     "chosen",
     _Training,
     click.option("--data", required=True, metavar="NAME|PATH", help=DATA_HELP),
-    QRELS,
+    READING,
     click.option("--model", required=True, metavar="NAME|PATH", help="The cross-encoder to begin with."),
     LEARN,
     DEV,

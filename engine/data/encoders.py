@@ -216,7 +216,7 @@ class _Run:
 
     def embeddings(self, ids: tuple[str, ...], texts: tuple[str, ...], encoder: EncoderRef, role: Role) -> Embeddings:
         # The texts of queries are for scorers that read words; a corpus has its own.
-        return Embeddings(self.vectors, ids, encoder, texts if role == "query" else None)
+        return Embeddings(ids, self.vectors, encoder, texts if role == "query" else None)
 
 
 def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:

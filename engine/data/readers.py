@@ -2,21 +2,22 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 from engine.data import tables, vectors
-from engine.data.tables import Columns, read_documents
+from engine.data.tables import Columns, Documents, read_documents
 from engine.data.textfiles import STOPPED, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
 from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
 
 BUILT_IN = ("numpy-api", "python-api")
-T = TypeVar("T")
-
+Table = Callable[[Path, Columns | None], Documents]
+"""`read_documents`, as a data set is read."""
 Grades = dict[tuple[str, ...], dict[str, int]]
 """grades[(query,)][document], or grades[(query, aspect)][document]."""
 
@@ -31,6 +32,10 @@ def load_dataset(
     *,
     qrels: str = "qrels",
     columns: Columns | None = None,
+    metadata: Sequence[str] = (),
+    where: Mapping[str, Collection[str]] | None = None,
+    separator: str | None = None,
+    repeated: str = "refuse",
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Dataset:
@@ -39,8 +44,11 @@ def load_dataset(
     source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
     .npy or .npz file of vectors. qrels: which of a folder's judgements to take; or the path of a folder with
     queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the source's own. columns: what a
-    table's columns mean, None guesses. progress(done, total, label) is called now and then. What is odd but usable
-    becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is set.
+    table's columns mean, None guesses. metadata: columns to keep beside documents and queries. where: column →
+    values, to read only the documents that have one of them, and judgements of no others. separator: of a .csv file,
+    None guesses. repeated: rows with an id that an earlier row has: "refuse", keep the "first", or "number" the others.
+    progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
+    Raises DataError naming file, place and fix; Cancelled once `stop` is set.
     """
     if not isinstance(source, (str, Path)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
@@ -52,29 +60,83 @@ def load_dataset(
     suffix = path.suffix.lower()
     if columns is not None and (folder or source in BUILT_IN or suffix in vectors.SUFFIXES):
         raise DataError(f"columns= is for tables; {source} has fixed ones")
-    watch = stoppable(progress, stop, STOPPED)
-    elsewhere = Path(qrels).expanduser()
-    inside = folder and not elsewhere.is_absolute() and (path / qrels).is_dir()
-    if not inside and (elsewhere / "queries.jsonl").is_file():
-        unjudged = load_dataset(source, columns=columns, progress=progress, stop=stop)
-        queries, judged, more = _judged(elsewhere, "qrels", unjudged.corpus, watch)
-        return replace(unjudged, queries=queries, qrels=judged, notices=unjudged.notices + more)
-    if qrels != "qrels" and not folder:
+    if qrels != "qrels" and not folder and _elsewhere(path, qrels) is None:
         raise DataError(
             f"qrels={qrels!r} must be a folder of judgements inside a data set, which {source} is not, or the path of "
             "one with queries.jsonl and qrels/*.tsv"
         )
+    if separator is not None and suffix != ".csv":
+        raise DataError(f"separator= is for .csv files; {source} is none")
+    watch = stoppable(progress, stop, STOPPED)
+    metadata = tuple(dict.fromkeys((*metadata, *(where or ()))))
+    table = partial(read_documents, watch=watch, metadata=metadata, repeated=repeated)
+    if (elsewhere := _elsewhere(path, qrels)) is not None:
+        unjudged = load_dataset(
+            source, columns=columns, metadata=metadata, where=where, separator=separator, repeated=repeated,
+            progress=progress, stop=stop,
+        )  # fmt: skip
+        queries, judged, more = _judged(elsewhere, "qrels", unjudged.corpus, table, watch)
+        return replace(unjudged, queries=queries, qrels=judged, notices=unjudged.notices + more)
     if source in BUILT_IN:
-        return _built_in(str(source), watch, progress, stop)
-    if folder:
-        return _folder(path, qrels, watch)
+        dataset = _built_in(str(source), watch, progress, stop)
+    elif folder:
+        dataset = _folder(path, qrels, table, watch)
+    else:
+        dataset = _file(path, columns, partial(table, separator=separator), watch)
+    if lacking := [n for n in metadata if n not in dataset.corpus.metadata and n not in dataset.queries.metadata]:
+        raise DataError(f"neither documents nor queries have a column {lacking[0]!r} (metadata=)")
+    return _selected(dataset, where) if where else dataset
+
+
+def _elsewhere(source: Path, qrels: str) -> Path | None:
+    """The folder of queries and judgements that is not inside the source, None where none is named."""
+    folder = Path(qrels).expanduser()
+    inside = not folder.is_absolute() and (source / qrels).is_dir()
+    return folder if not inside and (folder / "queries.jsonl").is_file() else None
+
+
+def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset:
+    """The documents that have one of the values in every column, and what is judged of them."""
+    corpus = dataset.corpus
+    rows = list(range(len(corpus)))
+    for column, values in where.items():
+        if column not in corpus.metadata or isinstance(values, str):
+            raise DataError(f"where= must be columns of the documents with lists of values; got {column!r}: {values!r}")
+        rows = [row for row in rows if corpus.metadata[column][row] in values]
+        if not rows:
+            common = ", ".join(f"{value!r}" for value, _ in Counter(corpus.metadata[column]).most_common(5))
+            raise DataError(f"where= leaves no document: {column!r} is {common} …, and {list(values)!r} was asked for")
+    fields = [tuple(values[row] for row in rows) for values in (corpus.ids, corpus.texts, corpus.titles)]
+    metadata = {column: tuple(values[row] for row in rows) for column, values in corpus.metadata.items()}
+    kept = Corpus(fields[0], fields[1], fields[2], corpus.name, metadata)
+    gone = corpus.position.keys() - kept.position.keys()
+    left = {split: {q: {d: g for d, g in docs.items() if d not in gone} for q, docs in qrels.grades.items()}
+            for split, qrels in dataset.qrels.items()}  # fmt: skip
+    aspects = dataset.aspects and {
+        query: covered
+        for query, of_query in dataset.aspects.items()
+        if (covered := {aspect: docs - gone for aspect, docs in of_query.items() if docs - gone})
+    }
+    return Dataset(
+        kept,
+        dataset.queries,
+        {split: Qrels({query: docs for query, docs in grades.items() if docs}) for split, grades in left.items()},
+        aspects,
+        dataset.vectors and dataset.vectors.take(rows),
+        (*dataset.notices, *Notice.of(f"documents were left out by {', '.join(where)}", sorted(gone))),
+    )
+
+
+def _file(path: Path, columns: Columns | None, table: Table, watch: Progress) -> Dataset:
+    """A table, or vectors alone."""
+    suffix = path.suffix.lower()
     if not path.exists():
         raise DataError(f"{path} does not exist; expected {_expected()}")
     if suffix in vectors.SUFFIXES:
         return _bare_vectors(path, watch)
     if suffix not in tables.SUFFIXES:
-        raise DataError(f"{path}: cannot read {suffix or 'a file without a suffix'}; expected {_expected()}")
-    corpus, notices = _corpus(path, path.stem, columns, watch)
+        raise DataError(f"{path.name}: cannot read {suffix or 'a file without a suffix'}; expected {_expected()}")
+    corpus, notices = _corpus(path, path.stem, columns, table)
     if columns is not None and columns.title is not None and not any(corpus.titles):
         notices += (Notice(f"rows have nothing in the title column {columns.title!r}", len(corpus)),)
     return Dataset(corpus, Queries((), ()), notices=notices)
@@ -84,14 +146,13 @@ def _expected() -> str:
     return f"{' or '.join(map(repr, BUILT_IN))}, a folder with {_LAYOUT}, {tables.KINDS}, or .npy or .npz vectors"
 
 
-def _folder(path: Path, qrels: str, watch: Progress) -> Dataset:
+def _folder(path: Path, qrels: str, table: Table, watch: Progress) -> Dataset:
     if not (path / "corpus.jsonl").is_file():
         raise DataError(f"{path} has no corpus.jsonl; expected a folder with {_LAYOUT}")
-    # BEIR's columns are fixed; whatever else a line holds (its metadata may give answers away) is not kept.
-    corpus, notices = _corpus(
-        path / "corpus.jsonl", path.resolve().name, Columns(id="_id", text="text", title="title"), watch
-    )
-    queries, judged, more = _judged(path, qrels, corpus, watch)
+    # BEIR's columns are fixed; what else a line holds (its metadata may give answers away) is kept only where named.
+    columns = Columns(id="_id", text="text", title="title")
+    corpus, notices = _corpus(path / "corpus.jsonl", path.resolve().name, columns, table)
+    queries, judged, more = _judged(path, qrels, corpus, table, watch)
     aspects, remarks = _aspects(path / "aspects.tsv", corpus, queries, watch)
     embeddings, last = _vectors_of(path, corpus, watch)
     return Dataset(corpus, queries, judged, aspects, embeddings, notices + more + remarks + last)
@@ -104,16 +165,22 @@ def _built_in(name: str, watch: Progress, progress: Progress | None, stop: Stop 
     ids, titles, texts = zip(*rows, strict=True)
     corpus = Corpus(ids, texts, titles, name)
     if name != "numpy-api":
-        return Dataset(corpus, Queries((), ()), notices=_blank(corpus))
-    queries, judged, notices = _judged(demo.folder() / name, "qrels", corpus, watch, demo.canonical)
-    return Dataset(corpus, queries, judged, notices=_blank(corpus) + notices)
+        return Dataset(corpus, Queries((), ()), notices=_texts(corpus))
+    table = partial(read_documents, watch=watch)
+    queries, judged, notices = _judged(demo.folder() / name, "qrels", corpus, table, watch, demo.canonical)
+    return Dataset(corpus, queries, judged, notices=_texts(corpus) + notices)
 
 
 def _judged(
-    folder: Path, name: str, corpus: Corpus, watch: Progress, canonical: Callable[[str], str] | None = None
+    folder: Path,
+    name: str,
+    corpus: Corpus,
+    table: Table,
+    watch: Progress,
+    canonical: Callable[[str], str] | None = None,
 ) -> tuple[Queries, dict[str, Qrels], tuple[Notice, ...]]:
     """Queries and judgements by split; canonical: a function's document by any name, KeyError where there is none."""
-    queries, notices = _queries(folder / "queries.jsonl", watch)
+    queries, notices = _queries(folder / "queries.jsonl", table)
     splits, more = _splits(folder, name, watch)
     notices += more
     for split, grades in splits.items():
@@ -142,36 +209,34 @@ def _canonical(grades: Grades, canonical: Callable[[str], str]) -> tuple[Grades,
     return {query: documents for query, documents in known.items() if documents}, list(gone)
 
 
-def _corpus(path: Path, name: str, columns: Columns | None, watch: Progress) -> tuple[Corpus, tuple[Notice, ...]]:
-    documents = read_documents(path, columns, watch)
+def _corpus(path: Path, name: str, columns: Columns | None, table: Table) -> tuple[Corpus, tuple[Notice, ...]]:
+    documents = table(path, columns)
     if not documents.ids:
-        raise DataError(f"{path} holds no documents; at least one is needed")
-    fields = documents.ids, documents.texts, documents.titles, name, documents.metadata
-    corpus = _made(path, "document", Corpus, *fields)
-    return corpus, documents.notices + _blank(corpus)
+        raise DataError(f"{path.name} holds no documents; at least one is needed")
+    corpus = Corpus(documents.ids, documents.texts, documents.titles, name, documents.metadata)
+    return corpus, documents.notices + _texts(corpus)
 
 
-def _made(path: Path, what: str, kind: Callable[..., T], *fields: Any) -> T:
-    """The value of a file; where an id is repeated the error names the file."""
-    try:
-        return kind(*fields)
-    except DataError as error:
-        raise DataError(f"{path}: {error}; every {what} needs an id of its own") from None
+def _texts(corpus: Corpus) -> tuple[Notice, ...]:
+    """Remarks on documents without words, and on those with the words of an earlier one."""
+    first: dict[str, str] = {}
+    empty, copies = [], []
+    for doc, passage in zip(corpus.ids, corpus.passages, strict=True):
+        if not passage.strip():
+            empty.append(doc)
+        elif first.setdefault(passage, doc) != doc:
+            copies.append(doc)
+    copied = Notice.of("documents are copies: an earlier one has the same title and text", copies)
+    return Notice.of("documents have neither title nor text", empty) + copied
 
 
-def _blank(corpus: Corpus) -> tuple[Notice, ...]:
-    rows = zip(corpus.ids, corpus.texts, corpus.titles, strict=True)
-    empty = [doc for doc, text, title in rows if not text.strip() and not title.strip()]
-    return Notice.of("documents have neither title nor text", empty)
-
-
-def _queries(path: Path, watch: Progress) -> tuple[Queries, tuple[Notice, ...]]:
+def _queries(path: Path, table: Table) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
-    rows = read_documents(path, Columns(id="_id", text="text"), watch)
-    queries = _made(path, "query", Queries, rows.ids, rows.texts)
+    rows = table(path, Columns(id="_id", text="text"))
+    queries = Queries(rows.ids, rows.texts, rows.metadata)
     empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
-    return queries, Notice.of("queries have no text", empty)
+    return queries, rows.notices + Notice.of("queries have no text", empty)
 
 
 def _splits(folder: Path, name: str, watch: Progress) -> tuple[dict[str, Grades], tuple[Notice, ...]]:
@@ -197,6 +262,7 @@ def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, 
     grades: Grades = {}
     repeated: list[str] = []
     names: tuple[str, ...] = ()
+    place = path.name if len(key) > 1 else f"{path.parent.name}/{path.name}"
     for number, line in lines(path, watch):
         line = line.removesuffix("\n").removesuffix("\r")
         if not line.strip():
@@ -210,24 +276,24 @@ def _grades(path: Path, key: tuple[str, ...], watch: Progress) -> tuple[Grades, 
                 continue
         if len(fields) != len(names):
             raise DataError(
-                f"{path} line {number}: expected {len(names)} fields ({', '.join(names)}) separated by "
+                f"{place} line {number}: expected {len(names)} fields ({', '.join(names)}) separated by "
                 f"tabs, found {len(fields)}"
             )
         score = _GRADE.fullmatch(fields[-1].strip())
         if score is None:
-            raise DataError(f"{path} line {number}: the score must be a whole number; found {fields[-1]!r}")
+            raise DataError(f"{place} line {number}: the score must be a whole number; found {fields[-1]!r}")
         grade, doc = int(score[1]), fields[-2]
         documents = grades.setdefault(tuple(fields[: len(key)]), {})
         if doc in documents:
             pair = " ".join([*fields[: len(key)], doc])
             if documents[doc] != grade:
                 raise DataError(
-                    f"{path} line {number}: {pair!r} is judged {grade} here and {documents[doc]} before; "
+                    f"{place} line {number}: {pair!r} is judged {grade} here and {documents[doc]} before; "
                     "keep one of them"
                 )
             repeated.append(pair)
         documents[doc] = grade
-    return grades, Notice.of(f"judgements in {path.parent.name}/{path.name} are repeated", repeated)
+    return grades, Notice.of(f"judgements in {place} are repeated", repeated)
 
 
 def _aspects(
@@ -266,11 +332,11 @@ def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddin
         return vectors.aligned(embeddings, corpus.ids, path), _lengths(embeddings)
     if len(embeddings) != len(corpus):
         raise DataError(
-            f"{path} has {len(embeddings)} rows and no ids, the corpus {len(corpus)} documents; "
+            f"{path.name} has {len(embeddings)} rows and no ids, the corpus {len(corpus)} documents; "
             f"put the ids of the rows into {path.stem}.ids.txt, one a line"
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
-    return Embeddings(embeddings.vectors, corpus.ids), (Notice(what, len(embeddings)), *_lengths(embeddings))
+    return Embeddings(corpus.ids, embeddings.vectors), (Notice(what, len(embeddings)), *_lengths(embeddings))
 
 
 def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:

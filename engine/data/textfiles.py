@@ -1,6 +1,6 @@
 """UTF-8 text files read line by line, with progress."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +17,7 @@ SILENT = stoppable(None, None)
 """Neither reports nor stops."""
 
 
-def lines(path: Path, watch: Progress = SILENT) -> Iterator[tuple[int, str]]:
+def lines(path: Path, watch: Progress = SILENT) -> Generator[tuple[int, str]]:
     """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
 
     Only a line feed ends a line. Raises DataError naming the first byte that is not UTF-8; Cancelled.
@@ -26,7 +26,7 @@ def lines(path: Path, watch: Progress = SILENT) -> Iterator[tuple[int, str]]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+        raise DataError(f"cannot read {path.name}: {error.strerror or error}") from None
     with file:
         total = path.stat().st_size
         done = _skip_bom(path, file)
@@ -36,9 +36,10 @@ def lines(path: Path, watch: Progress = SILENT) -> Iterator[tuple[int, str]]:
             try:
                 text = raw.decode()
             except UnicodeDecodeError as error:
+                at = f"byte 0x{raw[error.start]:02x} at offset {done + error.start}"
                 raise DataError(
-                    f"{path} line {number} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {done + error.start}; "
-                    f"save the file as UTF-8, for example: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
+                    f"{path.name} line {number} is not UTF-8: {at}; save the file as UTF-8, for example: "
+                    f"iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
                 ) from None
             done += len(raw)
             yield number, text
@@ -50,7 +51,7 @@ def _skip_bom(path: Path, file: BinaryIO) -> int:
     for mark, name in _BOMS.items():
         if start.startswith(mark):
             raise DataError(
-                f"{path} is {name}: its first bytes are {mark.hex(' ')}; "
+                f"{path.name} is {name}: its first bytes are {mark.hex(' ')}; "
                 f"save it as UTF-8, for example: iconv -f {name.lower()} -t utf-8"
             )
     return file.seek(3 if start.startswith(b"\xef\xbb\xbf") else 0)

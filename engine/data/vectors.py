@@ -56,9 +56,11 @@ def read_vectors(
     path = Path(path)
     array, inside = _arrays(path)
     if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"{path}: expected a matrix with a row for each document, (n, d); found shape {array.shape}")
+        raise DataError(
+            f"{path.name}: expected a matrix with a row for each document, (n, d); found shape {array.shape}"
+        )
     if array.dtype.kind not in "fiu":
-        raise DataError(f"{path}: expected numbers, for example float32; found dtype {array.dtype}")
+        raise DataError(f"{path.name}: expected numbers, for example float32; found dtype {array.dtype}")
     if ids is None:
         ids = inside if inside is not None else _beside(path)
     notices: tuple[Notice, ...] = ()
@@ -68,9 +70,9 @@ def read_vectors(
     elif isinstance(ids, (str, Path)):
         names = tuple(text.removesuffix("\n").removesuffix("\r") for _, text in lines(Path(ids)))
     else:
-        names = tuple(as_id(value, f"{path} row {row}") for row, value in enumerate(ids))
+        names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
     _check_ids(path, names, len(array))
-    return Embeddings(torch.from_numpy(_float32(path, array, names, normalize, watch)), names), notices
+    return Embeddings(names, torch.from_numpy(_float32(path, array, names, normalize, watch))), notices
 
 
 def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
@@ -82,10 +84,10 @@ def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddi
     extra = sorted(position.keys() - set(ids), key=position.__getitem__)
     if missing or extra:
         raise DataError(
-            f"{path} and the corpus name different documents: {_listed('without a vector', missing)}, "
+            f"{path.name} and the corpus name different documents: {_listed('without a vector', missing)}, "
             f"{_listed('not in the corpus', extra)}"
         )
-    return Embeddings(embeddings.vectors[[position[doc] for doc in ids]], ids, embeddings.encoder)
+    return Embeddings(ids, embeddings.vectors[[position[doc] for doc in ids]], embeddings.encoder)
 
 
 def _beside(path: Path) -> Path | None:
@@ -107,8 +109,8 @@ def _arrays(path: Path) -> tuple[np.ndarray, list[Any] | None]:
         raise
     except _UNREADABLE as error:
         if "pickle" in str(error) or "Python objects" in str(error):
-            raise DataError(f"{path} {_REFUSED}") from None
-        raise DataError(f"{path} is not a readable NumPy file: {error}") from None
+            raise DataError(f"{path.name} {_REFUSED}") from None
+        raise DataError(f"{path.name} is not a readable NumPy file: {error}") from None
 
 
 def _matrix(path: Path, stored: Any) -> np.ndarray:
@@ -119,7 +121,7 @@ def _matrix(path: Path, stored: Any) -> np.ndarray:
     matrices = [value for value in arrays.values() if value.ndim == 2]
     if len(matrices) != 1:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items()) or "no arrays"
-        raise DataError(f"{path}: expected an array called 'vectors' or a single 2-D array; found {shapes}")
+        raise DataError(f"{path.name}: expected an array called 'vectors' or a single 2-D array; found {shapes}")
     return matrices[0]
 
 
@@ -128,17 +130,19 @@ def _ids_inside(path: Path, stored: Any) -> list[Any] | None:
         return None
     ids = stored["ids"]
     if ids.ndim != 1 or ids.dtype.kind not in "USiu":
-        raise DataError(f"{path}: 'ids' must be a 1-D array of strings; found shape {ids.shape}, dtype {ids.dtype}")
+        raise DataError(
+            f"{path.name}: 'ids' must be a 1-D array of strings; found shape {ids.shape}, dtype {ids.dtype}"
+        )
     # Bytes that are not UTF-8 raise a ValueError, which the caller reports.
     return [raw.decode() for raw in ids.tolist()] if ids.dtype.kind == "S" else ids.tolist()
 
 
 def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
     if len(ids) != rows:
-        raise DataError(f"{path} has {rows} rows but {len(ids)} ids; one id is needed for each row")
+        raise DataError(f"{path.name} has {rows} rows but {len(ids)} ids; one id is needed for each row")
     if len(set(ids)) < rows:
         twice = [doc for doc, count in Counter(ids).items() if count > 1]
-        raise DataError(f"{path}: {_listed('occur more than once', twice)}")
+        raise DataError(f"{path.name}: {_listed('occur more than once', twice)}")
 
 
 def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Progress) -> np.ndarray:
@@ -173,7 +177,7 @@ def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: boo
     ):
         if rows:
             named = ", ".join(f"row {row} (id {ids[row]!r})" for row in rows[:5])
-            raise DataError(f"{path}: {len(rows)} rows {what}; counted from 0, the first are {named}")
+            raise DataError(f"{path.name}: {len(rows)} rows {what}; counted from 0, the first are {named}")
     return out
 
 

@@ -164,7 +164,7 @@ def adapted(start: Space, vectors: np.ndarray) -> Space:
     rows = torch.from_numpy(np.array(vectors))
     if torch.equal(rows, first.vectors.cpu()):
         return start
-    return start.with_embeddings(Embeddings(rows, first.ids, first.encoder, first.texts))
+    return start.with_embeddings(Embeddings(first.ids, rows, first.encoder, first.texts))
 
 
 def _or_none(value: float) -> float | None:

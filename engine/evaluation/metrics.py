@@ -237,8 +237,8 @@ def measure(
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     check_metrics(names)
     ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)
-    if isinstance(queries, str) or len(set(ids)) != len(ids):
-        raise DataError("queries must be Queries, Embeddings, or a list of distinct query ids")
+    if isinstance(queries, str) or not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
+        raise DataError("queries must be engine.Queries, engine.Embeddings, or a list of distinct query ids")
     if qrels is not None and not isinstance(qrels, Qrels):
         raise DataError(f"qrels must be engine.Qrels, for example data.qrels['test']; got {type(qrels).__name__}")
     largest = int(ranking.index.max()) if ranking.index.numel() else -1

@@ -1,9 +1,11 @@
-"""The same comparison by kind of query: how many documents are relevant, how long they and it are, its aspects.
+"""The same comparison by kind of query: what is relevant to it, how long both are, its aspects, a column of either.
 
 NNN paper, Fig. 4: what a method is worth may depend on how many documents a query needs.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +20,18 @@ from engine.values import Corpus, Qrels, Queries
 
 GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
 
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+OTHERS = "other"
+"""The name of what is left of many texts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
     """One cell in one group of queries."""
 
-    group: str  # as charts write it, "3" or "5–7"
-    least: int  # of the group's numbers
-    most: int
+    group: str  # as charts write it, "3", "5–7" or "sales"
+    least: int | None  # of the group's numbers, None for words
+    most: int | None
     queries: int  # number in the group
     name: str  # of the cell
     label: str
@@ -70,10 +76,28 @@ def kinds(
     return {kind: counts for kind, counts in numbers.items() if not counts.keys().isdisjoint(queries.ids)}
 
 
+def values_by_query(corpus: Corpus, queries: Queries, qrels: Qrels) -> dict[str, dict[str, str]]:
+    """Columns kept beside queries or documents, each with query → its value, for the queries that have one.
+
+    A query's own value, else the one that most of its relevant documents have, of several the first in the corpus.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for column in (*queries.metadata, *corpus.metadata):
+        values = found.setdefault(column, {})
+        own = dict(zip(queries.ids, queries.metadata.get(column, ()), strict=False))
+        of_rows = corpus.metadata.get(column)
+        for query in queries.ids:
+            rows = sorted(corpus.position[doc] for doc in qrels.relevant(query) if doc in corpus.position)
+            theirs = Counter(filter(None, (of_rows[row].strip() for row in rows))) if of_rows else Counter[str]()
+            if value := own.get(query, "").strip() or next((text for text, _ in theirs.most_common(1)), ""):
+                values[query] = value
+    return {column: values for column, values in found.items() if values}
+
+
 def stratify(
     points: Iterable[Any],
     metric: str,
-    counts: Mapping[str, int],
+    counts: Mapping[str, int] | Mapping[str, str],
     k: int = 10,
     *,
     groups: int = GROUPS.default,
@@ -83,10 +107,11 @@ def stratify(
 ) -> tuple[Stratum, ...]:
     """A metric's mean and interval for every point in every group of queries with like counts.
 
-    points: of a sweep, those of other k are passed over; counts: query → number, as `kinds` has them;
-    groups: how many at most (`grouped`); against: a baseline as `compare` takes it, for differences to it, query by
-    query, in place of the values. Over the queries for which every point has the metric and counts a number.
-    A group's draws are shared by its points. Rows group by group, in the points' order. Raises ParamError or DataError.
+    points: of a sweep, those of other k are passed over; counts: query → number, as `kinds` has them, or → text, as
+    `values_by_query` has it; groups: how many at most (`grouped`, of texts the largest); against: a baseline as
+    `compare` takes it, for differences to it, query by query, in place of the values. Over the queries for which every
+    point has the metric and counts a value. A group's draws are shared by its points. Rows group by group, in the
+    points' order. Raises ParamError or DataError.
     """
     groups, resamples, seed = GROUPS.check(groups), RESAMPLES.check(resamples), SEED.check(seed)
     common = shared(points, (metric,), k)
@@ -95,16 +120,15 @@ def stratify(
         labels = [p.label for p in common.points]
         base = meant(common.points, against, common.points[0].k).label
         values = values - values[:, [labels.index(base)]]
-    numbers = np.array([counts.get(query, -1) for query in common.queries])
-    if not (numbers >= 0).any():
+    if counts.keys().isdisjoint(common.queries):
         raise DataError(f"counts has none of the {len(common.queries):,} queries that the points have {metric} for")
     rows = []
-    for least, most in grouped(numbers[numbers >= 0], groups):
-        part = values[(numbers >= least) & (numbers <= most)]
+    for group, least, most, members in _groups([counts.get(query) for query in common.queries], groups):
+        part = values[members]
         columns = zip(common.names, common.points, part.T, intervals(part, resamples, seed), strict=True)
         rows += [
             Stratum(
-                group=f"{least}" if least == most else f"{least}–{most}",
+                group=group,
                 least=least,
                 most=most,
                 queries=len(part),
@@ -117,6 +141,30 @@ def stratify(
             for name, point, column, (low, high) in columns
         ]
     return tuple(rows)
+
+
+def _groups(values: Sequence[int | str | None], most: int) -> list[tuple[str, int | None, int | None, list[int]]]:
+    """Each group's name, its least and its largest number, and which of the values are in it; None is in none."""
+    places: dict[int | str, list[int]] = {}
+    for place, value in enumerate(values):
+        if value is not None:
+            places.setdefault(value, []).append(place)
+    texts = [value for value in places if isinstance(value, str)]
+    if len(texts) > most and all(map(WHOLE_NUMBER.fullmatch, texts)):
+        return _groups([None if value is None else int(value) for value in values], most)
+    groups: list[tuple[str, int | None, int | None, list[int]]] = []
+    if texts:
+        texts.sort(key=lambda text: (-len(places[text]), text))
+        named = texts if len(texts) <= most else texts[: most - 1]
+        groups += [(text, None, None, places[text]) for text in named]
+        if rest := sorted(place for text in texts[len(named) :] for place in places[text]):
+            groups.append((OTHERS, None, None, rest))
+        return groups
+    numbers = [int(value) for value in values if value is not None]
+    for low, high in grouped(np.array(numbers), most):
+        members = sorted(place for number in places if low <= int(number) <= high for place in places[number])
+        groups.append((f"{low}" if low == high else f"{low}–{high}", low, high, members))
+    return groups
 
 
 def grouped(numbers: np.ndarray, most: int) -> list[tuple[int, int]]:

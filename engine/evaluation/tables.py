@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,6 +194,19 @@ class Results:
     rows: tuple[tuple[str, ...], ...]  # cells of text, the decoder's name first
     marks: tuple[tuple[int, ...], ...]  # for every cell the sign of a significant difference to the baseline, else 0
     caption: str  # what is shown, and how it was tested
+    cells: tuple[Cell, ...]  # a row's
+    means: tuple[Mapping[str, float | None], ...]  # a row's numbers by metric, None where it has none
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values: for every decoder its means, and the signs of its significant differences."""
+        written = names(self.cells, written_out)
+        rows = zip(self.cells, written, self.means, self.marks, strict=True)
+        plain = [
+            {"decoder": p.decoder, "name": name, "mean": dict(mean), "returned": p.returned}
+            | {"significant": dict(zip(mean, signs[1:], strict=False))}
+            for p, name, mean, signs in rows
+        ]
+        return {"rows": plain, "caption": self.caption}
 
 
 def results(
@@ -220,20 +233,29 @@ def results(
     compared = {m: compare(cells, m, first, k, resamples=resamples, seed=seed) for m in metrics}
     by_label = {m: {row.label: row for row in rows} for m, rows in compared.items()}
     short = any(p.returned < p.k - 1e-9 for p in cells)
-    texts, marks = [], []
+    texts, marks, means = [], [], []
     for p, name in zip(cells, names(cells), strict=True):
-        line, signs = [name], [0]
+        line, signs, numbers = [name], [0], {}
         for m in metrics:
             row = by_label[m].get(p.label)
-            value = compared[m][0].baseline_mean if p is first and compared[m] else row and row.mean
+            value = compared[m][0].baseline_mean if p is first and compared[m] else row.mean if row else None
+            numbers[m] = value
             line.append("–" if value is None else f"{value:.4f}".replace("-", MINUS))
             signs.append(int(np.sign(row.difference)) if row and row.significant else 0)
         texts.append((*line, f"{p.returned:.1f}") if short else tuple(line))
+        means.append(numbers)
         marks.append((*signs, 0) if short else tuple(signs))
     head = ("Setting", *(f"{title_of(m)}@{first.k}" for m in metrics), *(["Returned"] if short else []))
     counts = {m: rows[0].queries if rows else 0 for m, rows in compared.items()}
     tests = max(map(len, compared.values()))
-    return Results(head, tuple(texts), tuple(marks), _caption(first, texts[0][0], counts, tests, resamples))
+    return Results(
+        head=head,
+        rows=tuple(texts),
+        marks=tuple(marks),
+        caption=_caption(first, texts[0][0], counts, tests, resamples),
+        cells=tuple(cells),
+        means=tuple(means),
+    )
 
 
 def usual_baseline(points: Sequence[Cell]) -> Cell | str:

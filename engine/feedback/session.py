@@ -100,7 +100,7 @@ class Session:
         first = self.space.embeddings
         if self.vectors is self.origin:
             return first
-        return Embeddings(torch.from_numpy(self.vectors.copy()), first.ids, first.encoder, first.texts)
+        return Embeddings(first.ids, torch.from_numpy(self.vectors.copy()), first.encoder, first.texts)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

@@ -26,6 +26,7 @@ class BM25(Scorer):
     """Words in common, rare ones above all; titles count as text, case does not."""
 
     words: ClassVar[bool] = True
+    vectors: ClassVar[bool] = False
 
     variant: str = declare(replace(VARIANT, advanced=True))
     k1: float = declare(K1)

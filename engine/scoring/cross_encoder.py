@@ -30,6 +30,7 @@ class CrossEncoder(Scorer):
     """
 
     words: ClassVar[bool] = True
+    vectors: ClassVar[bool] = False
     rerank_only: ClassVar[bool] = True
 
     model: str = declare(

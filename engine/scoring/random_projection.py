@@ -37,6 +37,7 @@ class RandomProjection(Scorer):
     """BM25 or boolean scores, as far as k random dimensions hold them."""
 
     words: ClassVar[bool] = True
+    vectors: ClassVar[bool] = False
 
     dimension: int = declare(
         Whole(768, "k", 1, 65536, comfortable=(32, 4096), source="§2.1"),

@@ -18,5 +18,5 @@ def own_queries(space: Space, most: int = 200, seed: int = 0) -> tuple[Embedding
         raise ParamError(f"seed must be a whole number in [0, ∞); got {seed!r}")
     rows = sampled_rows(len(space), MOST.check(most), seed).tolist()
     chosen, texts = space.embeddings.take(rows), tuple(space.corpus.passages[row] for row in rows)
-    queries = Embeddings(chosen.vectors.cpu(), chosen.ids, chosen.encoder, texts)
+    queries = Embeddings(chosen.ids, chosen.vectors.cpu(), chosen.encoder, texts)
     return queries, Qrels({query: {query: 1} for query in queries.ids})

@@ -286,7 +286,7 @@ def _setup(
         if not isinstance(value, kind):
             raise ParamError(f"{name} must be a {kind.__name__}; got {value!r:.80}")
     batch = query_batch(space, queries)
-    known = Embeddings(batch.vectors.cpu(), batch.ids, space.embeddings.encoder, batch.texts)
+    known = Embeddings(batch.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
     position = {query: row for row, query in enumerate(known.ids)}
     learned, apart, left_out = divided(
         known.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed

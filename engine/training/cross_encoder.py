@@ -221,8 +221,8 @@ def _gather(
     else:
         # BM25 reads words: a single number stands for a vector that it never looks at.
         texts = corpus.corpus if isinstance(corpus, Space) else corpus
-        space = Space(texts, Embeddings(torch.ones(len(texts), 1), texts.ids), "cpu")
-        queries = Embeddings(torch.ones(len(queries), 1), queries.ids, None, queries.texts)
+        space = Space(texts, Embeddings(texts.ids, torch.ones(len(texts), 1)), "cpu")
+        queries = Embeddings(queries.ids, torch.ones(len(queries), 1), None, queries.texts)
     relevant, judged = relevant_rows(space.corpus, queries, qrels, splits)
     return _Data(space, _take(queries, list(relevant)), list(relevant.values()), _take(queries, judged), qrels[dev])
 

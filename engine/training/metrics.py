@@ -136,8 +136,8 @@ def measure_dev(
     rows = model.encode_corpus()
     vectors = torch.cat([model.encode_query(block) for block in positions.split(BLOCK_QUERIES)])
     parts = None if document_parts is None else as_parts(document_parts(), corpus.ids)
-    space = Space(corpus, Embeddings(rows, corpus.ids), rows.device, parts)
-    ranking = decode(decoder, space, Embeddings(vectors, queries.ids), max(SIZES))
+    space = Space(corpus, Embeddings(corpus.ids, rows), rows.device, parts)
+    ranking = decode(decoder, space, Embeddings(queries.ids, vectors), max(SIZES))
     return Dev.of(measured(ranking, space, queries, qrels))
 
 

@@ -80,7 +80,7 @@ def mean_direction(parts: Tensor) -> Tensor:
 def as_parts(vectors: Tensor, ids: Sequence[str], encoder: EncoderRef | None = None) -> Embeddings:
     """(n, m, k) vectors of documents as a Space takes them."""
     names = tuple(part_id(document, number) for document in ids for number in range(vectors.shape[1]))
-    return Embeddings(vectors.flatten(0, 1), names, encoder)
+    return Embeddings(names, vectors.flatten(0, 1), encoder)
 
 
 def initial_heads(

@@ -64,7 +64,7 @@ class Trained(ByDigest):
     def queries(self, queries: QueryLike) -> Embeddings:
         """Queries as the trained space searches for them. Raises DataError for those of another encoder."""
         batch = query_batch(self.space, queries)
-        return Embeddings(batch.vectors.cpu(), batch.ids, self.space.embeddings.encoder, batch.texts)
+        return Embeddings(batch.ids, batch.vectors.cpu(), self.space.embeddings.encoder, batch.texts)
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, which `load_trained` reads. Raises FrontierError."""
@@ -152,6 +152,6 @@ def trained_from(recipe: Recipe, space: Space, decoder: Decoder, run: LoopState,
     adapted = adapted_from(run.kept, space, facts["embeddings"], facts["sketch"], stored_hashes(facts))
     done = 0 if before is None else min(len(before.adapters.corpus), len(adapted.adapters.corpus))
     rows, many = adapted.adapters.encode_documents(space.vectors, done)
-    embeddings = Embeddings(rows.cpu(), space.corpus.ids, adapted.encoder)
+    embeddings = Embeddings(space.corpus.ids, rows.cpu(), adapted.encoder)
     parts = None if many is None else as_parts(many.cpu(), space.corpus.ids, adapted.encoder)
     return Trained(recipe, Space(space.corpus, embeddings, space.device, parts, adapted), decoder, run, facts)

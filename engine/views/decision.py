@@ -202,7 +202,7 @@ def _dual(
         if relevance is not None:
             weights = weights_of(select_from(stage, relevance.found, k=info["support"]))
         else:
-            queries = Embeddings(query.unsqueeze(0), ("",), space.embeddings.encoder)
+            queries = Embeddings(("",), query.unsqueeze(0), space.embeddings.encoder)
             weights = weights_of(decode(Decoder(select=stage, depth=depth), space, queries, k=info["support"]))
     vectors = space.vectors[[row, *weights]].double()
     values = torch.tensor([list(weights.values())], dtype=torch.float64, device=vectors.device)

@@ -162,7 +162,7 @@ def then_and_now(
 ) -> tuple[ThenNow, ...]:
     """Every decoder's answers to one query in two spaces. query: text, or Embeddings of one row."""
     batch = query_batch(then, query)
-    queries = Embeddings(batch.vectors.cpu(), batch.ids, then.embeddings.encoder, batch.texts)
+    queries = Embeddings(batch.ids, batch.vectors.cpu(), then.embeddings.encoder, batch.texts)
     answers = []
     for decoder, name in zip(decoders, called(decoders), strict=True):
         new, old = decode(decoder, now, queries, k), decode(decoder, then, queries, k)

@@ -82,7 +82,7 @@ def diff(
     shown, base = ranking.rows(), baseline.rows()
     places = {row: rank for rank, row in enumerate(base)}
     relevant = qrels.relevant(query_id) if qrels is not None else None
-    queries = Embeddings(query.unsqueeze(0), (query_id,), space.embeddings.encoder)
+    queries = Embeddings((query_id,), query.unsqueeze(0), space.embeddings.encoder)
     scores = None if relevance is None else relevance.score.unsqueeze(0)
 
     def rows_of(documents: list[int], gains: list[float], left_out: set[int]) -> list[Row]:

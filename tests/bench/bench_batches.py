@@ -61,8 +61,8 @@ def main() -> None:
     given = arguments(__doc__)
     rows = []
     for corpus, (space, points) in corpora().items():
-        several = engine.Embeddings(points, tuple(map(str, range(BATCH))))
-        singles = [engine.Embeddings(points[i : i + 1], ("0",)) for i in range(BATCH)]
+        several = engine.Embeddings(tuple(map(str, range(BATCH))), points)
+        singles = [engine.Embeddings(("0",), points[i : i + 1]) for i in range(BATCH)]
         least = None
         for name, fixed, most in SELECTORS:
             decoder = engine.Decoder(engine.make(name, **fixed))

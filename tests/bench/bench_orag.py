@@ -138,7 +138,7 @@ def _log(session: orag.Session, queries: list[orag.Query]) -> dict[str, float]:
 def _shown(session: orag.Session, query: orag.Query) -> dict[str, float]:
     """ms from a thumb to the new list: the step, the vectors, their digest and norms, and the list."""
     top = engine.Decoder(engine.make("top_k"))
-    one = engine.Embeddings(torch.from_numpy(query.vector.copy()).unsqueeze(0), ("q",))
+    one = engine.Embeddings(("q",), torch.from_numpy(query.vector.copy()).unsqueeze(0))
 
     def shown() -> object:
         after = orag.feed(session, orag.thumb(session, query, 3, up=False))

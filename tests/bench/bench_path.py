@@ -36,7 +36,7 @@ def noisy_documents(space, seed=0):
 
 
 def embeddings(vectors):
-    return engine.Embeddings(vectors, tuple(map(str, range(len(vectors)))))
+    return engine.Embeddings(tuple(map(str, range(len(vectors)))), vectors)
 
 
 def decoder(name, value):

@@ -142,10 +142,10 @@ class Projected(Judged):
 
             def __call__(self, queries: Embeddings) -> Embeddings:
                 with torch.no_grad():
-                    return Embeddings(head(queries.vectors), queries.ids, None, queries.texts)
+                    return Embeddings(queries.ids, head(queries.vectors), None, queries.texts)
 
         with torch.no_grad():
-            rows = Embeddings(head(self.space.vectors), self.data.corpus.ids)
+            rows = Embeddings(self.data.corpus.ids, head(self.space.vectors))
         return engine.Space(self.data.corpus, rows, "cpu", adapt=Through())
 
 

@@ -59,7 +59,7 @@ class Judged:
 def space_of(vectors: torch.Tensor | np.ndarray, encoder: EncoderRef | None = None) -> engine.Space:
     """Documents without text, on the CPU."""
     ids = tuple(map(str, range(len(vectors))))
-    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(vectors, ids, encoder), "cpu")
+    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, vectors, encoder), "cpu")
 
 
 def one_thread() -> None:

@@ -85,7 +85,7 @@ class Bench:
             getattr(self.space.matrix, what)
         self.bound = self.bare.spectral_norm_squared
         """The largest eigenvalue, which is not on FISTA's clock."""
-        self.asked = [engine.Embeddings(data.queries[i : i + 1], [str(i)]) for i in range(QUERIES)]
+        self.asked = [engine.Embeddings([str(i)], data.queries[i : i + 1]) for i in range(QUERIES)]
 
     def candidates(self, i: int, matrix: Matrix | None = None) -> Candidates:
         """As engine.decoder makes them, scores included."""

@@ -60,7 +60,7 @@ def _of(where: str, data: Path) -> tuple[engine.Space, Samples, int]:
     noise = 0.02 * torch.randn(count, D, generator=source)
     asked = torch.nn.functional.normalize(space.vectors[relevant].mean(1) + noise)
     grades = {f"q{i}": {str(j): 1 for j in own} for i, own in enumerate(relevant.tolist())}
-    queries, (last, *_) = Embeddings(asked, tuple(grades)), reversed(grades)
+    queries, (last, *_) = Embeddings(tuple(grades), asked), reversed(grades)
     qrels = {"dev": Qrels({last: grades.pop(last)}), "train": Qrels(grades)}
     return space, gather_samples(space, queries, qrels, "train", "dev"), QUERIES
 

@@ -98,9 +98,9 @@ def test_queries_of_another_encoder_are_refused():
         (lambda s, d: engine.Decoder(select="mmr"), "select must be a Selector"),
         (lambda s, d: engine.Decoder(select=engine.make("dense")), "select must be a Selector"),
         (lambda s, d: engine.Decoder(select=engine.make("mmr"), depth=0), "depth .n. must be a whole number"),
-        (lambda s, d: engine.Space(s.corpus, engine.Embeddings(np.eye(10), s.corpus.ids[::-1])), "not of this corpus"),
-        (lambda s, d: engine.Embeddings(np.eye(2), ("a", "a")), "occur more than once"),
-        (lambda s, d: engine.Embeddings(np.eye(2), ("a",)), "one row per id"),
+        (lambda s, d: engine.Space(s.corpus, engine.Embeddings(s.corpus.ids[::-1], np.eye(10))), "not of this corpus"),
+        (lambda s, d: engine.Embeddings(("a", "a"), np.eye(2)), "occur more than once"),
+        (lambda s, d: engine.Embeddings(("a",), np.eye(2)), "one row per id"),
         (lambda s, d: engine.Corpus(("a", 7), ("x", "y")), "corpus ids must be strings; number 1 is 7"),
         (lambda s, d: engine.Corpus(("a",), (None,)), "corpus texts must be strings; number 0 is None"),
         (lambda s, d: engine.Queries("ab", ("x", "y")), "query ids must be a list of strings"),
@@ -119,8 +119,8 @@ def test_values_with_equal_contents_are_equal():
     assert corpus("a", "bc") == corpus("a", "bc") and corpus("a", "bc") != corpus("ab", "c")
     assert hash(corpus("a")) == hash(corpus("a")) and corpus("a") != engine.Queries(("a",), ("x",))
     rows = np.eye(2, dtype=np.float32)
-    one = engine.Embeddings(rows, ["a", "b"])
-    assert one == engine.Embeddings(torch.tensor(rows), ("a", "b")) and one != engine.Embeddings(-rows, ("a", "b"))
+    one = engine.Embeddings(["a", "b"], rows)
+    assert one == engine.Embeddings(("a", "b"), torch.tensor(rows)) and one != engine.Embeddings(("a", "b"), -rows)
 
 
 def test_lowest_twin_finds_exactly_the_identical_rows():

@@ -143,7 +143,7 @@ def test_what_is_prepared_is_not_made_again(demo, asked, given, scorer):
 def test_other_parts_and_other_weights_are_other_cells(demo, asked, qrels, tmp_path):
     dataset, space = demo
     decoder, few, store = engine.Decoder(TOP.select, engine.make("max_sim")), space.embeddings, tmp_path / "kept.db"
-    parts = [engine.Embeddings(few.vectors.roll(shift, 0), tuple(f"{i}#0" for i in few.ids)) for shift in (0, 1)]
+    parts = [engine.Embeddings(tuple(f"{i}#0" for i in few.ids), few.vectors.roll(shift, 0)) for shift in (0, 1)]
     spaces = [engine.Space(dataset.corpus, few, parts=each) for each in parts]
     first, second = (cell(decoder, each, asked, qrels, store=store) for each in spaces)
     assert first.key != second.key and first.mean != second.mean
@@ -175,7 +175,7 @@ def test_what_takes_long_to_derive_keeps_nobody_else_waiting(demo):
 @pytest.mark.parametrize("scorer", WORDS)
 def test_other_words_with_the_same_vectors_are_another_cell(demo, asked, qrels, given, scorer):
     _, space = demo
-    other = engine.Embeddings(asked.vectors, asked.ids, asked.encoder, tuple(t + " transpose" for t in asked.texts))
+    other = engine.Embeddings(asked.ids, asked.vectors, asked.encoder, tuple(t + " transpose" for t in asked.texts))
     decoder = behind(TOP.select, made(scorer, given))
     one, two = (cell(decoder, space, q, qrels) for q in (asked, other))
     assert one.key != two.key and "texts" in one.provenance

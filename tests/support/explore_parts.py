@@ -36,7 +36,7 @@ def corpus(n=30, d=5, negative=False):
     ids = tuple(f"id{i}" for i in range(n))
     titles = tuple(f"{HOSTILE[i % 4]} title {i}" if i % 2 else "" for i in range(n))
     documents = engine.Corpus(ids, texts, titles)
-    space = engine.Space(documents, engine.Embeddings(torch.tensor(rows, dtype=torch.float32), ids), "cpu")
+    space = engine.Space(documents, engine.Embeddings(ids, torch.tensor(rows, dtype=torch.float32)), "cpu")
     return Loaded(
         source=Source("made"), dataset=Dataset(documents, engine.Queries(("q",), ("words",))), space=space, queries=None
     )

@@ -18,7 +18,7 @@ ENCODER = EncoderRef("made", "ab" * 32, "float32")
 def space_of(vectors: np.ndarray, texts=None, encoder: EncoderRef | None = ENCODER, ids=None) -> engine.Space:
     ids = tuple(ids or (f"d{row}" for row in range(len(vectors))))
     texts = tuple(texts or (f"text of {doc}" for doc in ids))
-    embeddings = engine.Embeddings(torch.from_numpy(np.array(vectors)), ids, encoder)
+    embeddings = engine.Embeddings(ids, torch.from_numpy(np.array(vectors)), encoder)
     return engine.Space(engine.Corpus(ids, texts), embeddings, "cpu")
 
 

@@ -31,7 +31,7 @@ def vectors(n=N, seed=3):
 def corpus(n=N, changed=()):
     ids = tuple(f"d{i} {HOSTILE[i % 4]}" for i in range(n))
     documents = engine.Corpus(ids, tuple(f"{HOSTILE[i % 4]} text {i}{'!' * (i in changed)}" for i in range(n)))
-    space = engine.Space(documents, engine.Embeddings(torch.from_numpy(vectors(n)), ids), "cpu")
+    space = engine.Space(documents, engine.Embeddings(ids, torch.from_numpy(vectors(n))), "cpu")
     return Loaded(source=Source("made"), dataset=Dataset(documents, engine.Queries((), ())), space=space, queries=None)
 
 

@@ -19,8 +19,8 @@ def planted(seed=0, n=40, d=16, each=10, noise=1.2, right=1):
     asked = unit(meant[about] + 0.4 * rng.standard_normal((n * each, d)) / np.sqrt(d))
     ids = tuple(f"d{i}" for i in range(n))
     texts = tuple(f"document {i}" for i in range(n))
-    vectors = engine.Embeddings(described.astype(np.float32), ids)
+    vectors = engine.Embeddings(ids, described.astype(np.float32))
     space = engine.Space(engine.Corpus(ids, texts), vectors, "cpu")
-    queries = engine.Embeddings(asked.astype(np.float32), tuple(f"q{i}" for i in range(n * each)))
+    queries = engine.Embeddings(tuple(f"q{i}" for i in range(n * each)), asked.astype(np.float32))
     grades = {f"q{i}": {f"d{(item + j) % n}": 1 for j in range(right)} for i, item in enumerate(about.tolist())}
     return space, queries, Qrels(grades)

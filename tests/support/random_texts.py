@@ -24,4 +24,4 @@ def corpus_of(texts, titles=()):
 
 def space_of(corpus, rows):
     """A corpus with the vectors that it brings along."""
-    return engine.Space(corpus, engine.Embeddings(torch.as_tensor(rows), corpus.ids), "cpu")
+    return engine.Space(corpus, engine.Embeddings(corpus.ids, torch.as_tensor(rows)), "cpu")

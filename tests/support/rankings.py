@@ -9,12 +9,12 @@ def space_of(vectors, texts=None, titles=(), encoder=None):
     """A space of documents d0, d1, …, without texts unless they are given."""
     ids = tuple(f"d{i}" for i in range(len(vectors)))
     corpus = engine.Corpus(ids, ("",) * len(ids) if texts is None else tuple(texts), tuple(titles))
-    return engine.Space(corpus, engine.Embeddings(torch.as_tensor(vectors), ids, encoder), "cpu")
+    return engine.Space(corpus, engine.Embeddings(ids, torch.as_tensor(vectors), encoder), "cpu")
 
 
 def queries_of(points, encoder=None):
     """Queries q0, q1, … of these vectors."""
-    return engine.Embeddings(points, tuple(f"q{i}" for i in range(len(points))), encoder)
+    return engine.Embeddings(tuple(f"q{i}" for i in range(len(points))), points, encoder)
 
 
 def ranking_of(rows):

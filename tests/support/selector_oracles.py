@@ -101,7 +101,7 @@ def foreign(rows, queries, seed=9):
 def space_of(rows):
     """A Space of rows, whose Gram matrix all queries share."""
     ids = tuple(map(str, range(len(rows))))
-    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(torch.tensor(rows), ids), "cpu")
+    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, torch.tensor(rows)), "cpu")
 
 
 def lowest_of_their_kind(rows, kinds, chosen):

@@ -259,9 +259,9 @@ class ScorerLaws:
         space, batch = word_space(11)
         stage = stages(name, given)[0]
         decoder = engine.Decoder(engine.make("top_k"), stage)
-        vectors = Embeddings(batch.vectors.cpu(), batch.ids)
+        vectors = Embeddings(batch.ids, batch.vectors.cpu())
         if stage.words:
             with pytest.raises(engine.DataError, match="reads the queries' words"):
                 engine.decode(decoder, space, vectors)
-            vectors = Embeddings(batch.vectors.cpu(), batch.ids, texts=batch.texts)
+            vectors = Embeddings(batch.ids, batch.vectors.cpu(), texts=batch.texts)
         assert engine.decode(decoder, space, vectors, k=3).index.shape == (3, 3)

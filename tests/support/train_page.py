@@ -1,8 +1,9 @@
 """The Train view in tests: a small corpus whose queries can be learnt from, and its page."""
 
 from dashboard.services.source import Source
+from dashboard.session.query import corpus_key
 from engine.training.recipes import RECIPES
-from support.pages import beir, screen
+from support.pages import beir, load, screen
 
 THINGS = ("apple pie", "steam engine", "violin", "volcano", "tax return", "chess", "heron", "lighthouse")
 SORTS = ("history", "price", "repair", "poetry")
@@ -21,6 +22,11 @@ def written(folder):
     return Source(str(beir(folder, corpus, queries, test=relevant)), dtype="float32")
 
 
+def divided(source):
+    """The key of the switch that has the corpus's only split learnt from."""
+    return f"train.divide.{corpus_key(load(source))}"
+
+
 def page(source, **session):
-    given = {f"train.{METHOD}.{name}": value for name, value in SMALL.items()}
+    given = {f"train.{METHOD}.{name}": value for name, value in SMALL.items()} | {divided(source): True}
     return screen("tune", source, **{**QUICK, **given, **session})

@@ -38,7 +38,7 @@ class Cell:
     left_out: int  # number of queries without judgements
     returned: float  # mean number of documents
     milliseconds: float  # time of a query; see `latency`
-    provenance: Mapping[str, str]  # digests of the data, versions, device
+    provenance: Mapping[str, str]  # digests of the data, versions, device, names, date
     key: str  # digest of what was asked
     digest: str  # of key and values, equal whenever the results are, however long they took and wherever
 
@@ -79,8 +79,12 @@ def make_cell(
     data: Mapping[str, str],
     device: str,
     calls: int = 0,
+    facts: Mapping[str, str] | None = None,
 ) -> Cell:
-    """A Cell from what was measured; data: digests by name; calls: how many single ones the time is the median of."""
+    """A Cell from what was measured.
+
+    data: digests by name; calls: how many single ones the time is the median of; facts: what else to keep of it
+    """
     timed = {TIMED: f"median of {counted(calls, 'single call')}"} if calls else {}
     key = key_of(decoder, k, split, list(values), data)
     return Cell(
@@ -95,7 +99,7 @@ def make_cell(
         left_out=left_out,
         returned=returned,
         milliseconds=milliseconds,
-        provenance={**data, **versions(), "device": device, **timed},
+        provenance={**data, **versions(), "device": device, **timed, **(facts or {})},
         key=key,
         digest=result_digest(key, values),
     )

@@ -4,6 +4,8 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,6 +29,8 @@ PAUSE = 0.4
 """Seconds that a later block is to take."""
 CALLS = 5
 """Queries that a decoder is asked one at a time, to time it; some of them again where there are fewer."""
+CORPUS, ENCODER, DATE = "corpus name", "encoder", "date"
+"""Entries of a cell's provenance, of cells measured since they are kept."""
 SHARE, LEAST = 0.02, 0.01
 """How much of the time of all queries together those may take, and how many seconds in any case."""
 
@@ -59,10 +63,20 @@ class Task:
         return dict(measures.values), measures.left_out
 
 
+def facts_of(space: Space) -> dict[str, str]:
+    """What a report says of a measurement beside digests: the names of corpus and encoder, and today's date."""
+    encoder, name = space.encoder, "own vectors"
+    if encoder is not None:
+        path = Path(encoder.name)
+        name = f"{path.name if path.is_absolute() else encoder.name}, {encoder.dtype}"
+    trained = ", trained" if space.adapt is not None else ""
+    return {CORPUS: space.corpus.name, ENCODER: f"{name}{trained}", DATE: date.today().isoformat()}
+
+
 def embedded(space: Space, queries: Queries | Embeddings) -> Embeddings:
     """The queries as the space searches for them, on the CPU."""
     batch = query_batch(space, queries)
-    return Embeddings(batch.vectors.cpu(), queries.ids, space.embeddings.encoder, batch.texts)
+    return Embeddings(queries.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
 
 
 def digests_of(
@@ -127,6 +141,7 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
                     data=data,
                     device=task.space.device.type,
                     calls=calls,
+                    facts=facts_of(task.space),
                 )
                 cells.append(cell)
         return cells

@@ -150,9 +150,14 @@ class Tuned:
 
     @property
     def reached(self) -> str:
-        """What it reaches on test, or else on dev, beside the baseline."""
+        """What it reaches on test, or else on dev, beside the baseline, over the queries that a frontier counts."""
         cell, base = self.chosen_test or self.chosen, self.base_test or self.base
-        return self.objective.reached(cell.mean, base.mean, _named(base, base))
+        common = shared([cell, base], self.objective.metrics, self.k)
+        column = {p.label: place for place, p in enumerate(common.points)}
+        own, others = (
+            {m: float(values[:, column[c.label]].mean()) for m, values in common.values.items()} for c in (cell, base)
+        )
+        return self.objective.reached(own, others, _named(base, base))
 
     @cached_property
     def comparisons_on_dev(self) -> tuple[Comparison, ...]:

@@ -20,7 +20,7 @@ from support.pages import baseline, component, figures, press, sets, tables, til
 
 
 def answers_of(loaded, asked, names, **params):
-    query = engine.Embeddings(asked.vector.unsqueeze(0), ("q",))
+    query = engine.Embeddings(("q",), asked.vector.unsqueeze(0))
     answers, base = {}, None
     for name in names:
         stage = engine.make(name, **params.get(name, {}))

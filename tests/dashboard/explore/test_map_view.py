@@ -36,7 +36,7 @@ def loaded():
 
 
 def answers_of(loaded, asked, names=("top_k", "mmr")):
-    query, answers, base = engine.Embeddings(asked.vector.unsqueeze(0), ("q",)), {}, None
+    query, answers, base = engine.Embeddings(("q",), asked.vector.unsqueeze(0)), {}, None
     for name in names:
         decoder = engine.Decoder(select=engine.make(name))
         ranking = engine.decode(decoder, loaded.space, query, k=asked.k)

@@ -20,6 +20,7 @@ from support.pages import (
     opened,
     pick,
     press,
+    run,
     screen,
     sets,
     texts,
@@ -227,23 +228,81 @@ def test_data_keeps_the_columns_that_are_chosen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content,message,previewed",
+    "content,message",
     [
-        (b"id,text\n1,caf\xe9\n", "byte", False),
-        (b"id,text\n1,a\n1,b\n", "more than once", True),
-        (b"", "empty", False),
-        (b"id,text,text\n1,a,b\n", "2 columns called 'text'", True),
+        (b"id,text\n1,caf\xe9\n", "byte"),
+        (b"id,text\n1,a\n1,b\n", "line 3: line 2 has the id '1' already"),
+        (b"", "empty"),
+        (b"id,text,text\n1,a,b\n", "2 columns called 'text'"),
     ],
 )
-def test_data_explains_what_cannot_be_read(tmp_path, content, message, previewed):
+def test_data_explains_what_cannot_be_read_before_it_is_loaded(tmp_path, content, message):
     file = tmp_path / "bad.csv"
     file.write_bytes(content)
     app = screen("data", **{"data.way": "Path", "data.path": str(file)})
-    if previewed:
-        app.button(key="data.load").click().run()
-        corpora.loading(Source(str(file), columns=("id", "text", None))).join(patient(60))
-        app.run()
     assert not app.exception and message in texts(app), texts(app)
+    assert str(tmp_path) not in texts(app) and not [b for b in app.button if b.key == "data.load"]
+
+
+def test_data_counts_copies_and_asks_what_becomes_of_repeated_ids(tmp_path):
+    file = tmp_path / "shop.csv"
+    file.write_text("Doc ID;text;department\n1;a cat;pets\n1;a dog;pets\n2;a cat;toys\n3;;toys\n")
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    assert app.selectbox(key=f"data.separator.{file}").value == ";"
+    assert app.selectbox(key=f"data.columns.{file}.id").value == "Doc ID"
+    assert "shop.csv line 3: line 2 has the id '1' already (1 row repeats an id)" in texts(app)
+    app.multiselect(key=f"data.columns.{file}.metadata").set_value(["department"]).run()
+    pick(app, "Repeated ids", "number")
+    assert "4 documents" in texts(app) and "1 documents are copies" in texts(app)
+    pick(app, "Repeated ids", "first")
+    shown = texts(app)
+    assert "3 documents" in shown and "1 rows were left out" in shown and "1 documents have neither" in shown
+    source = Source(str(file), columns=("Doc ID", "text", None), metadata=("department",), repeated="first")
+    press(app, "data.load")
+    corpora.loading(source).join(patient(60))
+    run(app)
+    assert app.session_state["source"] == source
+    assert load(source).dataset.corpus.metadata == {"department": ("pets", "toys", "toys")}
+    assert opened(dict(app.query_params), "data").session_state["source"] == source, "the address keeps the choice"
+
+
+def test_documents_can_be_chosen_by_a_kept_column(tmp_path):
+    file = tmp_path / "shop.csv"
+    file.write_text("id,text,team\n1,a cat,pets\n2,a dog,pets\n3,a car,x=y\n")
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app.multiselect(key=f"data.columns.{file}.metadata").set_value(["team"]).run()
+    app.multiselect(key=f"data.where.{file}.team").set_value(["x=y"]).run()
+    assert "1 document" in texts(app) and "2 documents were left out by team" in texts(app)
+    press(app, "data.load")
+    source = Source(str(file), columns=("id", "text", None), metadata=("team",), where=(("team", "x=y"),))
+    assert load(source).dataset.corpus.ids == ("3",)
+    run(app)
+    assert opened(dict(app.query_params), "data").session_state["source"] == source
+
+
+def test_another_separator_can_be_chosen_and_large_files_are_left_for_loading(tmp_path, monkeypatch):
+    file = tmp_path / "odd.csv"
+    file.write_text("id;text,more\n1;x,y\n1;z,w\n")
+    monkeypatch.setattr("dashboard.data.look.MOST_BYTES", 10)
+    app = screen("data", **{"data.way": "Path", "data.path": str(file)})
+    app.selectbox(key=f"data.separator.{file}").set_value(";").run()
+    assert app.selectbox(key=f"data.columns.{file}.text").value == "text,more"
+    pick(app, "Repeated ids", "first")
+    press(app, "data.load")
+    source = Source(str(file), columns=("id", "text,more", None), separator=";", repeated="first")
+    assert load(source).dataset.corpus.texts == ("x,y",)
+
+
+def test_columns_of_a_beir_folder_are_kept_where_named(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat", "metadata": {"year": 1999, "answer": "x"}}\n')
+    app = screen("data", **{"data.way": "Path", "data.path": str(folder)})
+    kept = app.multiselect(key=f"data.columns.{folder}.metadata")
+    assert kept.options == ["year", "answer"]
+    kept.set_value(["year"]).run()
+    press(app, "data.load")
+    assert load(Source(str(folder), metadata=("year",))).dataset.corpus.metadata == {"year": ("1999",)}
 
 
 def test_a_broken_beir_folder_is_explained(tmp_path):

@@ -276,7 +276,7 @@ def test_a_log_that_cannot_be_used_is_said_and_can_be_left_behind(folder):
 def test_before_and_after_name_what_changed_and_nothing_else():
     loaded, query = corpus(), torch.from_numpy(vectors()[7])
     top = engine.Decoder(engine.make("top_k"))
-    asked = engine.Embeddings(query.unsqueeze(0), ("q",))
+    asked = engine.Embeddings(("q",), query.unsqueeze(0))
     first = engine.decode(top, loaded.space, asked, k=10)
     second, third = first.index[0, 1].item(), first.index[0, 2].item()
     lead = float(first.gain[0, 1] - first.gain[0, 2])

@@ -276,6 +276,23 @@ def test_aspects_can_be_an_axis(tmp_path):
     assert len(app.get("plotly_chart")) == 2
 
 
+def test_queries_are_grouped_by_a_kept_column(tmp_path):
+    colours = ["red", "green", "blue"]
+    documents = [(f"d{i}", f"{colours[i % 3]} thing number {i}") for i in range(24)]
+    beir(
+        tmp_path,
+        documents,
+        [(f"q{c}", f"{c} things") for c in colours],
+        test=[(f"q{colours[i % 3]}", f"d{i}") for i in range(24)],
+    )
+    kept = [{"_id": doc, "text": text, "paint": f"<b>{text.split()[0]}"} for doc, text in documents]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in kept))
+    app = measured(Source(str(tmp_path), metadata=("paint",)), k=4)
+    pick(pick(app, "View", "By query type"), "By", "paint")
+    heads = json.dumps(chart(app, 1)["layout"]["annotations"])
+    assert all(f"&lt;b&gt;{colour}" in heads for colour in colours) and "<b>red" not in heads
+
+
 def test_time_can_be_the_axis_to_the_right_and_what_has_none_is_counted():
     asked = {"k": 9, "tradeoff.x.judged": "milliseconds"}
     app = measured(**asked)

@@ -26,7 +26,7 @@ from engine.training.recipes import RECIPES, declared
 from support.live_feedback import add
 from support.pages import drawn, first_table, load, pick, press, screen, tables, texts, tiles, widgets, worked
 from support.patience import patient
-from support.train_page import METHOD, QUICK, SMALL, page
+from support.train_page import METHOD, QUICK, SMALL, divided, page
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,16 @@ def test_the_form_has_what_methods_declare_and_divides_one_split(source):
 def test_what_tune_reports_on_is_not_learnt_from_by_default():
     (split,) = [box for box in screen("tune", **{"tune.page": "Train"}).selectbox if box.label == "Query set"]
     assert split.value == "dev" and len(split.options) == 2
+
+
+def test_the_only_split_is_learnt_from_only_when_asked(source):
+    app = page(source, **{divided(source): False})
+    count = len(load(source).dataset.judged("test"))
+    assert f"The only judged queries are test · {count:,} queries" in texts(app)
+    assert not {"train.start", "train.look"} & {button.key for button in app.button}
+    app.toggle(key=divided(source)).set_value(True).run()
+    assert not app.exception and f"Random split of {count:,} queries" in texts(app)
+    assert "train.start" in {button.key for button in app.button}
 
 
 def test_what_it_takes_is_said_beforehand(source):

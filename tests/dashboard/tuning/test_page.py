@@ -71,7 +71,7 @@ def test_the_result_is_what_the_engine_finds(outcomes):
     data = loaded.dataset
     qrels = {split: subsample(data.qrels[split], 20) for split in ("dev", "test")}
     asked = data.queries.only({q for own in qrels.values() for q in own.grades})
-    vectors = engine.Embeddings(loaded.queries[[data.queries.position[q] for q in asked.ids]], asked.ids)
+    vectors = engine.Embeddings(asked.ids, loaded.queries[[data.queries.position[q] for q in asked.ids]])
     result = tune("mmr", loaded.space, vectors, qrels, objective=Objective("diverse"))
     assert [s for s in result.sentences if s not in texts(app)] == []
     assert f"MMR · λ {result.decoder.select.relevance_weight} — " in headings(app) and result.status in headings(app)

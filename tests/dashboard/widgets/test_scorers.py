@@ -47,7 +47,7 @@ BLIND = next(n for n in SELECTORS if not SELECTORS[n].cls.by_scores)
 
 
 def question(loaded, asked):
-    return engine.Embeddings(asked.vector.unsqueeze(0), ("q",), None, (asked.text,))
+    return engine.Embeddings(("q",), asked.vector.unsqueeze(0), None, (asked.text,))
 
 
 @pytest.mark.parametrize("select", SELECTORS)

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import date
 
 import pytest
 
@@ -78,6 +79,35 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
     assert "two runs are called 'lucene'" in run("compare", store, *twice, fails=True)
 
 
+def test_the_table_is_in_the_json_as_it_is_printed(store):
+    table = json.loads(run("compare", store, "-k", "5", "--metric", "recall", "--metric", "ilad", "--json"))["table"]
+    printed = [line for line in run("compare", store, "-k", "5", "--metric", "recall", "--metric", "ilad").splitlines()]
+    first = next(i for i, line in enumerate(printed) if line.startswith("Setting")) + 1
+    assert len(table["rows"]) == 11 and table["rows"][0]["name"] == "top_k" and "Holm" in table["caption"]
+    for row, line in zip(table["rows"], printed[first:], strict=False):
+        means, signs = row["mean"], row["significant"]
+        assert f"{means['recall']:.4f}" in line and means.keys() == signs.keys() == {"recall", "ilad"}
+        assert ("↓" in line or "↑" in line) == any(signs.values()), line
+        assert row["decoder"]["select"]["name"] == row["name"].partition("(")[0]
+
+
+def test_sweep_and_compare_print_the_same_means(tmp_path):
+    path = str(tmp_path / "sweep.db")
+    asked = ("--select", "top_k", "--select", "mmr", "--select", "nnn:l1=0.3,l2=0.1,fill=strict", "--points", "2")
+    swept = run("sweep", *asked, "-k", "5", "--metric", "ilad", "--metric", "recall", "--store", path)
+    compared = run("compare", path, "--metric", "ilad", "--metric", "recall")
+    cells = {line.split("  ")[0]: re.findall(r"\d\.\d{4}", line) for line in swept.splitlines() if "→" in line}
+    rows = [
+        re.findall(r"\d\.\d{4}", line)
+        for line in compared.splitlines()
+        if re.match(r"(Top-k|MMR|NNN).*\d$", line.strip(" ↑↓"))
+    ]
+    assert len(cells) == 4 and sorted(cells.values()) == sorted(rows)
+    (remark,) = re.findall(r"ILAD@5: over (\d+) of (\d+) queries", swept)
+    assert 0 < int(remark[0]) < int(remark[1]) == demo_counts()["test"]
+    assert f"ILAD {remark[0]}, Recall {remark[1]}" in compared
+
+
 def test_time_is_an_axis_and_what_has_none_shows_none(store, tmp_path):
     by_time, swept = ("-k", "5", "--x", "milliseconds"), ("sweep", "--select", "mmr", "-k", "5", "--points", "3")
     output = run("compare", store, *by_time)
@@ -100,6 +130,10 @@ def test_report_is_one_file_with_its_charts(store, tmp_path):
     assert "22 cells" in run("report", store, "--out", str(file))
     html = file.read_text(encoding="utf-8")
     assert "Plotly.newPlot" in html and "Recall@5" in html and "All settings" in html
+    visible = re.sub(r"<[^>]+>", " ", html[html.index("<body>") : html.index("<script")])
+    counts = f"{demo_counts()['test']} queries of test · k = 5 · 22 cells · {date.today().isoformat()}"
+    assert "numpy-api" in visible and counts in visible and "bundled, " in visible
+    assert re.search(r"of Top-k's Recall|than Top-k", visible), "the verdict"
     outside = re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.S)
     assert "http" not in outside and "<script src" not in html, "the report must draw without a network"
     for point in Store(store).points():
@@ -139,7 +173,6 @@ def test_tune_takes_a_scorer(tmp_path):
         (("depths", "--rerank", "bm25", "--depth", "5"), "depths must be whole numbers in [10"),
         (("tune", "--select", "mmr", "--dev", "nothing"), "no split 'nothing'"),
         (("tune", "--select", "mmr:window"), "--select takes NAME or NAME:PARAMETER=VALUE"),
-        (("tune", "--select", "mmr", "--objective", "luck"), "aim must be one of"),
     ],
 )
 def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
@@ -150,10 +183,24 @@ def test_mistakes_are_named(args, said, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "args,said",
     [
+        (("--objective", "luck"), "--objective must be one of 'maximise', 'diverse', 'knee'; got 'luck'"),
+        (("--metric", "luck"), "--metric must be one of 'recall', "),
+        (("--share", "7"), "--share must be a number in [0, 1]; got 7"),
+        (("--export", "word"), "--export must be one of python, json"),
+    ],
+)
+def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, said, monkeypatch):
+    monkeypatch.setattr("engine.load_dataset", None)
+    assert said in run("tune", "--select", "mmr", *args, fails=True)
+
+
+@pytest.mark.parametrize(
+    "args,said",
+    [
         (("-k", "7"), "has no cells at k = 7; it has 3, 5"),
         (("--split", "dev"), "holds no cells of split 'dev'"),
         (("--out", "table.doc"), "--out takes .md, .tex, .csv or .parquet"),
-        (("--by", "colour"), "--by must be one of relevant, length, words, aspects; got 'colour'"),
+        (("--by", "colour", "--corpus", "numpy-api"), "--by must be one of relevant, length, words, aspects, or a col"),
         (("--by", "length"), "--by needs --corpus"),
         (("--by", "aspects", "--corpus", "numpy-api"), "no query has aspects; there are relevant, length, words"),
     ],

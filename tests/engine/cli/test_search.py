@@ -8,6 +8,7 @@ import pytest
 import engine
 from engine.evaluation.stratification import KINDS, kinds
 from support.cli import run
+from support.datafiles import beir_of_things
 from support.demo import demo_counts
 
 
@@ -62,6 +63,24 @@ def test_recall_in_a_budget_by_the_length_of_what_is_relevant(store, demo, tmp_p
     file = tmp_path / "report.html"
     run("report", store, "--by", "length", "--corpus", "numpy-api", "--out", str(file))
     assert f"Recall@5 by {KINDS['length']}" in file.read_text(encoding="utf-8")
+
+
+def test_strata_by_a_column_that_the_corpus_keeps(tmp_path):
+    folder, store = beir_of_things(tmp_path / "things"), str(tmp_path / "things.db")
+    file = folder / "corpus.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    kept = [{**record, "department": ("sales", "law")[i > 2]} for i, record in enumerate(records)]
+    file.write_text("".join(json.dumps(record) + "\n" for record in kept))
+    run("sweep", "--corpus", str(folder), "--select", "top_k", "--select", "vrsd", "-k", "2", "--store", store)
+    asked = ("compare", store, "--corpus", str(folder), "--by")
+    assert "Recall@2 by department, each method's best setting" in run(*asked, "department")
+    groups = {row["group"]: row["queries"] for row in json.loads(run(*asked, "department", "--json"))["by"]["groups"]}
+    assert groups == {"law": 4, "sales": 3}, "of one document each, the first one's"
+    embedded = run("embed", "--corpus", str(folder), "--where", "department=law")
+    assert embedded.startswith("3 vectors of") or "\n3 vectors of" in embedded
+    assert "--where takes COLUMN=VALUE" in run("embed", "--corpus", str(folder), "--where", "department", fails=True)
+    output = run(*asked, "topic", fails=True)
+    assert "--by must be one of relevant, length, words, aspects, or a column" in output and "'topic'" in output
 
 
 def test_another_corpus_is_refused(store, tmp_path):

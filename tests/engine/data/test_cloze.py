@@ -123,8 +123,8 @@ def test_containing_finds_whole_words_only():
 def test_everything_works_on_it():
     data = engine.containing_passages(corpus_of(TEXT))
     words = text_vectors(data.corpus, data.queries, "bm25")
-    space = engine.Space(data.corpus, engine.Embeddings(words.documents.toarray(), data.corpus.ids), "cpu")
-    asked = engine.Embeddings(words.queries.toarray(), data.queries.ids)
+    space = engine.Space(data.corpus, engine.Embeddings(data.corpus.ids, words.documents.toarray()), "cpu")
+    asked = engine.Embeddings(data.queries.ids, words.queries.toarray())
     ranking = engine.decode(engine.Decoder(engine.make("top_k")), space, asked, k=3)
     got = engine.measure(ranking, space, asked, data.qrels["test"], 3, ("recall", "mrr", "ndcg"))
     # A document with all the words beats its copies without one of them.

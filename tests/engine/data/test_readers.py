@@ -140,11 +140,73 @@ def test_judgements_said_twice_are_noticed(tmp_path):
 
 
 def test_ids_that_occur_twice_are_an_error(tmp_path):
-    corpus = [{"_id": doc, "text": "x"} for doc in "aabbccddeeffg"]
-    with pytest.raises(DataError, match=r"corpus\.jsonl: .*6 ids .*'a', 'b', 'c', 'd', 'e'\)"):
+    corpus = [{"_id": doc, "text": "x"} for doc in "abbaccddeeffg"]
+    with pytest.raises(
+        DataError, match=r"^corpus\.jsonl line 3: line 2 has the id 'b' already \(6 rows repeat an id\)"
+    ):
         load_dataset(beir(tmp_path, corpus))
-    with pytest.raises(DataError, match=r"queries\.jsonl: .*1 ids .*'q'"):
+    assert "".join(load_dataset(tmp_path, repeated="first").corpus.ids) == "abcdefg"
+    with pytest.raises(
+        DataError, match=r"^queries\.jsonl line 2: line 1 has the id 'q' already \(1 row repeats an id\)"
+    ):
         load_dataset(beir(tmp_path, queries=[{"_id": "q", "text": "x"}] * 2))
+    dataset = load_dataset(tmp_path, repeated="number")
+    assert dataset.queries.ids == ("q", "q-2") and "1 rows have an id" in said(dataset.notices)
+
+
+def test_what_is_named_is_kept_of_documents_and_queries_and_nothing_else(tmp_path):
+    corpus = [
+        {"_id": "d1", "text": "x", "year": 1999, "metadata": {"department": "sales", "answer": "secret"}},
+        {"_id": "d2", "text": "y", "metadata": "none"},
+    ]
+    queries = [{"_id": "q", "text": "z", "metadata": {"department": "law", "evidence": "secret"}}]
+    folder = beir(tmp_path, corpus, queries, qrels__test="q\td1\t1\n")
+    dataset = load_dataset(folder, metadata=("department", "year"))
+    assert dataset.corpus.metadata == {"department": ("sales", ""), "year": ("1999", "")}
+    assert dataset.queries.metadata == {"department": ("law",)} == dataset.judged("test").metadata
+    assert "secret" not in repr(dataset) and dataset.queries == load_dataset(folder).queries
+    with pytest.raises(DataError, match="neither documents nor queries have a column 'topic'"):
+        load_dataset(folder, metadata=["topic"])
+
+
+def test_documents_are_chosen_by_a_column_with_what_is_judged_of_them(tmp_path):
+    corpus = [{"_id": f"d{i}", "text": f"x{i}", "topic": t, "year": i % 2} for i, t in enumerate(["a", "b", "a", "c"])]
+    folder = beir(
+        tmp_path,
+        corpus,
+        qrels__test="q0\td0\t1\nq0\td1\t1\nq1\td3\t1\nq1\tgone\t1\nq2\td3\t1\n",
+        aspects="q0\tone\td0\t1\nq0\ttwo\td1\t1\nq1\tone\td3\t1\n",
+    )
+    np.save(tmp_path / "vectors.npy", np.eye(4, dtype=np.float32))
+    chosen = load_dataset(folder, where={"topic": ["a", "b"]})
+    assert chosen.corpus.ids == ("d0", "d1", "d2") and chosen.corpus.metadata == {"topic": ("a", "b", "a")}
+    assert chosen.qrels["test"].grades == {"q0": {"d0": 1, "d1": 1}, "q1": {"gone": 1}}
+    assert chosen.aspects == {"q0": {"one": frozenset({"d0"}), "two": frozenset({"d1"})}}
+    assert chosen.vectors.ids == chosen.corpus.ids and chosen.vectors.vectors.tolist() == np.eye(4)[:3].tolist()
+    assert "1 documents were left out by topic (first: 'd3')" in said(chosen.notices)
+    both = load_dataset(folder, where={"topic": ["a"], "year": {"0"}})
+    assert both.corpus.ids == ("d0", "d2") and both.aspects == {"q0": {"one": frozenset({"d0"})}}
+    with pytest.raises(DataError, match=r"where= leaves no document: 'topic' is 'a', 'b', 'c' …, and \['d'\]"):
+        load_dataset(folder, where={"topic": ["d"]})
+    for wrong in ({"topic": "a"}, {"nothing": ["x0"]}):
+        with pytest.raises(DataError, match=r"where= must be columns|neither documents nor queries"):
+            load_dataset(folder, where=wrong)
+
+
+def test_messages_name_files_by_their_names(tmp_path):
+    contents = {
+        "a.csv": "id,text\n1,x,y\n",
+        "a.jsonl": "{",
+        "a.parquet": "x",
+        "a.npy": "x",
+        "a.tsv": b"id\ttext\n\xe9\n",
+    }
+    sources = [written(tmp_path, name, content) for name, content in contents.items()]
+    sources += [beir(tmp_path / "b", qrels__test="q\n"), beir(tmp_path / "c", aspects="q\n")]
+    for source in sources:
+        with pytest.raises(DataError) as error:
+            load_dataset(source)
+        assert str(tmp_path) not in str(error.value)
 
 
 def test_empty_texts_stay_with_a_notice(tmp_path):
@@ -161,7 +223,7 @@ def test_what_is_missing_says_what_is_expected(tmp_path):
     for source in (tmp_path / "empty", tmp_path / "nothing", *files):
         with pytest.raises(DataError, match=r"corpus\.jsonl") as error:
             load_dataset(source)
-        assert str(source) in str(error.value)
+        assert (source.name if source in files else str(source)) in str(error.value)
     with pytest.raises(DataError, match="holds no documents"):
         load_dataset(beir(tmp_path / "x", corpus=[]))
     for source in (beir(tmp_path / "y"), "numpy-api", tmp_path / "v.npy"):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import engine
 from engine.data.readers import load_dataset
-from engine.data.tables import Columns, preview
-from engine.errors import DataError
+from engine.data.tables import Columns, guess_separator, preview
+from engine.errors import DataError, RepeatedIdError
 from support.datafiles import TEXT, said, triples, written
 
 HEAD = ("id", "text", "title")
@@ -124,11 +124,89 @@ def test_unreadable_parquet_is_said(tmp_path):
         ("id,name", Columns(id="id", text="name")),
         ("id", Columns(text="id")),
         ("id,a,b", Columns(id="id", text="b")),
+        ("Text,Doc ID", Columns(id="Doc ID", text="Text")),
+        ("document-id,Body", Columns(id="document-id", text="Body")),
+        ("docId,text", Columns(id="docId", text="text")),
+        ("Ticket Id,text", Columns(id="Ticket Id", text="text")),
+        ("text,author_id", Columns(text="text")),
     ],
 )
 def test_columns_are_guessed_from_their_names(tmp_path, header, guess):
     row = ",".join("long text" if name == "b" else "x" for name in header.split(","))
     assert preview(written(tmp_path, "a.csv", f"{header}\n{row}\n")).guess == guess
+
+
+def test_a_first_column_that_ends_in_id_is_one_only_where_it_tells_rows_apart(tmp_path):
+    path = written(tmp_path, "a.csv", "author_id,text\n1,x\n1,y\n")
+    assert preview(path).guess == Columns(text="text") and load_dataset(path).corpus.ids == ("0", "1")
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|", ","])
+def test_separators_are_recognised(tmp_path, mark):
+    rows = [["id", "text"], ["007", 'a, "b"; c'], ["8", "x|y\tz\nw"]]
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=mark).writerows(rows)
+    path = written(tmp_path, "a.csv", file.getvalue())
+    assert guess_separator(path) == mark
+    assert triples(load_dataset(path).corpus) == [(doc, text, "") for doc, text in rows[1:]]
+
+
+def test_a_header_with_two_marks_is_decided_by_the_rows(tmp_path):
+    path = written(tmp_path, "a.csv", "id;text, or more;year\n1;a, b;1999\n2;c;2000\n3;d, e, f;2001\n")
+    assert preview(path).columns == ("id", "text, or more", "year")
+    path = written(tmp_path, "b.csv", 'id,"text; long"\n1,"x; y"\n2,z\n')
+    assert preview(path).columns == ("id", "text; long")
+
+
+def test_a_separator_can_be_chosen(tmp_path):
+    path = written(tmp_path, "a.csv", "id;text,more\n1;x,y\n")
+    assert preview(path, separator=";").columns == ("id", "text,more")
+    corpus = load_dataset(path, columns=Columns(id="id", text="text,more"), separator=";").corpus
+    assert triples(corpus) == [("1", "x,y", "")]
+    assert load_dataset(path, columns=Columns(text="more"), separator=",").corpus.texts == ("y",)
+    for bad in ("", ";;", '"', "\n"):
+        with pytest.raises(DataError, match="separator must be one character"):
+            load_dataset(path, separator=bad)
+    with pytest.raises(DataError, match=r"separator= is for \.csv files"):
+        load_dataset(written(tmp_path, "a.tsv", "id\ttext\n1\tx\n"), separator=";")
+
+
+REPEATED = "id,text\na,x\nb,y\na,z\na-2,v\na,w\nb,y\n"
+
+
+def test_a_repeated_id_names_both_lines_and_the_ways_out(tmp_path):
+    path = written(tmp_path, "a.csv", REPEATED)
+    with pytest.raises(RepeatedIdError) as error:
+        load_dataset(path)
+    assert str(error.value) == (
+        "a.csv line 4: line 2 has the id 'a' already (3 rows repeat an id); "
+        'keep the first of each (repeated="first") or number the others (repeated="number", as \'a-2\')'
+    )
+    pq.write_table(pa.table({"id": ["a", "b", "b"], "text": ["x", "y", "z"]}), tmp_path / "a.parquet")
+    with pytest.raises(RepeatedIdError, match=r"^a\.parquet row 3: row 2 has the id 'b' already \(1 row repeats"):
+        load_dataset(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="repeated must be one of 'refuse', 'first', 'number'; got 'last'"):
+        load_dataset(path, repeated="last")
+
+
+def test_of_repeated_ids_the_first_is_kept_or_the_others_are_numbered(tmp_path):
+    path = written(tmp_path, "a.csv", REPEATED.replace(",", ",n,").replace("id,n", "id,m"))
+    kept = Columns(id="id", text="text", metadata=("m",))
+    first = load_dataset(path, columns=kept, repeated="first")
+    assert triples(first.corpus) == [("a", "x", ""), ("b", "y", ""), ("a-2", "v", "")]
+    assert first.corpus.metadata == {"m": ("n",) * 3}
+    assert said(first.notices) == "3 rows were left out: an earlier one has their id (first: 'a', 'a', 'b')"
+    every = load_dataset(path, columns=kept, repeated="number")
+    assert every.corpus.ids == ("a", "b", "a-3", "a-2", "a-4", "b-2") and len(every.corpus.metadata["m"]) == 6
+    assert every.corpus.texts == ("x", "y", "z", "v", "w", "y")
+    assert "3 rows have an id that an earlier one has" in said(every.notices)
+    assert load_dataset(written(tmp_path, "b.csv", "id,text\na,x\n"), repeated="number").notices == ()
+
+
+def test_copies_and_empty_texts_are_counted(tmp_path):
+    notices = load_dataset(written(tmp_path, "a.csv", 'id,text\n1,x\n2, x \n3,\n4,y\n5,x\n6,"  "\n')).notices
+    assert [(n.count, n.first) for n in notices] == [(2, ("3", "6")), (2, ("2", "5"))]
+    assert "neither title nor text" in notices[0].what and "copies" in notices[1].what
 
 
 def test_rows_without_ids_are_numbered_with_a_notice(tmp_path):
@@ -188,7 +266,6 @@ def test_quotes_are_text_in_tsv_and_quoting_in_csv(tmp_path):
         ("a.csv", 'id,text\na,"x"y\n', "line 2: not CSV: ',' expected after '\"'"),
         ("a.csv", 'id,text\na,x\nb,"x\n\n\n', "line 3: not CSV: unexpected end of data"),
         ("a.csv", "id,text\ra,x\r", "line 1: not CSV: a carriage return outside double quotes"),
-        ("a.csv", "id;text\na;x\n", "not separated by commas"),
         ("a.tsv", "id\ttext\na\tx\ty\n", "line 2: expected 2 fields, found 3"),
         ("a.tsv", 'id\ttext\na\t"x\ny"\n', "line 3: expected 2 fields, found 1; TSV has no quoting"),
         ("a.jsonl", '{"id": "a", "text": "x"}\n{"id": "a" "text": 1}\n', "line 2 column 12: Expecting ',' delimiter"),
@@ -263,6 +340,7 @@ def test_named_columns_are_kept_beside_the_documents_as_text_and_change_no_ident
     assert corpus == plain and corpus.digest == plain.digest and corpus.passages == plain.passages
     with pytest.raises(DataError, match="no column called 'colour'"):
         load_dataset(path, columns=Columns(text="text", metadata=("colour",)))
+    assert load_dataset(path, metadata=["year"]).corpus.metadata == {"year": ("1999", "")}
     lines = written(tmp_path, "a.jsonl", '{"text": "x", "n": 1.5, "tags": ["a"], "on": true}\n{"text": "y", "n": null}')
     found = load_dataset(lines, columns=Columns(text="text", metadata=("n", "tags", "on"))).corpus.metadata
     assert found == {"n": ("1.5", ""), "tags": ('["a"]', ""), "on": ("true", "")}

@@ -194,8 +194,8 @@ def test_a_tiny_corpus_is_no_special_case(n):
 def test_tensors_embeddings_and_arrays_are_alike():
     start, now, points, _ = moved()
     ids = tuple(map(str, range(80)))
-    asked = engine.Embeddings(points, tuple(map(str, range(25))))
-    given = drift(origin(engine.Embeddings(start, ids), asked), torch.from_numpy(now))
+    asked = engine.Embeddings(tuple(map(str, range(25))), points)
+    given = drift(origin(engine.Embeddings(ids, start), asked), torch.from_numpy(now))
     assert given == drift(origin(start, points), now)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.frontier import best_of_each, dominated, frontier, hypervolume
-from engine.evaluation.stratification import grouped, kinds, stratify
+from engine.evaluation.stratification import grouped, kinds, stratify, values_by_query
 from engine.values import Corpus, Qrels, Queries
 from support.points import cell, interval, recalls
 
@@ -301,6 +301,37 @@ def test_strata_are_the_means_of_their_queries():
         stratify(points, "recall", {"elsewhere": 3})
     with pytest.raises(ParamError, match="groups"):
         stratify(points, "recall", counts, groups=0)
+
+
+def test_strata_of_a_column_are_its_largest_values():
+    points = [cell("top_k", {"recall": recalls(0, 12)}), cell("mmr", {"recall": recalls(1, 12)}, relevance_weight=0.5)]
+    names = ["law", "sales", "sales", "it", "it", "it", "hr", "press"]
+    values = {query: names[i] for i, query in enumerate(points[0].queries) if i < len(names)}
+    rows = stratify(points, "recall", values, groups=3)[::2]
+    assert [(r.group, r.queries, r.least, r.most) for r in rows] == [
+        ("it", 3, None, None), ("sales", 2, None, None), ("other", 3, None, None),
+    ]  # fmt: skip
+    assert rows[0].mean == pytest.approx(points[0].values["recall"][3:6].mean())
+    assert rows[2].mean == pytest.approx(points[0].values["recall"][[0, 6, 7]].mean())
+    assert [r.group for r in stratify(points, "recall", values)[::2]] == ["it", "sales", "hr", "law", "press"]
+    years = {query: str(2000 + i) for i, query in enumerate(points[0].queries)}
+    assert [(r.group, r.queries) for r in stratify(points, "recall", years, groups=2)[::2]] == [
+        ("2000–2007", 8), ("2008–2011", 4)
+    ]  # fmt: skip
+
+
+def test_a_querys_value_is_its_own_or_that_of_most_of_what_is_relevant_to_it():
+    department = ("sales", "law", "law", "", "it")
+    corpus = Corpus(tuple("abcde"), ("x",) * 5, metadata={"department": department, "empty": ("",) * 5})
+    qrels = Qrels({
+        "most": {"a": 1, "b": 1, "c": 2, "e": 0}, "tie": {"b": 1, "a": 1, "gone": 1}, "none": {"d": 1}, "own": {"a": 1}
+    })  # fmt: skip
+    queries = Queries(("most", "tie", "none", "own"), ("q",) * 4)
+    assert values_by_query(corpus, queries, qrels) == {"department": {"most": "law", "tie": "sales", "own": "sales"}}
+    named = Queries(queries.ids, queries.texts, {"department": ("", "", "", "hr"), "region": ("n", "", "", "s")})
+    assert values_by_query(corpus, named, qrels) == {
+        "department": {"most": "law", "tie": "sales", "own": "hr"}, "region": {"most": "n", "own": "s"}
+    }  # fmt: skip
 
 
 def test_what_queries_are_grouped_by():

@@ -15,7 +15,7 @@ ALL = ("recall", "comp", "ndcg", "mrr", "precision", "ilad")
 
 
 def embedded(vectors):
-    return engine.Embeddings(torch.tensor(vectors), ("a", "b", "c")[: len(vectors)])
+    return engine.Embeddings(("a", "b", "c")[: len(vectors)], torch.tensor(vectors))
 
 
 def test_a_query_without_relevant_documents_is_left_out_and_counted():
@@ -111,7 +111,7 @@ def test_values_are_in_the_order_of_the_queries():
 
 
 def test_no_queries_at_all():
-    asked = engine.Embeddings(torch.zeros(0, 3), ())
+    asked = engine.Embeddings((), torch.zeros(0, 3))
     nothing = engine.Ranking(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 2), ())
     space, qrels = space_of(np.eye(3, dtype=np.float32)), engine.Qrels({"a": {"d0": 1}})
     got = engine.measure(nothing, space, asked, qrels, 2, tuple(METRICS), {"a": {"x": {"d0"}}})

@@ -150,7 +150,7 @@ def test_many_queries_in_blocks_are_as_one_at_a_time(monkeypatch):
     qrels = engine.Qrels({q: {f"d{i}": int(rng.integers(0, 3)) for i in rng.permutation(50)[:9]} for q in ids[2:]})
 
     def measured(picked):
-        asked = engine.Embeddings(torch.tensor(queries[picked]), tuple(ids[b] for b in picked))
+        asked = engine.Embeddings(tuple(ids[b] for b in picked), torch.tensor(queries[picked]))
         names = available(qrels, aspects, asked)
         assert names == tuple(METRICS)
         return engine.measure(ranking_of(rows[picked]), space, asked, qrels, 8, names, aspects).values
@@ -188,7 +188,7 @@ def test_a_gpu_measures_the_same():
 def test_perspectives_are_counted_as_ndeval_counts_them():
     dataset = engine.load_dataset(DATA / "perspectrum")
     qrels, ids, n = dataset.qrels["dev"], dataset.judged("dev").ids, len(dataset.corpus)
-    space = engine.Space(dataset.corpus, engine.Embeddings(torch.ones(n, 2), dataset.corpus.ids), "cpu")
+    space = engine.Space(dataset.corpus, engine.Embeddings(dataset.corpus.ids, torch.ones(n, 2)), "cpu")
     rng = np.random.default_rng(0)
     rows = np.zeros((len(ids), 10), dtype=int)
     for b, query in enumerate(ids):

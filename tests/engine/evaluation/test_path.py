@@ -148,8 +148,8 @@ def test_dpp_past_its_rank_is_top_k_at_one_alone():
 def test_a_space_answers_as_decode():
     rows, queries = problem("random", 6, n=80, d=12)
     corpus = engine.Corpus([f"d{i}" for i in range(80)], [f"text {i}" for i in range(80)])
-    space = engine.Space(corpus, engine.Embeddings(rows, corpus.ids), device="cpu")
-    asked = engine.Embeddings(queries, ["a", "b", "c"])
+    space = engine.Space(corpus, engine.Embeddings(corpus.ids, rows), device="cpu")
+    asked = engine.Embeddings(["a", "b", "c"], queries)
     for depth in (None, 30):
         paths = engine.path(engine.make("mmr", window=2), space, asked, 5, depth=depth)
         for value in (0.0, 0.31, 0.7, 1.0):

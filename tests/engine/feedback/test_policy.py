@@ -110,7 +110,7 @@ def test_the_same_seed_and_round_draw_the_same(space):
 
 def test_the_temperature_gives_the_perplexity(space):
     queries, _ = queries_near(space, 33)
-    asked = engine.Embeddings(torch.from_numpy(queries), tuple(map(str, range(33))))
+    asked = engine.Embeddings(tuple(map(str, range(33))), torch.from_numpy(queries))
     session = orag.session(space, queries=asked)
     scores = queries.astype(np.float64) @ space.vectors.numpy().astype(np.float64).T
     assert math.isclose(np.median(orag.perplexity(scores, session.temperature)), 8, rel_tol=1e-6)

@@ -71,12 +71,12 @@ def test_questions_are_words_vectors_or_embeddings(space):
     vector = queries_near(space)[0][0]
     named = session.resolve_query(vector)
     assert session.resolve_query(named) is named and session.resolve_query(vector.tolist()) == named
-    one = engine.Embeddings(space.vectors[:1], ("q",), space.embeddings.encoder, ("some words",))
+    one = engine.Embeddings(("q",), space.vectors[:1], space.embeddings.encoder, ("some words",))
     assert session.resolve_query(one).text == "some words" and session.resolve_query(one) != session.resolve_query(
         one.vectors[0].numpy()
     )
     with pytest.raises(DataError, match="one question; got 2"):
-        session.resolve_query(engine.Embeddings(space.vectors[:2], ("a", "b")))
+        session.resolve_query(engine.Embeddings(("a", "b"), space.vectors[:2]))
     for nothing in (["some", "words"], None, {}):
         with pytest.raises(DataError, match="query must be"):
             session.resolve_query(nothing)

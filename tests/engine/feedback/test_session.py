@@ -259,7 +259,7 @@ def test_adapted_documents_are_embeddings_like_any_other(space):
     assert adapted.encoder == space.embeddings.encoder and adapted.digest != space.embeddings.digest
     assert adapted.vectors.numpy().tobytes() == after.exact.astype(np.float32).tobytes()
     now = engine.Space(space.corpus, adapted)
-    asked = engine.Embeddings(torch.from_numpy(queries_near(space, 4)[0]), tuple("abcd"))
+    asked = engine.Embeddings(tuple("abcd"), torch.from_numpy(queries_near(space, 4)[0]))
     for name in engine.methods("selector"):
         ranking = engine.decode(engine.Decoder(engine.make(name)), now, asked, k=5)
         assert ranking.index.shape == (4, 5)

@@ -76,7 +76,7 @@ def test_no_word_in_common_scores_zero_and_ties_go_to_the_lower_row():
     texts = ["red apple", "green pear", "red apple", "Red, apple!", ""]
     space = space_of(texts)
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"))
-    queries = Embeddings(torch.ones(3, 2), ("a", "b", "c"), texts=("APPLE red", "nothing", ""))
+    queries = Embeddings(("a", "b", "c"), torch.ones(3, 2), texts=("APPLE red", "nothing", ""))
     answer = engine.decode(decoder, space, queries, k=5)
     assert answer.index.tolist() == [[0, 2, 3, 1, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
     assert answer.gain[0, 0] == answer.gain[0, 2] > 0 and answer.gain[0, 3:].tolist() == [0, 0]

@@ -86,7 +86,7 @@ def test_every_score_is_that_of_the_formula(combination, how):
 
 def test_its_ends_are_its_parts():
     space, batch = setting(7)
-    asked = Embeddings(batch.vectors, batch.ids, texts=batch.texts)
+    asked = Embeddings(batch.ids, batch.vectors, texts=batch.texts)
 
     def found(scorer, **params):
         decoder = engine.Decoder(engine.make("top_k"), engine.make(scorer, **params))

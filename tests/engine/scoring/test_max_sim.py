@@ -108,10 +108,10 @@ def test_equal_documents_tie(space):
 def test_given_parts_are_searched_and_travel():
     draw = torch.Generator().manual_seed(3)
     corpus = Corpus(("a", "b#1"), ("x", "y"))
-    own = Embeddings(torch.randn(2, 5, generator=draw), corpus.ids)
-    parts = Embeddings(torch.randn(5, 5, generator=draw), ("b#1#0", "a#0", "b#1#2", "a#1", "b#1#1"))
+    own = Embeddings(corpus.ids, torch.randn(2, 5, generator=draw))
+    parts = Embeddings(("b#1#0", "a#0", "b#1#2", "a#1", "b#1#1"), torch.randn(5, 5, generator=draw))
     space = engine.Space(corpus, own, parts=parts)
-    queries = Embeddings(torch.randn(3, 5, generator=draw), ("q", "r", "s"))
+    queries = Embeddings(("q", "r", "s"), torch.randn(3, 5, generator=draw))
     batch = query_batch(space, queries)
     scores = queries.vectors @ parts.vectors.T
     expected = torch.stack([scores[:, [1, 3]].amax(1), scores[:, [0, 2, 4]].amax(1)], dim=1)
@@ -127,21 +127,21 @@ def test_given_parts_are_searched_and_travel():
 )
 def test_parts_that_do_not_fit_are_refused(ids, message):
     corpus = Corpus(("a", "b"), ("x", "y"))
-    own = Embeddings(torch.eye(2), corpus.ids)
+    own = Embeddings(corpus.ids, torch.eye(2))
     with pytest.raises(DataError, match=message):
-        engine.Space(corpus, own, parts=Embeddings(torch.eye(2), ids))
+        engine.Space(corpus, own, parts=Embeddings(ids, torch.eye(2)))
     with pytest.raises(DataError, match="dimension, 2; got 3"):
-        engine.Space(corpus, own, parts=Embeddings(torch.ones(2, 3), ("a#0", "b#0")))
+        engine.Space(corpus, own, parts=Embeddings(("a#0", "b#0"), torch.ones(2, 3)))
     with pytest.raises(DataError, match="parts must be finite"):
-        engine.Space(corpus, own, parts=Embeddings(torch.tensor([[1.0, torch.nan]] * 2), ("a#0", "b#0")))
+        engine.Space(corpus, own, parts=Embeddings(("a#0", "b#0"), torch.tensor([[1.0, torch.nan]] * 2)))
 
 
 def test_vectors_without_an_encoder_or_with_another_are_refused(space, batch):
-    bare = engine.Space(space.corpus, Embeddings(space.embeddings.vectors, space.corpus.ids))
+    bare = engine.Space(space.corpus, Embeddings(space.corpus.ids, space.embeddings.vectors))
     with pytest.raises(DataError, match=r"came with its own vectors; embed the corpus with engine\.embed"):
         engine.make("max_sim").score(bare, batch)
     ref = replace(space.embeddings.encoder, digest="0" * 64)
-    other = engine.Space(space.corpus, Embeddings(space.embeddings.vectors, space.corpus.ids, ref))
+    other = engine.Space(space.corpus, Embeddings(space.corpus.ids, space.embeddings.vectors, ref))
     with pytest.raises(DataError, match="other weights"):
         engine.make("max_sim").score(other, batch)
 

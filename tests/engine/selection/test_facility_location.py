@@ -114,7 +114,7 @@ def test_a_space_a_batch_and_a_grid_give_what_a_query_alone_gets():
     rows, queries = problem("clustered", 5, n=200, d=12, batch=5)
     space = space_of(rows)
     decoders = [engine.Decoder(engine.make("facility_location", relevance_weight=w)) for w in WEIGHTS]
-    asked = engine.Embeddings(torch.tensor(queries), tuple("abcde"))
+    asked = engine.Embeddings(tuple("abcde"), torch.tensor(queries))
     for _ in range(2):
         for weight, shared in zip(WEIGHTS, decode_grid(decoders, space, asked, 9), strict=True):
             for b, query in enumerate(queries):

@@ -168,7 +168,7 @@ def test_a_short_sum_leaves_its_neighbours_open():
 def test_a_space_a_batch_and_another_order_change_nothing():
     rows, queries = problem("clustered", 6, n=150, d=12, batch=5)
     plain = engine.select("vrsd", rows, queries, k=12)
-    decoder, asked = engine.Decoder(engine.make("vrsd")), engine.Embeddings(torch.tensor(queries), tuple("abcde"))
+    decoder, asked = engine.Decoder(engine.make("vrsd")), engine.Embeddings(tuple("abcde"), torch.tensor(queries))
     kept = engine.decode(decoder, space_of(rows), asked, k=12)
     assert torch.equal(kept.index, plain.index) and torch.allclose(kept.gain, plain.gain, rtol=0, atol=1e-13)
     order = np.random.default_rng(0).permutation(150)

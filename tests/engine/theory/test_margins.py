@@ -109,14 +109,14 @@ def test_no_margin_is_above_1():
         over = next(against_best(rows, line[None]))[3]
         assert np.nanmax(over) <= 1 and np.nanmax(over) > 1 - 1e-9
     space = space_of(corpus_of(["a", "b", "a b"]), [[0.3, 0.9], [0.1, 0.3], [0.2, 0.6]])
-    smallest = engine.margins(space, engine.Embeddings(torch.tensor([[0.3, 0.9]]), ("q",)), "dense", bins=1).smallest
+    smallest = engine.margins(space, engine.Embeddings(("q",), torch.tensor([[0.3, 0.9]])), "dense", bins=1).smallest
     assert smallest <= 1 and engine.sufficient_dimension(smallest, 0.05) == math.ceil(12 * math.log(80))
 
 
 def test_margins_of_dense_vectors():
     rows, points = problem("random", 3, n=30, d=6, batch=4)
     space = space_of(corpus_of(["one two three"] * 30), rows)
-    asked = engine.Embeddings(torch.tensor(points), tuple("abcd"))
+    asked = engine.Embeddings(tuple("abcd"), torch.tensor(points))
     got = engine.margins(space, asked, "dense", ranks=(1, 29, 30), bins=1)
     first = []
     for q in points.astype(float):
@@ -130,7 +130,7 @@ def test_margins_of_dense_vectors():
 def test_margins_need_what_they_read():
     corpus, queries = made()
     space = space_of(corpus, torch.zeros(len(corpus), 2))
-    points = engine.Embeddings(torch.ones(1, 2), ("q",))
+    points = engine.Embeddings(("q",), torch.ones(1, 2))
     for args, given, error, message in (
         ((corpus, queries, "dense"), {}, engine.DataError, r"dense vectors need an engine\.Space"),
         ((space, points), {}, engine.DataError, "queries must have texts"),
@@ -140,7 +140,7 @@ def test_margins_need_what_they_read():
     ):
         with pytest.raises(error, match=message):
             engine.margins(*args, **given)
-    known = engine.Embeddings(torch.ones(1, 2), ("q",), texts=("w0 w9",))
+    known = engine.Embeddings(("q",), torch.ones(1, 2), texts=("w0 w9",))
     read, plain_text = (engine.margins(*args).rows[0].values.tolist() for args in ((space, known), (corpus, ["w0 w9"])))
     assert read == plain_text
     empty = engine.margins(corpus_of(["", "?!"]), ["w0"])
@@ -212,7 +212,7 @@ def test_pair_errors_can_be_watched_and_refused():
 def test_recall_grows_with_the_dimension_and_is_whole_at_the_vectors_own():
     rows, points = problem("random", 5, n=60, d=16, batch=8)
     space = space_of(corpus_of(["w " * (1 + i % 7) for i in range(60)]), rows)
-    asked = engine.Embeddings(torch.tensor(points), tuple(map(str, range(8))))
+    asked = engine.Embeddings(tuple(map(str, range(8))), torch.tensor(points))
     cut = engine.recall_dimensions(
         space, asked, "dense", reduction="truncated", dimensions=(2, 8, 16, 999), rank=1, bins=2
     )

@@ -66,7 +66,7 @@ def trained(tiny, data, tmp_path_factory):
 def dev_ndcg(model, data):
     corpus, queries, qrels = data
     space = space_of(corpus, torch.ones(len(corpus), 1))
-    words = Embeddings(torch.ones(TOPICS, 1), queries.ids, None, queries.texts)
+    words = Embeddings(queries.ids, torch.ones(TOPICS, 1), None, queries.texts)
     rerank = engine.make("cross_encoder", model=str(model))
     decoder = engine.Decoder(engine.make("top_k"), engine.make("bm25"), rerank, depth=EACH)
     return quality(decoder, space, (space, words, qrels), metrics=("ndcg",), k=10)["ndcg"]
@@ -115,7 +115,7 @@ def test_lists_learn_too_after_a_dense_first_stage(tiny, data, tmp_path):
     corpus, queries, qrels = data
     one_hot = torch.eye(TOPICS).repeat_interleave(EACH, 0) + 0.01 * torch.rand(TOPICS * EACH, TOPICS)
     space = space_of(corpus, one_hot)
-    asked = Embeddings(torch.eye(TOPICS), queries.ids, None, queries.texts)
+    asked = Embeddings(queries.ids, torch.eye(TOPICS), None, queries.texts)
     looks, given = [], {**QUICK, "loss": "lists", "retrieve": "dense"}
     engine.train_cross_encoder(tiny, space, asked, qrels, out=tmp_path / "lists", watch=looks.append, **given)
     assert max(look.ndcg for look in looks) > looks[0].ndcg + 0.2
@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused(tiny, data, tmp_path):
     corpus, queries, qrels = data
     out = tmp_path / "out"
     shared = {**qrels, "dev": Qrels({**qrels["dev"].grades, "q0": {"d0.0": 1}})}
-    bare = Embeddings(torch.ones(TOPICS, 1), queries.ids)
+    bare = Embeddings(queries.ids, torch.ones(TOPICS, 1))
     nothing = {**qrels, "train": Qrels({"q0": {"elsewhere": 1}})}
     blind = {**qrels, "dev": Qrels({q: {"elsewhere": 1} for q in qrels["dev"].grades})}
     for args, message in (

@@ -262,7 +262,7 @@ def test_what_has_no_texts_is_refused(data, trained, some):
     ):
         with pytest.raises(DataError, match=r"vectors without their texts.*pass engine\.Queries"):
             call()
-    brought = engine.Space(space.corpus, Embeddings(space.vectors, space.corpus.ids))
+    brought = engine.Space(space.corpus, Embeddings(space.corpus.ids, space.vectors))
     with pytest.raises(DataError, match="this corpus came with its own vectors"):
         engine.train("dense", brought, replace(queries, encoder=None), qrels, **QUICK)
     with pytest.raises(DataError, match="queries must be vectors of the encoder"):

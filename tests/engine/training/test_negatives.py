@@ -88,7 +88,7 @@ def words():
     asked = [" ".join(f"w{w}" for w in rng.integers(11, size=3)) for _ in range(12)] + ["nothing known"]
     space = space_of(corpus_of(texts), torch.from_numpy(random_rows(rng, 30, 4)).float())
     ids = tuple(f"q{i}" for i in range(13))
-    queries = Embeddings(torch.from_numpy(random_rows(rng, 13, 4)).float(), ids, None, tuple(asked))
+    queries = Embeddings(ids, torch.from_numpy(random_rows(rng, 13, 4)).float(), None, tuple(asked))
     grades = {q: {f"d{int(j)}": 1 for j in rng.permutation(30)[:4]} for q in ids}
     splits = {"train": only(Qrels(grades), ids[1:]), "dev": only(Qrels(grades), ids[:1])}
     return space, queries, splits, gather_samples(space, queries, splits, "train", "dev")

@@ -234,7 +234,7 @@ def odd(kind):
     else:
         rows = rows[: int(kind)]
     corpus = Corpus(space.corpus.ids[: len(rows)], space.corpus.texts[: len(rows)])
-    return engine.Space(corpus, Embeddings(rows, corpus.ids, ENCODER)), queries, qrels
+    return engine.Space(corpus, Embeddings(corpus.ids, rows, ENCODER)), queries, qrels
 
 
 @pytest.mark.parametrize("kind", ["double", "uneven", "twins", "1", "2", "4"])

@@ -31,7 +31,7 @@ def session():
     space, queries, _ = planted(n=20)
     s = orag.session(space, "careful", queries=queries)
     for at in range(12):
-        asked = engine.Embeddings(queries.vectors[[at]], (queries.ids[at],), texts=(f"question {at}",))
+        asked = engine.Embeddings((queries.ids[at],), queries.vectors[[at]], texts=(f"question {at}",))
         s = orag.feed(s, orag.thumb(s, asked, at % 5, up=at % 3 > 0, person=f"p{at}"))
     return orag.undo(s, s.events[4].id)
 

@@ -18,7 +18,7 @@ def space():
     vectors = torch.tensor(np.stack([np.cos(angles), np.sin(angles)], 1), dtype=torch.float32)
     ids = ("a", "b", "c", "d", "e")
     corpus = engine.Corpus(ids, tuple(f"text {i}" for i in ids), ("Title a", "", "", "", ""))
-    return engine.Space(corpus, engine.Embeddings(vectors, ids), "cpu")
+    return engine.Space(corpus, engine.Embeddings(ids, vectors), "cpu")
 
 
 QUERY = torch.tensor([1.0, 0.0])
@@ -113,11 +113,11 @@ def crowded(seed, n=60, d=6):
     ids = tuple(f"d{i}" for i in range(n))
     vectors = torch.tensor(rows, dtype=torch.float32)
     query = torch.tensor(draw.normal(size=d) + 1, dtype=torch.float32)
-    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(vectors, ids), "cpu"), query / query.norm()
+    return engine.Space(engine.Corpus(ids, ids), engine.Embeddings(ids, vectors), "cpu"), query / query.norm()
 
 
 def decoded(space, query, stage, k, depth=None):
-    asked = engine.Embeddings(query.unsqueeze(0), ("q",))
+    asked = engine.Embeddings(("q",), query.unsqueeze(0))
     return engine.decode(engine.Decoder(select=stage, depth=depth), space, asked, k=k)
 
 

@@ -45,7 +45,7 @@ def space_of(rows):
     ids = [f"d{i}" for i in range(len(rows))]
     texts = [" ".join(WORDS[(i + j * j) % 5] for j in range(1 + i % 4)) for i in range(len(rows))]
     titles = [f"Title  {i}\n" if i % 3 == 0 else "" for i in range(len(rows))]
-    return engine.Space(engine.Corpus(ids, texts, titles), engine.Embeddings(rows, ids), "cpu")
+    return engine.Space(engine.Corpus(ids, texts, titles), engine.Embeddings(ids, rows), "cpu")
 
 
 def answers_of(space, decoder, moved, query, k, given=None):
@@ -102,7 +102,7 @@ def test_every_position_is_the_engines_answer(name, given, moved, family):
     # Without a path each position costs a solution.
     for n, k, depth in cases if stage.no_path is None and moved == stage.path_parameter else cases[1:]:
         rows, queries = problem(family, n, n=n, d=8, batch=1)
-        space, query = space_of(rows), engine.Embeddings(queries, ["q"])
+        space, query = space_of(rows), engine.Embeddings(["q"], queries)
         path = assert_the_engines(space, engine.Decoder(engine.make(name, **given), depth=depth), moved, query, k, rng)
         assert path.told["scores"] is None
         assert_figures(path, rows, queries[0])
@@ -111,7 +111,7 @@ def test_every_position_is_the_engines_answer(name, given, moved, family):
 @pytest.mark.parametrize("name", [name for name, spec in methods("selector").items() if spec.params])
 def test_another_scorers_words_decide_too(name):
     rows, queries = problem("clustered", 3, n=26, d=8, batch=1)
-    space, query = space_of(rows), engine.Embeddings(queries, ["q"], texts=["whale heron"])
+    space, query = space_of(rows), engine.Embeddings(["q"], queries, texts=["whale heron"])
     decoder = engine.Decoder(engine.make(name), engine.make("bm25"), depth=15)
     moved = decoder.select.path_parameter
     path = assert_the_engines(space, decoder, moved, query, 5, np.random.default_rng(2))
@@ -161,7 +161,7 @@ def test_positions_are_round_and_hold_what_is_set():
 def test_below_a_path_of_ratios_nothing_is_known_but_zero():
     """λ₁ = 0 is a position, and the path begins at the next: what lies between is neither's."""
     rows, queries = problem("clustered", 5, n=30, d=8, batch=1)
-    space, query = space_of(rows), engine.Embeddings(queries, ["q"])
+    space, query = space_of(rows), engine.Embeddings(["q"], queries)
     decoder = engine.Decoder(engine.make("nnn"))
     path, _ = answers_of(space, decoder, "l1", query, 6)
     assert path.told["start"] == 0.001 and path.at(0.0005) is None and 0 in path.apart
@@ -192,6 +192,6 @@ def test_sets_of_one_and_of_none():
 def test_names_are_short_lines_of_legal_text():
     texts = ("a " * 200, "hello \ud83d\n world", "")
     corpus = engine.Corpus(("a", "b", "c"), texts)
-    space = engine.Space(corpus, engine.Embeddings(np.eye(3), corpus.ids), "cpu")
+    space = engine.Space(corpus, engine.Embeddings(corpus.ids, np.eye(3)), "cpu")
     names = packed(space, torch.eye(3, dtype=torch.float64)[0], np.array([[0, 1, 2]]))["names"]
     assert names[0] == ("a " * 45) and names[1:] == ["hello ? world", "c"]

@@ -92,7 +92,7 @@ def test_a_corpus_smaller_than_k_and_queries_without_judgements():
 
 def test_values_stand_in_the_order_of_the_queries():
     space, queries, qrels = toy()
-    turned = engine.Embeddings(queries.vectors.flip(0), queries.ids[::-1])
+    turned = engine.Embeddings(queries.ids[::-1], queries.vectors.flip(0))
     runs = (engine.sweep(grid("mmr", 3), space, asked, qrels, 5) for asked in (queries, turned))
     for a, b in zip(*runs, strict=True):
         assert b.queries == a.queries[::-1]
@@ -187,9 +187,9 @@ def altered():
     return {
         "nothing": (mmr, data, {}),
         "corpus": (mmr, (engine.Space(text, space.embeddings, "cpu"), queries, qrels), {}),
-        "embeddings": (mmr, (engine.Space(corpus, engine.Embeddings(rows, corpus.ids), "cpu"), queries, qrels), {}),
-        "queries": (mmr, (space, engine.Embeddings(points, queries.ids), qrels), {}),
-        "ids of queries": (mmr, (space, engine.Embeddings(queries.vectors, ("x", *queries.ids[1:])), qrels), {}),
+        "embeddings": (mmr, (engine.Space(corpus, engine.Embeddings(corpus.ids, rows), "cpu"), queries, qrels), {}),
+        "queries": (mmr, (space, engine.Embeddings(queries.ids, points), qrels), {}),
+        "ids of queries": (mmr, (space, engine.Embeddings(("x", *queries.ids[1:]), queries.vectors), qrels), {}),
         "qrels": (mmr, (space, queries, Qrels(judged)), {}),
         "parameter": (engine.Decoder(engine.make("mmr", relevance_weight=0.6)), data, {}),
         "selector": (engine.Decoder(engine.make("dpp", relevance_weight=0.5)), data, {}),
@@ -328,7 +328,7 @@ BAD = [
     ("space", {"space": np.eye(3)}, "engine.Space; got ndarray"),
     ("queries", {"queries": ["text"]}, "engine.Queries or engine.Embeddings; got list"),
     ("queries", {"queries": engine.Queries((), ())}, "at least one"),
-    ("queries", {"queries": engine.Embeddings(np.ones((1, 9)), ("q",))}, "dimension; got 9"),
+    ("queries", {"queries": engine.Embeddings(("q",), np.ones((1, 9)))}, "dimension; got 9"),
     ("qrels", {"qrels": {"q0": {"d0": 1}}}, "engine.Qrels.*got dict"),
     ("qrels", {"qrels": None}, "recall.* needs? judgements"),
     *[("k", {"k": bad}, "whole number") for bad in (0, -1, 2.5, True, None, "10", [5, 0], [[5]], ["5"], object())],

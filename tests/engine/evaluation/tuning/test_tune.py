@@ -246,7 +246,7 @@ def test_settings_that_answer_few_queries_are_no_candidates(judged):
     space, queries, qrels = judged
     # Queries this short have no document with a weight where λ₁ is large; ten are long.
     length = torch.where(torch.arange(ASKED) < 10, 1.0, 0.4).unsqueeze(1)
-    short = engine.Embeddings(queries.vectors * length, queries.ids)
+    short = engine.Embeddings(queries.ids, queries.vectors * length)
     asked = {"objective": "knee", "k": 5, "fixed": {"fill": "strict", "l2": 0.1}, "resamples": 200}
     found = tune("nnn", space, short, qrels, **asked)
     defined = {p.decoder["select"]["l1"]: int(np.isfinite(p.values["ilad"]).sum()) for p in found.points}

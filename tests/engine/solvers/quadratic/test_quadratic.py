@@ -261,7 +261,7 @@ def test_a_space_a_grid_and_a_query_alone_agree_to_the_last_bit(name, family):
     space, grid = space_of(rows), [{**params, "polish": bool(params["polish"])} for params in GRIDS[name]]
     decoders = [engine.Decoder(engine.make(name, **params)) for params in grid]
     for k in (1, 2, 7, 90):
-        asked = engine.Embeddings(torch.tensor(queries), tuple("abc"))
+        asked = engine.Embeddings(tuple("abc"), torch.tensor(queries))
         for decoder, shared in zip(decoders, decode_grid(decoders, space, asked, k), strict=True):
             for b in range(3):
                 alone = engine.decode(decoder, space, asked.take([b]), k)
@@ -274,7 +274,7 @@ def test_gram_rows_and_passes_find_the_same(name, monkeypatch):
     """Tie-free data, whose shortlist is the whole corpus: sets, and what is told of them."""
     for seed in range(12):
         rows, queries = problem("clustered" if seed % 2 else "random", seed, n=100, d=9)
-        asked, k = engine.Embeddings(torch.tensor(queries), tuple("abc")), (2, 5, 14)[seed % 3]
+        asked, k = engine.Embeddings(tuple("abc"), torch.tensor(queries)), (2, 5, 14)[seed % 3]
         order = np.random.default_rng(seed).permutation(100)
         for params in GRIDS[name][seed % 5 :: 5]:
             decoder = engine.Decoder(engine.make(name, **{**params, "polish": bool(params["polish"])}))
