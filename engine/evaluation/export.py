@@ -2,15 +2,16 @@
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 from urllib.parse import quote
 
 from engine.decoder import DEPTH, SET_SIZE, Decoder
-from engine.errors import ParamError
-from engine.evaluation.sweep.cell import as_json
+from engine.errors import DataError, ParamError
+from engine.evaluation.sweep.cell import as_json, from_json
 from engine.params import Param
 from engine.stages import Selector, Stage
 from engine.values import replace_surrogates
@@ -100,6 +101,28 @@ def exports(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snippet
     return tuple(export(decoder, target, use) for target in TARGETS)
 
 
+def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Decoder, ExportContext | None]:
+    """A decoder and its use, None of a decoder alone, from the JSON export: its file, or its content.
+
+    Raises ParamError, or DataError where it is no such file.
+    """
+    if isinstance(setting, Decoder):
+        return setting, None
+    name = "setting" if isinstance(setting, Mapping) else str(setting)
+    try:
+        content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
+        decoder = from_json(content["decoder"])
+        known = {f: content[f] for f in ("k", "corpus", "encoder", "trained", "dtype") if f in content}
+        return decoder, ExportContext(**{"encoder": None, **known})
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
+    except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
+        raise DataError(
+            f"{name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, or "
+            "Export on the page"
+        ) from None
+
+
 def _shown(stage: Stage) -> list[tuple[Param, Any]]:
     """Parameters with their values, without what few look for where it is at its default."""
     values = [(p, getattr(stage, p.name)) for p in stage.spec.params]
@@ -167,9 +190,10 @@ def _python(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _json(decoder: Decoder, use: ExportContext) -> str:
-    """`points.from_json` reads what stands under "decoder"."""
+    """What `read_setting` reads."""
     content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {} if use.trained is None else {"trained": use.trained}
+    content |= {} if use.dtype == ExportContext().dtype else {"dtype": use.dtype}
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
