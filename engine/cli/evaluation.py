@@ -290,7 +290,11 @@ def _plain_table(table: Any) -> str:
 @option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
 @seed_option("Of the search and of the draws.")
 @execution_options("tune.db")
-@option("--export", "target", help="Print the chosen setting: python, json, command, langchain, …")
+@option(
+    "--export",
+    "target",
+    help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
+)
 @json_option()
 def tune(
     source: CorpusOptions,
@@ -346,6 +350,7 @@ def tune(
     echo_lines(tuned.sentences)
     if target:
         context = ExportContext(
-            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained
-        )
+            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained,
+            pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k),
+        )  # fmt: skip
         click.echo("\n" + export(tuned.decoder, target, context).text)

@@ -16,19 +16,20 @@ class FrontierRanker:
     """The documents that a decoder selects of those that a retriever fetched.
 
     decoder, k, encoder: as of `Answerer`. Vectors are `query_embedding` and the documents' own, where a retriever has
-    return_embedding=True; else all are embedded. A document's score is what the selector ranks by.
+    return_embedding=True; else all are embedded. A document's score is what the selector ranks by. A saved pipeline
+    is loaded with allowed_modules=["engine.integrations.haystack"].
     """
 
     def __init__(self, decoder: Any, k: int | None = None, encoder: str | None = None) -> None:
         self._answerer = Answerer(decoder, k, encoder)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Any:
         """The component as a pipeline is saved."""
         setting = json.loads(export(self._answerer.decoder, "json", self._answerer.use).text)
         return default_to_dict(self, decoder=setting, k=self._answerer.k, encoder=self._answerer.encoder)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "FrontierRanker":
+    def from_dict(cls, data: dict[str, Any]) -> Any:
         """The component of a saved pipeline."""
         return default_from_dict(cls, data)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.integrations.candidates import Answer, Answerer, needs, stored
+from engine.integrations.candidates import Answer, Answerer, Encode, needs, stored
 
 with needs("langchain-core", "langchain"):
     from langchain_core.callbacks import Callbacks
@@ -57,10 +57,10 @@ class FrontierCompressor(BaseDocumentCompressor):
         ]
 
 
-def encode_with(embeddings: Embeddings) -> Any:
+def encode_with(embeddings: Embeddings) -> Encode:
     """LangChain's Embeddings as the function that an Answerer takes."""
 
-    def encode(texts: Sequence[str], role: str) -> list[list[float]]:
+    def encode(texts: Sequence[str], role: str) -> Any:
         if role == "document":
             return embeddings.embed_documents(list(texts))
         return [embeddings.embed_query(text) for text in texts]

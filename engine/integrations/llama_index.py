@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.integrations.candidates import Answer, Answerer, needs, stored
+from engine.integrations.candidates import Answer, Answerer, Encode, needs, stored
 
 with needs("llama-index-core", "llama-index"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -55,12 +55,12 @@ class FrontierPostprocessor(BaseNodePostprocessor):
         ]
 
 
-def encode_with(model: BaseEmbedding) -> Any:
+def encode_with(model: BaseEmbedding) -> Encode:
     """LlamaIndex's embedding model as the function that an Answerer takes."""
 
-    def encode(texts: Sequence[str], role: str) -> list[list[float]]:
+    def encode(texts: Sequence[str], role: str) -> Any:
         if role == "document":
-            return list(model.get_text_embedding_batch(list(texts)))
+            return model.get_text_embedding_batch(list(texts))
         return [model.get_query_embedding(text) for text in texts]
 
     return encode

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+FIELDS = {"queries", "vectors"}
 QUERIES = Whole(1, "B", 1, 1000, name="queries", help="Queries of one request.")
 MOST_BYTES = 32 << 20
 """Of a request: a thousand vectors of 1,536 numbers as text."""
@@ -47,7 +48,7 @@ class Service:
 
         Raises ParamError or DataError.
         """
-        if not isinstance(asked, Mapping) or not {"queries", "vectors"} & set(asked) <= set(asked) <= FIELDS:
+        if not isinstance(asked, Mapping) or not set(asked) & FIELDS or not set(asked) <= FIELDS | {"k"}:
             raise DataError('send {"queries": ["…"]} or {"vectors": [[…]]}, and "k" if it is not the default')
         k = min(SET_SIZE.check(asked.get("k", self.k)), len(self.space))
         with self._turn:
@@ -63,16 +64,14 @@ class Service:
         count = QUERIES.check(len(vectors if texts is None else texts))
         if texts is not None and not all(isinstance(text, str) for text in texts):
             raise DataError("queries must be texts; for vectors send them as vectors")
-        if vectors is None:
-            if self._encode is None:
-                raise DataError("the corpus came with its own vectors, and no encoder: send vectors")
-            points, reference = self._encode(texts, "query"), self._encode.reference
-        else:
-            points, reference = real_tensor(vectors, "vectors"), self.space.encoder
-        return Embeddings(points, tuple(map(str, range(count))), reference, texts)
-
-
-FIELDS = {"queries", "vectors", "k"}
+        if texts is not None and vectors is not None and len(texts) != len(vectors):
+            raise DataError(f"queries and vectors must be of one length; got {len(texts)} and {len(vectors)}")
+        ids = tuple(map(str, range(count)))
+        if vectors is not None:
+            return Embeddings(real_tensor(vectors, "vectors"), ids, self.space.encoder, texts)
+        if self._encode is None:
+            raise DataError("the corpus came with its own vectors, and no encoder: send vectors")
+        return Embeddings(self._encode(texts, "query"), ids, self._encode.reference, texts)
 
 
 def app(service: Service, host: str = LOOPBACK[0]) -> Starlette:
@@ -104,5 +103,5 @@ def app(service: Service, host: str = LOOPBACK[0]) -> Starlette:
             return reply({"error": str(error)}, 400)
 
     routes = [Route("/health", health), Route("/answer", answer, methods=["POST"])]
-    guard = Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK))
+    guard = Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"])
     return Starlette(routes=routes, middleware=[guard] if host in LOOPBACK else [])
