@@ -7,12 +7,12 @@ The adapters are modules of their own, each of which needs its framework and is 
 import importlib as _importlib
 from typing import Any as _Any
 
-from engine.integrations.candidates import Answer, Answerer, answer
+from engine.integrations.candidates import Answerer, Selection, answer
 
 FRAMEWORKS = ("langchain", "llama_index", "haystack", "sklearn")
 """The adapters' modules."""
 
-__all__ = ["FRAMEWORKS", "Answer", "Answerer", "answer"]
+__all__ = ["FRAMEWORKS", "Answerer", "Selection", "answer"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -42,7 +42,7 @@ def needs(package: str, extra: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Selection:
     """The set that a decoder picks for a query, best first.
 
     rows: places among the candidates; ids: those given with them, else the rows as text; scores: what the selector
@@ -55,14 +55,14 @@ class Answer:
     certificate: Mapping[str, Any]
 
 
-def answers_of(ranking: Ranking, ids: Sequence[str]) -> list[Answer]:
+def answers_of(ranking: Ranking, ids: Sequence[str]) -> list[Selection]:
     """The answer of each query of a ranking; ids: of the documents it ranks."""
     answers = []
     for query, info in enumerate(ranking.info):
         rows = ranking.rows(query)
         scores = tuple(ranking.gain[query, : len(rows)].tolist())
         answers.append(
-            Answer(rows=tuple(rows), ids=tuple(ids[row] for row in rows), scores=scores, certificate=dict(info))
+            Selection(rows=tuple(rows), ids=tuple(ids[row] for row in rows), scores=scores, certificate=dict(info))
         )
     return answers
 
@@ -113,7 +113,7 @@ class Answerer:
         scores: Sequence[float] | None = None,
         ids: Sequence[str] | None = None,
         k: int | None = None,
-    ) -> Answer:
+    ) -> Selection:
         """The k candidates that the decoder selects.
 
         query: its text, None where its vector is all that the decoder needs; texts, vectors (n, d), scores, ids: of
@@ -129,7 +129,7 @@ class Answerer:
             if given is not None and len(given) != count:
                 raise DataError(f"{name} must have one entry a candidate, {count}; got {len(given)}")
         if not count:
-            return Answer(rows=(), ids=(), scores=(), certificate={})
+            return Selection(rows=(), ids=(), scores=(), certificate={})
         rows, reference = self._documents(texts, vectors)
         names = tuple(map(str, range(count)))
         space = Space(
@@ -188,7 +188,7 @@ def answer(
     *,
     encoder: str | Encode | None = None,
     **candidates: Any,
-) -> Answer:
+) -> Selection:
     """The candidates of a store that a decoder selects for one query; arguments as of `Answerer`, which keeps vectors
     from one query to the next. Raises ParamError or DataError."""
     return Answerer(decoder, encoder=encoder)(query, texts, **candidates)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.integrations.candidates import Answer, Answerer, Encode, needs, stored
+from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
 
 with needs("langchain-core", "langchain"):
     from langchain_core.callbacks import Callbacks
@@ -36,7 +36,7 @@ class FrontierCompressor(BaseDocumentCompressor):
             encoder = encode_with(encoder)
         self._answerer = Answerer(self.decoder, self.k, encoder)
 
-    def answer(self, documents: Sequence[Document], query: str) -> Answer:
+    def answer(self, documents: Sequence[Document], query: str) -> Selection:
         """The selected places among the documents, with scores and certificate."""
         metadata = [document.metadata for document in documents]
         return self._answerer(

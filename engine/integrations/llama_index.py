@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.integrations.candidates import Answer, Answerer, Encode, needs, stored
+from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
 
 with needs("llama-index-core", "llama-index"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -33,7 +33,7 @@ class FrontierPostprocessor(BaseNodePostprocessor):
     def class_name(cls) -> str:
         return "FrontierPostprocessor"
 
-    def answer(self, nodes: Sequence[NodeWithScore], query: QueryBundle) -> Answer:
+    def answer(self, nodes: Sequence[NodeWithScore], query: QueryBundle) -> Selection:
         """The selected places among the nodes, with scores and certificate."""
         return self._answerer(
             query.query_str,

@@ -13,7 +13,7 @@ from engine.data.encoders import embed
 from engine.decoder import QueryLike, decode
 from engine.errors import DataError
 from engine.evaluation.export import read_setting
-from engine.integrations.candidates import Answer, answers_of
+from engine.integrations.candidates import Selection, answers_of
 from engine.space import Space
 from engine.values import Corpus, Embeddings, Ranking, real_tensor
 
@@ -44,7 +44,7 @@ class FrontierRetriever(BaseEstimator):
         """(B, k) rows of documents, best first, −1 where there are no more; X: texts or an array (B, d)."""
         return self._ranking(X).index.cpu().numpy()
 
-    def answers(self, X: Any) -> list[Answer]:
+    def answers(self, X: Any) -> list[Selection]:
         """The same with ids, scores and certificate."""
         return answers_of(self._ranking(X), self.space_.corpus.ids)
 

@@ -1,4 +1,8 @@
-"""Every adapter of engine.integrations over a real store of its framework: (query, n) → ids of what is selected."""
+"""Every adapter of engine.integrations over a real store of its framework.
+
+Each is a function of space and queries that returns fetch(query, n), the store's candidates, and adapt(decoder, k), a
+function of query and candidates that returns the selected ids.
+"""
 
 import os
 
@@ -17,21 +21,27 @@ class Vectors:
         self.queries = dict(zip(queries.texts, queries.vectors.tolist(), strict=True))
 
 
-def function(decoder, space, queries, k):
+def function(space, queries):
     """The plain function, over candidates by inner product."""
     rows, given = space.vectors.numpy(), Vectors(space, queries)
-    answerer = engine.integrations.Answerer(decoder, k)
 
-    def ask(query, n):
-        point = np.float32(given.queries[query])
-        near = np.argsort(-(rows @ point), kind="stable")[:n]
-        ids = [space.corpus.ids[row] for row in near]
-        return list(answerer(query, vectors=rows[near], query_vector=point, ids=ids).ids)
+    def fetch(query, n):
+        return np.argsort(-(rows @ np.float32(given.queries[query])), kind="stable")[:n]
 
-    return ask
+    def adapt(decoder, k):
+        answerer = engine.integrations.Answerer(decoder, k)
+
+        def ask(query, near):
+            ids = [space.corpus.ids[row] for row in near]
+            point = np.float32(given.queries[query])
+            return list(answerer(query, vectors=rows[near], query_vector=point, ids=ids).ids)
+
+        return ask
+
+    return fetch, adapt
 
 
-def langchain(decoder, space, queries, k):
+def langchain(space, queries):
     """LangChain's own store, which keeps its vectors to itself."""
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import InMemoryVectorStore
@@ -49,15 +59,15 @@ def langchain(decoder, space, queries, k):
 
     store = InMemoryVectorStore(Given())
     store.add_texts(list(space.corpus.passages), ids=list(space.corpus.ids))
-    compressor = FrontierCompressor(decoder=decoder, k=k, encoder=store.embeddings)
 
-    def ask(query, n):
-        return [document.id for document in compressor.compress_documents(store.similarity_search(query, k=n), query)]
+    def adapt(decoder, k):
+        compressor = FrontierCompressor(decoder=decoder, k=k, encoder=store.embeddings)
+        return lambda query, fetched: [document.id for document in compressor.compress_documents(fetched, query)]
 
-    return ask
+    return lambda query, n: store.similarity_search(query, k=n), adapt
 
 
-def llama_index(decoder, space, queries, k):
+def llama_index(space, queries):
     """LlamaIndex's own vector store index."""
     from llama_index.core import VectorStoreIndex
     from llama_index.core.embeddings import BaseEmbedding
@@ -81,18 +91,19 @@ def llama_index(decoder, space, queries, k):
     corpus = space.corpus
     nodes = [TextNode(id_=i, text=text) for i, text in zip(corpus.ids, corpus.passages, strict=True)]
     index = VectorStoreIndex(nodes, embed_model=model)
-    postprocessor = FrontierPostprocessor(decoder=decoder, k=k, encoder=model)
 
-    def ask(query, n):
-        fetched = index.as_retriever(similarity_top_k=n).retrieve(query)
-        return [node.node_id for node in postprocessor.postprocess_nodes(fetched, query_str=query)]
+    def adapt(decoder, k):
+        postprocessor = FrontierPostprocessor(decoder=decoder, k=k, encoder=model)
+        return lambda query, fetched: [
+            node.node_id for node in postprocessor.postprocess_nodes(fetched, query_str=query)
+        ]
 
-    return ask
+    return lambda query, n: index.as_retriever(similarity_top_k=n).retrieve(query), adapt
 
 
-def haystack(decoder, space, queries, k):
-    """Haystack's own store and retriever, in a pipeline."""
-    from haystack import Document, Pipeline
+def haystack(space, queries):
+    """Haystack's own store and retriever."""
+    from haystack import Document
     from haystack.components.retrievers import InMemoryEmbeddingRetriever
     from haystack.document_stores.in_memory import InMemoryDocumentStore
 
@@ -102,31 +113,34 @@ def haystack(decoder, space, queries, k):
     store = InMemoryDocumentStore(embedding_similarity_function="dot_product")
     rows = zip(space.corpus.ids, space.corpus.passages, space.vectors.tolist(), strict=True)
     store.write_documents([Document(id=i, content=text, embedding=vector) for i, text, vector in rows])
-    pipeline = Pipeline()
-    pipeline.add_component("retriever", InMemoryEmbeddingRetriever(store, return_embedding=True))
-    pipeline.add_component("ranker", FrontierRanker(decoder, k))
-    pipeline.connect("retriever.documents", "ranker.documents")
+    retriever = InMemoryEmbeddingRetriever(store, return_embedding=True)
 
-    def ask(query, n):
-        point = given.queries[query]
-        asked = {"query_embedding": point, "top_k": n}, {"query": query, "query_embedding": point}
-        found = pipeline.run({"retriever": asked[0], "ranker": asked[1]})
-        return [document.id for document in found["ranker"]["documents"]]
+    def fetch(query, n):
+        return retriever.run(query_embedding=given.queries[query], top_k=n)["documents"]
 
-    return ask
+    def adapt(decoder, k):
+        ranker = FrontierRanker(decoder, k)
+
+        def ask(query, fetched):
+            found = ranker.run(query=query, documents=fetched, query_embedding=given.queries[query])
+            return [document.id for document in found["documents"]]
+
+        return ask
+
+    return fetch, adapt
 
 
-def sklearn(decoder, space, queries, k):
+def sklearn(space, queries):
     """The estimator, which searches all that it was fitted on."""
     from engine.integrations.sklearn import FrontierRetriever
 
     given = Vectors(space, queries)
-    fitted = FrontierRetriever(decoder, k=k).fit(space.vectors.numpy(), space.corpus.ids)
 
-    def ask(query, n):
-        return list(fitted.answers(np.float32([given.queries[query]]))[0].ids)
+    def adapt(decoder, k):
+        fitted = FrontierRetriever(decoder, k=k).fit(space.vectors.numpy(), space.corpus.ids)
+        return lambda query, fetched: list(fitted.answers(np.float32([given.queries[query]]))[0].ids)
 
-    return ask
+    return lambda query, n: None, adapt
 
 
 ADAPTERS = {"function": function, "langchain": langchain, "llama_index": llama_index, "haystack": haystack}

@@ -33,24 +33,24 @@ def toy(n=60, d=6, batch=3):
 def test_over_the_whole_corpus_it_is_decode(name):
     pytest.importorskip(PACKAGES.get(name, "engine"))
     space, queries = toy()
+    fetch, adapt = ADAPTERS[name](space, queries)
     for decoder in DECODERS:
-        ranking = engine.decode(decoder, space, queries, k=7)
-        ask = ADAPTERS[name](decoder, space, queries, 7)
+        ranking, ask = engine.decode(decoder, space, queries, k=7), adapt(decoder, 7)
         for b, text in enumerate(queries.texts):
-            assert ask(text, len(space)) == [space.corpus.ids[row] for row in ranking.rows(b)], decoder.label
+            assert ask(text, fetch(text, 60)) == [space.corpus.ids[row] for row in ranking.rows(b)], decoder.label
 
 
 @pytest.mark.parametrize("name", [name for name in ADAPTERS if name != "sklearn"])
 def test_over_fewer_candidates_it_is_the_decoder_with_that_depth(name):
     pytest.importorskip(PACKAGES.get(name, "engine"))
     space, queries = toy()
+    fetch, adapt = ADAPTERS[name](space, queries)
     changed = 0
     for decoder in (engine.Decoder(engine.make("mmr", relevance_weight=0.2)), engine.Decoder(engine.make("nnn"))):
-        ask = ADAPTERS[name](decoder, space, queries, 7)
-        pooled = engine.Decoder(decoder.select, depth=15)
-        whole, ranking = (engine.decode(one, space, queries, k=7) for one in (decoder, pooled))
+        whole = engine.decode(decoder, space, queries, k=7)
+        ranking, ask = engine.decode(engine.Decoder(decoder.select, depth=15), space, queries, k=7), adapt(decoder, 7)
         for b, text in enumerate(queries.texts):
-            assert ask(text, 15) == [space.corpus.ids[row] for row in ranking.rows(b)], decoder.label
+            assert ask(text, fetch(text, 15)) == [space.corpus.ids[row] for row in ranking.rows(b)], decoder.label
         changed += int((whole.index != ranking.index).any(1).sum())
     assert changed  # else the depth would show nothing
 
