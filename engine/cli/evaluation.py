@@ -314,7 +314,7 @@ def tune(
 ) -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
     import engine
-    from engine.evaluation.export import ExportContext, export
+    from engine.evaluation.export import TARGETS, ExportContext, export
     from engine.evaluation.splits import split_in_half
     from engine.evaluation.tuning.objectives import Objective
 
@@ -349,8 +349,9 @@ def tune(
         return
     echo_lines(tuned.sentences)
     if target:
+        fetches = target in TARGETS and TARGETS[target].fetches
         context = ExportContext(
             k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained,
-            pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k),
+            pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k) if fetches else None,
         )  # fmt: skip
         click.echo("\n" + export(tuned.decoder, target, context).text)

@@ -81,11 +81,12 @@ not here cannot be expressed, and the snippet says so."""
 
 @dataclass(frozen=True)
 class Target:
-    """write: the text for a decoder and its use; raises _Cannot."""
+    """write: the text for a decoder and its use, raises _Cannot; fetches: it has candidates, whose number matters."""
 
     title: str
     language: str
     write: Callable[[Decoder, ExportContext], str]
+    fetches: bool = False
 
 
 class _Cannot(Exception):
@@ -481,10 +482,10 @@ TARGETS = {
     "json": Target("JSON", "json", _json),
     "command": Target("Command line", "bash", _command),
     "service": Target("HTTP service", "bash", _service),
-    "langchain": Target("LangChain", "python", _langchain),
-    "llama_index": Target("LlamaIndex", "python", _llama_index),
-    "haystack": Target("Haystack", "python", _haystack),
-    "qdrant": Target("Qdrant", "python", _qdrant),
-    "opensearch": Target("OpenSearch", "http", _opensearch),
+    "langchain": Target("LangChain", "python", _langchain, fetches=True),
+    "llama_index": Target("LlamaIndex", "python", _llama_index, fetches=True),
+    "haystack": Target("Haystack", "python", _haystack, fetches=True),
+    "qdrant": Target("Qdrant", "python", _qdrant, fetches=True),
+    "opensearch": Target("OpenSearch", "http", _opensearch, fetches=True),
 }
 """What a decoder can be exported to."""
