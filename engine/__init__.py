@@ -32,6 +32,8 @@ _NAMES = {
     "engine.evaluation.weight_path": "weight_path",
     "engine.evaluation.path": "path",
     "engine.evaluation.studies.fista_convergence": "convergence",
+    "engine.evaluation.studies.pool_depth": "pool_depth",
+    "engine.integrations": "integrations",
     "engine.feedback": "orag",
     "engine.maps.layout": "layout Layout",
     "engine.training.train": "train preflight",
@@ -62,7 +64,7 @@ def __getattr__(name: str) -> _Any:
     if name not in _HOME:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
     module = _importlib.import_module(_HOME[name])
-    value = module if name == "orag" else getattr(module, _ALIASES.get(name, name))
+    value = module if name in ("orag", "integrations") else getattr(module, _ALIASES.get(name, name))
     globals()[name] = value
     return value
 

@@ -171,6 +171,11 @@ class Scorer(Stage):
     rerank_only: ClassVar[bool] = False
     """Too slow per document for a whole corpus: it scores pools."""
 
+    @property
+    def corpus_wide(self) -> bool:
+        """A document's score depends on the other documents, so that some of them alone are scored differently."""
+        return False
+
     def consent_needed(self, space: Space) -> str | None:
         """The cost to confirm before the first score, such as a download or an hour's embedding; None for none."""
         return None

@@ -20,7 +20,7 @@ from dashboard.sharing.snapshots import PageSnapshot, SavedAnswer
 from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
 from engine.errors import FrontierError
-from engine.evaluation.export import ExportContext, exports
+from engine.evaluation.export import exports
 from engine.progress import counted, shorten
 from engine.values import replace_surrogates
 
@@ -78,14 +78,7 @@ def export(loaded: Loaded, question: Question) -> None:
     # The last one first: the baseline is rarely what people take away.
     titles = {name: setting.title(decoder) for name, decoder in decoders.items()}
     name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
-    context = ExportContext(
-        k=question.k,
-        corpus=loaded.source.path,
-        encoder=None if loaded.space.encoder is None else loaded.source.encoder,
-        query=question.text,
-        documents=len(loaded.space),
-        **trained.export_fields(loaded),
-    )
+    context = trained.export_context(loaded, question.k, query=question.text)
     snippets = exports(decoders[name], context)
     if loaded is not loaded.origin:
         st.text("The code searches the original embeddings; the files include the effect of votes.")

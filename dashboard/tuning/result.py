@@ -15,7 +15,7 @@ from dashboard.tuning.request import TuningOutcome
 from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_table, number_column, pair, text_column
-from engine.evaluation.export import ExportContext, exports
+from engine.evaluation.export import exports
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import name_of
 from engine.evaluation.tables import ARROWS, as_csv, frame
@@ -114,14 +114,8 @@ def _report(tuned: Tuned) -> None:
 
 def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     """The chosen decoder for elsewhere, and the numbers as files."""
-    tuned, encoder = outcome.tuned, loaded.space.encoder
-    use = ExportContext(
-        k=tuned.k,
-        corpus=loaded.source.path,
-        encoder=None if encoder is None else encoder.name,
-        documents=outcome.documents,
-        **trained.export_fields(loaded),
-    )
+    tuned = outcome.tuned
+    use = trained.export_context(loaded, tuned.k, documents=outcome.documents)
     snippets = {s.title: s for s in exports(tuned.decoder, use)}
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     with left:

@@ -355,7 +355,11 @@ def _plain_table(table: Any) -> str:
 @option("--trials", type=int, default=64, help="Settings tried beyond two parameters.")
 @seed_option("Of the search and of the draws.")
 @execution_options("tune.db")
-@option("--export", "target", help="Print the chosen setting: python, json, command, langchain, …")
+@option(
+    "--export",
+    "target",
+    help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
+)
 @json_option()
 def tune(
     source: CorpusOptions,
@@ -375,7 +379,7 @@ def tune(
 ) -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
     import engine
-    from engine.evaluation.export import ExportContext, export
+    from engine.evaluation.export import TARGETS, ExportContext, export
     from engine.evaluation.splits import split_in_half
 
     use_threads()
@@ -408,9 +412,11 @@ def tune(
         return
     echo_lines(tuned.sentences)
     if target:
+        fetches = target in TARGETS and TARGETS[target].fetches
         context = ExportContext(
-            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained
-        )
+            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained,
+            pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k) if fetches else None,
+        )  # fmt: skip
         click.echo("\n" + export(tuned.decoder, target, context).text)
 
 

@@ -99,6 +99,23 @@ def embed(
     return run.embeddings(ids, texts, reference, role)
 
 
+class TextEncoder:
+    """An encoder in memory for texts that are asked once: nothing is read from the cache of vectors or written to it.
+
+    Arguments and errors as of `embed`. Called with texts and their role, returns (n, d) float32 unit vectors.
+    """
+
+    def __init__(self, encoder: str = "bundled", *, dtype: str = "auto", device: str | None = None) -> None:
+        source, device = encoder_model.find(encoder), encoder_model.device_of(device)
+        self._model = encoder_model.load(source, device, precision.choose(source, device, dtype))
+        self.reference = EncoderRef(encoder, source.digest, self._model.dtype)
+
+    def __call__(self, texts: Sequence[str], role: Role) -> Tensor:
+        _check(texts)
+        run = _Run(len(texts), None, None)
+        return _encoded(self._model, texts, role, self._model.source.prompt(role), BATCH_SIZE.check(32), run)
+
+
 def _nothing(count: int) -> tuple[Tensor, Tensor]:
     """No text has a vector yet."""
     return torch.zeros(count, dtype=torch.bool), torch.empty(count, 0)

@@ -1,17 +1,23 @@
-"""A chosen decoder for use elsewhere: as Python, JSON or a command, and for vector stores, λ's direction converted."""
+"""A chosen decoder for use elsewhere: as Python, JSON, a command or a service, and for vector stores and frameworks.
+
+A store's own search is used where it is the decoder's, with λ's direction converted; else its candidates go to one of
+`engine.integrations`."""
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 from urllib.parse import quote
 
 from engine.decoder import DEPTH, SET_SIZE, Decoder
-from engine.errors import ParamError
-from engine.evaluation.sweep.cell import as_json
+from engine.errors import DataError, ParamError
+from engine.evaluation.studies.pool_depth import PoolDepth
+from engine.evaluation.sweep.cell import as_json, from_json
 from engine.params import Param
+from engine.progress import counted
 from engine.stages import Selector, Stage
 from engine.values import replace_surrogates
 
@@ -19,6 +25,9 @@ STAGES = (("select", ""), ("retrieve", "retrieve-"), ("rerank", "rerank-"))
 """The stages of a decoder, and what the command line writes before the flags of their parameters."""
 POOL = 1000
 """So many documents a store's MMR looks at, where the decoder looks at all and nobody says how many those are."""
+FETCHED = 200
+"""So many candidates an integration gets, where nobody has measured how many it needs."""
+SERVE = "frontier answer --decoder setting.json serves it over the whole corpus"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,7 @@ class ExportContext:
     field: str = "embedding"  # what it calls their vectors
     trained: str | None = None  # checkpoint whose embeddings are searched, None for the encoder's own
     dtype: str = "auto"  # the arithmetic that it was trained over
+    pool: PoolDepth | None = None  # how many candidates keep the answers, where that was measured
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", SET_SIZE.check(self.k))
@@ -71,11 +81,12 @@ not here cannot be expressed, and the snippet says so."""
 
 @dataclass(frozen=True)
 class Target:
-    """write: the text for a decoder and its use; raises _Cannot."""
+    """write: the text for a decoder and its use, raises _Cannot; fetches: it has candidates, whose number matters."""
 
     title: str
     language: str
     write: Callable[[Decoder, ExportContext], str]
+    fetches: bool = False
 
 
 class _Cannot(Exception):
@@ -98,6 +109,28 @@ def export(decoder: Decoder, target: str, use: ExportContext | None = None) -> S
 def exports(decoder: Decoder, use: ExportContext | None = None) -> tuple[Snippet, ...]:
     """The decoder for every target, in their order."""
     return tuple(export(decoder, target, use) for target in TARGETS)
+
+
+def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Decoder, ExportContext | None]:
+    """A decoder and its use, None of a decoder alone, from the JSON export: its file, or its content.
+
+    Raises ParamError, or DataError where it is no such file.
+    """
+    if isinstance(setting, Decoder):
+        return setting, None
+    name = "setting" if isinstance(setting, Mapping) else str(setting)
+    try:
+        content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
+        decoder = from_json(content["decoder"])
+        known = {f: content[f] for f in ("k", "corpus", "encoder", "trained", "dtype") if f in content}
+        return decoder, ExportContext(**{"encoder": None, **known})
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
+    except (KeyError, TypeError, AttributeError, UnicodeError, json.JSONDecodeError) as error:
+        raise DataError(
+            f"{name} holds no decoder as the JSON export writes it ({error}): frontier tune … --export json, or "
+            "Export on the page"
+        ) from None
 
 
 def _shown(stage: Stage) -> list[tuple[Param, Any]]:
@@ -167,9 +200,10 @@ def _python(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _json(decoder: Decoder, use: ExportContext) -> str:
-    """`points.from_json` reads what stands under "decoder"."""
+    """What `read_setting` reads."""
     content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
     content |= {} if use.trained is None else {"trained": use.trained}
+    content |= {} if use.dtype == ExportContext().dtype else {"dtype": use.dtype}
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
@@ -193,6 +227,15 @@ def _command(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _langchain(decoder: Decoder, use: ExportContext) -> str:
+    if not _has_own(decoder):
+        count, notes = _fetched(decoder, use)
+        return _lines(
+            *_imports("engine.integrations.langchain", "FrontierCompressor"),
+            *_comments("store: your vector store; a document with its vector in metadata is not embedded.", *notes),
+            *_constructed("compressor", "FrontierCompressor", decoder, use, "encoder=store.embeddings"),
+            f"query = {_literal(use.query)}",
+            f"documents = compressor.compress_documents(store.similarity_search(query, k={count}), query)",
+        )
     search, weight, notes = _in_a_store(decoder, use)
     kwargs: dict[str, Any] = {"k": _size(decoder, use)}
     if search == "mmr":
@@ -209,10 +252,103 @@ def _langchain(decoder: Decoder, use: ExportContext) -> str:
     )
 
 
+def _llama_index(decoder: Decoder, use: ExportContext) -> str:
+    count, notes = _fetched(decoder, use)
+    return _lines(
+        *_imports("engine.integrations.llama_index", "FrontierPostprocessor"),
+        *_comments("index: your VectorStoreIndex; embed_model: what embedded it.", *notes),
+        *_constructed("postprocessor", "FrontierPostprocessor", decoder, use, "encoder=embed_model"),
+        f"query = {_literal(use.query)}",
+        f"fetched = index.as_retriever(similarity_top_k={count}, embed_model=embed_model).retrieve(query)",
+        "nodes = postprocessor.postprocess_nodes(fetched, query_str=query)",
+    )
+
+
+def _haystack(decoder: Decoder, use: ExportContext) -> str:
+    count, notes = _fetched(decoder, use)
+    first = "retriever: your store's embedding retriever, with return_embedding=True; vector: the query's embedding."
+    return _lines(
+        *_imports("engine.integrations.haystack", "FrontierRanker"),
+        *_comments(first, *notes),
+        *_constructed("ranker", "FrontierRanker", decoder, use),
+        f"query = {_literal(use.query)}",
+        f'fetched = retriever.run(query_embedding=vector, top_k={count})["documents"]',
+        'documents = ranker.run(query=query, documents=fetched, query_embedding=vector)["documents"]',
+    )
+
+
+def _service(decoder: Decoder, use: ExportContext) -> str:
+    body = {"vectors": [[0.12, 0.54, 0.91]]} if use.encoder is None else {"queries": [use.query]}
+    sent = shlex.quote(json.dumps(body, ensure_ascii=False))
+    return _lines(
+        "# setting.json: the JSON export.",
+        "frontier answer --decoder setting.json",
+        "# From another shell:",
+        f"curl -H 'content-type: application/json' -d {sent} http://127.0.0.1:8600/answer",
+    )
+
+
+def _imports(module: str, name: str) -> list[str]:
+    return ["import engine", f"from {module} import {name}", ""]
+
+
+def _constructed(name: str, adapter: str, decoder: Decoder, use: ExportContext, *more: str) -> list[str]:
+    """The lines that make an adapter, or call a function, with a decoder."""
+    made = f"decoder=engine.Decoder({', '.join(_arguments(decoder))})"
+    return [f"{name} = {adapter}(", *(f"    {part}," for part in (made, f"k={use.k}", *more)), ")"]
+
+
+def _has_own(decoder: Decoder) -> bool:
+    """Whether vector stores have the decoder themselves."""
+    try:
+        return bool(_in_a_store(decoder, ExportContext()))
+    except _Cannot:
+        return False
+
+
+def _fetched(decoder: Decoder, use: ExportContext) -> tuple[int, list[str]]:
+    """How many candidates an integration is to get, and what to note. Raises _Cannot."""
+    rerank = decoder.rerank
+    if not decoder.retrieve.inner_product:
+        raise _Cannot(f"a store ranks by vectors, not by {decoder.retrieve.label}; {SERVE}")
+    if rerank is not None and rerank.corpus_wide:
+        raise _Cannot(f"{rerank.label} reranks by the whole corpus, and a store gives candidates; {SERVE}")
+    notes = _about_vectors(use)
+    if decoder.depth is not None:
+        return decoder.depth, notes
+    if use.pool is not None:
+        return use.pool.depth, [*notes, _measured(use.pool)]
+    count = max(use.k, min(FETCHED, use.documents or FETCHED))
+    if count == use.documents:
+        return count, [*notes, f"All {count:,} documents are candidates, as here."]
+    return count, [*notes, f"{count:,} candidates: not measured; engine.pool_depth says how many keep the answers."]
+
+
+def _measured(pool: PoolDepth) -> str:
+    """What was measured of a pool, in a sentence."""
+    return (
+        f"{pool.depth:,} candidates: measured on {counted(pool.queries, 'query', 'queries')}, of which "
+        f"{100 * pool.share:.3g}% get the same documents as from all."
+    )
+
+
+def _about_vectors(use: ExportContext) -> list[str]:
+    """What to note of the vectors that a store has."""
+    notes = ["The same answers need the same vectors, of length 1."]
+    if use.trained is not None:
+        notes.append(
+            "They are the trained ones: trained = engine.load_trained(checkpoint, space) has the documents' in "
+            "trained.space.embeddings, and trained.queries(texts) gives the queries'."
+        )
+    return notes
+
+
 QDRANT_MOST = 16_384
 
 
 def _qdrant(decoder: Decoder, use: ExportContext) -> str:
+    if not _has_own(decoder):
+        return _qdrant_candidates(decoder, use)
     search, weight, notes = _in_a_store(decoder, use)
     query = "vector"
     if search == "mmr":
@@ -229,6 +365,25 @@ def _qdrant(decoder: Decoder, use: ExportContext) -> str:
         f"    query={query},",
         f"    limit={_size(decoder, use)},",
         ")",
+    )
+
+
+def _qdrant_candidates(decoder: Decoder, use: ExportContext) -> str:
+    count, notes = _fetched(decoder, use)
+    if decoder.rerank is not None and decoder.rerank.words:
+        raise _Cannot(f"{decoder.rerank.label} reads texts; give them to engine.integrations.answer")
+    given = ("query=None", "vectors=[point.vector for point in fetched]", "query_vector=vector")
+    return _lines(
+        *_imports("engine.integrations", "answer"),
+        *_comments("client: your QdrantClient; vector: the query's embedding.", *notes),
+        "fetched = client.query_points(",
+        f"    collection_name={_literal(use.collection)},",
+        "    query=vector,",
+        f"    limit={count},",
+        "    with_vectors=True,",
+        ").points",
+        *_constructed("found", "answer", decoder, use, *given),
+        "points = [fetched[row] for row in found.rows]",
     )
 
 
@@ -262,7 +417,7 @@ def _in_a_store(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[
     selector: Selector = decoder.select
     form = FORMS.get(selector.spec.name)
     if form is None:
-        raise _Cannot(f"vector stores search by similarity or MMR, and have nothing like {selector.spec.title}")
+        raise _Cannot(f"its searches are by similarity or MMR, and nothing like {selector.spec.title}; {SERVE}")
     for param in selector.spec.params:
         value = getattr(selector, param.name)
         if param.name != form.weight and value != param.default:
@@ -272,13 +427,7 @@ def _in_a_store(decoder: Decoder, use: ExportContext) -> tuple[str, float, list[
     if decoder.rerank is not None:
         raise _Cannot(f"it does not rerank by {decoder.rerank.label}")
     weight = 1.0 if form.weight is None else float(getattr(selector, form.weight))
-    notes = ["The same answers need the same vectors, of length 1."]
-    if use.trained is not None:
-        notes.append(
-            "They are the trained ones: trained = engine.load_trained(checkpoint, space) has the documents' in "
-            "trained.space.embeddings, and trained.queries(texts) gives the queries'."
-        )
-    return form.search, weight, notes
+    return form.search, weight, _about_vectors(use)
 
 
 def _size(decoder: Decoder, use: ExportContext) -> int:
@@ -292,6 +441,8 @@ def _pool(decoder: Decoder, use: ExportContext, most: int | None = None) -> tupl
         if most is not None and decoder.depth > most:
             raise _Cannot(f"its MMR looks at {most:,} documents at most, and the pool here is {decoder.depth:,}")
         return decoder.depth, []
+    if use.pool is not None and (most is None or use.pool.depth <= most):
+        return use.pool.depth, [_measured(use.pool)]
     pool = min(n for n in (max(use.documents or POOL, use.k), most) if n is not None)
     if use.documents is not None and pool >= use.documents:
         return pool, [f"MMR looks at all {pool:,} documents, as was measured here; fewer are faster."]
@@ -330,8 +481,11 @@ TARGETS = {
     "python": Target("Python", "python", _python),
     "json": Target("JSON", "json", _json),
     "command": Target("Command line", "bash", _command),
-    "langchain": Target("LangChain", "python", _langchain),
-    "qdrant": Target("Qdrant", "python", _qdrant),
-    "opensearch": Target("OpenSearch", "http", _opensearch),
+    "service": Target("HTTP service", "bash", _service),
+    "langchain": Target("LangChain", "python", _langchain, fetches=True),
+    "llama_index": Target("LlamaIndex", "python", _llama_index, fetches=True),
+    "haystack": Target("Haystack", "python", _haystack, fetches=True),
+    "qdrant": Target("Qdrant", "python", _qdrant, fetches=True),
+    "opensearch": Target("OpenSearch", "http", _opensearch, fetches=True),
 }
 """What a decoder can be exported to."""

@@ -33,6 +33,10 @@ class BM25(Scorer):
     b: float = declare(B)
     ngrams: str = declare(replace(NGRAMS, advanced=True))
 
+    @property
+    def corpus_wide(self) -> bool:
+        return True
+
     def prepare(self, space: Space) -> Bm25Index:
         return index_of(space, self.variant, self.k1, self.b, self.ngrams)
 

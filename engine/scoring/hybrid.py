@@ -65,6 +65,10 @@ class Hybrid(Scorer):
     b: float = declare(B, advanced=True)
     ngrams: str = declare(NGRAMS, advanced=True)
 
+    @property
+    def corpus_wide(self) -> bool:
+        return True
+
     def prepare(self, space: Space) -> Bm25Index:
         return self._words.prepare(space)
 

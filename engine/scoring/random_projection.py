@@ -57,6 +57,10 @@ class RandomProjection(Scorer):
         Whole(0, "seed", 0, 2**31 - 1, comfortable=(0, 9), advanced=True), "Which random matrix is drawn."
     )
 
+    @property
+    def corpus_wide(self) -> bool:
+        return True
+
     def prepare(self, space: Space) -> Tensor:
         if (size := len(space) * self.dimension * 4) > MOST_BYTES:
             raise DataError(

@@ -37,6 +37,10 @@ class Truncated(Scorer):
         Flag(True, "renormalise"), "Scale the shortened vectors to length 1: cosines are compared."
     )
 
+    @property
+    def corpus_wide(self) -> bool:
+        return self.method == "pca"
+
     def prepare(self, space: Space) -> Tensor:
         return space.derived(("truncated", self), lambda: self._shortened(space, space.vectors))
 

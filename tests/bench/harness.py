@@ -43,7 +43,7 @@ Part = tuple[str, Callable[[argparse.Namespace, Say], Any], Callable[[Any], list
 class Judged:
     """A judged set of a folder on the CPU: its data set and its embedded documents and queries."""
 
-    def __init__(self, folder: Path, qrels: str = "qrels") -> None:
+    def __init__(self, folder: Path | str, qrels: str = "qrels") -> None:
         self.data = engine.load_dataset(str(folder), qrels=qrels)
         self.space = engine.Space(self.data.corpus, engine.embed(self.data.corpus, device="cpu"), "cpu")
 

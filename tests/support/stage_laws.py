@@ -238,6 +238,15 @@ class ScorerLaws:
             assert scores.shape == (3, 24) and torch.isfinite(scores).all()
             assert torch.allclose(stage.score(space, batch, rows), scores.gather(1, rows), atol=1e-5)
 
+    def test_some_documents_alone_are_scored_as_among_all_unless_it_says_so(self, name, given):
+        space, batch = word_space(8)
+        kept = [1, 5, 7, 9, 19]
+        corpus = Corpus(tuple(space.corpus.ids[i] for i in kept), tuple(space.corpus.texts[i] for i in kept))
+        alone = engine.Space(corpus, space.embeddings.take(kept))
+        for stage in stages(name, given):
+            among, own = stage.score(space, batch)[:, kept], stage.score(alone, batch)
+            assert torch.allclose(among, own, atol=1e-5) != stage.corpus_wide, stage.label
+
     def test_scores_of_one_query_are_those_in_a_batch_and_repeat(self, name, given):
         space, batch = word_space(9)
         before = space.vectors.clone(), batch.vectors.clone()

@@ -146,6 +146,8 @@ def test_tune_chooses_on_dev_and_reports_on_test(tmp_path):
     output = run(*asked, "--export", "command")
     assert f"for maximum Recall, on dev ({demo_counts()['dev']} queries)" in output and "On test" in output
     assert "frontier decode" in output and "--relevance-weight" in output
+    judged = demo_counts()["dev"] + demo_counts()["test"]
+    assert f"candidates: measured on {judged} queries, of which" in run(*asked, "--export", "haystack")
     result = json.loads(run(*asked, "--json"))
     assert result["k"] == 5 and len(result["settings"]) == 4 and result["comparisons"] and len(result["interval"]) == 2
 

@@ -19,8 +19,10 @@ from engine.evaluation.export import (
     ExportContext,
     export,
     exports,
+    read_setting,
     short_code,
 )
+from engine.evaluation.studies.pool_depth import PoolDepth
 from engine.evaluation.sweep.cell import from_json
 from support.instances import random_rows, unit
 from support.rankings import queries_of, space_of
@@ -233,11 +235,10 @@ def test_a_store_gives_no_more_than_the_pool_and_searches_plainly_for_top_k(targ
     assert "mmr" not in export(engine.Decoder(engine.make("top_k")), target).text.lower()
 
 
-@pytest.mark.parametrize("target", STORES)
-def test_what_a_store_has_no_words_for_is_said_not_faked(target):
+def test_what_a_store_has_no_words_for_is_said_not_faked():
     kinds = {name: engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items()}
     for name, decoder in kinds.items():
-        found = export(decoder, target)
+        found = export(decoder, "opensearch")
         assert found.possible == (name in FORMS), found.text
         if not found.possible:
             assert "cannot express" in found.text and decoder.select.spec.title in found.text
@@ -246,7 +247,115 @@ def test_what_a_store_has_no_words_for_is_said_not_faked(target):
         (mmr(0.5, window=3), "no window (w), which is 3"),
         (engine.Decoder(engine.make("mmr"), rerank=engine.make("dense")), "does not rerank by dense"),
     ):
-        assert not export(decoder, target).possible and why in export(decoder, target).text
+        assert not export(decoder, "opensearch").possible and why in export(decoder, "opensearch").text
+
+
+def llama_index_scope(space, query):
+    pytest.importorskip("llama_index.core")
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import BaseEmbedding
+    from llama_index.core.schema import TextNode
+
+    rows = dict(zip(space.corpus.texts, space.vectors.tolist(), strict=True))
+
+    class Given(BaseEmbedding):
+        def _get_text_embedding(self, text):
+            return rows[text]
+
+        def _get_query_embedding(self, text):
+            assert text == HOSTILE
+            return query.tolist()
+
+        async def _aget_query_embedding(self, text):
+            raise NotImplementedError
+
+    nodes = [TextNode(id_=i, text=text) for i, text in zip(space.corpus.ids, space.corpus.texts, strict=True)]
+    return {"index": VectorStoreIndex(nodes, embed_model=Given()), "embed_model": Given()}
+
+
+def haystack_scope(space, query):
+    pytest.importorskip("haystack")
+    from haystack import Document
+    from haystack.components.retrievers import InMemoryEmbeddingRetriever
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    store = InMemoryDocumentStore()
+    corpus = zip(space.corpus.ids, space.corpus.texts, space.vectors.tolist(), strict=True)
+    store.write_documents([Document(id=i, content=text, embedding=vector) for i, text, vector in corpus])
+    return {"retriever": InMemoryEmbeddingRetriever(store, return_embedding=True), "vector": query.tolist()}
+
+
+INTEGRATED = {
+    "langchain": (lambda *of: {"store": langchain_store(*of)}, lambda s: [d.id for d in s["documents"]]),
+    "llama_index": (llama_index_scope, lambda s: [node.node_id for node in s["nodes"]]),
+    "haystack": (haystack_scope, lambda s: [document.id for document in s["documents"]]),
+    "qdrant": (
+        lambda space, query: {"client": qdrant_client(space), "vector": query.tolist()},
+        lambda s: [f"d{point.id}" for point in s["points"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("target", INTEGRATED)
+def test_what_a_framework_has_no_words_for_goes_through_the_engine(target):
+    """Run against the real packages; the pool in the snippet is the one that is asked for."""
+    space, query = toy()
+    make, ids = INTEGRATED[target]
+    others = [engine.Decoder(spec.cls()) for name, spec in engine.methods("selector").items() if name not in FORMS]
+    reranked = engine.Decoder(engine.make("ssd"), rerank=engine.make("truncated", dimension=3), depth=20)
+    scope = make(space, query)
+    for decoder in (*others, mmr(0.3, window=3), engine.Decoder(engine.make("dpp"), depth=15), reranked):
+        use = ExportContext(k=6, query=HOSTILE, collection=COLLECTION, documents=60)
+        found = export(decoder, target, use)
+        assert found.possible and "engine.integrations" in found.text
+        ran = dict(scope)
+        exec(compile(found.text, "snippet", "exec"), ran)
+        assert ids(ran) == picks(space, query, decoder, 6), decoder.label
+        assert str(decoder.depth or 60) in found.text
+    assert export(mmr(0.3), target).possible
+
+
+@pytest.mark.parametrize("target", INTEGRATED)
+def test_candidates_are_as_many_as_was_measured_or_it_says_that_nothing_was(target):
+    decoder = engine.Decoder(engine.make("dpp"))
+    measured = export(decoder, target, ExportContext(documents=5000, pool=PoolDepth(321, 0.9934, 158))).text
+    said = measured.replace("\n#   ", " ")
+    assert "321 candidates: measured on 158 queries, of which 99.3% get the same documents as from all." in said
+    assert re.search(r"(k|top_k|limit)=321\b", measured)
+    plain = export(decoder, target, ExportContext(documents=5000)).text
+    assert "200 candidates: not measured; engine.pool_depth" in plain and re.search(r"(k|top_k|limit)=200\b", plain)
+    assert "All 60 documents are candidates" in export(decoder, target, ExportContext(documents=60)).text
+    assert re.search(r"(k|top_k|limit)=300\b", export(decoder, target, ExportContext(k=300)).text)
+    own = export(mmr(0.4), target, ExportContext(documents=5000, pool=PoolDepth(321, 1.0, 1))).text
+    assert "321 candidates: measured on 1 query, of which 100%" in own.replace("\n#   ", " ")
+
+
+@pytest.mark.parametrize("target", INTEGRATED)
+def test_what_candidates_cannot_give_is_served_instead(target):
+    words = engine.Decoder(engine.make("dpp"), retrieve=engine.make("bm25"))
+    again = engine.Decoder(engine.make("dpp"), rerank=engine.make("bm25"), depth=50)
+    for decoder in (words, again):
+        found = export(decoder, target)
+        assert not found.possible and "frontier answer" in found.text and "bm25" in found.text
+
+
+def test_the_service_is_asked_as_the_shell_hands_it_over():
+    lines = export(mmr(0.4), "service", ExportContext(query=HOSTILE)).text.splitlines(keepends=True)
+    assert shlex.split(lines[1]) == ["frontier", "answer", "--decoder", "setting.json"]
+    curl = shlex.split("".join(lines[3:]))
+    assert json.loads(curl[curl.index("-d") + 1]) == {"queries": [HOSTILE]} and curl[-1].endswith(":8600/answer")
+    assert '"vectors"' in export(mmr(0.4), "service", ExportContext(encoder=None)).text
+    command = main.commands["answer"]
+    assert command.make_context("answer", shlex.split(lines[1])[2:]).params["port"] == 8600
+
+
+def test_settings_are_read_back_with_their_use(tmp_path):
+    use = ExportContext(k=7, corpus="c", encoder="e", trained="t", dtype="float32")
+    (tmp_path / "setting.json").write_text(export(mmr(0.4), "json", use).text, encoding="utf-8")
+    assert read_setting(tmp_path / "setting.json") == (mmr(0.4), use)
+    assert read_setting(mmr(0.4)) == (mmr(0.4), None)
+    with pytest.raises(engine.DataError, match="holds no decoder"):
+        read_setting({"decoder": {"select": "mmr"}})
 
 
 @pytest.mark.parametrize("target,most", [("qdrant", QDRANT_MOST), ("opensearch", OPENSEARCH_MOST)])

@@ -1,0 +1,55 @@
+"""Haystack: any decoder as a ranker component."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from engine.evaluation.export import export
+from engine.integrations.candidates import Answerer, needs, stored
+
+with needs("haystack-ai", "haystack"):
+    from haystack import Document, component, default_from_dict, default_to_dict
+
+
+@component
+class FrontierRanker:
+    """The documents that a decoder selects of those that a retriever fetched.
+
+    decoder, k, encoder: as of `Answerer`. Vectors are `query_embedding` and the documents' own, where a retriever has
+    return_embedding=True; else all are embedded. A document's score is what the selector ranks by. A saved pipeline
+    is loaded with allowed_modules=["engine.integrations.haystack"].
+    """
+
+    def __init__(self, decoder: Any, k: int | None = None, encoder: str | None = None) -> None:
+        self._answerer = Answerer(decoder, k, encoder)
+
+    def to_dict(self) -> Any:
+        """The component as a pipeline is saved."""
+        setting = json.loads(export(self._answerer.decoder, "json", self._answerer.use).text)
+        return default_to_dict(self, decoder=setting, k=self._answerer.k, encoder=self._answerer.encoder)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Any:
+        """The component of a saved pipeline."""
+        return default_from_dict(cls, data)
+
+    @component.output_types(documents=list[Document], certificate=dict[str, Any])
+    def run(
+        self,
+        query: str,
+        documents: list[Document],
+        query_embedding: list[float] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, Any]:
+        """The selected documents, best first, and what the answer rests on; top_k: in place of k."""
+        found = self._answerer(
+            query,
+            [document.content or "" for document in documents],
+            vectors=stored([document.embedding for document in documents], "embedding"),
+            query_vector=query_embedding,
+            scores=stored([document.score for document in documents], "score"),
+            k=top_k,
+        )
+        chosen = zip(found.rows, found.scores, strict=True)
+        ranked = [replace(documents[row], score=score) for row, score in chosen]
+        return {"documents": ranked, "certificate": dict(found.certificate)}

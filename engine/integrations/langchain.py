@@ -1,0 +1,68 @@
+"""LangChain: any decoder as a document compressor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
+
+with needs("langchain-core", "langchain"):
+    from langchain_core.callbacks import Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
+    from langchain_core.embeddings import Embeddings
+    from pydantic import ConfigDict, PrivateAttr
+
+
+class FrontierCompressor(BaseDocumentCompressor):
+    """The documents that a decoder selects of those that a retriever fetched.
+
+    decoder, k: as of `Answerer`; encoder: as there, or the store's LangChain Embeddings; vector_key, score_key: where
+    documents have vector and score in their metadata, if they have them: others are embedded. A document comes back
+    with what the selector ranks by under "frontier_score".
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    decoder: Any
+    k: int | None = None
+    encoder: Any = None
+    vector_key: str = "vector"
+    score_key: str = "score"
+    _answerer: Answerer = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Read the decoder, so that what is wrong with it is said at once."""
+        encoder = self.encoder
+        if isinstance(encoder, Embeddings):
+            encoder = encode_with(encoder)
+        self._answerer = Answerer(self.decoder, self.k, encoder)
+
+    def answer(self, documents: Sequence[Document], query: str) -> Selection:
+        """The selected places among the documents, with scores and certificate."""
+        metadata = [document.metadata for document in documents]
+        return self._answerer(
+            query,
+            [document.page_content for document in documents],
+            vectors=stored([of.get(self.vector_key) for of in metadata], f"metadata[{self.vector_key!r}]"),
+            scores=stored([of.get(self.score_key) for of in metadata], f"metadata[{self.score_key!r}]"),
+        )
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The selected documents, best first."""
+        found = self.answer(documents, query)
+        return [
+            documents[row].model_copy(update={"metadata": {**documents[row].metadata, "frontier_score": score}})
+            for row, score in zip(found.rows, found.scores, strict=True)
+        ]
+
+
+def encode_with(embeddings: Embeddings) -> Encode:
+    """LangChain's Embeddings as the function that an Answerer takes."""
+
+    def encode(texts: Sequence[str], role: str) -> Any:
+        if role == "document":
+            return embeddings.embed_documents(list(texts))
+        return [embeddings.embed_query(text) for text in texts]
+
+    return encode

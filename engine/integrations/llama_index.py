@@ -1,0 +1,66 @@
+"""LlamaIndex: any decoder as a node postprocessor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
+
+with needs("llama-index-core", "llama-index"):
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+
+
+class FrontierPostprocessor(BaseNodePostprocessor):
+    """The nodes that a decoder selects of those that a retriever fetched.
+
+    decoder, k: as of `Answerer`; encoder: as there, or the index's embedding model. Vectors are those of the nodes
+    and of the query bundle, where all nodes have one; else all are embedded. A node's score is what the selector ranks
+    by.
+    """
+
+    decoder: Any
+    k: int | None = None
+    encoder: Any = None
+    _answerer: Answerer = PrivateAttr()
+
+    def __init__(self, decoder: Any, k: int | None = None, encoder: Any = None, **attributes: Any) -> None:
+        super().__init__(decoder=decoder, k=k, encoder=encoder, **attributes)
+        self._answerer = Answerer(decoder, k, encode_with(encoder) if isinstance(encoder, BaseEmbedding) else encoder)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "FrontierPostprocessor"
+
+    def answer(self, nodes: Sequence[NodeWithScore], query: QueryBundle) -> Selection:
+        """The selected places among the nodes, with scores and certificate."""
+        return self._answerer(
+            query.query_str,
+            [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
+            vectors=stored([node.node.embedding for node in nodes], "embedding"),
+            query_vector=query.embedding,
+            scores=stored([node.score for node in nodes], "score"),
+        )
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise ValueError("the nodes are selected for a query: pass query_bundle or query_str")
+        found = self.answer(nodes, query_bundle)
+        return [
+            NodeWithScore(node=nodes[row].node, score=score)
+            for row, score in zip(found.rows, found.scores, strict=True)
+        ]
+
+
+def encode_with(model: BaseEmbedding) -> Encode:
+    """LlamaIndex's embedding model as the function that an Answerer takes."""
+
+    def encode(texts: Sequence[str], role: str) -> Any:
+        if role == "document":
+            return model.get_text_embedding_batch(list(texts))
+        return [model.get_query_embedding(text) for text in texts]
+
+    return encode

@@ -1,0 +1,67 @@
+"""scikit-learn: any decoder as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from engine.data.encoders import embed
+from engine.decoder import QueryLike, decode
+from engine.errors import DataError
+from engine.evaluation.export import read_setting
+from engine.integrations.candidates import Selection, answers_of
+from engine.space import Space
+from engine.values import Corpus, Embeddings, Ranking, real_tensor
+
+
+class FrontierRetriever(BaseEstimator):
+    """Sets that a decoder picks of the documents it was fitted on: texts, or vectors of one's own.
+
+    decoder: an engine.Decoder, or one exported as JSON; k: how many documents a query gets; encoder: of texts, as
+    `engine.embed` takes it. Fitted: `space_`, what is searched.
+    """
+
+    def __init__(self, decoder: Any = None, k: int = 10, encoder: str = "bundled") -> None:
+        self.decoder = decoder
+        self.k = k
+        self.encoder = encoder
+
+    def fit(self, X: Any, y: Sequence[Any] | None = None) -> FrontierRetriever:
+        """Take the documents, texts or an array (n, d); y: their ids, by default row numbers."""
+        self.decoder_, _ = read_setting(self.decoder)
+        rows = X.toarray() if hasattr(X, "toarray") else X
+        texts = tuple(rows) if _is_text(rows) else ("",) * len(rows)
+        ids = tuple(map(str, range(len(texts)) if y is None else y))
+        corpus = Corpus(ids, texts)
+        self.space_ = Space(corpus, embed(corpus, self.encoder) if _is_text(rows) else Embeddings(rows, ids))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(B, k) rows of documents, best first, −1 where there are no more; X: texts or an array (B, d)."""
+        return self._ranking(X).index.cpu().numpy()
+
+    def answers(self, X: Any) -> list[Selection]:
+        """The same with ids, scores and certificate."""
+        return answers_of(self._ranking(X), self.space_.corpus.ids)
+
+    def _ranking(self, X: Any) -> Ranking:
+        check_is_fitted(self)
+        rows = X.toarray() if hasattr(X, "toarray") else X
+        queries: QueryLike
+        if _is_text(rows):
+            queries = list(rows)
+        else:
+            points = real_tensor(rows, "X")
+            if points.ndim != 2:
+                raise DataError(f"X must be texts or an array (B, d); got shape {tuple(points.shape)}")
+            queries = Embeddings(points, tuple(map(str, range(len(points)))))
+        return decode(self.decoder_, self.space_, queries, self.k)
+
+
+def _is_text(rows: Any) -> bool:
+    """Whether the rows are texts; one string is one of them by mistake, which `Corpus` says."""
+    return len(rows) > 0 and isinstance(rows[0], str)

@@ -1,0 +1,120 @@
+"""One decoder over HTTP: answers, what is refused, and who is let in."""
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+import engine
+from engine.integrations import server
+from engine.integrations.server import Service, app
+from support.instances import random_rows
+from support.rankings import space_of
+
+MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
+ROWS = random_rows(np.random.default_rng(0), 30, 4).astype(np.float32)
+HERE = "http://127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def own():
+    """A client of a service over a corpus with vectors of its own."""
+    return TestClient(app(Service(MMR, space_of(ROWS), k=4)), base_url=HERE)
+
+
+@pytest.fixture(scope="module")
+def embedded(demo):
+    """A client of a service over the demo."""
+    return TestClient(app(Service(MMR, demo[1], k=5)), base_url=HERE)
+
+
+def test_vectors_are_answered_with_ids_scores_and_certificates(own):
+    ranking = engine.select(MMR.select, ROWS, ROWS[:3], k=4)
+    found = own.post("/answer", json={"vectors": ROWS[:3].tolist()}).json()
+    assert found["k"] == 4
+    assert [one["ids"] for one in found["answers"]] == [[f"d{row}" for row in ranking.rows(b)] for b in range(3)]
+    assert [one["scores"] for one in found["answers"]] == ranking.gain.tolist()
+    assert [one["certificate"] for one in found["answers"]] == list(ranking.info)
+    assert len(own.post("/answer", json={"vectors": ROWS[:1].tolist(), "k": 10**6}).json()["answers"][0]["ids"]) == 30
+
+
+def test_texts_are_answered_as_decode_does_and_the_disk_is_left_alone(embedded, demo):
+    from engine.data import cache, encoders
+
+    dataset, space = demo
+    before = set(cache.files_of(cache.home() / encoders.SECTION))
+    texts = ["sort along two axes, asked for the first time", "mean of what is no number"]
+    found = embedded.post("/answer", json={"queries": texts}).json()
+    assert set(cache.files_of(cache.home() / encoders.SECTION)) == before
+    ranking = engine.decode(MMR, space, texts, k=5)
+    assert [one["ids"] for one in found["answers"]] == [
+        [dataset.corpus.ids[r] for r in ranking.rows(b)] for b in (0, 1)
+    ]
+
+
+def test_a_decoder_that_reads_words_takes_them_with_the_vectors(demo):
+    _, space = demo
+    words = engine.Decoder(engine.make("top_k"), retrieve=engine.make("bm25"))
+    client = TestClient(app(Service(words, space, k=3)), base_url=HERE)
+    texts = ["sort array"]
+    vectors = engine.embed(texts).vectors.tolist()
+    both = client.post("/answer", json={"queries": texts, "vectors": vectors}).json()
+    plain = client.post("/answer", json={"queries": texts}).json()
+    assert both == plain and len(plain["answers"][0]["ids"]) == 3
+    assert "reads the queries' words" in client.post("/answer", json={"vectors": vectors}).json()["error"]
+
+
+def test_health_says_what_is_served(own, embedded):
+    assert own.get("/health").json() == {
+        "status": "ok",
+        "decoder": MMR.label,
+        "k": 4,
+        "documents": 30,
+        "corpus": "corpus",
+        "encoder": None,
+    }
+    assert embedded.get("/health").json()["encoder"] == "bundled"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"{", "Expecting"),
+        (b"\xff", "decode"),
+        (b"[" * 100_000, "recursion"),
+        (b"[]", 'send {"queries"'),
+        (b'{"k": 3}', 'send {"queries"'),
+        (b'{"vectors": [[1, 0, 0, 0]], "other": 1}', 'send {"queries"'),
+        (b'{"queries": "sort"}', "queries must be a list"),
+        (b'{"queries": [1]}', "queries must be texts"),
+        (b'{"queries": ["sort"]}', "own vectors, and no encoder"),
+        (b'{"queries": []}', "queries (B) must be a whole number in [1, 1000]"),
+        (b'{"vectors": [[1, 0]]}', "dimension"),
+        (b'{"vectors": [[1, 0, 0, 0], [1]]}', "vectors must be a numeric array"),
+        (b'{"vectors": [["a", 0, 0, 0]]}', "vectors must"),
+        (b'{"vectors": [[NaN, 0, 0, 0]]}', "finite"),
+        (b'{"vectors": [[1, 0, 0, 0]], "queries": ["a", "b"]}', "must be of one length; got 2 and 1"),
+        (b'{"vectors": [[1, 0, 0, 0]], "k": 0}', "k must be a whole number"),
+        (b'{"vectors": [[1, 0, 0, 0]], "k": "4"}', "k must be a whole number"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(own, body, why):
+    found = own.post("/answer", content=body)
+    assert found.status_code == 400 and why in found.json()["error"]
+
+
+def test_limits_of_size_and_way(own, monkeypatch):
+    assert own.get("/answer").status_code == 405 and own.get("/other").status_code == 404
+    monkeypatch.setattr(server, "MOST_BYTES", 100)
+    assert own.post("/answer", content=b" " * 101).status_code == 413
+
+
+def test_on_loopback_only_loopback_names_are_answered():
+    service = Service(MMR, space_of(ROWS))
+    for host, name, status in (
+        ("127.0.0.1", "evil.example", 400),
+        ("127.0.0.1", "localhost:8600", 200),
+        ("::1", "[::1]:8600", 200),
+        ("0.0.0.0", "search.example", 200),
+    ):
+        client = TestClient(app(service, host), base_url=HERE)
+        assert client.get("/health", headers={"host": name}).status_code == status, (host, name)
