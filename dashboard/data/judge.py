@@ -254,7 +254,7 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
     k = _k()
     key = (loaded.key, names, prepared.vectors.digest, len(judged.given), k)
     known: Standing = remembered(
-        "judge.standing", key, lambda: standing(prepared.runs, qrels_of(judged), loaded.space, prepared.vectors, k=k)
+        "judge.standing", key, lambda: standing(prepared.runs, qrels_of(judged), loaded.space, prepared.vectors, k=k, resamples=1000)
     )
     st.subheader("What is known by now")
     if not known.queries:

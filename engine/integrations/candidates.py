@@ -133,7 +133,7 @@ class Answerer:
         rows, reference = self._documents(texts, vectors)
         names = tuple(map(str, range(count)))
         space = Space(
-            Corpus(names, ("",) * count if texts is None else tuple(texts)), Embeddings(rows, names, reference)
+            Corpus(names, ("",) * count if texts is None else tuple(texts)), Embeddings(names, rows, reference)
         )
         queries = self._query(query, query_vector, vectors is not None)
         ranking = _selected(self.decoder, space, queries, scores, k)
@@ -157,11 +157,11 @@ class Answerer:
         """The query's vector: the given one, but where the candidates are embedded here, as they are."""
         texts = None if query is None else (query,)
         if vector is not None and (stored_vectors or query is None):
-            return Embeddings(_as_tensor([vector], "query_vector"), ("query",), None, texts)
+            return Embeddings(("query",), _as_tensor([vector], "query_vector"), None, texts)
         if query is None:
             raise DataError("query must be a text, or query_vector its vector; got neither")
         encode, reference = self._encoder()
-        return Embeddings(_as_tensor(encode([query], "query"), "query_vector"), ("query",), reference, texts)
+        return Embeddings(("query",), _as_tensor(encode([query], "query"), "query_vector"), reference, texts)
 
     def _encoder(self) -> tuple[Encode, EncoderRef | None]:
         """What embeds, and what it is called where it has a name."""

@@ -68,10 +68,10 @@ class Service:
             raise DataError(f"queries and vectors must be of one length; got {len(texts)} and {len(vectors)}")
         ids = tuple(map(str, range(count)))
         if vectors is not None:
-            return Embeddings(real_tensor(vectors, "vectors"), ids, self.space.encoder, texts)
+            return Embeddings(ids, real_tensor(vectors, "vectors"), self.space.encoder, texts)
         if self._encode is None:
             raise DataError("the corpus came with its own vectors, and no encoder: send vectors")
-        return Embeddings(self._encode(texts, "query"), ids, self._encode.reference, texts)
+        return Embeddings(ids, self._encode(texts, "query"), self._encode.reference, texts)
 
 
 def app(service: Service, host: str = LOOPBACK[0]) -> Starlette:

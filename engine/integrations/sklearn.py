@@ -37,7 +37,7 @@ class FrontierRetriever(BaseEstimator):
         texts = tuple(rows) if _is_text(rows) else ("",) * len(rows)
         ids = tuple(map(str, range(len(texts)) if y is None else y))
         corpus = Corpus(ids, texts)
-        self.space_ = Space(corpus, embed(corpus, self.encoder) if _is_text(rows) else Embeddings(rows, ids))
+        self.space_ = Space(corpus, embed(corpus, self.encoder) if _is_text(rows) else Embeddings(ids, rows))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -58,7 +58,7 @@ class FrontierRetriever(BaseEstimator):
             points = real_tensor(rows, "X")
             if points.ndim != 2:
                 raise DataError(f"X must be texts or an array (B, d); got shape {tuple(points.shape)}")
-            queries = Embeddings(points, tuple(map(str, range(len(points)))))
+            queries = Embeddings(tuple(map(str, range(len(points)))), points)
         return decode(self.decoder_, self.space_, queries, self.k)
 
 
