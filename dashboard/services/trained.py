@@ -71,9 +71,8 @@ def export_context(loaded: Loaded, k: int, **more: Any) -> ExportContext:
     from engine.evaluation.export import ExportContext
 
     encoder = None if loaded.space.encoder is None else loaded.source.encoder
-    return ExportContext(
-        k=k, corpus=loaded.source.path, encoder=encoder, documents=len(loaded.space), **export_fields(loaded) | more
-    )
+    fields: dict[str, Any] = {"documents": len(loaded.space), **export_fields(loaded), **more}
+    return ExportContext(k=k, corpus=loaded.source.path, encoder=encoder, **fields)
 
 
 def apply_checkpoint(base: Loaded, chosen: Source, path: Path) -> Loaded:
