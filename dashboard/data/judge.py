@@ -40,6 +40,8 @@ GRADES = ("Not relevant", "Related", "Relevant", "Exactly right")
 """The grades from 0 on, each given by its digit's key."""
 FOLDER, TWICE, LONGEST = "judgements", 10, 3000
 """The folder beside the cache; pairs that everybody judges; characters of a text that are shown."""
+RESAMPLES = 1000
+"""Of intervals that are drawn anew after every grade."""
 PURPOSE, PERSON, TYPED, SAID, RUNS = "judge", "judge.person", "judge.typed", "judge.said", "judge.runs"
 STYLE = """<style>
 .st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
@@ -253,9 +255,11 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
     names = tuple(run.name for run in prepared.runs)
     k = _k()
     key = (loaded.key, names, prepared.vectors.digest, len(judged.given), k)
-    known: Standing = remembered(
-        "judge.standing", key, lambda: standing(prepared.runs, qrels_of(judged), loaded.space, prepared.vectors, k=k, resamples=1000)
-    )
+
+    def make() -> Standing:
+        return standing(prepared.runs, qrels_of(judged), loaded.space, prepared.vectors, k=k, resamples=RESAMPLES)
+
+    known = remembered("judge.standing", key, make)
     st.subheader("What is known by now")
     if not known.queries:
         st.text("No document was relevant yet.")
