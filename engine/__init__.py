@@ -20,6 +20,7 @@ _NAMES = {
     "engine.evaluation.studies.ann": "approximate",
     "engine.evaluation.frontier": "frontier",
     "engine.evaluation.exact_frontier": "exact_frontier",
+    "engine.evaluation.tuning.choose": "choose",
     "engine.evaluation.tuning.tune": "tune",
     "engine.evaluation.tuning.objectives": "Objective",
     "engine.evaluation.heat_map": "heat_map",

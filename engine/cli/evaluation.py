@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -342,9 +342,9 @@ def _plain_table(table: Any) -> str:
 
 @main.command()
 @SOURCE
-@option("--select", "selector", metavar=STAGE, help="Tune this selector.")
-@option("--retrieve", metavar=STAGE, help="Tune this scorer instead.")
-@option("--objective", default="maximise", help="maximise, diverse or knee.")
+@option("--select", "selector", metavar=STAGE, help="Tune this selector; all chooses among all of them.")
+@option("--retrieve", metavar=STAGE, help="Tune this scorer instead; beside --select all: scorers to try, or all.")
+@option("--objective", help="maximise, diverse or knee; default: diverse for selectors, maximise with --metric.")
 @option("--metric", help="What is maximised; default: comp.")
 @option("--share", type=float, help="Of the baseline's Recall, what diverse keeps; default: 0.95.")
 @split_option("The split that chooses.", default="dev", name="--dev")
@@ -365,7 +365,7 @@ def tune(
     source: CorpusOptions,
     selector: str | None,
     retrieve: str | None,
-    objective: str,
+    objective: str | None,
     metric: str | None,
     share: float | None,
     dev: str,
@@ -383,9 +383,8 @@ def tune(
     from engine.evaluation.splits import split_in_half
 
     use_threads()
-    if (selector is None) == (retrieve is None):
-        raise click.UsageError("name what is tuned, one of --select (a selector) and --retrieve (a scorer)")
-    name, fixed = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
+    work, chosen = _tuning(selector, retrieve, search)
+    objective = objective or ("diverse" if metric is None and selector is not None else "maximise")
     aim = _checked(objective, metric, share, target)
     with Meter() as meter:
         dataset = source.load(meter)
@@ -400,9 +399,9 @@ def tune(
         roles = dict(zip(("dev", "test"), [*names, None], strict=False))
         stop = threading.Event()
         try:
-            tuned = engine.tune(
-                name, space, vectors, splits, objective=aim, k=k, fixed=fixed, aspects=dataset.aspects,
-                progress=meter, stop=stop, **roles, **vars(execution), **search,
+            tuned = work(
+                space=space, queries=vectors, qrels=splits, objective=aim, k=k, aspects=dataset.aspects,
+                progress=meter, stop=stop, **roles, **vars(execution), **chosen,
             )  # fmt: skip
         except KeyboardInterrupt:
             stop.set()
@@ -411,6 +410,8 @@ def tune(
         echo_json(tuned.as_json())
         return
     echo_lines(tuned.sentences)
+    if selector == "all":
+        click.echo("\n" + aligned(tuned.table))
     if target:
         fetches = target in TARGETS and TARGETS[target].fetches
         context = ExportContext(
@@ -418,6 +419,22 @@ def tune(
             pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k) if fetches else None,
         )  # fmt: skip
         click.echo("\n" + export(tuned.decoder, target, context).text)
+
+
+def _tuning(
+    selector: str | None, retrieve: str | None, search: Mapping[str, Any]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """What does it, and its arguments of the flags. Raises UsageError."""
+    import engine
+
+    if selector == "all":
+        every = [name for name, spec in engine.methods("scorer").items() if not spec.cls.rerank_only]
+        scorers = every if retrieve == "all" else retrieve.split(",") if retrieve else None
+        return engine.choose, {"scorers": scorers, **{name: search[name] for name in ("points", "seed")}}
+    if (selector is None) == (retrieve is None):
+        raise click.UsageError("name what is tuned, one of --select (a selector, or all) and --retrieve (a scorer)")
+    name, fixed = parse_stage(selector, "select") if selector is not None else parse_stage(retrieve or "", "retrieve")
+    return engine.tune, {"name": name, "fixed": fixed, **search}
 
 
 def _checked(objective: str, metric: str | None, share: float | None, target: str | None) -> Objective:

@@ -7,9 +7,9 @@ import numpy as np
 
 from engine.errors import DataError, ParamError
 from engine.evaluation.metrics import METRICS, measure
+from engine.evaluation.power import queries_needed
 from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, Comparison, comparison_rows, intervals, statement
-from engine.judging.power import queries_needed
 from engine.progress import counted
 from engine.space import Space
 from engine.values import Embeddings, Qrels, Ranking

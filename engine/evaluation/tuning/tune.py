@@ -315,7 +315,7 @@ class _Run:
             stage, chosen = self._best_value(along, base, seed)
             cells |= self._measure([stage], self.dev)
         else:
-            stage, chosen = _choose(objective, cells, base, self.options["k"], seed)
+            stage, chosen = choose_setting(objective, cells, base, self.options["k"], seed)
         facts |= chosen
         rows: tuple[Comparison, ...] = ()
         gaps: tuple[Gap, ...] = ()
@@ -357,7 +357,7 @@ class _Run:
             stage, self.options["space"], own["queries"], own["qrels"], (k,), metrics, progress=self.report,
             keep_steps=True, **options,
         )  # fmt: skip
-        return _choose_value(self.objective, curve, base, seed)
+        return choose_value(self.objective, curve, base, seed)
 
     def _measure(self, stages: Iterable[Stage], split: str, progress: Progress | None = None) -> dict[Stage, Cell]:
         """Stage → cell, in the order of the stages, whatever order the sweep's cells come in."""
@@ -415,7 +415,7 @@ def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
     return both > 0 and both >= ENOUGH * int(base_has.sum())
 
 
-def _choose(
+def choose_setting(
     objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
 ) -> tuple[Stage, dict[str, Any]]:
     """The best of the settings that answer enough queries, and choosing, stability, queries and left_out of `Tuned`."""
@@ -439,7 +439,7 @@ def _choose(
     return stages[choice.best], facts
 
 
-def _choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
+def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
     """The selector at the middle of the best interval of a curve, and choosing, stability … of `Tuned`."""
     assert curve.steps is not None
     metrics, k = objective.metrics, curve.k

@@ -79,6 +79,22 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
     assert "two runs are called 'lucene'" in run("compare", store, *twice, fails=True)
 
 
+def test_tune_chooses_among_all_decoders(tmp_path):
+    asked = ("tune", "--select", "all", "--retrieve", "dense,bm25", "-k", "5", "--points", "2", "--share", "0.9")
+    asked += ("--store", str(tmp_path / "tune.db"))
+    output = run(*asked, "--export", "python")
+    assert "for maximum ILAD with Recall ≥ 90% of the baseline's, on dev." in output
+    assert re.search(r"^(Confirmed|Not confirmed) on test\.$", output, re.M) and "engine.Decoder(" in output
+    found = json.loads(run(*asked, "--json"))
+    names = [(c["decoder"]["retrieve"]["name"], c["decoder"]["select"]["name"]) for c in found["candidates"]]
+    selectors = list(engine.methods("selector"))
+    assert names[-1] == ("dense", "top_k") and names[0] == (
+        found["decoder"]["retrieve"]["name"], found["decoder"]["select"]["name"]
+    )  # fmt: skip
+    assert sorted(names[:-1]) == sorted((s, d) for s in ("dense", "bm25") for d in selectors if (s, d) != names[-1])
+    assert {row["comparisons"] for row in found["comparisons"]} == {len(names) - 1}
+
+
 def test_the_table_is_in_the_json_as_it_is_printed(store):
     table = json.loads(run("compare", store, "-k", "5", "--metric", "recall", "--metric", "ilad", "--json"))["table"]
     printed = [line for line in run("compare", store, "-k", "5", "--metric", "recall", "--metric", "ilad").splitlines()]

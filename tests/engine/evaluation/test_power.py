@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from engine.errors import ParamError
-from engine.judging.power import queries_needed
+from engine.evaluation.power import queries_needed
 
 
 def simulated(count, effect, times=40_000):

@@ -1,0 +1,290 @@
+"""Choosing among decoders: each at its best on one split, the best of these taken, and all tested on another split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from engine.decoder import SET_SIZE, Decoder
+from engine.errors import ParamError
+from engine.evaluation.exact_frontier import exact_frontiers
+from engine.evaluation.metrics import METRICS
+from engine.evaluation.paired import names, shared
+from engine.evaluation.power import queries_needed
+from engine.evaluation.splits import judged_by
+from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, statement
+from engine.evaluation.sweep.cell import Cell, as_json
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.sweep.sweep import grid, sweep
+from engine.evaluation.tuning.objectives import RELEVANT, Objective
+from engine.evaluation.tuning.tune import VERDICTS, choose_setting, choose_value
+from engine.progress import Progress, Stop, counted
+from engine.space import Space
+from engine.stages import Selector, Stage, make, methods
+from engine.values import Embeddings, Qrels, Queries
+from engine.wording import decimal, percent
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Candidate:
+    """A decoder at its best setting on dev."""
+
+    name: str  # as charts write it
+    decoder: Decoder
+    settings: int  # number that were measured on dev
+    dev: Cell
+    test: Cell | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChosenDecoder:
+    """The decoder that dev chose, and what test says of it and of those that it was chosen from."""
+
+    objective: Objective
+    k: int
+    dev: str
+    test: str | None
+    candidates: tuple[Candidate, ...]  # each decoder's best, the chosen one first
+    base: Candidate  # the first selector behind the first scorer
+    said: str  # why it was chosen, one sentence
+    satisfied: bool  # whether it is what was asked for on dev, and not only the nearest
+    comparisons: Mapping[str, tuple[Comparison, ...]]  # metric → every candidate against the baseline on test, Holm
+
+    @property
+    def winner(self) -> Candidate:
+        """The decoder that dev chose."""
+        return self.candidates[0]
+
+    @property
+    def decoder(self) -> Decoder:
+        """The same, as decoders are used."""
+        return self.winner.decoder
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether test shows what was asked for; None without test, and for a knee, which claims nothing."""
+        base, own = self.base.test, self.winner.test
+        if own is None or base is None or self.objective.aim == "knee":
+            return None
+        row = self._row(self.objective.metrics[-1])
+        gained = row is not None and row.significant and row.difference > 0
+        return gained and bool(
+            self.objective.kept(_means(own, base, self.objective), _means(base, own, self.objective))
+        )
+
+    @property
+    def status(self) -> str:
+        """Whether test confirms the choice, in a few words."""
+        return f"measured on {self.dev} only" if self.test is None else f"{VERDICTS[self.confirmed]} on {self.test}"
+
+    @property
+    def next_step(self) -> str:
+        """What to do where test does not confirm it, "" where there is nothing to do."""
+        if self.confirmed is not False or self.winner.test is None or self.base.test is None:
+            return ""
+        steps, test, base = [], self.winner.test, self.base.test
+        own, plain = _means(test, base, self.objective), _means(base, test, self.objective)
+        if self.objective.constrained and not self.objective.kept(own, plain) and plain[RELEVANT]:
+            kept = np.floor(100 * own[RELEVANT] / plain[RELEVANT] + 1e-9) / 100
+            steps.append(f"ask for a share of {percent(kept, 0)}, which it kept on {self.test}")
+        metric = RELEVANT if self.objective.constrained else self.objective.metrics[-1]
+        pairs = np.stack([test.values[metric], base.values[metric]])
+        pairs = pairs[:, np.isfinite(pairs).all(0)]
+        wanted = (
+            (1 - self.objective.share) * plain[RELEVANT] if self.objective.constrained else self._gain_on_dev(metric)
+        )
+        needed = queries_needed(pairs[0] - pairs[1], wanted) if wanted else None
+        if needed is not None and needed > pairs.shape[1]:
+            more = counted(needed - pairs.shape[1], "more query", "more queries")
+            what = f"a difference of {decimal(abs(wanted))} {METRICS[metric].title}"
+            steps.append(f"judge {more}: {what} takes {needed:,} to be seen")
+        return f"Next: {'; or '.join(steps)}." if steps else ""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should read, in order."""
+        many = sum(candidate.settings for candidate in self.candidates)
+        said = [
+            f"{self.winner.name}: chosen from {counted(len(self.candidates), 'decoder')} in {counted(many, 'setting')} "
+            f"for {self.objective.text}, on {self.dev}.",
+            self.said,
+            f"{self.status[0].upper()}{self.status[1:]}.",
+        ]
+        rows = [self._row(metric) for metric in self.comparisons]
+        said += [f"On {self.test}: {statement(row)}" for row in rows if row is not None]
+        return (*said, self.next_step) if self.next_step else tuple(said)
+
+    @property
+    def table(self) -> list[list[str]]:
+        """A head, then a row a candidate and the baseline's: its means on dev, and on test where there is one."""
+        splits = [self.dev, *([self.test] if self.test is not None else [])]
+        head = [
+            "Decoder",
+            *(f"{METRICS[m].title}@{self.k} on {split}" for split in splits for m in self.objective.metrics),
+        ]
+        rows = [
+            [one.name, *(decimal(cell.mean[m]) for cell in (one.dev, one.test) if cell for m in self.objective.metrics)]
+            for one in (*self.candidates, self.base)
+        ]
+        return [head, *rows]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        return {
+            "objective": asdict(self.objective),
+            "k": self.k,
+            "dev": self.dev,
+            "test": self.test,
+            "decoder": as_json(self.decoder),
+            "confirmed": self.confirmed,
+            "satisfied": self.satisfied,
+            "sentences": list(self.sentences),
+            "candidates": [
+                {
+                    "decoder": as_json(one.decoder),
+                    "settings": one.settings,
+                    "dev": dict(one.dev.mean),
+                    "test": None if one.test is None else dict(one.test.mean),
+                }
+                for one in (*self.candidates, self.base)
+            ],
+            "comparisons": [
+                {**asdict(row), "wins": row.wins._asdict()} for rows in self.comparisons.values() for row in rows
+            ],
+        }
+
+    def _row(self, metric: str) -> Comparison | None:
+        """The chosen decoder's row of a metric."""
+        label = self.winner.test.label if self.winner.test is not None else ""
+        return next((row for row in self.comparisons.get(metric, ()) if row.label == label), None)
+
+    def _gain_on_dev(self, metric: str) -> float:
+        own = _means(self.winner.dev, self.base.dev, self.objective)
+        return own[metric] - _means(self.base.dev, self.winner.dev, self.objective)[metric]
+
+
+def choose(
+    space: Space,
+    queries: Queries | Embeddings,
+    qrels: Mapping[str, Qrels],
+    *,
+    objective: Objective | str = "diverse",
+    k: int = 10,
+    dev: str = "dev",
+    test: str | None = "test",
+    selectors: Sequence[str] | None = None,
+    scorers: Sequence[str] | None = None,
+    points: int = 11,
+    aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES.default,
+    store: Store | str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> ChosenDecoder:
+    """The best decoder for an objective: every one at its best on dev, the best of these by dev, all tested on test.
+
+    queries: at least those that the splits judge; qrels: by split; selectors: names, by default all; scorers: names of
+    those to retrieve with, by default the first alone; points: values a parameter, as in `grid`. A selector with a path
+    behind the first scorer is given the best of all its values. On test every candidate is compared with the baseline,
+    the first selector behind the first scorer, and Holm's correction is over all of them; the choice is dev's. What is
+    measured is kept in the store, so the same call goes on where it was stopped. Raises ParamError, DataError,
+    FrontierError, Cancelled.
+    """
+    objective = Objective(objective) if isinstance(objective, str) else objective
+    k, seed, resamples = SET_SIZE.check(k), SEED.check(seed), RESAMPLES.check(resamples)
+    judged = judged_by(queries, qrels, dev, test)
+    splits = {split: {"queries": own, "qrels": qrels[split], "split": split} for split, own in judged.items()}
+    options: dict[str, Any] = {"space": space, "k": k, "metrics": objective.metrics, "aspects": aspects, "stop": stop}
+    swept = {"store": Store.of(store), "workers": workers, "cluster": cluster, "progress": progress}
+    run = _Run(objective, options, swept, seed)
+    plain = Decoder(make(next(iter(methods("selector")))), make(next(iter(methods("scorer")))))
+    chains = _named("scorers", scorers, "scorer") or [plain.retrieve.spec.name]
+    families = _families(plain, _named("selectors", selectors, "selector") or list(methods("selector")), chains, points)
+    cells = run.measure([plain, *(decoder for family in families for decoder in family)], splits[dev])
+    base = cells[plain.label]
+    bests = [run.best_of(family, cells, base, plain, splits[dev]) for family in families]
+    common = shared([base, *(cell for _, cell, _ in bests)], objective.metrics, k)
+    means = {metric: values.mean(0) for metric, values in common.values.items()}
+    others, own = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
+    found = objective.choose(others, own, list(range(len(bests))), k, names([base])[0])
+    bests.insert(0, bests.pop(found.best))
+    on_test: dict[str, Cell] = {}
+    rows: dict[str, tuple[Comparison, ...]] = {}
+    if test is not None:
+        on_test = run.measure([plain, *(decoder for decoder, _, _ in bests)], splits[test])
+        tests, first = list(on_test.values()), on_test[plain.label]
+        rows = {m: tuple(compare(tests, m, first, k, resamples=resamples, seed=seed)) for m in objective.metrics}
+    written = names([base, *(cell for _, cell, _ in bests)])
+    known = [
+        Candidate(name=name, decoder=decoder, settings=count, dev=cell, test=on_test.get(decoder.label))
+        for name, (decoder, cell, count) in zip(written, [(plain, base, 1), *bests], strict=True)
+    ]
+    return ChosenDecoder(
+        objective=objective, k=k, dev=dev, test=test, candidates=tuple(known[1:]), base=known[0], said=found.said,
+        satisfied=found.satisfied, comparisons=rows,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One call of `choose`."""
+
+    objective: Objective
+    options: Mapping[str, Any]  # of whatever measures
+    swept: Mapping[str, Any]  # of `sweep` besides
+    seed: int
+
+    def measure(self, decoders: Sequence[Decoder], split: Mapping[str, Any]) -> dict[str, Cell]:
+        """Label → cell, in the order of the decoders."""
+        cells = {cell.label: cell for cell in sweep(list(decoders), **split, **self.options, **self.swept)}
+        return {decoder.label: cells[decoder.label] for decoder in decoders}
+
+    def best_of(
+        self, family: Sequence[Decoder], cells: Mapping[str, Cell], base: Cell, plain: Decoder, split: Mapping[str, Any]
+    ) -> tuple[Decoder, Cell, int]:
+        """One selector's best setting behind a scorer, its cell on dev, and how many settings were measured."""
+        stage, k = family[0].select, self.options["k"]
+        best: Stage
+        if len(family) > 1 and family[0].retrieve == plain.retrieve and stage.path_range is not None:
+            asked = {name: value for name, value in self.options.items() if name != "k"}
+            (curve,) = exact_frontiers(stage, **split, **asked, ks=(k,), keep_steps=True)
+            best, _ = choose_value(self.objective, curve, base, self.seed)
+        else:
+            by_stage: dict[Stage, Cell] = {decoder.select: cells[decoder.label] for decoder in family}
+            best, _ = choose_setting(self.objective, by_stage, base, k, self.seed)
+        decoder = replace(family[0], select=cast(Selector, best))
+        return decoder, self.measure([decoder], split)[decoder.label], len(family)
+
+
+def _named(argument: str, given: Sequence[str] | None, kind: Literal["selector", "scorer"]) -> list[str]:
+    """The names that were given, checked; none for none. Raises ParamError."""
+    known = list(methods(kind))
+    if unknown := [name for name in given or () if name not in known]:
+        raise ParamError(f"{argument} must be among {', '.join(known)}; got {unknown[0]!r}")
+    return list(dict.fromkeys(given or ()))
+
+
+def _families(plain: Decoder, selectors: Sequence[str], scorers: Sequence[str], points: int) -> list[list[Decoder]]:
+    """Every selector behind every scorer, each with its settings; without the baseline, which all are compared with."""
+    found = []
+    for scorer in scorers:
+        for name in selectors:
+            family = [replace(decoder, retrieve=make(scorer)) for decoder in grid(name, points)]
+            if family != [plain]:
+                found.append(family)
+    if not found:
+        raise ParamError(f"selectors must name another one than {plain.select.spec.name}, what all are compared with")
+    return found
+
+
+def _means(cell: Cell, other: Cell, objective: Objective) -> dict[str, float]:
+    """The means of the objective's metrics over the queries on which both have them."""
+    both = np.all([np.isfinite(c.values[m]) for c in (cell, other) for m in objective.metrics], axis=0)
+    return {metric: float(cell.values[metric][both].mean()) for metric in objective.metrics}
