@@ -20,7 +20,7 @@ from engine.evaluation.statistics import RESAMPLES, SEED, Comparison, compare, s
 from engine.evaluation.sweep.cell import Cell, as_json
 from engine.evaluation.sweep.store import Store
 from engine.evaluation.sweep.sweep import grid, sweep
-from engine.evaluation.tuning.objectives import RELEVANT, Objective
+from engine.evaluation.tuning.objectives import RELEVANT, Objective, TunedChoice
 from engine.evaluation.tuning.tune import VERDICTS, choose_setting, choose_value
 from engine.progress import Progress, Stop, counted
 from engine.space import Space
@@ -210,11 +210,7 @@ def choose(
     cells = run.measure([plain, *(decoder for family in families for decoder in family)], splits[dev])
     base = cells[plain.label]
     bests = [run.best_of(family, cells, base, plain, splits[dev]) for family in families]
-    common = shared([base, *(cell for _, cell, _ in bests)], objective.metrics, k)
-    means = {metric: values.mean(0) for metric, values in common.values.items()}
-    others, own = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
-    found = objective.choose(others, own, list(range(len(bests))), k, names([base])[0])
-    bests.insert(0, bests.pop(found.best))
+    found = _best_first(bests, base, objective, k)
     on_test: dict[str, Cell] = {}
     rows: dict[str, tuple[Comparison, ...]] = {}
     if test is not None:
@@ -230,6 +226,16 @@ def choose(
         objective=objective, k=k, dev=dev, test=test, candidates=tuple(known[1:]), base=known[0], said=found.said,
         satisfied=found.satisfied, comparisons=rows,
     )  # fmt: skip
+
+
+def _best_first(bests: list[tuple[Decoder, Cell, int]], base: Cell, objective: Objective, k: int) -> TunedChoice:
+    """Why the best is the best; it goes first in the list."""
+    common = shared([base, *(cell for _, cell, _ in bests)], objective.metrics, k)
+    means = {metric: values.mean(0) for metric, values in common.values.items()}
+    others, own = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
+    found = objective.choose(others, own, list(range(len(bests))), k, names([base])[0])
+    bests.insert(0, bests.pop(found.best))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
