@@ -61,7 +61,7 @@ def test_upload_map_embed_query_and_slide(page, server):
     choose(page, "Id column", "code")
     idle(page)
     page.get_by_text("Load and embed").click()
-    page.get_by_text("24 documents").wait_for(timeout=WAIT)
+    page.get_by_text("24 documents · ").wait_for(timeout=WAIT)
 
     page.get_by_text("Explore", exact=True).click()
     type_query(page, "a sleeping cat")
@@ -87,7 +87,7 @@ def test_text_of_a_hostile_table_never_acts(page, server):
     idle(page)
     innocent(page, acted)
     page.get_by_text("Load and embed").click()
-    page.get_by_text("18 documents").wait_for(timeout=WAIT)
+    page.get_by_text("18 documents · ").wait_for(timeout=WAIT)
     innocent(page, acted)
     for name in ("Encoders", "Cache"):
         view(page, name)

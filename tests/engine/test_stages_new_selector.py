@@ -108,7 +108,7 @@ def test_the_page_has_its_pill_and_its_slider(tree):
         "job = corpora.loading(); job.join(); assert job.result, job.error\n"
         "from streamlit.testing.v1 import AppTest\n"
         "at = AppTest.from_file('dashboard/screens/explore.py', default_timeout=120)\n"
-        "at.session_state['decoders'] = ['top_k', 'toy']\n"
+        "at.session_state['decoders'], at.session_state['explore.settings'] = ['top_k', 'toy'], True\n"
         "at.run()\n"
         "assert not at.exception, at.exception\n"
         "assert any('Toy' in o for o in at.button_group(key='decoders').options)\n"
