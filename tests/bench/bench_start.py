@@ -38,7 +38,7 @@ def start(browser: Any, home: str) -> dict[str, float]:
     with closing(page), closing(Server(home)) as server:
         seconds["health"] = time.perf_counter() - started
         page.goto(server.url)
-        page.get_by_text("Explore", exact=True).wait_for(timeout=60_000)
+        page.get_by_role("link", name="Explore").wait_for(timeout=60_000)
         seconds["paint"] = time.perf_counter() - started
         page.wait_for_function(DRAWN, timeout=300_000)
         seconds["usable"] = time.perf_counter() - started
