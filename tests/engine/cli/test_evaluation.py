@@ -177,7 +177,7 @@ def test_tune_takes_a_scorer(tmp_path):
 @pytest.mark.parametrize(
     "args,said",
     [
-        (("tune",), "one of --select (a selector) and --retrieve (a scorer)"),
+        (("tune",), "one of --select (a selector, or all) and --retrieve (a scorer)"),
         (("tune", "--retrieve", "mmr"), "no scorer is called 'mmr'"),
         (("compare", "nowhere.db"), "no such store"),
         (("report", "nowhere.db"), "no such store"),

@@ -1,8 +1,6 @@
 """The log of judgements: whatever is done in whatever order is what the file holds, for everyone who reads it."""
 
 import json
-import multiprocessing
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 import engine
 from engine.errors import DataError, FrontierError, ParamError
 from engine.judging.log import GRADES, Judged, Judgement, JudgingLog
+from support.processes import started
 
 PEOPLE, QUERIES, DOCS = ("ann", "bob"), ("q1", "q2"), ("d1", "d2", "d3")
 OPERATIONS = st.lists(
@@ -85,22 +84,23 @@ def test_any_order_of_operations(operations):
         assert times == sorted(times)
 
 
-def judge_many(path, person):
-    log = JudgingLog(path)
-    for number in range(40):
-        log.judge("q", f"d{number}", number % 4, person)
-        if number % 10 == 9:
-            log.undo(person)
+MANY = """
+import sys
+from engine.judging.log import JudgingLog
+log = JudgingLog(sys.argv[1])
+for number in range(40):
+    log.judge("q", f"d{number}", number % 4, sys.argv[2])
+    if number % 10 == 9:
+        log.undo(sys.argv[2])
+"""
 
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     path = tmp_path / "log.jsonl"
-    other = multiprocessing.get_context("spawn").Process(target=judge_many, args=(path, "bob"))
-    other.start()
-    while not path.exists() and other.is_alive():
-        time.sleep(0.001)
-    judge_many(path, "ann")
-    other.join(120)
+    writers = [started("-c", MANY, str(path), person) for person in PEOPLE]
+    for writer in writers:
+        _, complaint = writer.communicate()
+        assert writer.returncode == 0, complaint
     judged = JudgingLog(path).read()
     for person in PEOPLE:
         own = [(g.document, g.grade) for g in judged.given if g.person == person]
