@@ -123,6 +123,11 @@ class Selector(Stage):
         """Do what the first call in a process would wait for, such as compilation."""
 
     @classmethod
+    def is_warm(cls) -> bool:
+        """Whether calls take the time that they always take, once `warm` was called; else the first few are slower."""
+        return True
+
+    @classmethod
     def has_weights(cls) -> bool:
         """Whether the answers come from weights, which have a path over λ₁."""
         return cls.weights_path is not Selector.weights_path

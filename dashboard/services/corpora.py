@@ -241,10 +241,10 @@ def warm_encoder(chosen: Source) -> None:
 def _warm(chosen: Source, job: Job) -> None:
     from engine.stages import methods
 
-    # At once, while the corpus is read: compiled anew on a new machine, these are what the first page waits for.
     kinds = [spec.cls for spec in methods("selector").values()]
     for kind in kinds[:FIRST]:
-        kind.warm()
+        if kind.is_warm():  # else compiled once the first page is drawn, which needs a core for itself
+            kind.warm()
     load = loading(chosen)
     while load.running and not job.stop.is_set():
         load.join(0.2)

@@ -155,8 +155,10 @@ def _timed(
 ) -> tuple[Ranking, float | None]:
     """The ranking, and the seconds it takes, if known; of scored candidates those of the selector alone."""
     query, stage = query_of(loaded, question), decoder.select
-    type(stage).warm()  # what a process's first call has to make ready is no part of a query's time
     compute = partial(decode, decoder, loaded.space, query, k=question.k)
     if candidates is not None:
         compute = partial(select_from, stage, candidates, question.k)
+    if not stage.is_warm():
+        return compute(), None
+    stage.warm()  # what a process's first call has to make ready is no part of a query's time
     return _median_of(loaded, family(decoder)[:-1], compute, lambda ranking: ranking.index)

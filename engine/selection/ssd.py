@@ -6,7 +6,7 @@ from typing import Self
 
 from engine.candidates import Candidates
 from engine.params import declare
-from engine.solvers.greedy.certified import greedy_grid, warm
+from engine.solvers.greedy.certified import greedy_grid, is_warm, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import ROOT_RESIDUAL
 from engine.solvers.lines import LambdaPath
@@ -46,6 +46,11 @@ class SSD(Selector):
     def warm(cls) -> None:
         """Compile the loops, or load what was compiled."""
         warm()
+
+    @classmethod
+    def is_warm(cls) -> bool:
+        """Whether the loops are compiled: until then a single query runs as Python."""
+        return is_warm()
 
     def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
         """The same at every λ."""

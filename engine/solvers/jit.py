@@ -1,16 +1,23 @@
 """How loops are compiled: by Numba, once a machine, and anew whenever a file of this folder changes.
 
+Until then a small problem is solved sooner by the Python that the loops are written in.
 Arrays are copied by loops: for `a[:] = b` Numba compiles the making of its error message too, for seconds.
 """
 
 import hashlib
 import os
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import config
 
 from engine.paths import home
@@ -20,7 +27,12 @@ ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 MAXIMA = {"nnan", "nsz"}
 """Loops that look for a largest number run in lanes; no number changes."""
 
+PATIENCE = 4.0
+"""After so many seconds of loops run as Python in this process it is time to compile them."""
+
 Compiled = Callable[..., Any]
+_interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
+_spent = [0.0]
 
 
 def compiled(function: Compiled) -> Compiled:
@@ -43,7 +55,10 @@ def _compiled(function: Compiled, fastmath: Any) -> Compiled:
     # Numba looks at a function's own file only, and would keep code in which functions of other files are built in.
     setattr(config, "CACHE_DIR", folder())  # noqa: B010
     try:
-        machine_code: Compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
+        loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
+        if fastmath in (False, MAXIMA):
+            _interpret_where_asked(loop)
+        machine_code: Compiled = loop
         return machine_code
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
@@ -55,3 +70,49 @@ def folder() -> str:
     here = Path(__file__).parent
     state = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(here.rglob("*.py")))).hexdigest()[:16]
     return str(Path(os.environ.get("NUMBA_CACHE_DIR") or home() / "code") / state)
+
+
+@contextmanager
+def interpreting() -> Iterator[None]:
+    """Within, `exactly` and `maxima` loops that are not compiled run as Python, to the same bits.
+
+    For a few problems of some hundred rows, which take a fraction of a second where compilation takes ten.
+    """
+    token, began = _interpreting.set(_spent[0] < PATIENCE), time.perf_counter()
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _interpreting.reset(token)
+        if _namespace.cache_info().currsize:
+            _spent[0] += time.perf_counter() - began
+
+
+def is_compiled(loop: Any) -> bool:
+    """Whether a loop's machine code is in this process or on the disk."""
+    name = f"{loop.__module__.rpartition('.')[2]}.{loop.__name__}-*.nbi"
+    return bool(loop.signatures) or any(Path(folder()).rglob(name))
+
+
+def _interpret_where_asked(loop: Any) -> None:
+    """Let a loop that would be compiled now run as Python within `interpreting`."""
+    compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
+
+    def compile_or_interpret(*arguments: Any, **named: Any) -> Any:
+        if _interpreting.get() and not is_compiled(loop):
+            return _namespace(loop.__module__)[loop.__name__]
+        return compile_for(*arguments, **named)
+
+    loop._compile_for_args = compile_or_interpret
+
+
+@cache
+def _namespace(module: str) -> dict[str, Any]:
+    """The names of a module, its loops and those of others as Python functions that call each other."""
+    names = dict(vars(sys.modules[module]))
+    for name, value in list(names.items()):
+        if isinstance(value, numba.core.dispatcher.Dispatcher):
+            own = value.__module__ == module
+            python = FunctionType(value.py_func.__code__, names, name, value.py_func.__defaults__) if own else None
+            names[name] = python or _namespace(value.__module__)[value.__name__]
+    return names

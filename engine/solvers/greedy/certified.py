@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,7 @@ from engine.solvers.greedy.steps import (
     orthonormal,
     upper_bounds,
 )
+from engine.solvers.jit import interpreting, is_compiled
 from engine.solvers.tie_breaking import ranked
 from engine.values import Ranking
 
@@ -139,7 +141,9 @@ def greedy(
         floor=floor,
         by_relevance=k == 1 or kind in (NEAREST, SUM) or c.matrix.unit,
     )
-    gram = corpus_gram(c) if c.matrix.cached or c.batch * len(weights) >= MANY else None
+    few = c.batch * len(weights) < MANY
+    waits = few and not is_compiled(choose)  # for pools, which are small, no compilation is worth waiting
+    gram = corpus_gram(c) if not (waits or (few and not c.matrix.cached)) else None
     if gram is not None:
         found = choose_many(
             kind, gram.columns, gram.rows, gram.made, gram.squares, relevance(c, gram), k, np.array(weights),
@@ -147,7 +151,8 @@ def greedy(
         )  # fmt: skip
         told = [[(c.count, 0, 0, past) for past in row] for row in found[2].tolist()]
         return [_ranking(c, found[0][:, at], found[1][:, at], [row[at] for row in told]) for at in range(len(weights))]
-    problems = [PoolSearch(SingleQuery(c, b), method).solved(weights) for b in range(c.batch)]
+    with interpreting() if waits else nullcontext():
+        problems = [PoolSearch(SingleQuery(c, b), method).solved(weights) for b in range(c.batch)]
     return [_gathered(c, [row[at] for row in problems]) for at in range(len(weights))]
 
 
@@ -442,7 +447,15 @@ def _largest(values: np.ndarray, count: int) -> np.ndarray:
     return result
 
 
+@cache
 def warm() -> None:
     """Compile the loops, or load what was compiled."""
-    rows = torch.eye(8)
-    greedy(Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=True)), 2, LOG_RESIDUAL, [0.5])
+    for count in (8, FEW + 8):
+        rows = torch.eye(count)
+        for cached in (True, False):
+            greedy(Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=cached)), 2, LOG_RESIDUAL, [0.5])
+
+
+def is_warm() -> bool:
+    """Whether the loops are compiled."""
+    return is_compiled(choose)
