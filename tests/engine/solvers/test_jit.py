@@ -31,7 +31,7 @@ with jit.interpreting():
 codes += [len(nothing_chosen.signatures), jit.is_compiled(nothing_chosen), state.sum()]
 print(json.dumps([told, codes]))
 """
-"""Picks and their scores, of vectors many of which are equal; how many codes two loops have, and one out of patience."""
+"""Picks and scores, of vectors many of which are equal; how many codes two loops have, and one out of patience."""
 
 
 def answers(how, **variables):
