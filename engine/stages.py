@@ -156,7 +156,9 @@ class Selector(Stage):
         ends = (over.low, over.high) if isinstance(over, Real) and self.no_path is None else (0.0, math.inf)
         return ends if math.isfinite(ends[1]) else None
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """Each query's rankings at every value of `path_parameter` in an interval; only without `no_path`."""
         raise NotImplementedError(self.no_path)
 

@@ -62,6 +62,10 @@ class DPP(Selector):
         """Whether the loops are compiled: until then a single query runs as Python."""
         return is_warm()
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """The same at every λ."""
-        return lambda_paths(LOG_RESIDUAL, candidates, k, interval, NOISE[candidates.vectors.dtype], self.window)
+        return lambda_paths(
+            LOG_RESIDUAL, candidates, k, interval, marks, floor=NOISE[candidates.vectors.dtype], window=self.window
+        )

@@ -65,9 +65,11 @@ class FacilityLocation(Selector):
             f"{self.ground_set or 'the whole corpus'}: pass ground_set={KEPT_ROWS} or fewer"
         )
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """The same at every λ, for a ground set whose similarities are kept."""
-        return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)))
+        return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
 
     @classmethod
     def warm(cls) -> None:

@@ -47,9 +47,11 @@ class MaxSum(Selector):
             return None
         return "max_sum has no path with swaps: sets that swaps improve do not change along lines; pass polish=False"
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """The same at every θ, without swaps."""
-        return lambda_paths(SUM, candidates, k, interval)
+        return lambda_paths(SUM, candidates, k, interval, marks)
 
     @classmethod
     def warm(cls) -> None:

@@ -51,6 +51,8 @@ class MMR(Selector):
         """Whether the loops are compiled: until then a single query runs as Python."""
         return is_warm()
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """The same at every λ."""
-        return lambda_paths(NEAREST, candidates, k, interval, window=self.window)
+        return lambda_paths(NEAREST, candidates, k, interval, marks, window=self.window)

@@ -92,7 +92,9 @@ class NNN(Selector):
             return None
         return f"{self.label} has no path: only weights at λ₁ itself are lines; pass {', '.join(other)}"
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """The k largest weights of the exact minimisers at every λ₁."""
         return [ranking_path(problem(candidates, b), k, self.l2, interval) for b in range(candidates.batch)]
 

@@ -52,6 +52,8 @@ class SSD(Selector):
         """Whether the loops are compiled: until then a single query runs as Python."""
         return is_warm()
 
-    def lambda_path(self, candidates: Candidates, k: int, interval: tuple[float, float]) -> list[LambdaPath]:
+    def lambda_path(
+        self, candidates: Candidates, k: int, interval: tuple[float, float], marks: Sequence[float] = ()
+    ) -> list[LambdaPath]:
         """The same at every λ."""
-        return lambda_paths(ROOT_RESIDUAL, candidates, k, interval, SPENT, self.window)
+        return lambda_paths(ROOT_RESIDUAL, candidates, k, interval, marks, floor=SPENT, window=self.window)

@@ -78,7 +78,7 @@ def slider_answers(
     c = scored.candidates
     # Equal ratios never reach 0: the path begins at the first position above it.
     inner = [value for value in values if value >= above and (value > 0 or "values" not in given)]
-    lines = stage.lambda_path(c, min(k, c.count), (inner[0], inner[-1]))[0]
+    lines = stage.lambda_path(c, min(k, c.count), (inner[0], inner[-1]), inner)[0]
     picks = lines.picks[lines.last]
     if c.pool is not None:
         picks = np.where(picks < 0, -1, c.pool[0].cpu().numpy()[picks])

@@ -15,6 +15,7 @@ selector itself can tell.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,7 +53,7 @@ BELOW_ONE = 1 - 2.0**-53
 """At λ = 1 itself LOG_RESIDUAL is relevance alone, so its lines end before."""
 GUESSED = 512
 """Among so many most relevant the first picks are guessed there."""
-HELD = 256
+HELD = 1024
 """For how many picks Gram rows are held at first, where not all can be."""
 
 
@@ -178,6 +179,38 @@ def hold(columns, rows, made, slot, used, p):
 
 
 @exactly
+def hold_together(columns, rows, made, slot, used, picks):
+    """Make the Gram rows of some candidates as far as they are not held and there is room: faster than one by one."""
+    start, count = used[0], 0
+    for p in picks:
+        if slot[p] < 0 and start + count < len(rows):
+            slot[p] = start + count
+            count += 1
+    points = np.empty((count, len(columns)))
+    for p in picks:
+        if slot[p] >= start:
+            for x in range(len(columns)):
+                points[slot[p] - start, x] = columns[x, p]
+    products(columns, points, rows[start : start + count])
+    for at in range(start, start + count):
+        made[at] = True
+    used[0] += count
+
+
+@exactly
+def asked(marks, low, high):
+    """Whether there is a mark from low to high; marks ascend, and none at all stand for every number."""
+    left, right = 0, len(marks)
+    while left < right:
+        middle = (left + right) // 2
+        if marks[middle] < low:
+            left = middle + 1
+        else:
+            right = middle
+    return len(marks) == 0 or (left < len(marks) and marks[left] <= high)
+
+
+@exactly
 def grown(array):
     """The array with twice the rows."""
     more = np.empty((2 * len(array), array.shape[1]), array.dtype)
@@ -189,11 +222,11 @@ def grown(array):
 
 @exactly
 def follow(
-    kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack, alone,
-    second, seen,
+    kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack, marks,
+    alone, second, seen,
 ):  # fmt: skip
-    """All pieces of [low, high], from the left: (m, 3) end, certain from, certain to; (m, k) picks; (m, 2, k) lines;
-    and False where there was no room for a Gram row.
+    """The pieces of [low, high] that are `asked` for, from the left: (m, 3) end, certain from, certain to; (m, k)
+    picks; (m, 2, k) lines; and False where there was no room for a Gram row.
 
     Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made;
     alone, second, seen: see `Covers`.
@@ -230,16 +263,21 @@ def follow(
         ends[0], lines[0], certain[0, 0], certain[0, 1], count = high, p, low, high, 1
     else:
         count = envelope(a, b, low, high, slack, few, listed, ends, lines, certain)
-    left, sure_left, sure_right, depth, top, found, taken = low, low, high, 0, 0, 0, 0
+    left, sure_left, sure_right, depth, top, found, taken, room = low, low, high, 0, 0, 0, 0, True
     while True:
         while top + count > len(todo):
             todo, which = grown(todo), grown(which)
+        below = top
         for c in range(count - 1, -1, -1):
             todo[top, 0], todo[top, 1] = ends[c - 1] if c else left, ends[c]
+            if not asked(marks, todo[top, 0], todo[top, 1]):
+                continue
             todo[top, 2], todo[top, 3] = max(sure_left, certain[c, 0]), min(sure_right, certain[c, 1])
             todo[top, 4] = b[lines[c]] if b[lines[c]] > NOTHING_BUT_OUT else fixed[lines[c]]
             which[top, 0], which[top, 1] = depth, lines[c]
             top += 1
+        if top > below + 1 and depth < k - 1 and len(slot) > len(rows):
+            hold_together(columns, rows, made, slot, used, which[below:top, 1].copy())
         if not top:
             break
         top -= 1
@@ -258,6 +296,7 @@ def follow(
             continue
         held[t] = hold(columns, rows, made, slot, used, p)
         if held[t] < 0:
+            room = False
             break
         a[p] = OUT
         before, state, first, fresh = states[t], states[depth], 0, t
@@ -294,7 +333,7 @@ def follow(
     for m in range(found):
         for c in range(k):
             both[m, 0, c], both[m, 1, c] = fixed[picks[m, c]], values[m, c]
-    return bounds[:found], picks[:found], both, top == 0 and count == 0
+    return bounds[:found], picks[:found], both, room
 
 
 class _Rows:
@@ -350,9 +389,19 @@ class _Rows:
 
 
 def lambda_paths(
-    kind: int, c: Candidates, k: int, interval: tuple[float, float], floor: float = 0.0, window: int | None = None
+    kind: int,
+    c: Candidates,
+    k: int,
+    interval: tuple[float, float],
+    marks: Sequence[float] = (),
+    *,
+    floor: float = 0.0,
+    window: int | None = None,
 ) -> list[LambdaPath]:
-    """The path of every problem; kind, floor: see `steps`; window: only the last so many picks count.
+    """The path of every problem.
+
+    kind, floor: see `steps`; window: only the last so many picks count; marks: ascending λ that alone are asked for,
+    none for all: pieces without one are left out, and belong to the next that is there.
 
     For SUM the answer is the set in the order of the members' contributions to it, and so are picks and gains.
     """
@@ -361,7 +410,7 @@ def lambda_paths(
         vectors = c.vectors if c.shared else c.vectors[b]
         own = rows or _Rows(vectors)
         relevance = own.relevance(c.queries[b : b + 1])[0] if c.inner_product else c.relevance[b].double().cpu().numpy()
-        settings = (k, interval, floor, window, c.matrix.unit)
+        settings = (k, interval, floor, window, c.matrix.unit, marks)
         if not own.whole:
             # The path among the most relevant guesses which rows will be asked for: together they are made in half
             # the time.
@@ -372,7 +421,9 @@ def lambda_paths(
     return paths
 
 
-def coverage_paths(c: Candidates, k: int, interval: tuple[float, float], size: int) -> list[LambdaPath]:
+def coverage_paths(
+    c: Candidates, k: int, interval: tuple[float, float], size: int, marks: Sequence[float] = ()
+) -> list[LambdaPath]:
     """The path of every problem on its ground set of the `size` most relevant, all of whose inner products are kept.
 
     a = r, b = k/size Σ_j max(0, s_ij − the largest similarity of j to the chosen).
@@ -381,7 +432,7 @@ def coverage_paths(c: Candidates, k: int, interval: tuple[float, float], size: i
     for _, ground, covers, relevances in grounds(c, size):
         rows = _Rows.of(covers.columns, covers.rows, covers.made, covers.rows.diagonal().copy())
         for relevance in relevances:
-            found = _path(COVERAGE, rows, relevance, k, interval, 0.0, None, False, covers)
+            found = _path(COVERAGE, rows, relevance, k, interval, 0.0, None, False, marks, covers)
             paths.append(replace(found, picks=ground[found.picks]))
     return paths
 
@@ -395,6 +446,7 @@ def _path(
     floor: float,
     window: int | None,
     unit: bool,
+    marks: Sequence[float] = (),
     covers: Covers | None = None,
 ) -> LambdaPath:
     low, high = interval
@@ -402,7 +454,7 @@ def _path(
     last = min(high, BELOW_ONE) if kind == LOG_RESIDUAL else high
     by_relevance = k == 1 or kind in (NEAREST, SUM) or unit
     window = window if window and window < k else 0
-    whole = low > last
+    whole, asked_for = low > last, np.array([mark for mark in marks if low <= mark <= last])
     nothing = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
     table = nothing if covers is None else (covers.alone, covers.second, covers.seen)
     bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
@@ -410,7 +462,7 @@ def _path(
         used = np.array([int(rows.slot.max()) + 1])
         bounds, picks, lines, whole = follow(
             kind, rows.columns, rows.rows, rows.made, rows.slot, used, rows.squares, relevance, k, window, floor,
-            by_relevance, low, last, slack, *table,
+            by_relevance, low, last, slack, asked_for, *table,
         )  # fmt: skip
         if not whole:
             rows.grow()

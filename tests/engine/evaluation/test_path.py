@@ -129,6 +129,23 @@ def test_large_corpora_hold_the_rows_of_their_picks(name, monkeypatch):
                 assert (one.lines.gains == other.lines.gains).all()
 
 
+@each_method
+def test_where_some_weights_alone_are_asked_for_they_have_the_answers_of_the_whole_path(name):
+    rows, queries = problem("clustered", 3, n=300, d=16, batch=1)
+    for given in PATHS[name]:
+        path = engine.path(name, rows, queries, **given)[0]
+        stage = engine.make(name, **given)
+        marks = sorted({0.0, 1.0, *path.breakpoints[1:4].tolist(), *np.linspace(0.2, 0.7, 11).tolist()})
+        (part,) = stage.lambda_path(path.candidates, path.k, (0.0, 1.0), marks)
+        assert len(part.ends) < len(path)
+        for mark in marks:
+            whole, own = (lines.piece(mark) for lines in (path.lines, part))
+            assert (own is None) == (whole is None)
+            if own is not None:
+                assert (part.picks[own] == path.lines.picks[whole]).all()
+                assert (part.gains[own] == path.lines.gains[whole]).all()
+
+
 def test_thousands_of_rows():
     rng = np.random.default_rng(4)
     rows, queries = problem("clustered", 4, n=3000, d=16, batch=1)
