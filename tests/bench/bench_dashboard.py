@@ -6,15 +6,18 @@ Four decoders stand beside each other (top_k, mmr, dpp, nnn), the map is open. D
 seconds; a frame is what our script does in an animation frame in which a set changes, tiles, lists and map together.
 Key: from the event to the second animation frame after. Query: from the key to the first animation frame with the new
 query's sets, to the answers of every slider at λ ≥ ½, and to those at all its positions. Bytes: of a query's sliders as
-they are transferred, and of all messages in both directions after a release.
+they are transferred, and of all messages in both directions after a release. Releases: at how many of 200 random
+positions of MMR's, DPP's and NNN's sliders the server's answer, id by id, is what was drawn before they were let go.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from harness import arguments, machine, spread, table, write_page
@@ -26,6 +29,7 @@ from support.processes import started
 DECODERS = "top_k,mmr,dpp,nnn"
 MOVES, SECONDS = 60, 2.0
 KEYS, QUERIES = 20, 8
+RELEASES = 200
 READY = "frontier.paths?.size && [...frontier.paths.values()].every(path => path)"
 NEXT = """key => new Promise(resolve => {
     const before = frontier.shown.query, asked = performance.now();
@@ -49,6 +53,21 @@ KEY = """input => new Promise(resolve => {
     input.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft', bubbles: true, composed: true }));
     requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - asked)));
 })"""
+LET_GO = """async ([label, share]) => {
+    const roots = [...document.querySelectorAll('*')].map(node => node.shadowRoot).filter(Boolean);
+    const input = roots.flatMap(root => [...root.querySelectorAll('input[type=range]')])
+        .find(input => input.ariaLabel === label);
+    const frame = () => new Promise(requestAnimationFrame);
+    const decoder = () => frontier.shown.decoders.find(decoder => label.startsWith(decoder.title));
+    const value = () => decoder().sliders[0].value, before = value();
+    input.value = Math.round(share * input.max);
+    input.dispatchEvent(new Event('input'));
+    await frame(), await frame();
+    const drawn = decoder().set.rows, asked = performance.now();
+    input.dispatchEvent(new Event('change'));
+    while (value() === before && performance.now() - asked < 10000) await frame();
+    return value() === before ? null : [String(drawn), String(decoder().now.rows)];
+}"""
 
 
 def corpus(folder: Path, n: int, seed: int = 0) -> Path:
@@ -82,7 +101,18 @@ def another_query(page, turn: int) -> tuple[float, float, float]:
     return tuple(page.evaluate(f"({NEXT})('j')"))
 
 
-def measured(browser, server: Server, corpus_name: str) -> dict[str, list[float]]:
+def equal_releases(page) -> str:
+    """How many of the sliders' random positions the server answers as they were drawn."""
+    source, answers = random.Random(0), []
+    for turn in range(RELEASES):
+        label = ("MMR λ", "DPP λ", "NNN λ₁")[turn % 3]
+        answers.append(page.evaluate(LET_GO, [label, source.random()]))
+        if answers[-1] is None:
+            raise RuntimeError(f"the server never answered {label}")
+    return f"{sum(drawn == told for drawn, told in answers)} of {RELEASES}"
+
+
+def measured(browser, server: Server, corpus_name: str) -> dict[str, Any]:
     page = open_page(browser, "about:blank")
     sent, got, answers = [], [], []
     page.on("websocket", lambda socket: socket.on("framesent", lambda text: sent.append(len(text))))
@@ -128,6 +158,8 @@ def measured(browser, server: Server, corpus_name: str) -> dict[str, list[float]
         keys.append(slider.evaluate(KEY))
         page.wait_for_timeout(400)
     idle(page)
+    equal = equal_releases(page)
+    idle(page)
     turns, first = [], len(answers)
     for turn in range(QUERIES):
         turns.append(another_query(page, turn))
@@ -137,6 +169,7 @@ def measured(browser, server: Server, corpus_name: str) -> dict[str, list[float]
         "sent while held": [while_held],
         "released": [released],
         "keys": keys,
+        "releases": equal,
         "painted": [turn[0] for turn in turns],
         "first answers": [turn[1] for turn in turns],
         "all answers": [turn[2] for turn in turns],
@@ -159,9 +192,26 @@ def main() -> None:
             row = (spread(frames, 1), f"{late:.1f}", f"{found['sent while held'][0]:.0f}", spread(found["keys"]))
             sizes = (f"{found[name][0] / 1000:.1f}" for name in ("a query's bytes", "released"))
             rows.append(
-                (name, *row, *(spread(found[name]) for name in ("painted", "first answers", "all answers")), *sizes)
+                (
+                    name,
+                    *row,
+                    found["releases"],
+                    *(spread(found[name]) for name in ("painted", "first answers", "all answers")),
+                    *sizes,
+                )
             )
-    head = ("corpus", "frame", "95%", "sent while held", "key", "query painted", "λ ≥ ½", "all λ", "kB a query")
+    head = (
+        "corpus",
+        "frame",
+        "95%",
+        "sent while held",
+        "key",
+        "releases",
+        "query painted",
+        "λ ≥ ½",
+        "all λ",
+        "kB a query",
+    )
     head += ("kB a release",)
     write_page(
         given,
