@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -412,10 +413,13 @@ def tune(
     echo_lines(tuned.sentences)
     if selector == "all":
         click.echo("\n" + aligned(tuned.table))
+    if roles["test"] is not None:
+        click.echo(f"With charts: frontier report {shlex.quote(str(execution.store))} -k {tuned.k}", err=True)
     if target:
         fetches = target in TARGETS and TARGETS[target].fetches
         context = ExportContext(
-            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained,
+            k=tuned.k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
+            documents=len(space), trained=source.trained,
             pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k) if fetches else None,
         )  # fmt: skip
         click.echo("\n" + export(tuned.decoder, target, context).text)

@@ -72,6 +72,13 @@ class Preview:
     nested: tuple[str, ...] = ()
 
 
+def named_columns(names: Mapping[str, str]) -> Columns:
+    """The columns of a mapping: "text", and "id" and "title" where a table has them. Raises DataError."""
+    if "text" not in names or not names.keys() <= {"text", "id", "title"}:
+        raise DataError(f"columns must name text, and may name id and title; got {', '.join(names) or 'nothing'}")
+    return Columns(**names)
+
+
 class Documents(NamedTuple):
     """What a table holds: ids, texts, titles and columns of one length, and what a person should know about them."""
 
@@ -180,8 +187,9 @@ def _each_once(
         kind = "row" if _suffix(path) == ".parquet" else "line"
         raise RepeatedIdError(
             f"{_place(path, places[again[0]])}: {kind} {places[first[doc]]} has the id {doc!r} already "
-            f'({counted(len(again), "row repeats", "rows repeat")} an id); keep the first of each (repeated="first") '
-            f'or number the others (repeated="number", as {doc + "-2"!r})'
+            f"({counted(len(again), 'row repeats', 'rows repeat')} an id); "
+            'keep the first of each (repeated="first", --repeated first) or number the others '
+            f'(repeated="number", --repeated number, as {doc + "-2"!r})'
         )
     if repeated == "first":
         gone = Notice.of("rows were left out: an earlier one has their id", (ids[row] for row in again))
