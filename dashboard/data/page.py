@@ -42,7 +42,7 @@ def show() -> None:
     with right, st.container(key="data-current"):
         loading.show_loading()
         loaded = loading.in_use()
-        if loaded is not None:
+        if loaded is not None and loading.LOADING not in st.session_state:
             loading.report(loaded.dataset)
 
 

@@ -26,6 +26,8 @@ ID_NAMES = ("id", "_id", "doc_id", "docid", "document_id", "documentid", "uid", 
 TEXT_NAMES = ("text", "body", "content", "passage", "description")
 TITLE_NAMES = ("title", "name")
 
+_ID_ENDING = re.compile("(_id|(^|_)(no|nr|number|code|key|ref))$")
+
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
 
@@ -362,8 +364,8 @@ def _guess(names: list[str], head: list[dict[str, str]]) -> Columns:
         return next((usual[name] for name in known if name in usual), None)
 
     doc, text, title = first(ID_NAMES), first(TEXT_NAMES), first(TITLE_NAMES)
-    if doc is None and _usual(names[0]).endswith("_id") and len({row[names[0]] for row in head}) == len(head):
-        doc = names[0]  # "ticket id" and the like, where it tells the first rows apart
+    if doc is None and _ID_ENDING.search(_usual(names[0])) and len({row[names[0]] for row in head}) == len(head):
+        doc = names[0]  # "ticket id", "Record No" and the like, where it tells the first rows apart
     if text is None:
         others = [name for name in names if name not in (doc, title)] or [title or names[0]]
         text = max(others, key=lambda name: sum(len(row[name]) for row in head))
