@@ -279,10 +279,10 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
     ]
     draw_columns(
         {
-            "Decoder": ([row.name for row in known.systems], text_column(150)),
-            f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 84)),
-            "95% CI": (ends, text_column(116)),
-            "Judged": ([percent(row.judged, 0) for row in known.systems], text_column(64, f"Of the first {k}")),
+            "Decoder": ([row.name for row in known.systems], text_column(108)),
+            f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 78)),
+            "95% CI": (ends, text_column(112)),
+            "Judged": ([percent(row.judged, 0) for row in known.systems], text_column(54, f"Of the first {k}")),
         },
         most=10,
     )

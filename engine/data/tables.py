@@ -24,7 +24,7 @@ Rows = Generator[tuple[int, Mapping[str, Any]]]
 
 ID_NAMES = ("id", "_id", "doc_id", "docid", "document_id", "documentid", "uid", "uuid")
 TEXT_NAMES = ("text", "body", "content", "passage", "description")
-TITLE_NAMES = ("title", "name")
+TITLE_NAMES = ("title", "name", "headline", "heading", "subject")
 
 _ID_ENDING = re.compile("(_id|(^|_)(no|nr|number|code|key|ref))$")
 

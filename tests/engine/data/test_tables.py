@@ -128,7 +128,7 @@ def test_unreadable_parquet_is_said(tmp_path):
         ("document-id,Body", Columns(id="document-id", text="Body")),
         ("docId,text", Columns(id="docId", text="text")),
         ("Ticket Id,text", Columns(id="Ticket Id", text="text")),
-        ("Record No,text", Columns(id="Record No", text="text")),
+        ("Record No,Subject,text", Columns(id="Record No", text="text", title="Subject")),
         ("text,author_id", Columns(text="text")),
     ],
 )
