@@ -254,7 +254,7 @@ def _langchain(decoder: Decoder, use: ExportContext) -> str:
     own = []
     if use.encoder is not None and use.trained is None:
         made = ", ".join([_literal(use.encoder), *_keywords({"dtype": use.dtype} if use.dtype != "auto" else None)])
-        own = [f"A new store gets them by engine.integrations.langchain.FrontierEmbeddings({made})."]
+        own = [f"A new store gets such vectors by engine.integrations.langchain.FrontierEmbeddings({made})."]
     if not _has_own(decoder):
         count, notes = _fetched(decoder, use)
         return _lines(
