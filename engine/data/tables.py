@@ -78,7 +78,7 @@ def named_columns(names: Mapping[str, str]) -> Columns:
     """The columns of a mapping: "text", and "id" and "title" where a table has them. Raises DataError."""
     if "text" not in names or not names.keys() <= {"text", "id", "title"}:
         raise DataError(f"columns must name text, and may name id and title; got {', '.join(names) or 'nothing'}")
-    return Columns(**names)
+    return Columns(id=names.get("id"), text=names["text"], title=names.get("title"))
 
 
 class Documents(NamedTuple):
