@@ -47,9 +47,8 @@ def load_dataset(
     table's columns mean, as {"text": name, "id": name, "title": name}, None guesses. metadata: columns to keep beside
     documents and queries. where: column → values, to read only the documents that have one of them, and judgements of
     no others. separator: of a .csv file, None guesses. repeated: rows with an id that an earlier row has: "refuse",
-    keep the "first", or "number" the others.
-    progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
-    Raises DataError naming file, place and fix; Cancelled once `stop` is set.
+    keep the "first", or "number" the others. progress(done, total, label) is called now and then. What is odd but
+    usable becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is set.
     """
     if not isinstance(source, (str, Path)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
