@@ -1,6 +1,7 @@
 """Judge: queries, one document at a time with a key a grade, and what the grades tell already."""
 
 import io
+import shlex
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.data import loading, uploads
-from dashboard.services import feedback
+from dashboard.services import feedback, trained
 from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import query_vectors
@@ -23,6 +24,7 @@ from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
+from engine.evaluation.export import source_flags
 from engine.evaluation.runs import RankedRun, read_run, runs_of
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import order, pool
@@ -42,6 +44,7 @@ FOLDER, TWICE, LONGEST = "judgements", 10, 3000
 """The folder beside the cache; pairs that everybody judges; characters of a text that are shown."""
 RESAMPLES = 1000
 """Of intervals that are drawn anew after every grade."""
+TUNE = "screens/tune.py"
 PURPOSE, PERSON, TYPED, SAID, RUNS = "judge", "judge.person", "judge.typed", "judge.said", "judge.runs"
 STYLE = """<style>
 .st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
@@ -64,6 +67,7 @@ def show() -> None:
     st.html(STYLE)
     left, right = st.columns([3, 2], gap="large")
     with right:
+        loading.show_loading()
         loaded = loading.in_use()
     if loaded is None:
         return
@@ -93,8 +97,13 @@ def _k() -> int:
     return int(st.session_state.get(decoders.K_KEY, SET_SIZE.default))
 
 
+def _named() -> str:
+    """The name that the person gave, "" for none."""
+    return str(st.session_state.get(PERSON, "")).strip()
+
+
 def _person() -> str:
-    return str(st.session_state.get(PERSON, "")).strip() or feedback.person()
+    return _named() or feedback.person()
 
 
 def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
@@ -161,12 +170,12 @@ def _prepare(
 def _judge(loaded: Loaded, log: JudgingLog, judged: Judged, prepared: Prepared) -> None:
     """Draw the next pair, a button a grade, and how far this person is."""
     person = _person()
-    left = judged.remaining(prepared.pairs, person, TWICE)
+    left = judged.remaining(prepared.pairs, person, TWICE if _named() else 0)
     done = len(prepared.pairs) - len(left)
-    whole = len({query for query, _ in prepared.pairs} - {query for query, _ in left})
+    begun = len({query for query, _ in set(prepared.pairs) - set(left)})
     st.progress(
         done / max(1, len(prepared.pairs)),
-        f"{done:,} of {len(prepared.pairs):,} · {whole:,} of {len(prepared.vectors.ids):,} queries done",
+        f"{done:,} of {len(prepared.pairs):,} judged · {begun:,} of {len(prepared.vectors.ids):,} queries begun",
     )
     if not left:
         st.success("Everything that these decoders return is judged.", icon=":material/done_all:")
@@ -270,10 +279,10 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
     ]
     draw_columns(
         {
-            "Decoder": ([row.name for row in known.systems], text_column(150)),
-            f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 84)),
-            "95% CI": (ends, text_column(116)),
-            "Judged": ([percent(row.judged, 0) for row in known.systems], text_column(64, f"Of the first {k}")),
+            "Decoder": ([row.name for row in known.systems], text_column(108)),
+            f"Recall@{k}": ([row.mean for row in known.systems], number_column("%.3f", 78)),
+            "95% CI": (ends, text_column(112)),
+            "Judged": ([percent(row.judged, 0) for row in known.systems], text_column(54, f"Of the first {k}")),
         },
         most=10,
     )
@@ -288,18 +297,36 @@ def _told(loaded: Loaded, judged: Judged, prepared: Prepared) -> None:
 
 
 def _take_along(loaded: Loaded, judged: Judged) -> None:
-    """Draw the ways out: the corpus with these judgements, and a file of them."""
+    """Draw the ways out: the corpus with these judgements, a file of them, and once they are used the next step."""
+    used = loaded.origin.source.qrels == str(_folder(loaded, judged))
+    if used:
+        splits = loaded.dataset.qrels.items()
+        said = " and ".join(f"{name} has {counted(len(qrels), 'query', 'queries')}" for name, qrels in splits)
+        st.success(f"In use: {said}.", icon=":material/check:")
     with st.container(horizontal=True, gap="small"):
-        why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune then have Recall."
-        step_button("Use these judgements", "judge.use", _use, loaded, judged, type="primary", help=why)
+        if used:
+            if st.button("Choose a decoder", type="primary", key="judge.tune"):
+                st.switch_page(TUNE)
+            flags = source_flags(trained.export_context(loaded, _k()))
+            with st.popover("Command line"):
+                command = shlex.join(["frontier", "tune", "--select", "all", *flags, "-k", str(_k())])
+                st.code(command, language="bash", wrap_lines=True)
+        else:
+            why = "Opens the corpus with them, half the queries as dev, half as test: Trade-off and Tune have Recall."
+            step_button("Use these judgements", "judge.use", _use, loaded, judged, type="primary", help=why)
         file = "judgements.zip"
         download_button("Download", partial(_zipped, loaded, judged), file, "application/zip", f"judge.{file}")
 
 
-def _exported(loaded: Loaded, judged: Judged) -> Path:
+def _folder(loaded: Loaded, judged: Judged) -> Path:
     """The folder of these judgements, which is theirs alone."""
     given = digest_of([repr(sorted((pair, sorted(by.items())) for pair, by in judged.grades.items()))])
-    folder = home() / FOLDER / f"{loaded.space.corpus.digest[:16]}-{given[:12]}"
+    return home() / FOLDER / f"{loaded.space.corpus.digest[:16]}-{given[:12]}"
+
+
+def _exported(loaded: Loaded, judged: Judged) -> Path:
+    """That folder, written if it is not there."""
+    folder = _folder(loaded, judged)
     return folder if folder.exists() else export_judgements(judged, folder, loaded.dataset.queries)
 
 

@@ -21,10 +21,15 @@ UPLOADED = "data.uploaded"
 """What was uploaded last: the browser's list of files is empty again after a look at another page."""
 MARKS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |"}
 PREVIEW_ROWS = 20
+STYLE = """<style>
+[data-testid=stColumn]:has(.st-key-data-current) {position: sticky; top: 4rem; align-self: flex-start}
+</style>"""
+"""What loads stays in view beside a long form."""
 
 
 def show() -> None:
     """The choice of a corpus in one column; what is loading, in use and on disk in the other."""
+    st.html(STYLE)
     left, right = st.columns([2, 1], gap="large")
     with left:
         try:
@@ -34,10 +39,10 @@ def show() -> None:
             source = None
         if source is not None and st.button("Load and embed", type="primary", key="data.load"):
             loading.begin(source)
-    with right:
+    with right, st.container(key="data-current"):
         loading.show_loading()
         loaded = loading.in_use()
-        if loaded is not None:
+        if loaded is not None and loading.LOADING not in st.session_state:
             loading.report(loaded.dataset)
 
 

@@ -124,25 +124,8 @@ def forget(chosen: Source, job: Job) -> None:
 def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = None) -> Dataset:
     """The documents, queries and judgements of a source. Raises DataError; Cancelled."""
     import engine
-    from engine.data.tables import Columns
 
-    columns, where = None, dict[str, list[str]]()
-    for column, value in chosen.where:
-        where.setdefault(column, []).append(value)
-    if chosen.columns:
-        ident, text, title = chosen.columns
-        columns = Columns(id=ident, text=text, title=title)
-    dataset: Dataset = engine.load_dataset(
-        chosen.path,
-        qrels=chosen.qrels,
-        columns=columns,
-        metadata=chosen.metadata,
-        where=where,
-        separator=chosen.separator or None,
-        repeated=chosen.repeated,
-        progress=progress,
-        stop=stop,
-    )
+    dataset: Dataset = engine.load_dataset(chosen.path, **chosen.reading, progress=progress, stop=stop)
     return dataset
 
 

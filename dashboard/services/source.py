@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +34,23 @@ class Source:
     def name(self) -> str:
         """What messages call it: a demo's name, or that of the file or folder."""
         return Path(self.path).name
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of `engine.load_dataset` beside the path, as far as they are not the defaults."""
+        names = dict(zip(("id", "text", "title"), self.columns or (), strict=False))
+        where: dict[str, list[str]] = {}
+        for column, value in self.where:
+            where.setdefault(column, []).append(value)
+        every = {
+            "columns": {role: column for role, column in names.items() if column is not None},
+            "metadata": self.metadata,
+            "where": where,
+            "separator": self.separator,
+            "repeated": "" if self.repeated == "refuse" else self.repeated,
+            "qrels": "" if self.qrels == "qrels" else self.qrels,
+        }
+        return {name: value for name, value in every.items() if value}
 
     @property
     def plain(self) -> Source:

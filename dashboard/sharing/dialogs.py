@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard.components.copy_button import copy_button
 from dashboard.services import trained
+from dashboard.services.candidates import measured_depth
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
 from dashboard.session.link import url
@@ -78,7 +79,9 @@ def export(loaded: Loaded, question: Question) -> None:
     # The last one first: the baseline is rarely what people take away.
     titles = {name: setting.title(decoder) for name, decoder in decoders.items()}
     name = st.selectbox("Decoder", names, len(names) - 1, format_func=titles.__getitem__, key="export.decoder")
-    context = trained.export_context(loaded, question.k, query=question.text)
+    with st.spinner("Measuring how many candidates it needs"):
+        depth = measured_depth(loaded.origin, decoders[name], question.k)
+    context = trained.export_context(loaded, question.k, query=question.text, pool=depth)
     snippets = exports(decoders[name], context)
     if loaded is not loaded.origin:
         st.text("The code searches the original embeddings; the files include the effect of votes.")

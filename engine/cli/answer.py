@@ -38,6 +38,8 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
     origin = click.get_current_context().get_parameter_source
     if use is not None:
         named = {name: getattr(use, name) for name in ("corpus", "encoder", "trained", "dtype")}
+        if origin("corpus") is ParameterSource.DEFAULT:
+            named |= use.reading or {}
         left = {n: value for n, value in named.items() if value is not None and origin(n) is ParameterSource.DEFAULT}
         source = replace(source, **left)
     size = SET_SIZE.parse(k) if k is not None else 10 if use is None else use.k

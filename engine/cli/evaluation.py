@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -39,6 +40,8 @@ from engine.errors import Cancelled, DataError
 if TYPE_CHECKING:
     from engine.decoder import Decoder
     from engine.evaluation.tuning.objectives import Objective
+    from engine.space import Space
+    from engine.values import Embeddings
 
 
 @main.command()
@@ -378,8 +381,6 @@ def tune(
     **search: Any,
 ) -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
-    import engine
-    from engine.evaluation.export import TARGETS, ExportContext, export
     from engine.evaluation.splits import split_in_half
 
     use_threads()
@@ -412,13 +413,26 @@ def tune(
     echo_lines(tuned.sentences)
     if selector == "all":
         click.echo("\n" + aligned(tuned.table))
+    if (reported := roles["test"]) is not None:
+        words = ["frontier", "report", execution.store, "--split", reported, "-k", str(tuned.k)]
+        click.echo(f"With charts: {shlex.join(words)}", err=True)
     if target:
-        fetches = target in TARGETS and TARGETS[target].fetches
-        context = ExportContext(
-            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained,
-            pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k) if fetches else None,
-        )  # fmt: skip
-        click.echo("\n" + export(tuned.decoder, target, context).text)
+        _echo_export(tuned.decoder, target, source, space, vectors, tuned.k)
+
+
+def _echo_export(
+    decoder: Decoder, target: str, source: CorpusOptions, space: Space, queries: Embeddings, k: int
+) -> None:
+    """Print a decoder for a target, with the number of candidates that keeps its answers to the queries."""
+    import engine
+    from engine.evaluation.export import TARGETS, ExportContext, export
+
+    context = ExportContext(
+        k=k, corpus=source.corpus, reading=source.reading, encoder=source.encoder, dtype=source.dtype,
+        documents=len(space), trained=source.trained,
+        pool=engine.pool_depth(decoder, space, queries, k) if TARGETS[target].fetches else None,
+    )  # fmt: skip
+    click.echo("\n" + export(decoder, target, context).text)
 
 
 def _tuning(

@@ -66,29 +66,47 @@ class ReadOptions:
     separator: str | None = None  # of a .csv file, None guesses
     repeated: str = "refuse"  # what is done about ids that occur twice
     where: Mapping[str, Sequence[str]] | None = None  # column → values, of the documents that are read
+    columns: Mapping[str, str] | None = None  # of a table: text, id or title → column, None guesses
 
     def read(self, source: str, **more: Any) -> Dataset:
         """The data set of a demo, a folder or a file."""
         import engine
 
-        dataset: Dataset = engine.load_dataset(
-            source, qrels=self.qrels, separator=self.separator, repeated=self.repeated, where=self.where, **more
-        )
+        dataset: Dataset = engine.load_dataset(source, **self.reading, **more)
         return dataset
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of `engine.load_dataset` that are not its defaults."""
+        given = {field.name: (getattr(self, field.name), field.default) for field in fields(ReadOptions)}
+        return {name: value for name, (value, default) in given.items() if value and value != default}
 
-def _parse_where(_ctx: click.Context, _parameter: click.Parameter, texts: Sequence[str]) -> dict[str, list[str]]:
+
+def _parse_where(_ctx: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, list[str]]:
     """Column → values."""
     where: dict[str, list[str]] = {}
     for text in texts:
         column, sign, value = text.partition("=")
         if not sign:
-            raise click.UsageError(f"--where takes COLUMN=VALUE; got {text!r}")
+            raise click.UsageError(f"{parameter.opts[0]} takes {parameter.metavar}; got {text!r}")
         where.setdefault(column, []).append(value)
     return where
 
 
+def _parse_columns(ctx: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> dict[str, str] | None:
+    """What a column is → its name; None where nothing is named."""
+    return {role: names[-1] for role, names in _parse_where(ctx, parameter, texts).items()} or None
+
+
 TABLE = options(
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        metavar="ROLE=COLUMN",
+        callback=_parse_columns,
+        help="Which column of a table is the text, the id, the title: text=body, id='doc no'. Default: guessed.",
+    ),
     option(
         "--separator",
         metavar="MARK",

@@ -50,6 +50,10 @@ class StratifiedSweep:
         return groups, [(name, *(cells[label, group] for group in groups)) for label, name in names.items()]
 
 
+REPORTED = "test"
+"""The split that is reported of a store that holds several."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FinishedSweep(ReadOptions):
     """A command's choice of a finished sweep."""
@@ -74,7 +78,9 @@ class FinishedSweep(ReadOptions):
         if not cells:
             raise click.UsageError(f"{store} holds no cells" + (f" of split {split!r}" if split else ""))
         if len(splits := sorted({cell.split for cell in cells})) > 1:
-            raise click.UsageError(f"{store} holds the splits {', '.join(splits)}: say which with --split")
+            if REPORTED not in splits:
+                raise click.UsageError(f"{store} holds the splits {', '.join(splits)}: say which with --split")
+            cells = [cell for cell in cells if cell.split == REPORTED]
         if len({(cell.provenance["embeddings"], cell.provenance["queries"]) for cell in cells}) > 1:
             raise click.UsageError(
                 f"{store} holds several data sets, whose queries cannot be compared: keep a store for each"
@@ -138,7 +144,7 @@ FINISHED_SWEEP = grouped(
     option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
     READING,
     click.argument("store", metavar="STORE"),
-    split_option("Needed where the store holds several.", default=None),
+    split_option(f"Where the store holds several; default: {REPORTED}.", default=None),
     option("-k", "k", type=int, help="Default: the largest in the store."),
     option("--x", "across", default="ilad", help="The frontier's x axis: a metric, or milliseconds."),
     option("--y", "up", default="recall", help="Its y axis."),

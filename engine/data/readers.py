@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.data import tables, vectors
-from engine.data.tables import Columns, Documents, read_documents
+from engine.data.tables import Columns, Documents, named_columns, read_documents
 from engine.data.textfiles import STOPPED, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
@@ -31,7 +31,7 @@ def load_dataset(
     source: str | Path,
     *,
     qrels: str = "qrels",
-    columns: Columns | None = None,
+    columns: Columns | Mapping[str, str] | None = None,
     metadata: Sequence[str] = (),
     where: Mapping[str, Collection[str]] | None = None,
     separator: str | None = None,
@@ -44,11 +44,11 @@ def load_dataset(
     source: "numpy-api" or "python-api"; a folder in BEIR layout; a .csv, .tsv, .jsonl, .ndjson or .parquet table; a
     .npy or .npz file of vectors. qrels: which of a folder's judgements to take; or the path of a folder with
     queries.jsonl and qrels/*.tsv, whose queries and judgements take the place of the source's own. columns: what a
-    table's columns mean, None guesses. metadata: columns to keep beside documents and queries. where: column →
-    values, to read only the documents that have one of them, and judgements of no others. separator: of a .csv file,
-    None guesses. repeated: rows with an id that an earlier row has: "refuse", keep the "first", or "number" the others.
-    progress(done, total, label) is called now and then. What is odd but usable becomes a notice.
-    Raises DataError naming file, place and fix; Cancelled once `stop` is set.
+    table's columns mean, as {"text": name, "id": name, "title": name}, None guesses. metadata: columns to keep beside
+    documents and queries. where: column → values, to read only the documents that have one of them, and judgements of
+    no others. separator: of a .csv file, None guesses. repeated: rows with an id that an earlier row has: "refuse",
+    keep the "first", or "number" the others. progress(done, total, label) is called now and then. What is odd but
+    usable becomes a notice. Raises DataError naming file, place and fix; Cancelled once `stop` is set.
     """
     if not isinstance(source, (str, Path)):
         raise DataError(f"source must be the name of a demo or a path; got {source!r}")
@@ -67,6 +67,7 @@ def load_dataset(
         )
     if separator is not None and suffix != ".csv":
         raise DataError(f"separator= is for .csv files; {source} is none")
+    columns = named_columns(columns) if isinstance(columns, Mapping) else columns
     watch = stoppable(progress, stop, STOPPED)
     metadata = tuple(dict.fromkeys((*metadata, *(where or ()))))
     table = partial(read_documents, watch=watch, metadata=metadata, repeated=repeated)

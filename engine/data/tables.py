@@ -24,7 +24,9 @@ Rows = Generator[tuple[int, Mapping[str, Any]]]
 
 ID_NAMES = ("id", "_id", "doc_id", "docid", "document_id", "documentid", "uid", "uuid")
 TEXT_NAMES = ("text", "body", "content", "passage", "description")
-TITLE_NAMES = ("title", "name")
+TITLE_NAMES = ("title", "name", "headline", "heading", "subject")
+
+_ID_ENDING = re.compile("(_id|(^|_)(no|nr|number|code|key|ref))$")
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 KINDS = "a .csv, .tsv, .jsonl, .ndjson or .parquet file (decompressed)"
@@ -70,6 +72,13 @@ class Preview:
     total: int | None
     guess: Columns
     nested: tuple[str, ...] = ()
+
+
+def named_columns(names: Mapping[str, str]) -> Columns:
+    """The columns of a mapping: "text", and "id" and "title" where a table has them. Raises DataError."""
+    if "text" not in names or not names.keys() <= {"text", "id", "title"}:
+        raise DataError(f"columns must name text, and may name id and title; got {', '.join(names) or 'nothing'}")
+    return Columns(id=names.get("id"), text=names["text"], title=names.get("title"))
 
 
 class Documents(NamedTuple):
@@ -180,8 +189,9 @@ def _each_once(
         kind = "row" if _suffix(path) == ".parquet" else "line"
         raise RepeatedIdError(
             f"{_place(path, places[again[0]])}: {kind} {places[first[doc]]} has the id {doc!r} already "
-            f'({counted(len(again), "row repeats", "rows repeat")} an id); keep the first of each (repeated="first") '
-            f'or number the others (repeated="number", as {doc + "-2"!r})'
+            f"({counted(len(again), 'row repeats', 'rows repeat')} an id); "
+            'keep the first of each (repeated="first", --repeated first) or number the others '
+            f'(repeated="number", --repeated number, as {doc + "-2"!r})'
         )
     if repeated == "first":
         gone = Notice.of("rows were left out: an earlier one has their id", (ids[row] for row in again))
@@ -354,8 +364,8 @@ def _guess(names: list[str], head: list[dict[str, str]]) -> Columns:
         return next((usual[name] for name in known if name in usual), None)
 
     doc, text, title = first(ID_NAMES), first(TEXT_NAMES), first(TITLE_NAMES)
-    if doc is None and _usual(names[0]).endswith("_id") and len({row[names[0]] for row in head}) == len(head):
-        doc = names[0]  # "ticket id" and the like, where it tells the first rows apart
+    if doc is None and _ID_ENDING.search(_usual(names[0])) and len({row[names[0]] for row in head}) == len(head):
+        doc = names[0]  # "ticket id", "Record No" and the like, where it tells the first rows apart
     if text is None:
         others = [name for name in names if name not in (doc, title)] or [title or names[0]]
         text = max(others, key=lambda name: sum(len(row[name]) for row in head))

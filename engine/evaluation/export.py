@@ -27,6 +27,8 @@ POOL = 1000
 """So many documents a store's MMR looks at, where the decoder looks at all and nobody says how many those are."""
 FETCHED = 200
 """So many candidates an integration gets, where nobody has measured how many it needs."""
+READING = {"columns", "where", "separator", "repeated", "qrels"}
+"""Arguments of `load_dataset` that say which documents and judgements a corpus has."""
 SERVE = "frontier answer --decoder setting.json serves it over the whole corpus"
 
 
@@ -36,6 +38,7 @@ class ExportContext:
 
     k: int = 10  # how many documents a query gets
     corpus: str = "numpy-api"  # as load_dataset takes it
+    reading: Mapping[str, Any] | None = None  # its other arguments, as far as they are not the defaults
     encoder: str | None = "bundled"  # as embed takes it, None where the corpus came with its vectors
     query: str = "your question"
     documents: int | None = None  # how many the corpus has
@@ -122,7 +125,9 @@ def read_setting(setting: Decoder | Mapping[str, Any] | str | Path) -> tuple[Dec
     try:
         content = setting if isinstance(setting, Mapping) else json.loads(Path(setting).read_text("utf-8"))
         decoder = from_json(content["decoder"])
-        known = {f: content[f] for f in ("k", "corpus", "encoder", "trained", "dtype") if f in content}
+        known = {f: content[f] for f in ("k", "corpus", "reading", "encoder", "trained", "dtype") if f in content}
+        if unknown := known.get("reading", {}).keys() - READING:
+            raise KeyError(min(unknown))
         return decoder, ExportContext(**{"encoder": None, **known})
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
@@ -171,10 +176,31 @@ def _space_made(use: ExportContext) -> list[str]:
     how += "" if use.dtype == ExportContext().dtype else f", dtype={_literal(use.dtype)}"
     vectors = "dataset.vectors" if use.encoder is None else f"engine.embed(dataset.corpus{how})"
     return [
-        f"dataset = engine.load_dataset({_literal(use.corpus)})",
+        f"dataset = engine.load_dataset({', '.join([_literal(use.corpus), *_keywords(use.reading)])})",
         f"space = engine.Space(dataset.corpus, {vectors})",
         *([] if use.trained is None else [f"space = engine.load_trained({_literal(use.trained)}, space).space"]),
     ]
+
+
+def _keywords(arguments: Mapping[str, Any] | None) -> list[str]:
+    return [f"{name}={_literal(value)}" for name, value in (arguments or {}).items()]
+
+
+def source_flags(use: ExportContext) -> list[str]:
+    """The words that name corpus, judgements and encoder to a command."""
+    words = ["--corpus", use.corpus]
+    for name, value in (use.reading or {}).items():
+        match name:
+            case "columns":
+                words += [word for role, column in value.items() for word in ("--column", f"{role}={column}")]
+            case "where":
+                pairs = [f"{column}={one}" for column, several in value.items() for one in several]
+                words += [word for pair in pairs for word in ("--where", pair)]
+            case _:
+                words += [f"--{name}", "tab" if value == "\t" else value]
+    words += [] if use.encoder in (None, ExportContext().encoder) else ["--encoder", use.encoder]
+    words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
+    return words + ([] if use.trained is None else ["--trained", use.trained])
 
 
 def _queries_made(use: ExportContext) -> list[str]:
@@ -202,6 +228,7 @@ def _python(decoder: Decoder, use: ExportContext) -> str:
 def _json(decoder: Decoder, use: ExportContext) -> str:
     """What `read_setting` reads."""
     content = {"decoder": as_json(decoder), "k": use.k, "corpus": use.corpus, "encoder": use.encoder}
+    content |= {"reading": dict(use.reading)} if use.reading else {}
     content |= {} if use.trained is None else {"trained": use.trained}
     content |= {} if use.dtype == ExportContext().dtype else {"dtype": use.dtype}
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
@@ -210,10 +237,7 @@ def _json(decoder: Decoder, use: ExportContext) -> str:
 def _command(decoder: Decoder, use: ExportContext) -> str:
     if use.encoder is None:
         raise _Cannot("the corpus came with its own vectors, and a command can only ask in words")
-    words = ["frontier", "decode", "--corpus", use.corpus, "--query", use.query, "-k", SET_SIZE.text(use.k)]
-    words += [] if use.encoder == ExportContext().encoder else ["--encoder", use.encoder]
-    words += [] if use.dtype == ExportContext().dtype else ["--dtype", use.dtype]
-    words += [] if use.trained is None else ["--trained", use.trained]
+    words = ["frontier", "decode", *source_flags(use), "--query", use.query, "-k", SET_SIZE.text(use.k)]
     for name, prefix in STAGES:
         if (stage := getattr(decoder, name)) is not None:
             words += [f"--{name}", stage.spec.name]
@@ -227,11 +251,17 @@ def _command(decoder: Decoder, use: ExportContext) -> str:
 
 
 def _langchain(decoder: Decoder, use: ExportContext) -> str:
+    own = []
+    if use.encoder is not None and use.trained is None:
+        made = ", ".join([_literal(use.encoder), *_keywords({"dtype": use.dtype} if use.dtype != "auto" else None)])
+        own = [f"A new store gets such vectors by engine.integrations.langchain.FrontierEmbeddings({made})."]
     if not _has_own(decoder):
         count, notes = _fetched(decoder, use)
         return _lines(
             *_imports("engine.integrations.langchain", "FrontierCompressor"),
-            *_comments("store: your vector store; a document with its vector in metadata is not embedded.", *notes),
+            *_comments(
+                "store: your vector store; a document with its vector in metadata is not embedded.", *notes, *own
+            ),
             *_constructed("compressor", "FrontierCompressor", decoder, use, "encoder=store.embeddings"),
             f"query = {_literal(use.query)}",
             f"documents = compressor.compress_documents(store.similarity_search(query, k={count}), query)",
@@ -243,7 +273,7 @@ def _langchain(decoder: Decoder, use: ExportContext) -> str:
         kwargs["lambda_mult"] = weight
         notes += ["lambda_mult: 1 is pure relevance, as here.", *remarks]
     return _lines(
-        *_comments("store: your vector store.", *notes),
+        *_comments("store: your vector store.", *notes, *own),
         "retriever = store.as_retriever(",
         f"    search_type={_literal(search)},",
         f"    search_kwargs={_literal(kwargs)},",

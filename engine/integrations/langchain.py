@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from engine.data.encoders import TextEncoder
+from engine.data.models.encoder_model import Role
 from engine.integrations.candidates import Answerer, Encode, Selection, needs, stored
 
 with needs("langchain-core", "langchain"):
@@ -55,6 +57,28 @@ class FrontierCompressor(BaseDocumentCompressor):
             documents[row].model_copy(update={"metadata": {**documents[row].metadata, "frontier_score": score}})
             for row, score in zip(found.rows, found.scores, strict=True)
         ]
+
+
+class FrontierEmbeddings(Embeddings):
+    """The vectors that `engine.embed` gives, for a store that is to hold those that were measured.
+
+    encoder, dtype: as of `engine.embed`.
+    """
+
+    def __init__(self, encoder: str = "bundled", dtype: str = "auto") -> None:
+        self._encode = TextEncoder(encoder, dtype=dtype)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """A vector of length 1 for each document."""
+        return self._vectors(texts, "document")
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a query."""
+        return self._vectors([text], "query")[0]
+
+    def _vectors(self, texts: list[str], role: Role) -> list[list[float]]:
+        vectors: list[list[float]] = self._encode(texts, role).tolist()
+        return vectors
 
 
 def encode_with(embeddings: Embeddings) -> Encode:

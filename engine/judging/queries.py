@@ -73,8 +73,11 @@ def asked(
     if not counts:
         raise DataError(f"{place} holds no query; expected one a line, or a table with a column of them")
     notices = (
-        *((Notice("lines without a query were left out", empty),) if (empty := found.count(None)) else ()),
-        *Notice.of("queries were asked more than once, and are judged once", (q for q, n in counts.items() if n > 1)),
+        *(
+            (Notice(f"{'query was' if repeated == 1 else 'queries were'} asked more than once, judged once", repeated),)
+            if (repeated := sum(count > 1 for count in counts.values()))
+            else ()
+        ),
         *Notice.of("ids stood for another query already; these queries got other ids", clashing),
     )
     queries = Queries(tuple(counts), tuple(text_of[query] for query in counts))

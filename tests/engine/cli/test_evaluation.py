@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sqlite3
 from contextlib import closing
@@ -85,6 +86,9 @@ def test_tune_chooses_among_all_decoders(tmp_path):
     output = run(*asked, "--export", "python")
     assert "for maximum ILAD with Recall ≥ 90% of the baseline's, on dev." in output
     assert re.search(r"^(Confirmed|Not confirmed) on test\.$", output, re.M) and "engine.Decoder(" in output
+    (shown,) = re.findall(r"^With charts: frontier (.+)$", output, re.M)
+    assert "cells" in run(*shlex.split(shown), "--out", str(tmp_path / "report.html"))
+    assert "of test · k = 5" in (tmp_path / "report.html").read_text(encoding="utf-8")
     found = json.loads(run(*asked, "--json"))
     names = [(c["decoder"]["retrieve"]["name"], c["decoder"]["select"]["name"]) for c in found["candidates"]]
     selectors = list(engine.methods("selector"))

@@ -83,6 +83,18 @@ def test_strata_by_a_column_that_the_corpus_keeps(tmp_path):
     assert "--by must be one of relevant, length, words, aspects, or a column" in output and "'topic'" in output
 
 
+def test_columns_that_no_name_tells_are_named(tmp_path):
+    file = tmp_path / "odd.csv"
+    file.write_text(
+        "who,remark,said by\nana,a very long remark,cars\nben,another long remark,apples\n", encoding="utf-8"
+    )
+    asked = ("decode", "--corpus", str(file), "--query", "fruit", "-k", "1", "--json")
+    found = run(*asked, "--column", "text=said by", "--column", "id=who")
+    assert "ben" in found and "ben" not in run(*asked)
+    assert "--column takes ROLE=COLUMN" in run(*asked, "--column", "who", fails=True)
+    assert "columns must name text" in run(*asked, "--column", "id=who", fails=True)
+
+
 def test_another_corpus_is_refused(store, tmp_path):
     file = tmp_path / "other.csv"
     file.write_text("id,text\na,one two three\n", encoding="utf-8")

@@ -128,6 +128,7 @@ def test_unreadable_parquet_is_said(tmp_path):
         ("document-id,Body", Columns(id="document-id", text="Body")),
         ("docId,text", Columns(id="docId", text="text")),
         ("Ticket Id,text", Columns(id="Ticket Id", text="text")),
+        ("Record No,Subject,text", Columns(id="Record No", text="text", title="Subject")),
         ("text,author_id", Columns(text="text")),
     ],
 )
@@ -180,7 +181,8 @@ def test_a_repeated_id_names_both_lines_and_the_ways_out(tmp_path):
         load_dataset(path)
     assert str(error.value) == (
         "a.csv line 4: line 2 has the id 'a' already (3 rows repeat an id); "
-        'keep the first of each (repeated="first") or number the others (repeated="number", as \'a-2\')'
+        'keep the first of each (repeated="first", --repeated first) or number the others '
+        "(repeated=\"number\", --repeated number, as 'a-2')"
     )
     pq.write_table(pa.table({"id": ["a", "b", "b"], "text": ["x", "y", "z"]}), tmp_path / "a.parquet")
     with pytest.raises(RepeatedIdError, match=r"^a\.parquet row 3: row 2 has the id 'b' already \(1 row repeats"):

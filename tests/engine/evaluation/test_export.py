@@ -125,6 +125,26 @@ def test_the_command_is_parsed_by_the_command_line(decoder):
     assert given["encoder"] == "other"
 
 
+def test_how_a_table_is_read_goes_along(tmp_path, capsys):
+    path = tmp_path / "odd.csv"
+    path.write_text("doc no\tbody\ttopic\na\ta red apple\tfood\na\ta pear\tfood\nb\ta car\tcars\n", encoding="utf-8")
+    reading = {
+        "columns": {"text": "body", "id": "doc no"},
+        "where": {"topic": ["food"]},
+        "separator": "\t",
+        "repeated": "number",
+    }
+    use = ExportContext(corpus=str(path), reading=reading, query="fruit", k=2)
+    exec(compile(export(mmr(0.4), "python", use).text, "snippet", "exec"), {})
+    assert sorted(eval(capsys.readouterr().out)) == ["a", "a-2"]
+    given = parsed(export(mmr(0.4), "command", use).text)
+    assert {name: given[name] for name in reading} == reading
+    written = json.loads(export(mmr(0.4), "json", use).text)
+    assert read_setting(written)[1].reading == reading
+    with pytest.raises(engine.DataError, match="holds no decoder"):
+        read_setting({**written, "reading": {"progress": 1}})
+
+
 def test_the_command_runs(table):
     from click.testing import CliRunner
 

@@ -12,7 +12,7 @@ pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
 
-from engine.integrations.langchain import FrontierCompressor
+from engine.integrations.langchain import FrontierCompressor, FrontierEmbeddings
 
 MMR = engine.Decoder(engine.make("mmr", relevance_weight=0.4))
 ROWS = random_rows(np.random.default_rng(0), 20, 4).astype(np.float32)
@@ -50,6 +50,12 @@ def test_scores_in_the_metadata_stand_for_the_store():
         scored, "q"
     )
     assert [document.metadata["n"] for document in found] == [19, 18, 17]
+
+
+def test_a_store_can_hold_the_vectors_that_were_measured():
+    texts, ours = ["a red apple", "a fast car"], FrontierEmbeddings()
+    assert np.allclose(ours.embed_documents(texts), engine.embed(texts).vectors, atol=1e-6)
+    assert np.allclose(ours.embed_query("fruit"), engine.embed(["fruit"], role="query").vectors[0], atol=1e-6)
 
 
 def test_what_is_wrong_is_said():
