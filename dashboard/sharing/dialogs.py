@@ -57,10 +57,10 @@ def share(loaded: Loaded) -> None:
         return
     st.code(address, language=None)
     copy_button("Copy link", address, "share.copy")
-    decoders = counted(len(current(loaded).decoders), "decoder")
-    st.text(
-        f"Opens this page with the same query, k, pool and {decoders}. Viewers are warned if the corpus has changed."
-    )
+    shown = current(loaded)
+    decoders = counted(len(shown.decoders), "decoder")
+    rest = f", {decoders} and settings of Trade-off" if shown.tradeoff else f" and {decoders}"
+    st.text(f"Opens this page with the same query, k, pool{rest}. Viewers are warned if the corpus has changed.")
     left_out = "" if loaded is loaded.origin else " and votes"
     st.caption(
         f"Documents{left_out} are not included. Only works for people who can reach this server "

@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard.charts.palette import style_of
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
+from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
 from dashboard.tradeoff import by_query
 from dashboard.tradeoff.best_table import interval, open_row
 from dashboard.widgets.buttons import download_button
@@ -22,7 +23,6 @@ from engine.evaluation.statistics import Comparison, summary
 from engine.evaluation.verdict import Rows
 from engine.values import digest_of
 
-QUERIES, KINDS, SETTINGS = "Wins and losses", "By query type", "All settings"
 MOST_ROWS = 14
 
 
@@ -37,9 +37,9 @@ def show(
     opened: str,
 ) -> None:
     """One of three views of the same comparison."""
-    view = choose("View", [QUERIES, KINDS, SETTINGS], "tradeoff.view")
+    view = choose("View", VIEWS, VIEW)
     best = best_of_each(curves, base.point.label, share)
-    if view == QUERIES:
+    if view == WINS:
         by_query.wins_and_losses(loaded, sweep, curves, base, best[1:], opened)
     elif view == KINDS:
         by_query.kinds(loaded, sweep, curves, base, best)

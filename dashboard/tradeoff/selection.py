@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dashboard.session.tradeoff import OPEN, SCRUBBED, SHARE_KEY
 from engine.decoder import Decoder
 from engine.evaluation.frontier import SHARE, FrontierPoint
 
-OPEN, ANEW, LEAVE = "tradeoff.open", "tradeoff.anew", "tradeoff.leave"
-"""The label of the open point; whether the whole page is to be drawn anew; whether to go on to Explore then."""
-SCRUBBED = "tradeoff.scrubbed"
-"""The value of a parameter to which a curve was dragged, where no point has it."""
-SHARE_KEY = "tradeoff.share"
+ANEW, LEAVE = "tradeoff.anew", "tradeoff.leave"
+"""Whether the whole page is to be drawn anew; whether to go on to Explore then."""
 MEMORY = "tradeoff.memory"
 """Where a session keeps what the page computed last."""
 Ends = tuple[float | None, float | None]

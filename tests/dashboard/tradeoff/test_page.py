@@ -36,8 +36,11 @@ from support.pages import (
     first_table,
     job_of,
     keys,
+    link_of,
     load,
+    opened,
     pick,
+    run,
     screen,
     tell,
     texts,
@@ -188,6 +191,23 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
     app = tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
     assert load().space.corpus.ids[now[0]] in texts(app)
+
+
+def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_there():
+    label = next(i for i in ids(figure(measured())) if "relevance_weight=0.6" in i)
+    shown = {"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.y.judged": "ndcg", "tradeoff.values": 11}
+    shown |= {selection.SHARE_KEY: 0.9, selection.OPEN: label, selection.SCRUBBED: 0.55, "tradeoff.sample": 100}
+    app = measured(**shown, **{"tradeoff.whole": True, "tradeoff.view": "All settings"})
+    params = link_of(app)
+    assert params["tradeoff.decoders"] == "top_k,mmr" and "tradeoff.x.judged" not in params
+    other = ended(opened(params, "tradeoff"))
+    assert figure(other) == figure(app) and not other.warning and verdict_of(other) == verdict_of(app)
+    assert "tradeoff.table" in " ".join(str(d.key) for d in other.dataframe)
+    assert link_of(other) == params
+    lost = {"tradeoff.open": "dense → gone", "tradeoff.y.judged": "s_recall", "tradeoff.sample": "99"}
+    other = ended(opened(params | lost, "tradeoff"))
+    said = texts(run(other))
+    assert all(f"there is no {value!r} here" in said for value in ("dense → gone", "s_recall", "99")), said
 
 
 def test_curves_alone_are_measured_by_themselves_too(monkeypatch):
