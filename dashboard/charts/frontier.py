@@ -16,7 +16,7 @@ from dashboard.charts.frontier_layout import Place, Window, hull, place_labels, 
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
 from engine.evaluation.frontier import SHARE, TIME, best_of_each, floor_of
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import chain_of
+from engine.evaluation.paired import chain_of, promise
 from engine.stages import methods
 from engine.wording import decimal, percent
 
@@ -301,7 +301,8 @@ def method_name(point: FrontierPoint) -> str:
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
-    return " → ".join(specs[name].title if name in specs else name for name in names)
+    titles = " → ".join(specs[name].title if name in specs else name for name in names)
+    return ", ".join(filter(None, [titles, promise(decoder["select"])]))
 
 
 def _card(chart: FrontierChart, p: FrontierPoint) -> str:

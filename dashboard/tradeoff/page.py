@@ -369,6 +369,8 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         verdict_strip.show(loaded, curves, found, decoder)
     if not cells.missing:
         restore.check(settings.OPEN, labels.__contains__, "the best setting is open")
+        if st.session_state.get(settings.OPEN) not in (None, *labels):
+            st.session_state.pop(settings.SCRUBBED, None)  # it was on another curve
     label = selection.opened(labels, best)
     # A mean over other queries than the points' would lie beside them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
@@ -499,7 +501,10 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
     faster = curves.x == TIME
     if not sweep.stored:
         return "One query: no confidence interval · click a point to see its results", ""
-    parts = [f"Mean of {curves.queries:,} queries"]
+    lacking = curves.asked - curves.queries
+    parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if lacking else ''} queries"]
+    if lacking:
+        parts[0] += ", those with both metrics at every setting"
     if available_count > len(sweep.queries):
         parts[0] += f", drawn at random from {available_count:,}"
     parts += ["cross = 95% CI of the difference to the baseline", "outlined = Pareto-optimal"]
@@ -511,8 +516,6 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
         "over all settings, or the interval holds 0; a loss counts as soon as its own interval excludes 0. The best "
         "setting was chosen on these same queries: choose on others than you report on (Tune does)."
     ]
-    if curves.queries < curves.asked:
-        details.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} queries lack one of the metrics.")
     if faster:
         details.append("Times: the median of a few single calls, taken when a setting was measured.")
     if curves.left_out:
