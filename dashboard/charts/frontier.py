@@ -396,7 +396,8 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     """Names at the points that matter, none over another."""
     points = chart.frontier.points
     callouts = chart.callouts or {}
-    first = [p for p in points if p.point.label in callouts or p.point.label in (chart.opened, *chart.current)]
+    known, named = methods(), (*callouts, chart.opened, *chart.current)
+    first = [p for p in points if p.point.label in named or p.point.method not in known]
     floor = -math.inf if chart.floor is None else chart.floor
     best = [p for p in chart.best.values() if p.y * chart.unit >= floor - 1e-9 and not _at_base(chart, p)]
     wanted = {p.point.label: p for p in [*first, *sorted(best, key=lambda p: -p.x)]}

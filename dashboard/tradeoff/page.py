@@ -21,9 +21,9 @@ from dashboard.session import tradeoff as settings
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
 from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
-from dashboard.tradeoff import best_table, by_query, differences, point_sets, selection, verdict_strip
+from dashboard.tradeoff import best_table, by_query, differences, other_systems, point_sets, selection, verdict_strip
 from dashboard.tradeoff.selection import Opened
-from dashboard.widgets import passages
+from dashboard.widgets import passages, runs
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import POLL, JobPanel
@@ -34,6 +34,7 @@ from engine.evaluation.curve import Curve
 from engine.evaluation.frontier import BAND_RESAMPLES, TIME, Frontier, FrontierPoint, frontier, title_of_axis
 from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.paired import name_of
+from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, compare
 from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.sweep.sweep import grid
@@ -83,6 +84,9 @@ def show(loaded: Loaded, question: Question | None) -> None:
     with row:
         names = _picked()
         axes = st.popover("Axes", icon=":material/swap_vert:")
+        if qrels is not None:
+            with st.popover("Add a run", icon=":material/add:", help="What another system returned, as one more point"):
+                runs.control(loaded, queries)
         with st.popover("Setup", icon=":material/tune:"):
             values = control(VALUES, settings.STEPS)
             if every and len(queries) > SAMPLES[0]:
@@ -344,12 +348,15 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     cells = sweeps.find(sweep)
     if not cells.points:
         return
+    partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
+    others = other_systems.measured(loaded, sweep, _labelled(loaded)[2])
+    cells = replace(cells, points=(*cells.points, *(cell for _, cell in others.values())))
     # Bands of what is still growing need not be fine.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
         curves = remembered(
             selection.MEMORY,
-            (sweep.key, x, y, len(cells.points), cells.running),
+            (sweep.key, x, y, tuple(cell.key for cell in cells.points), cells.running),
             lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
         )
     except FrontierError as error:
@@ -360,8 +367,8 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     labels = [p.point.label for p in curves.points]
     share, rows = selection.budget(), _compared(sweep, cells, curves, base)
     found = None if base is None or len(labels) < 2 else verdict(curves, base.point.label, share, rows)
-    if found is not None and len(cells.points) < len(sweep.decoders):
-        so_far = f"Of the {len(cells.points):,} of {len(sweep.decoders):,} settings measured so far."
+    if found is not None and partial_count is not None:
+        so_far = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
         found = replace(found, text=f"{found.text} {so_far}")
     best = None if found is None or found.best is None else found.best.point.label
     if found is not None and not cells.running:  # of a part of the settings it would be another every second
@@ -369,7 +376,7 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
         verdict_strip.show(loaded, curves, found, decoder)
     if not cells.missing:
         restore.check(settings.OPEN, labels.__contains__, "the best setting is open")
-        if st.session_state.get(settings.OPEN) not in (None, *labels):
+        if st.session_state.get(settings.OPEN) not in (None, "", *labels):
             st.session_state.pop(settings.SCRUBBED, None)  # it was on another curve
     label = selection.opened(labels, best)
     # A mean over other queries than the points' would lie beside them.
@@ -379,14 +386,15 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     if curve is not None:
         low, high = curve.interval
         restore.check(settings.SCRUBBED, lambda value: low <= value <= high, "its nearest point is open")
-    opened = _opened(sweep, point, curve, curves)
+    systems = {d.label: d for d in sweep.decoders} | {label: run for label, (run, _) in others.items()}
+    opened = _opened(systems[label], point, curve, curves)
     with st.container(key=BOARD):
         left, right = st.columns([3, 2], gap="medium")
     with left:
         _chart(loaded, sweep, curves, exact, rows, found, opened, curve)
         if base is not None and len(labels) > 1 and sweep.stored and len(sweep.queries) > 1 and not cells.running:
             with st.container(key=BELOW):
-                differences.show(loaded, sweep, cells, curves, base, share, rows, label)
+                differences.show(loaded, sweep, cells, curves, base, share, rows, systems, label)
     with right:
         if found is not None and base is not None:
             best_table.budget_control(curves, base)
@@ -404,23 +412,22 @@ def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint 
         return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
-        return remembered(selection.MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
+        return remembered(
+            selection.MEMORY, ("compare", sweep.key, tuple(cell.key for cell in cells.points), curves.x, curves.y), make
+        )
 
 
-def _opened(sweep: Sweep, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
-    """The setting whose sets are shown: the point, or a place on its curve to which it was dragged."""
+def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
+    """What is open: the system of a point, or a place on its curve to which it was dragged."""
     value = st.session_state.get(settings.SCRUBBED)
     if curve is None or value is None:
-        decoder = next(d for d in sweep.decoders if d.label == point.point.label)
         ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
-        return Opened(
-            decoder=decoder, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1]
-        )
+        return Opened(system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1])
     decoder = Decoder(curve.stage(value), decoders.first_scorer())
     means, place = curve.at(value), int(abs(curve.places - value).argmin())
     x_ends, y_ends = (tuple(curve.bands[axis][place].tolist()) for axis in (curves.x, curves.y))
     return Opened(
-        decoder=decoder,
+        system=decoder,
         name=name_of(as_json(decoder), scorers=False),
         point=None,
         x=means[curves.x],
@@ -451,11 +458,13 @@ def _chart(
         share=None if found is None else found.share,
         whole=whole,
         current=[decoder.label for decoder in sweep.decoders if decoder in explored and decoder != sweep.baseline],
-        opened=opened.decoder.label,
+        opened=opened.system.label,
         callouts=_callouts(curves, found, rows),
         exact=exact,
         rows=rows,
-        scrub=None if curve is None else (curve, getattr(opened.decoder.select, curve.parameter)),
+        scrub=None
+        if curve is None or opened.decoder is None
+        else (curve, getattr(opened.decoder.select, curve.parameter)),
     )
     dragged = partial(_dragged, curve, [p.point.label for p in curves.points])
     what = f"Frontier: {title_of_axis(curves.y)} against {title_of_axis(curves.x)}"
