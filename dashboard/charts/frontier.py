@@ -93,7 +93,14 @@ class FrontierChart:
     def view(self) -> Window:
         """The window at first."""
         places = [self.place(p) for p in self.frontier.points]
-        return window(places, self.place(self.base) if self.base else places[0], self.floor, self.whole)
+        named = [self.place(p) for p in self.others]
+        return window(places, self.place(self.base) if self.base else places[0], self.floor, self.whole, named)
+
+    @property
+    def others(self) -> list[FrontierPoint]:
+        """The points of other systems."""
+        known = methods()
+        return [p for p in self.frontier.points if p.point.method not in known]
 
     @cached_property
     def best(self) -> Mapping[str, FrontierPoint]:
@@ -396,13 +403,15 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     """Names at the points that matter, none over another."""
     points = chart.frontier.points
     callouts = chart.callouts or {}
-    known, named = methods(), (*callouts, chart.opened, *chart.current)
-    first = [p for p in points if p.point.label in named or p.point.method not in known]
+    named = {*callouts, chart.opened, *chart.current}
+    first = [*chart.others, *(p for p in points if p.point.label in named)]
     floor = -math.inf if chart.floor is None else chart.floor
     best = [p for p in chart.best.values() if p.y * chart.unit >= floor - 1e-9 and not _at_base(chart, p)]
     wanted = {p.point.label: p for p in [*first, *sorted(best, key=lambda p: -p.x)]}
+    # The symbol of another system may lie under the veil.
+    signs = {p.point.label: f"{style_of(p.point.method).sign} " for p in chart.others}
     texts = [
-        [f"{p.name}: {callouts[label]}"] if label in callouts else [p.name, method_name(p)]
+        [f"{p.name}: {callouts[label]}"] if label in callouts else [signs.get(label, "") + p.name, method_name(p)]
         for label, p in wanted.items()
     ]
     places = [chart.place(p) for p in wanted.values()]

@@ -84,14 +84,14 @@ def show(loaded: Loaded, question: Question | None) -> None:
     with row:
         names = _picked()
         axes = st.popover("Axes", icon=":material/swap_vert:")
-        if qrels is not None:
-            with st.popover("Add a run", icon=":material/add:", help="What another system returned, as one more point"):
-                runs.control(loaded, queries)
         with st.popover("Setup", icon=":material/tune:"):
+            labelled = queries
             values = control(VALUES, settings.STEPS)
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
             scorers = _scorers()
+            if qrels is not None:
+                runs.control(loaded, labelled)
     if with_passages:
         passages.explain(loaded)
     sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))

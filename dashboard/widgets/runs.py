@@ -18,18 +18,19 @@ RUNS, PATH, SAID = "runs", "runs.path", "runs.said"
 
 
 def control(loaded: Loaded, queries: Queries) -> None:
-    """Draw the runs that there are, each with what was odd about it, and the ways to another one."""
+    """Draw the ways to a run, and the runs that there are, each with what was odd about it."""
+    file = st.file_uploader("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.text_input("Or its path", key=PATH, placeholder="results/bm25.run")
+        step_button("Add the run", "runs.add", _add, loaded, queries, file)
+    if said := st.session_state.get(SAID):
+        st.text(said)
     for name, run in known(loaded, queries).items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.text(f"{name}: {counted(len(run.documents), 'query', 'queries')}", width="stretch")
             step_button("Remove", f"runs.remove.{name}", files(loaded).pop, name, None, type="tertiary")
         for notice in run.notices:
             st.text(f"⚠ {notice}")
-    file = st.file_uploader("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
-    st.text_input("Or its path", key=PATH, placeholder="results/bm25.run")
-    step_button("Add the run", "runs.add", _add, loaded, queries, file, type="primary")
-    if said := st.session_state.get(SAID):
-        st.text(said)
 
 
 def files(loaded: Loaded) -> dict[str, str]:
