@@ -136,7 +136,7 @@ def decode(
             decoder = decoder_from_flags(flags, trained_decoder)
             meter.clear()
             _echo_trained_decoder(decoder, flags)
-        vectors = queries if space.encoder is None else engine.embed_queries(space, queries, progress=meter)
+        vectors = queries if space.encoder is None else engine.embed_queries(space, texts or queries, progress=meter)
         if not texts:
             warn_of_leakage(space, queries, meter)
         make_ready(decoder, space)
