@@ -61,9 +61,9 @@ def embed(
     encoder: "bundled", a model folder, or a sentence-transformers name. dtype: "auto" (bfloat16 where it is fast and
     faithful), "float32" or "bfloat16": the arithmetic, not the result. device: None for a GPU if there is one. role:
     "document" or "query", which prompt to use, if not the usual one. batch_size: an upper limit; it is no part of the
-    cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk; what a
-    few plain texts are as queries is kept in memory instead of on it.
-    label: what the list of cached things calls these, a corpus by its name if not given.
+    cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk; a few
+    plain texts, as queries, stay in memory. label: what the list of cached things calls these, by default a corpus by
+    its name.
     progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked between
     batches; loading the encoder cannot be interrupted.
     Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
@@ -79,8 +79,7 @@ def embed(
     dtype = shipped.ARITHMETIC if given else dtype
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
-    typed = _is_typed(what, role, texts)
-    missing, keys = [], []
+    typed, missing, keys = _is_typed(what, role, texts), [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         keys.append(key)
         stored = _stored(key, typed) if cache else None
@@ -101,10 +100,8 @@ def embed(
         encode = partial(_encoded, model, role=role, prompt=prompt, batch_size=batch_size, run=run)
     for span, key in missing:
         vectors = _of_span(span, rows, lacking[span], texts, encode, run)
-        if cache and typed:
-            _remember(key, vectors.numpy())
-        elif cache:
-            store.put_array(SECTION, key, vectors.numpy())
+        if cache:
+            _keep(key, vectors.numpy(), typed)
         run.place(span.start, vectors)
     return run.embeddings(ids, texts, reference, role)
 
@@ -120,7 +117,9 @@ def _stored(key: str, typed: bool) -> np.ndarray | None:
     return store.get_array(SECTION, key) if known is None else known.copy()
 
 
-def _remember(key: str, vectors: np.ndarray) -> None:
+def _keep(key: str, vectors: np.ndarray, typed: bool) -> None:
+    if not typed:
+        return store.put_array(SECTION, key, vectors)
     _TYPED[key] = vectors.copy()
     for oldest in list(_TYPED)[:-_MOST_TYPED]:
         _TYPED.pop(oldest, None)
