@@ -63,9 +63,8 @@ def embed(
     "document" or "query", which prompt to use, if not the usual one. batch_size: an upper limit; it is no part of the
     cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk; a few
     plain texts, as queries, stay in memory. label: what the list of cached things calls these, by default a corpus by
-    its name.
-    progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked between
-    batches; loading the encoder cannot be interrupted.
+    its name. progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked
+    between batches; loading the encoder cannot be interrupted.
     Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
     FrontierError for an encoder that cannot be had, options that make no sense, or a cache that cannot be written.
     """
