@@ -215,7 +215,8 @@ def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
         queries = _numbered(space, queries)
     if not isinstance(queries, Embeddings):
-        queries = embed_queries(space, labelled(queries))
+        named = labelled(queries)
+        queries = embed_queries(space, named if isinstance(queries, Queries) else named.texts)
     points = space.fitted(queries)
     ours, theirs = space.embeddings.encoder, points.encoder
     if ours and theirs and ours.digest != theirs.digest:

@@ -217,6 +217,7 @@ class Choice(Parameter):
     options: tuple[str, ...]
     _: KW_ONLY
     switch: tuple[str, str] | None = None  # the options that False and True stand for, or None
+    words: tuple[str, ...] = ()  # of each option, where names of settings always have to say which it is
     type = str
 
     @property

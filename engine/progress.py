@@ -1,5 +1,6 @@
 """Progress of long work, its estimated time left, and counts and durations in words."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -52,21 +53,29 @@ def stoppable(progress: Progress | None, stop: Stop | None, message: str = "the 
 class Eta:
     """A Progress's arguments to the seconds left, at the pace of the last `window` seconds under the same label.
 
-    None for the first `quiet` seconds, and until `share` of the work is done: the first steps are the slowest.
+    None for the first `quiet` seconds, and until `share` of the work is done: the first steps are the slowest. The end
+    follows the pace over `settle` seconds, so that a slow step or two does not turn the words to and fro.
     """
 
     def __init__(
-        self, window: float = 15.0, quiet: float = 5.0, share: float = 0.05, clock: Callable[[], float] = time.monotonic
+        self,
+        window: float = 15.0,
+        quiet: float = 5.0,
+        share: float = 0.05,
+        settle: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._window, self._quiet, self._share, self._clock = window, quiet, share, clock
+        self._window, self._quiet, self._share, self._settle, self._clock = window, quiet, share, settle, clock
         self._began = clock()
         self._samples: deque[tuple[float, int]] = deque()
         self._label: str | None = None
+        self._end: float | None = None  # when it will be done
+        self._told = self._began
 
     def __call__(self, done: int, total: int, label: str = "") -> float | None:
         now = self._clock()
         if label != self._label or (self._samples and done < self._samples[-1][1]):
-            self._label, self._began = label, now
+            self._label, self._began, self._end = label, now, None
             self._samples.clear()
         self._samples.append((now, done))
         while len(self._samples) > 2 and now - self._samples[1][0] >= self._window:
@@ -76,7 +85,11 @@ class Eta:
             return 0.0
         if now - self._began < self._quiet or done < self._share * total or done == base:
             return None
-        return (total - done) * (now - start) / (done - base)
+        end = now + (total - done) * (now - start) / (done - base)
+        if self._end is not None:
+            end += math.exp((self._told - now) / self._settle) * (self._end - end)
+        self._end, self._told = end, now
+        return max(0.0, end - now)
 
 
 def format_duration(seconds: float | None) -> str:

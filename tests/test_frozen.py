@@ -148,7 +148,7 @@ def test_embeddings_are_found_and_no_encoder_is_loaded(world, home):
     queries = engine.embed(dataset.queries, **how)
     assert {"corpus": corpus.digest, "queries": queries.digest} == EXPECTED["embeddings"]
     assert "embedding" not in said and sealed(home / "embeddings") == before
-    engine.embed(["something else"], **how)
+    engine.embed(engine.Queries.of("something else"), **how)
     assert "embedding" in said and len(sealed(home / "embeddings")) > len(before), "a miss would be seen"
 
 

@@ -16,7 +16,7 @@ from dashboard.charts.frontier_layout import Place, Window, hull, place_labels, 
 from dashboard.charts.palette import DASHES, INK, style_of, translucent
 from engine.evaluation.frontier import SHARE, TIME, best_of_each, floor_of
 from engine.evaluation.metrics import title_of
-from engine.evaluation.paired import chain_of
+from engine.evaluation.paired import chain_of, promise
 from engine.stages import methods
 from engine.wording import decimal, percent
 
@@ -93,7 +93,14 @@ class FrontierChart:
     def view(self) -> Window:
         """The window at first."""
         places = [self.place(p) for p in self.frontier.points]
-        return window(places, self.place(self.base) if self.base else places[0], self.floor, self.whole)
+        named = [self.place(p) for p in self.others]
+        return window(places, self.place(self.base) if self.base else places[0], self.floor, self.whole, named)
+
+    @property
+    def others(self) -> list[FrontierPoint]:
+        """The points of other systems."""
+        known = methods()
+        return [p for p in self.frontier.points if p.point.method not in known]
 
     @cached_property
     def best(self) -> Mapping[str, FrontierPoint]:
@@ -301,7 +308,8 @@ def method_name(point: FrontierPoint) -> str:
     specs, decoder = methods(), point.point.decoder
     scorers = [stage["name"] for stage in (decoder.get("retrieve"), decoder.get("rerank")) if stage]
     names = [point.point.method] if scorers == [next(iter(methods("scorer")))] else [*scorers, point.point.method]
-    return " → ".join(specs[name].title if name in specs else name for name in names)
+    titles = " → ".join(specs[name].title if name in specs else name for name in names)
+    return ", ".join(filter(None, [titles, promise(decoder["select"])]))
 
 
 def _card(chart: FrontierChart, p: FrontierPoint) -> str:
@@ -395,12 +403,15 @@ def _add_labels(figure: Figure, chart: FrontierChart) -> None:
     """Names at the points that matter, none over another."""
     points = chart.frontier.points
     callouts = chart.callouts or {}
-    first = [p for p in points if p.point.label in callouts or p.point.label in (chart.opened, *chart.current)]
+    named = {*callouts, chart.opened, *chart.current}
+    first = [*chart.others, *(p for p in points if p.point.label in named)]
     floor = -math.inf if chart.floor is None else chart.floor
     best = [p for p in chart.best.values() if p.y * chart.unit >= floor - 1e-9 and not _at_base(chart, p)]
     wanted = {p.point.label: p for p in [*first, *sorted(best, key=lambda p: -p.x)]}
+    # The symbol of another system may lie under the veil.
+    signs = {p.point.label: f"{style_of(p.point.method).sign} " for p in chart.others}
     texts = [
-        [f"{p.name}: {callouts[label]}"] if label in callouts else [p.name, method_name(p)]
+        [f"{p.name}: {callouts[label]}"] if label in callouts else [signs.get(label, "") + p.name, method_name(p)]
         for label, p in wanted.items()
     ]
     places = [chart.place(p) for p in wanted.values()]

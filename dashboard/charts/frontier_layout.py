@@ -33,11 +33,14 @@ class Window:
         return all(low <= value <= high for value, (low, high) in zip(place, (self.x, self.y), strict=True))
 
 
-def window(places: Sequence[Place], base: Place, floor: float | None, whole: bool = False) -> Window:
+def window(
+    places: Sequence[Place], base: Place, floor: float | None, whole: bool = False, named: Sequence[Place] = ()
+) -> Window:
     """What one would use: from just below the budget to a little above the best, as wide as the points there are.
 
-    places: of all points; base: the baseline's; floor: the budget, None for none; whole: everything. Where no point but
-    the baseline keeps the budget, it reaches down to the best of the others.
+    places: of all points; base: the baseline's; floor: the budget, None for none; whole: everything; named: points
+    that are in it wherever they lie. Where no point but the baseline keeps the budget, it reaches down to the best of
+    the others.
     """
     top = max(y for _, y in places)
     bottom = min(y for _, y in places)
@@ -45,6 +48,7 @@ def window(places: Sequence[Place], base: Place, floor: float | None, whole: boo
         others = [y for place in places if (y := place[1]) and place != base]
         nearest = max(others, default=floor)
         bottom = max(bottom, min(floor - max(ROOM, 0.6 * (top - floor)), nearest - 0.3 * (top - nearest)))
+    bottom = min([bottom, *(y for _, y in named)])
     seen = [x for x, y in places if y >= bottom] or [base[0]]
     return Window(_padded(min(seen), max(seen), 0.05, 0.16), _padded(bottom, top, 0.03, 0.12))
 

@@ -28,7 +28,8 @@ def panels_figure(chart: FrontierChart) -> Figure:
         name: [p for p in points if p.point.method == name] for name in dict.fromkeys(p.point.method for p in points)
     }
     rows = -(-len(own) // ACROSS)
-    titles = [f"{style_of(name).sign} {escape(methods()[name].title)}" for name in own]
+    known = methods()
+    titles = [f"{style_of(name).sign} {escape(known[name].title if name in known else name)}" for name in own]
     grid = {"shared_xaxes": "all", "shared_yaxes": "all", "horizontal_spacing": 0.02, "vertical_spacing": 0.12 / rows}
     figure = make_subplots(rows, ACROSS, subplot_titles=titles, figure=new_figure(), **grid)
     for position, (name, members) in enumerate(own.items()):

@@ -1,6 +1,7 @@
 """Colours, symbols and dashes: of every method, in the registry's order, and of other series."""
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.stages import methods
@@ -70,8 +71,11 @@ INK = PALETTE[0]
 
 
 def style_of(name: str) -> Style:
-    """The look of a method; past the palette's end it starts again."""
-    return PALETTE[list(methods()).index(name) % len(PALETTE)]
+    """The look of a method, past the palette's end it starts again; or of another system, by its name."""
+    known = list(methods())
+    if name in known:
+        return PALETTE[known.index(name) % len(PALETTE)]
+    return replace(series_style(zlib.crc32(name.encode())), symbol="hexagram", sign="✶")
 
 
 def series_style(position: int) -> Style:

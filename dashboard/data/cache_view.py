@@ -5,8 +5,7 @@ from datetime import datetime
 
 import streamlit as st
 
-from dashboard.data import uploads
-from dashboard.services import corpora, jobs, training_runs
+from dashboard.services import corpora, jobs, training_runs, uploads
 from dashboard.services.trained import SECTION as TRAINED
 from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import select

@@ -11,13 +11,14 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.data import loading, uploads
-from dashboard.services import feedback, trained
+from dashboard.data import loading
+from dashboard.services import feedback, trained, uploads
 from dashboard.services.jobs import Job
 from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import query_vectors
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
+from dashboard.widgets import runs
 from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
@@ -25,7 +26,7 @@ from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.export import source_flags
-from engine.evaluation.runs import RankedRun, read_run, runs_of
+from engine.evaluation.runs import RankedRun, runs_of
 from engine.judging.log import Judged, Judgement, JudgingLog
 from engine.judging.pool import order, pool
 from engine.judging.qrels import agreement, export_judgements, qrels_of
@@ -45,7 +46,7 @@ FOLDER, TWICE, LONGEST = "judgements", 10, 3000
 RESAMPLES = 1000
 """Of intervals that are drawn anew after every grade."""
 TUNE = "screens/tune.py"
-PURPOSE, PERSON, TYPED, SAID, RUNS = "judge", "judge.person", "judge.typed", "judge.said", "judge.runs"
+PURPOSE, PERSON, TYPED, SAID = "judge", "judge.person", "judge.typed", "judge.said"
 STYLE = """<style>
 .st-key-judge-query [data-testid=stText] {font-size: 1.4rem; font-weight: 600; white-space: normal; line-height: 1.35}
 .st-key-judge-document [data-testid=stText] {font-size: 1.1rem; white-space: pre-wrap; line-height: 1.5}
@@ -147,23 +148,23 @@ def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
         dict.fromkeys([Decoder(next(iter(methods("selector").values())).cls()), *decoders.decoders().values()])
     )
     k = _k()
-    runs = tuple(st.session_state.get(RUNS, ()))
-    key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in runs))
+    others = tuple(runs.known(loaded, queries).values())
+    key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in others))
     panel: JobPanel[Prepared] = JobPanel(
         purpose=PURPOSE,
         key=key,
         title="Finding the documents to judge",
-        work=partial(_prepare, loaded, queries, systems, k, runs),
+        work=partial(_prepare, loaded, queries, systems, k, others),
         patience=0.3,
     )
     return panel.result()
 
 
 def _prepare(
-    loaded: Loaded, queries: Queries, systems: Sequence[Decoder], k: int, runs: tuple[RankedRun, ...], job: Job
+    loaded: Loaded, queries: Queries, systems: Sequence[Decoder], k: int, others: tuple[RankedRun, ...], job: Job
 ) -> Prepared:
     vectors = query_vectors(loaded, queries, job)
-    found = (*runs_of(systems, loaded.space, vectors, k), *runs)
+    found = (*runs_of(systems, loaded.space, vectors, k), *others)
     return Prepared(vectors, found, order(pool(found, queries.ids, k)))
 
 
@@ -222,21 +223,8 @@ def _more(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:
         _add(loaded, log, judged.queries())
         why = "With a name each, several people can judge: the first pairs go to everybody, to see how far they agree."
         st.text_input("Your name", key=PERSON, persist_state="session", placeholder="somebody", help=why)
-        file = st.file_uploader("A run of another system", key="judge.run", help="A TREC run file, or JSONL.")
-        if file is not None:
-            step_button("Add the run", "judge.run.add", _take_run, loaded, judged.queries(), file)
+        runs.control(loaded, judged.queries())
         _votes(loaded, log, judged)
-
-
-def _take_run(loaded: Loaded, queries: Queries, file: Any) -> None:
-    """Judge another system's documents too; for a callback."""
-    try:
-        run = read_run(uploads.keep([file]), loaded.space.corpus.ids, queries.ids)
-    except FrontierError as error:
-        st.session_state[SAID] = [str(error)]
-        return
-    kept = [one for one in st.session_state.get(RUNS, ()) if one.name != run.name]
-    st.session_state[RUNS], st.session_state[SAID] = [*kept, run], [str(notice) for notice in run.notices]
 
 
 def _votes(loaded: Loaded, log: JudgingLog, judged: Judged) -> None:

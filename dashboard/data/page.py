@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from dashboard.data import loading, look, uploads
-from dashboard.services import corpora
+from dashboard.data import loading, look
+from dashboard.services import corpora, uploads
 from dashboard.services.source import Source
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.failure import show_failure

@@ -62,7 +62,7 @@ def _answer(history: DriftHistory, decoder: Decoder, query: Embeddings, question
 def _changes(history: DriftHistory, decoder: Decoder, now: ThenNow, step: int) -> None:
     """The documents that came, went or changed places, and what that did to the metrics."""
     spec, figures = decoder.select.spec, now.card
-    method_heading(spec, f"{decoders.title(decoder)} {history.describe(step)}")
+    method_heading(spec.name, f"{decoders.title(decoder)} {history.describe(step)}")
     changed = [row for row in now.rows if row.change != 0]
     if same := len(now.rows) - len(changed):
         st.caption(f"{same:,} unchanged")

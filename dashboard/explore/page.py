@@ -120,7 +120,7 @@ def _settings(loaded: Loaded) -> None:
     )
     for name in chosen:
         spec = specs[name]
-        heading, picker = partial(method_heading, spec), partial(scorers.picker, spec, loaded.space)
+        heading, picker = partial(method_heading, name, spec.title), partial(scorers.picker, spec, loaded.space)
         stage_controls(spec, decoders.PREFIX, heading, ("scorer", picker), scorers.changed(spec))
 
 

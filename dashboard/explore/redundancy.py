@@ -62,7 +62,7 @@ def _set_table(loaded: Loaded, question: Question, name: str, answer: Answer, re
     """Draw the documents of a set, each with the most similar one ranked above it."""
     if not redundancy.pairs:
         return
-    method_heading(answer.stage.spec, answer.title)
+    method_heading(answer.stage.spec.name, answer.title)
     nearest = redundancy.nearest
     names = [title or ident for title, ident in zip(redundancy.titles, redundancy.ids, strict=True)]
     similarities = [None if n is None else redundancy.similarity[row, n] for row, n in enumerate(nearest)]

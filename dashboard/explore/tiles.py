@@ -18,6 +18,7 @@ from dashboard.session.view_names import CHECK_UP
 from dashboard.widgets import confirm, slider_answers
 from dashboard.widgets.slider_answers import look_of, query_key, relevant_to
 from engine.errors import ParamError
+from engine.evaluation.paired import promise
 from engine.params import Real, values_of
 from engine.stages import methods
 from engine.views import slider, trust
@@ -76,7 +77,7 @@ def show(
 def _tile(loaded: Loaded, question: Question, key: str, result: Answer) -> dict[str, Any]:
     scores = None if result.relevance is None else result.relevance.score
     more = {"relevant": relevant_to(question), "scores": scores}
-    notes = [decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
+    notes = [promise(result.stage.as_json()), decoders.describe_scorers(result.decoder), trust(result.ranking.info[0])]
     return {
         "key": key,
         **look_of(result.name, result.title),

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dashboard.services.source import Loaded, Source
-from dashboard.session import address
+from dashboard.session import address, tradeoff
 from dashboard.session.address import VERSION_KEY
 from dashboard.session.decoders import RERANK, RETRIEVE, first_scorer, offered
 from dashboard.session.parameters import in_order
@@ -48,6 +48,7 @@ class State:
     decoders: tuple[Decoder, ...] = ()  # in the registry's order, their depth not set, as the pool says it
     view: str = ""  # of Explore, "" for its first
     page: str = ""  # the screen's name, "" for the one that is open
+    tradeoff: Mapping[str, Any] = field(default_factory=dict)  # key → setting, of those not at their default
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def to_params(shown: State) -> dict[str, str]:
         for role, stage in ((RETRIEVE, decoder.retrieve), (RERANK, decoder.rerank)):
             if stage is not None and (role == RERANK or stage != first_scorer()):
                 params |= {f"{name}.{role}": stage.spec.name, **_written(stage, f"{name}.{role}")}
+    for key, value in shown.tradeoff.items():
+        params[key] = ",".join(value) or UNSET if key in tradeoff.several() else tradeoff.PARAMS[key].text(value)
     return params | {name: value for name, value in (("view", shown.view), (PAGE, shown.page)) if value}
 
 
@@ -129,6 +132,7 @@ def read(params: Mapping[str, str]) -> Reading:
         k=take("k", SET_SIZE),
         pool=take("pool", POOL),
         decoders=tuple(_decoder(spec, unread, take, remarks) for spec in _chosen(unread, remarks)),
+        tradeoff=_tradeoff(unread, take, remarks),
         view=unread.pop("view", ""),
         page=_page(unread.pop(PAGE, ""), remarks),
     )
@@ -208,13 +212,29 @@ def _chosen(unread: dict[str, str], remarks: list[str]) -> list[SelectorSpec]:
     known, text = methods("selector"), unread.pop("decoders", None)
     if text is None:
         return list(known.values())[:2]
+    names = _names(text, known, remarks)
+    return [spec for name, spec in known.items() if name in names]
+
+
+def _names(text: str, known: Mapping[str, Spec], remarks: list[str]) -> list[str]:
+    """The names in a list of those that are known, in their order."""
     names = set()
     for name in text.split(",") if text != UNSET else ():
         try:
-            names.add(spec_of(name, "selector").name)
+            names.add(found := spec_of(name, next(iter(known.values())).kind).name)
         except ParamError as error:
             remarks.append(f"{error}: it is left out")
-    return [spec for name, spec in known.items() if name in names]
+        else:
+            remarks += [] if found in known else [f"{name!r} is none of {', '.join(known)}: it is left out"]
+    return [name for name in known if name in names]
+
+
+def _tradeoff(unread: dict[str, str], take: Callable[..., Any], remarks: list[str]) -> dict[str, Any]:
+    """The settings of Trade-off that an address has."""
+    lists = {key: known for key, known in tradeoff.several().items() if key in unread}
+    found: dict[str, Any] = {key: _names(unread.pop(key), known, remarks) for key, known in lists.items()}
+    values = {key: take(key, param) for key, param in tradeoff.PARAMS.items() if key in unread}
+    return found | {key: value for key, value in values.items() if value != tradeoff.PARAMS[key].default}
 
 
 def _question(unread: dict[str, str], remarks: list[str]) -> dict[str, str]:

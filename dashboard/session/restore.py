@@ -1,19 +1,23 @@
 """Links and snapshots applied to the session, and made of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
 from dashboard.services.source import Loaded
-from dashboard.session import address, decoders, query
+from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK, VERSION_KEY
 from dashboard.session.link import HOME, SCREENS, SHOWN, State, fits, mismatch, read, to_params, too_long
 from dashboard.session.view_names import FORMER, VIEW_NAMES
 from engine.decoder import POOL, SET_SIZE
+from engine.values import replace_surrogates
 
-OPENED, REMARKS, FIRST = "link.opened", "link.remarks", "link.first"
-"""Session keys: the state of the link opened last, what of it could not be applied, and the state at the start."""
+OPENED, REMARKS, FIRST, UNSEEN = "link.opened", "link.remarks", "link.first", "link.unseen"
+"""Session keys: the state of the link opened last, what of it could not be applied, the state at the start, and the
+settings of a page that it has not drawn yet."""
 
 
 def current(loaded: Loaded) -> State:
@@ -32,6 +36,7 @@ def current(loaded: Loaded) -> State:
         decoders=tuple(replace(decoder, depth=None) for decoder in decoders.decoders().values()),
         view=session.get(decoders.VIEW) or "",
         page=_open_page(),
+        tradeoff=tradeoff.changed(),
     )
 
 
@@ -44,6 +49,8 @@ def apply(shown: State, loaded: Loaded) -> list[str]:
         decoders.put_decoder(decoder)
     st.session_state[decoders.DECODERS] = [decoder.select.spec.name for decoder in shown.decoders]
     st.session_state.pop(decoders.VIEW, None)
+    tradeoff.put(shown.tradeoff)
+    st.session_state[UNSEEN] = dict(shown.tradeoff)
     view = FORMER.get(shown.view, shown.view)
     if view in VIEW_NAMES:
         st.session_state[decoders.VIEW] = view
@@ -59,6 +66,20 @@ def reopen(params: dict[str, str]) -> None:
     requested = address.source_of(params)
     if requested is not None and (source := address.available(requested)):
         address.use(source)
+
+
+def check(key: str, is_there: Callable[[Any], bool], instead: str) -> None:
+    """Give up what a link set where the page does not have it, and say so, before its control is drawn.
+
+    instead: what is taken, in words.
+    """
+    value = st.session_state.get(UNSEEN, {}).pop(key, None)
+    if value is None or value != st.session_state.get(key) or is_there(value):
+        return
+    del st.session_state[key]
+    said = st.session_state.get(REMARKS) or []
+    st.session_state[REMARKS] = [*said, f"{key}: there is no {replace_surrogates(str(value))!r} here; {instead}"]
+    st.rerun()
 
 
 def was_sent() -> bool:

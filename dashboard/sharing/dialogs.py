@@ -12,14 +12,15 @@ from dashboard.services import trained
 from dashboard.services.candidates import measured_depth
 from dashboard.services.source import Loaded
 from dashboard.session import decoders as setting
-from dashboard.session.link import url
+from dashboard.session.link import read, url
 from dashboard.session.query import Question
 from dashboard.session.restore import current, link_params, reopen
 from dashboard.sharing import compare_snapshots, snapshots
-from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
+from dashboard.sharing.export_results import PARAMETER_COLUMNS, figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import PageSnapshot, SavedAnswer
 from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
+from dashboard.widgets.tables import draw_columns
 from engine.errors import FrontierError
 from engine.evaluation.export import exports
 from engine.progress import counted, shorten
@@ -58,10 +59,10 @@ def share(loaded: Loaded) -> None:
         return
     st.code(address, language=None)
     copy_button("Copy link", address, "share.copy")
-    decoders = counted(len(current(loaded).decoders), "decoder")
-    st.text(
-        f"Opens this page with the same query, k, pool and {decoders}. Viewers are warned if the corpus has changed."
-    )
+    shown = current(loaded)
+    decoders = counted(len(shown.decoders), "decoder")
+    rest = f", {decoders} and settings of Trade-off" if shown.tradeoff else f" and {decoders}"
+    st.text(f"Opens this page with the same query, k, pool{rest}. Viewers are warned if the corpus has changed.")
     left_out = "" if loaded is loaded.origin else " and votes"
     st.caption(
         f"Documents{left_out} are not included. Only works for people who can reach this server "
@@ -98,7 +99,8 @@ def export(loaded: Loaded, question: Question) -> None:
         return
     st.text(f"Results of {counted(len(results), 'decoder')} for this query")
     with st.container(horizontal=True):
-        everything = sets_json(results, link_params(loaded), question.text)
+        made_by = {"corpus": loaded.space.corpus.name, "encoder": _encoder(loaded)}
+        everything = sets_json(results, link_params(loaded), query=question.text, k=question.k, **made_by)
         for label, file, mime, data in (
             ("Results, CSV", "sets.csv", "text/csv", sets_csv(results)),
             ("Metrics, CSV", "figures.csv", "text/csv", figures_csv(results)),
@@ -145,11 +147,19 @@ def manage_snapshots(loaded: Loaded, question: Question | None) -> None:
 def _show(snapshot: PageSnapshot) -> None:
     """A saved view's content, and the buttons that open, rename and delete it."""
     st.text(shorten(snapshot.query, 300))
-    titles = ", ".join(answer.title for answer in snapshot.answers.values()) or "no decoder"
+    words = ", ".join(answer.words or answer.title for answer in snapshot.answers.values()) or "no decoder"
     st.text(
-        f"{titles} · k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, embeddings {snapshot.vectors[:8]} · "
-        f"Frontier {snapshot.frontier}"
+        f"{words} · k = {snapshot.state.get('k', '–')} · {snapshot.corpus}, {snapshot.encoder}, embeddings "
+        f"{snapshot.vectors[:8]} · Frontier {snapshot.frontier}"
     )
+    rows = [(answer.title, *row) for answer in snapshot.answers.values() for row in answer.parameters]
+    if rows:
+        with st.expander("Parameters"):
+            names = ("Decoder", *(column.capitalize() for column in PARAMETER_COLUMNS))
+            draw_columns(
+                {name: (list(cells), None) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
+            )
+    _restores(snapshot)
     with st.container(horizontal=True):
         if st.button("Open", key="snapshot.open", type="primary"):
             reopen(dict(snapshot.state))
@@ -160,6 +170,17 @@ def _show(snapshot: PageSnapshot) -> None:
         with st.popover("Delete"):
             st.text("This deletes it for everybody on this server.")
             step_button("Delete", "snapshot.deleted", _delete, snapshot, type="primary")
+
+
+def _restores(snapshot: PageSnapshot) -> None:
+    """Say what opening a saved view sets, and what of it this version cannot take."""
+    reading = read(snapshot.state)
+    shown = reading.state
+    parts = ["the corpus", "the query", "k", "the pool", counted(len(shown.decoders), "decoder")]
+    parts += [counted(len(shown.tradeoff), "setting") + " of Trade-off"] if shown.tradeoff else []
+    st.caption(f"Open restores {', '.join(parts[:-1])} and {parts[-1]}.")
+    for remark in reading.remarks:
+        st.text(f"Not restored: {remark}.")
 
 
 @contextmanager
@@ -195,23 +216,30 @@ def _delete(snapshot: PageSnapshot) -> None:
 
 def _take_snapshot(name: str, loaded: Loaded, question: Question) -> PageSnapshot:
     """The page as it is now."""
-    space, origin = loaded.space, loaded.origin
-    made_by = "own vectors" if space.encoder is None else f"{space.encoder.name} {space.encoder.dtype}"
-    made_by += f", trained: {origin.training}" if origin.training else ""
-    made_by += "" if loaded is origin else ", moved by feedback"
+    space = loaded.space
     return snapshots.new(
         name,
         state=link_params(loaded),
         corpus=replace_surrogates(space.corpus.name),
         digest=space.corpus.digest,
         vectors=space.embeddings.digest,
-        encoder=made_by,
+        encoder=_encoder(loaded),
         query=question.text,
         answers={
-            r.name: SavedAnswer(r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures)
+            r.name: SavedAnswer(
+                r.title, r.setting, tuple((row.id, row.title) for row in r.rows), r.figures, r.words, r.parameters
+            )
             for r in retrieve(loaded, question, setting.decoders())
         },
     )
+
+
+def _encoder(loaded: Loaded) -> str:
+    """What made the vectors, in words."""
+    encoder, origin = loaded.space.encoder, loaded.origin
+    made_by = "own vectors" if encoder is None else f"{encoder.name} {encoder.dtype}"
+    made_by += f", trained: {origin.training}" if origin.training else ""
+    return made_by + ("" if loaded is origin else ", moved by feedback")
 
 
 def _missing(question: Question | None) -> str | None:

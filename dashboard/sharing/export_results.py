@@ -14,18 +14,24 @@ from dashboard.session.answers import query_of, scores_of
 from dashboard.session.query import Question
 from engine.decoder import Decoder, select_from
 from engine.evaluation.metrics import available, measure, title_of
+from engine.evaluation.paired import name_of
+from engine.evaluation.sweep.cell import as_json
+from engine.params import form_of, values_of
 from engine.views import Row, diff, relevance
 
+PARAMETER_COLUMNS = ("stage", "name", "symbol", "value", "default")
 SET_COLUMNS = ("rank", "id", "title", "text", "relevant", "relevance", "gain", "similarity", "nearest")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DecoderResult:
     """One decoder's retrieved set and its metrics."""
 
     name: str
     title: str
     setting: str  # the decoder as text
+    words: str  # the same for people
+    parameters: tuple[tuple[str, ...], ...]  # PARAMETER_COLUMNS of each parameter that counts
     rows: tuple[Row, ...]
     figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
 
@@ -46,8 +52,32 @@ def retrieve(loaded: Loaded, question: Question, decoders: Mapping[str, Decoder]
             rows, _ = diff(space, question.vector, question.id, ranking, ranking, qrels, scores)
             values = measure(ranking, space, query, qrels, question.k, metrics, aspects).per_query
         figures = {f"{title_of(metric)}@{question.k}": values[metric].get(question.id) for metric in metrics}
-        results.append(DecoderResult(name, setting.title(decoder), decoder.label, tuple(rows), figures))
+        words = name_of(as_json(decoder), not setting.has_default_scorers(decoder))
+        results.append(
+            DecoderResult(
+                name=name,
+                title=setting.title(decoder),
+                setting=decoder.label,
+                words=words,
+                parameters=parameters_of(decoder),
+                rows=tuple(rows),
+                figures=figures,
+            )
+        )
     return tuple(results)
+
+
+def parameters_of(decoder: Decoder) -> tuple[tuple[str, ...], ...]:
+    """PARAMETER_COLUMNS of every parameter of a decoder that counts, as text."""
+    rows = []
+    for stage in filter(None, (decoder.retrieve, decoder.rerank, decoder.select)):
+        values = values_of(stage)
+        for param in stage.spec.params:
+            form = form_of(param, values)[1]
+            if param.requires is None or values[param.requires[0]] == param.requires[1]:
+                texts = form.text(values[param.name]), form.text(form.default)
+                rows.append((stage.spec.title, param.name, form.symbol, *texts))
+    return tuple(rows)
 
 
 def sets_csv(results: Sequence[DecoderResult]) -> bytes:
@@ -62,18 +92,20 @@ def figures_csv(results: Sequence[DecoderResult]) -> bytes:
     return _csv(["decoder", "setting", "metric", "value"], rows)
 
 
-def sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], query: str) -> bytes:
-    """State, query, sets and metrics in one."""
+def sets_json(results: Sequence[DecoderResult], state: Mapping[str, str], **facts: Any) -> bytes:
+    """State, settings, sets and metrics in one; facts: query, k, corpus and encoder, as they are."""
     decoders = [
         {
             "decoder": r.name,
             "setting": r.setting,
+            "words": r.words,
+            "parameters": [dict(zip(PARAMETER_COLUMNS, row, strict=True)) for row in r.parameters],
             "figures": dict(r.figures),
             "documents": [_document(row) for row in r.rows],
         }
         for r in results
     ]
-    content = {"state": dict(state), "query": query, "decoders": decoders}
+    content = {"state": dict(state), **facts, "decoders": decoders}
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False).encode()
 
 

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from dashboard.sharing.export_results import PARAMETER_COLUMNS
 from engine.data import cache
 from engine.errors import DataError
 from engine.paths import home
@@ -31,6 +32,8 @@ class SavedAnswer:
     setting: str  # the decoder as text
     documents: tuple[tuple[str, str], ...]  # (id, title), best first
     figures: Mapping[str, float | None]  # metric's title → value, None where it does not exist
+    words: str = ""  # the decoder for people; "" in files of older versions
+    parameters: tuple[tuple[str, ...], ...] = ()  # stage, name, symbol, value and default of each; none in older files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +170,11 @@ def _read(file: Path) -> PageSnapshot:
 def _answer(data: Any) -> SavedAnswer:
     documents = tuple((_text(doc), _text(title)) for doc, title in data["documents"])
     figures = {_text(title): None if v is None else _number(v) for title, v in data["figures"].items()}
-    return SavedAnswer(_text(data["title"]), _text(data["setting"]), documents, figures)
+    parameters = tuple(tuple(map(_text, row)) for row in data.get("parameters", ()))
+    if any(len(row) != len(PARAMETER_COLUMNS) for row in parameters):
+        raise TypeError
+    words = _text(data.get("words", ""))
+    return SavedAnswer(_text(data["title"]), _text(data["setting"]), documents, figures, words, parameters)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,8 @@ import streamlit as st
 
 from dashboard.charts.frontier import method_name
 from dashboard.charts.palette import style_of
-from dashboard.tradeoff.selection import SHARE_KEY, open_point
+from dashboard.session.tradeoff import SHARE_KEY
+from dashboard.tradeoff.selection import open_point
 from dashboard.widgets.tables import draw_columns, number_column, text_column
 from engine.evaluation.frontier import SHARE, TIME, Frontier, FrontierPoint, best_of_each, floor_of
 from engine.evaluation.metrics import title_of

@@ -21,9 +21,10 @@ from engine.decoder import Decoder, decode
 from engine.evaluation.frontier import Frontier, FrontierPoint
 from engine.evaluation.metrics import title_of
 from engine.evaluation.paired import QueryDifference, by_query
+from engine.evaluation.runs import RankedRun
 from engine.evaluation.stratification import KINDS, stratify, values_by_query
 from engine.evaluation.stratification import kinds as kinds_of
-from engine.values import replace_surrogates
+from engine.values import Embeddings, replace_surrogates
 from engine.wording import signed
 
 MOST_READ = 500
@@ -48,7 +49,13 @@ def ordered(
 
 
 def wins_and_losses(
-    loaded: Loaded, sweep: Sweep, curves: Frontier, base: FrontierPoint, best: Sequence[FrontierPoint], opened: str
+    loaded: Loaded,
+    sweep: Sweep,
+    curves: Frontier,
+    base: FrontierPoint,
+    best: Sequence[FrontierPoint],
+    systems: Mapping[str, Decoder | RankedRun],
+    opened: str,
 ) -> None:
     """A bar a query, sorted, of the open setting or the first of the best; a click asks its query."""
     point = next((p for p in curves.points if p.point.label == opened and p is not base), next(iter(best), None))
@@ -59,11 +66,10 @@ def wins_and_losses(
     won, lost = sum(row.difference > 0 for row in rows), sum(row.difference < 0 for row in rows)
     title = f"{title_of(metric)}@{curves.k}"
     st.text(f"{point.name} vs {base.name}, {title}: {won:,} won · {len(rows) - won - lost:,} tied · {lost:,} lost")
-    decoder = next(d for d in sweep.decoders if d.label == label)
     cards = remembered(
         MEMORY,
         ("cards", sweep.key, label, metric),
-        lambda: _cards(loaded, sweep, rows, decoder, (point.name, base.name)),
+        lambda: _cards(loaded, sweep, rows, systems[label], (point.name, base.name)),
     )
     picked = plot(
         wins_figure(rows, cards, point.point.method, title, base.name, is_dark()),
@@ -79,7 +85,7 @@ def wins_and_losses(
 
 
 def _cards(
-    loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], decoder: Decoder, names: tuple[str, str]
+    loaded: Loaded, sweep: Sweep, rows: Sequence[QueryDifference], system: Decoder | RankedRun, names: tuple[str, str]
 ) -> Mapping[str, str]:
     """Query → its text, its figures, and what only one of both sets holds, as HTML."""
     texts, position = sweep.queries.texts, sweep.queries.position
@@ -90,9 +96,11 @@ def _cards(
         ]
         for row in rows
     }
-    if sweep.vectors is not None and len(rows) <= MOST_READ and decoders.has_default_scorers(decoder):
+    vectors = sweep.vectors
+    fast = isinstance(system, RankedRun) or decoders.has_default_scorers(system)
+    if vectors is not None and len(rows) <= MOST_READ and fast:
         with jobs.turn():
-            sets = [decode(d, loaded.space, sweep.vectors, k=sweep.k).index.tolist() for d in (decoder, sweep.baseline)]
+            sets = [_rows(each, loaded, vectors, sweep.k) for each in (system, sweep.baseline)]
         for row in rows:
             own, other = (each[position[row.query]] for each in sets)
             for name, mine, theirs in ((names[0], own, other), (names[1], other, own)):
@@ -101,6 +109,13 @@ def _cards(
                 if only:
                     lines[row.query].append(f"Only {escape(name)}: {', '.join(only[:MOST_TITLES])}{more}")
     return {query: "<br>".join(parts) for query, parts in lines.items()}
+
+
+def _rows(system: Decoder | RankedRun, loaded: Loaded, queries: Embeddings, k: int) -> list[list[int]]:
+    """The rows of each query's set."""
+    if isinstance(system, RankedRun):
+        return system.ranking(loaded.space, queries.ids, k).index.tolist()
+    return decode(system, loaded.space, queries, k=k).index.tolist()
 
 
 def _title(loaded: Loaded, row: int) -> str:

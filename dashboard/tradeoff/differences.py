@@ -1,5 +1,6 @@
 """Below the frontier: wins and losses, types of queries, and all settings against the baseline."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -10,19 +11,21 @@ import streamlit as st
 from dashboard.charts.palette import style_of
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
+from dashboard.session.tradeoff import KINDS, VIEW, VIEWS, WINS
 from dashboard.tradeoff import by_query
 from dashboard.tradeoff.best_table import interval, open_row
 from dashboard.widgets.buttons import download_button
 from dashboard.widgets.choices import choose
 from dashboard.widgets.tables import draw_columns, number_column, text_column
+from engine.decoder import Decoder
 from engine.evaluation import tables
 from engine.evaluation.frontier import TIME, Frontier, FrontierPoint, best_of_each
 from engine.evaluation.metrics import title_of
+from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import Comparison, summary
 from engine.evaluation.verdict import Rows
 from engine.values import digest_of
 
-QUERIES, KINDS, SETTINGS = "Wins and losses", "By query type", "All settings"
 MOST_ROWS = 14
 
 
@@ -34,13 +37,17 @@ def show(
     base: FrontierPoint,
     share: float,
     rows: Rows,
+    systems: Mapping[str, Decoder | RankedRun],
     opened: str,
 ) -> None:
-    """One of three views of the same comparison."""
-    view = choose("View", [QUERIES, KINDS, SETTINGS], "tradeoff.view")
+    """One of three views of the same comparison.
+
+    systems: label → what is compared; opened: the label of the open one.
+    """
+    view = choose("View", VIEWS, VIEW)
     best = best_of_each(curves, base.point.label, share)
-    if view == QUERIES:
-        by_query.wins_and_losses(loaded, sweep, curves, base, best[1:], opened)
+    if view == WINS:
+        by_query.wins_and_losses(loaded, sweep, curves, base, best[1:], systems, opened)
     elif view == KINDS:
         by_query.kinds(loaded, sweep, curves, base, best)
     else:

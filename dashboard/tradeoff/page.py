@@ -16,12 +16,14 @@ from dashboard.services.memo import remembered
 from dashboard.services.query_vectors import known_vectors
 from dashboard.services.source import Loaded
 from dashboard.services.sweeps import Cells, Sweep
-from dashboard.session import decoders
+from dashboard.session import decoders, restore
+from dashboard.session import tradeoff as settings
 from dashboard.session.answers import query_of
 from dashboard.session.query import Question, corpus_key, first_split
-from dashboard.tradeoff import best_table, by_query, differences, point_sets, selection, verdict_strip
+from dashboard.session.tradeoff import ALL, INSTEAD, ONE, VALUES, X, Y
+from dashboard.tradeoff import best_table, by_query, differences, other_systems, point_sets, selection, verdict_strip
 from dashboard.tradeoff.selection import Opened
-from dashboard.widgets import passages
+from dashboard.widgets import passages, runs
 from dashboard.widgets.choices import choose, choose_several, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import POLL, JobPanel
@@ -32,31 +34,18 @@ from engine.evaluation.curve import Curve
 from engine.evaluation.frontier import BAND_RESAMPLES, TIME, Frontier, FrontierPoint, frontier, title_of_axis
 from engine.evaluation.metrics import METRICS, available
 from engine.evaluation.paired import name_of
+from engine.evaluation.runs import RankedRun
 from engine.evaluation.statistics import RESAMPLES, compare
 from engine.evaluation.sweep.cell import as_json
 from engine.evaluation.sweep.sweep import grid
 from engine.evaluation.tuning.objectives import knee_of
 from engine.evaluation.verdict import Rows, Verdict, change, verdict
-from engine.params import Whole
 from engine.progress import counted
 from engine.space import Space
 from engine.stages import Scorer, methods
 from engine.values import Embeddings, Qrels, Queries
 
-ALL, ONE = "All labelled queries", "This query"
-X, Y, INSTEAD = "ilad", "recall", "cos_sum"
-"""The axes at first, and the upper one where nothing is judged."""
-VALUES = Whole(
-    default=6,
-    low=2,
-    high=41,
-    comfortable=(2, 21),
-    symbol="steps_per_parameter",
-    name="steps_per_parameter",
-    help="How many values of a parameter are measured, from end to end of its usual range; some name their own.",
-)
 BOARD, BELOW, PROGRESS, CONTROLS = "tradeoff-board", "tradeoff-below", "tradeoff-progress", "tradeoff-controls"
-PICKED = "tradeoff.decoders"
 COLUMNS = f".st-key-{BOARD} > [data-testid=stLayoutWrapper] > [data-testid=stHorizontalBlock]"
 LEFT = f"{COLUMNS} > [data-testid=stColumn]:first-child"
 STYLE = f"""<style>@media (max-width: 1200px) {{
@@ -96,10 +85,13 @@ def show(loaded: Loaded, question: Question | None) -> None:
         names = _picked()
         axes = st.popover("Axes", icon=":material/swap_vert:")
         with st.popover("Setup", icon=":material/tune:"):
-            values = control(VALUES, "tradeoff.values")
+            labelled = queries
+            values = control(VALUES, settings.STEPS)
             if every and len(queries) > SAMPLES[0]:
                 queries = _sampled(queries)
             scorers = _scorers()
+            if qrels is not None:
+                runs.control(loaded, labelled)
     if with_passages:
         passages.explain(loaded)
     sweep = _sweep(loaded, question, every, names, scorers, values, (split, qrels, queries))
@@ -127,11 +119,11 @@ def _baseline() -> str:
 def _picked() -> list[str]:
     """The decoders to measure: at first those chosen in Explore, and the baseline."""
     known = methods("selector")
-    st.session_state.setdefault(PICKED, list(dict.fromkeys([_baseline(), *decoders.chosen()])))
+    st.session_state.setdefault(settings.PICKED, settings.default_of(settings.PICKED))
     names = choose_several(
         "Decoders",
         known,
-        PICKED,
+        settings.PICKED,
         default=(),
         named=False,
         format_func=lambda n: f"{style_of(n).sign} {known[n].title}",
@@ -144,7 +136,7 @@ def _picked() -> list[str]:
 
 
 def _pick_all() -> None:
-    st.session_state[PICKED] = list(methods("selector"))
+    st.session_state[settings.PICKED] = list(methods("selector"))
 
 
 def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
@@ -161,18 +153,23 @@ def _labelled(loaded: Loaded) -> tuple[str, Qrels | None, Queries]:
 def _scope(loaded: Loaded, qrels: Qrels | None) -> bool:
     """Draw the choice of queries: whether all labelled ones are meant, or the passages that stand in for them."""
     if qrels is not None:
-        return choose("Queries", [ALL, ONE], "tradeoff.scope") != ONE
+        return choose("Queries", [ALL, ONE], settings.SCOPE) != ONE
     ways = [ONE, *([passage_queries.NAME] if passage_queries.offered(loaded) else [])]
-    return choose("Queries", ways, f"tradeoff.one.{len(ways)}") != ONE
+    restore.check(settings.PASSAGES, ways.__contains__, f"{ONE!r} is taken")
+    return choose("Queries", ways, settings.PASSAGES) != ONE
 
 
 def _sampled(queries: Queries) -> Queries:
     sizes = [*(size for size in SAMPLES if size < len(queries)), len(queries)]
+    first = ENOUGH if ENOUGH in sizes else len(queries)
+    st.session_state[settings.AT_FIRST] = first
+    restore.check(settings.SAMPLE, sizes.__contains__, f"{first:,} are drawn")
+    if st.session_state.get(settings.SAMPLE) not in sizes:  # of another corpus, or none yet
+        st.session_state[settings.SAMPLE] = first
     count = st.select_slider(
         "Labelled queries",
         sizes,
-        ENOUGH if ENOUGH in sizes else len(queries),
-        key=f"tradeoff.sample.{queries.digest[:12]}",
+        key=settings.SAMPLE,
         persist_state="session",
         format_func=lambda n: f"all {n:,}" if n == len(queries) else f"{n:,}",
         help="Fewer are drawn at random, always the same ones.",
@@ -184,11 +181,11 @@ def _axes(sweep: Sweep) -> tuple[str, str]:
     """The metrics of the axes: those measured of which more is better, and for x the time too."""
     measured = [m for m in sweep.metrics if not METRICS[m].lower_is_better]
     first = {"x": X, "y": Y if Y in measured else INSTEAD}
-    kind = "judged" if Y in measured else "unjudged"
     why = "; ".join(f"{METRICS[m].title}: {METRICS[m].formula}" for m in measured)
 
     def axis(name: str, options: list[str]) -> str:
-        key = f"tradeoff.{name}.{kind}"
+        key = settings.axis_key(name, Y in measured)
+        restore.check(key, options.__contains__, f"{title_of_axis(first[name])} is taken")
         return select(f"{name} axis", options, key, default=first[name], format_func=title_of_axis, help=why)
 
     return axis("x", [*measured, *([TIME] if sweep.stored else [])]), axis("y", measured)
@@ -232,7 +229,7 @@ def _scorers() -> list[Scorer]:
     picked = choose_several(
         "Scorers",
         known,
-        "tradeoff.scorers",
+        settings.SCORERS,
         default=[next(iter(known))],
         format_func=lambda n: known[n].title,
         help="\n\n".join([why, *(f"**{spec.title}** {spec.summary}" for spec in known.values())]),
@@ -351,12 +348,15 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     cells = sweeps.find(sweep)
     if not cells.points:
         return
+    partial_count = len(cells.points) if len(cells.points) < len(sweep.decoders) else None
+    others = other_systems.measured(loaded, sweep, _labelled(loaded)[2])
+    cells = replace(cells, points=(*cells.points, *(cell for _, cell in others.values())))
     # Bands of what is still growing need not be fine.
     resamples = RESAMPLES.low if cells.running else BAND_RESAMPLES
     try:
         curves = remembered(
             selection.MEMORY,
-            (sweep.key, x, y, len(cells.points), cells.running),
+            (sweep.key, x, y, tuple(cell.key for cell in cells.points), cells.running),
             lambda: frontier(cells.points, x, y, sweep.k, resamples=resamples),
         )
     except FrontierError as error:
@@ -367,26 +367,34 @@ def _draw(loaded: Loaded, question: Question | None, sweep: Sweep, x: str, y: st
     labels = [p.point.label for p in curves.points]
     share, rows = selection.budget(), _compared(sweep, cells, curves, base)
     found = None if base is None or len(labels) < 2 else verdict(curves, base.point.label, share, rows)
-    if found is not None and len(cells.points) < len(sweep.decoders):
-        so_far = f"Of the {len(cells.points):,} of {len(sweep.decoders):,} settings measured so far."
+    if found is not None and partial_count is not None:
+        so_far = f"Of the {partial_count:,} of {len(sweep.decoders):,} settings measured so far."
         found = replace(found, text=f"{found.text} {so_far}")
     best = None if found is None or found.best is None else found.best.point.label
     if found is not None and not cells.running:  # of a part of the settings it would be another every second
         decoder = next((d for d in sweep.decoders if d.label == best), None)
         verdict_strip.show(loaded, curves, found, decoder)
+    if not cells.missing:
+        restore.check(settings.OPEN, labels.__contains__, "the best setting is open")
+        if st.session_state.get(settings.OPEN) not in (None, "", *labels):
+            st.session_state.pop(settings.SCRUBBED, None)  # it was on another curve
     label = selection.opened(labels, best)
     # A mean over other queries than the points' would lie beside them.
     exact = [curve for curve in cells.curves if not curve.left_out and len(curve.queries) == curves.queries]
     point = next(p for p in curves.points if p.point.label == label)
     curve = curve_of(point, curves, exact)
-    opened = _opened(sweep, point, curve, curves)
+    if curve is not None:
+        low, high = curve.interval
+        restore.check(settings.SCRUBBED, lambda value: low <= value <= high, "its nearest point is open")
+    systems = {d.label: d for d in sweep.decoders} | {label: run for label, (run, _) in others.items()}
+    opened = _opened(systems[label], point, curve, curves)
     with st.container(key=BOARD):
         left, right = st.columns([3, 2], gap="medium")
     with left:
         _chart(loaded, sweep, curves, exact, rows, found, opened, curve)
         if base is not None and len(labels) > 1 and sweep.stored and len(sweep.queries) > 1 and not cells.running:
             with st.container(key=BELOW):
-                differences.show(loaded, sweep, cells, curves, base, share, rows, label)
+                differences.show(loaded, sweep, cells, curves, base, share, rows, systems, label)
     with right:
         if found is not None and base is not None:
             best_table.budget_control(curves, base)
@@ -404,23 +412,22 @@ def _compared(sweep: Sweep, cells: Cells, curves: Frontier, base: FrontierPoint 
         return {m: {r.label: r for r in compare(cells.points, m, base.point, curves.k)} for m in curves.metrics}
 
     with st.spinner("Testing the differences"):
-        return remembered(selection.MEMORY, ("compare", sweep.key, len(cells.points), curves.x, curves.y), make)
-
-
-def _opened(sweep: Sweep, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
-    """The setting whose sets are shown: the point, or a place on its curve to which it was dragged."""
-    value = st.session_state.get(selection.SCRUBBED)
-    if curve is None or value is None:
-        decoder = next(d for d in sweep.decoders if d.label == point.point.label)
-        ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
-        return Opened(
-            decoder=decoder, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1]
+        return remembered(
+            selection.MEMORY, ("compare", sweep.key, tuple(cell.key for cell in cells.points), curves.x, curves.y), make
         )
+
+
+def _opened(system: Decoder | RankedRun, point: FrontierPoint, curve: Curve | None, curves: Frontier) -> Opened:
+    """What is open: the system of a point, or a place on its curve to which it was dragged."""
+    value = st.session_state.get(settings.SCRUBBED)
+    if curve is None or value is None:
+        ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
+        return Opened(system=system, name=point.name, point=point, x=point.x, y=point.y, x_ends=ends[0], y_ends=ends[1])
     decoder = Decoder(curve.stage(value), decoders.first_scorer())
     means, place = curve.at(value), int(abs(curve.places - value).argmin())
     x_ends, y_ends = (tuple(curve.bands[axis][place].tolist()) for axis in (curves.x, curves.y))
     return Opened(
-        decoder=decoder,
+        system=decoder,
         name=name_of(as_json(decoder), scorers=False),
         point=None,
         x=means[curves.x],
@@ -443,19 +450,21 @@ def _chart(
     explored = {decoders.effective(decoder) for decoder in decoders.decoders().values()}
     several = len({p.point.method for p in curves.points}) > MANY
     with st.container(horizontal=True, gap="medium"):
-        whole = st.toggle("Show all", key="tradeoff.whole", persist_state="session", help="Also what keeps too little")
-        panels = several and st.toggle("Panels", key="tradeoff.panels", persist_state="session", help="One a decoder")
+        whole = st.toggle("Show all", key=settings.WHOLE, persist_state="session", help="Also what keeps too little")
+        panels = several and st.toggle("Panels", key=settings.PANELS, persist_state="session", help="One a decoder")
     chart = FrontierChart(
         frontier=curves,
         dark=is_dark(),
         share=None if found is None else found.share,
         whole=whole,
         current=[decoder.label for decoder in sweep.decoders if decoder in explored and decoder != sweep.baseline],
-        opened=opened.decoder.label,
+        opened=opened.system.label,
         callouts=_callouts(curves, found, rows),
         exact=exact,
         rows=rows,
-        scrub=None if curve is None else (curve, getattr(opened.decoder.select, curve.parameter)),
+        scrub=None
+        if curve is None or opened.decoder is None
+        else (curve, getattr(opened.decoder.select, curve.parameter)),
     )
     dragged = partial(_dragged, curve, [p.point.label for p in curves.points])
     what = f"Frontier: {title_of_axis(curves.y)} against {title_of_axis(curves.x)}"
@@ -487,13 +496,13 @@ def _callouts(curves: Frontier, found: Verdict | None, rows: Rows) -> dict[str, 
 def _dragged(curve: Curve | None, labels: list[str], name: str, value: float) -> None:
     """Take over what was dragged on the chart; for a callback."""
     if name == "level":
-        st.session_state[selection.SHARE_KEY] = round(value / 100, 2)
+        st.session_state[settings.SHARE_KEY] = round(value / 100, 2)
     elif curve is not None:
         label = Decoder(curve.stage(value), decoders.first_scorer()).label
         if label in labels:
             selection.open_point(label)
         else:
-            st.session_state[selection.SCRUBBED] = value
+            st.session_state[settings.SCRUBBED] = value
 
 
 def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) -> tuple[str, str]:
@@ -501,7 +510,10 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
     faster = curves.x == TIME
     if not sweep.stored:
         return "One query: no confidence interval · click a point to see its results", ""
-    parts = [f"Mean of {curves.queries:,} queries"]
+    lacking = curves.asked - curves.queries
+    parts = [f"Mean of {curves.queries:,}{f' of {curves.asked:,}' if lacking else ''} queries"]
+    if lacking:
+        parts[0] += ", those with both metrics at every setting"
     if available_count > len(sweep.queries):
         parts[0] += f", drawn at random from {available_count:,}"
     parts += ["cross = 95% CI of the difference to the baseline", "outlined = Pareto-optimal"]
@@ -513,8 +525,6 @@ def _caption(curves: Frontier, sweep: Sweep, available_count: int, exact: bool) 
         "over all settings, or the interval holds 0; a loss counts as soon as its own interval excludes 0. The best "
         "setting was chosen on these same queries: choose on others than you report on (Tune does)."
     ]
-    if curves.queries < curves.asked:
-        details.append(f"{curves.asked - curves.queries:,} of {curves.asked:,} queries lack one of the metrics.")
     if faster:
         details.append("Times: the median of a few single calls, taken when a setting was measured.")
     if curves.left_out:

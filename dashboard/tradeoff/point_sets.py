@@ -18,15 +18,16 @@ from dashboard.tradeoff.verdict_strip import to_explore
 from dashboard.widgets.common import method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.slider_answers import addresses, look_of, query_key, relevant_to
-from engine.decoder import decode, select_from
+from engine.decoder import Decoder, decode, select_from
 from engine.errors import FrontierError
 from engine.evaluation.curve import Curve
 from engine.evaluation.frontier import TIME, Frontier
 from engine.evaluation.metrics import available, measure, title_of
 from engine.evaluation.paired import QueryDifference
+from engine.evaluation.runs import RankedRun
 from engine.progress import shorten
-from engine.values import replace_surrogates
-from engine.views import relevance
+from engine.values import Ranking, replace_surrogates
+from engine.views import Relevance, relevance
 from engine.views.slider import has_slider, packed_ranking
 from engine.wording import decimal, signed
 
@@ -49,8 +50,9 @@ def show(
     curve: on which the setting lies; order: queries from the largest win to the largest loss.
     """
     with st.container(horizontal=True, vertical_alignment="center"):
-        method_heading(opened.decoder.select.spec, opened.name)
-        st.button("Use in Explore", key="tradeoff.use.opened", on_click=to_explore, args=(opened.decoder,))
+        method_heading(opened.look[0], opened.name)
+        if opened.decoder is not None:
+            st.button("Use in Explore", key="tradeoff.use.opened", on_click=to_explore, args=(opened.decoder,))
     if sweep.stored:
         _figures(curves, opened)
     if question is None:
@@ -93,24 +95,22 @@ def _for_query(
     loaded: Loaded, question: Question, sweep: Sweep, curves: Frontier, opened: Opened, curve: Curve | None
 ) -> None:
     """Draw the set for a query and its figures; both follow a drag along the curve."""
-    space, decoder = loaded.space, opened.decoder
+    space = loaded.space
     query = query_of(loaded, question)
     try:
-        candidates, _ = scores_of(loaded, question, decoder)
+        ranking, saw = _answer(loaded, question, opened.system, sweep.k)
     except FrontierError as error:
         show_failure("This query has no answer at this setting.", error)
         return
     with jobs.turn():
-        ranking = select_from(decoder.select, candidates, sweep.k)
         baseline = decode(sweep.baseline, space, query, k=sweep.k)
-        saw = relevance(decoder.select, candidates)
         judged = question.qrels if question.judged else None
         aspects = loaded.dataset.aspects if (loaded.dataset.aspects or {}).get(question.id) else None
         metrics = [m for m in curves.metrics if m in available(judged, aspects, query)]
         measured = measure(ranking, space, query, judged, sweep.k, metrics, aspects).per_query
         values = {m: measured[m].get(question.id) for m in metrics}
     said = [f"{title_of(m)} {decimal(value)}" for m, value in values.items() if value is not None]
-    right, spec = relevant_to(question), decoder.select.spec
+    right, decoder = relevant_to(question), opened.decoder
     more: dict[str, Any] = {"relevant": right, "scores": None if saw is None else saw.score}
     along = curve.declared if curve is not None else None
     st.text(shorten(question.text, MOST_ASKED))
@@ -123,8 +123,8 @@ def _for_query(
             "now": packed_ranking(space, question.vector, ranking, **more),
             "base": packed_ranking(space, question.vector, baseline, **more),
             "said": f"This query: {' · '.join(said)}",
-            "url": addresses(loaded, question, decoder, along, **more)[-1] if has_slider(along) else None,
-            "decoder": look_of(spec.name, spec.title) | {"key": spec.name, "baseline": decoder == sweep.baseline},
+            "url": addresses(loaded, question, decoder, along, **more)[-1] if decoder and has_slider(along) else None,
+            "decoder": look_of(*opened.look) | {"key": opened.look[0], "baseline": decoder == sweep.baseline},
         },
     }
     scrub.along("tradeoff.set", data, partial(_read, len(space)))
@@ -132,6 +132,17 @@ def _for_query(
         corpus = space.corpus
         text = " ".join(dict.fromkeys(filter(None, [corpus.ids[row], corpus.titles[row], corpus.texts[row]])))
         st.text(shorten(replace_surrogates(text), MOST_TEXT))
+
+
+def _answer(
+    loaded: Loaded, question: Question, system: Decoder | RankedRun, k: int
+) -> tuple[Ranking, Relevance | None]:
+    """The set of a query, and the relevance that its selector saw. Raises FrontierError."""
+    if isinstance(system, RankedRun):
+        return system.ranking(loaded.space, [question.id], k), None
+    candidates, _ = scores_of(loaded, question, system)
+    with jobs.turn():
+        return select_from(system.select, candidates, k), relevance(system.select, candidates)
 
 
 def _read(documents: int, told: Mapping[str, Any]) -> None:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dashboard.session.tradeoff import OPEN, SCRUBBED, SHARE_KEY
 from engine.decoder import Decoder
 from engine.evaluation.frontier import SHARE, FrontierPoint
+from engine.evaluation.runs import RankedRun
 
-OPEN, ANEW, LEAVE = "tradeoff.open", "tradeoff.anew", "tradeoff.leave"
-"""The label of the open point; whether the whole page is to be drawn anew; whether to go on to Explore then."""
-SCRUBBED = "tradeoff.scrubbed"
-"""The value of a parameter to which a curve was dragged, where no point has it."""
-SHARE_KEY = "tradeoff.share"
+ANEW, LEAVE = "tradeoff.anew", "tradeoff.leave"
+"""Whether the whole page is to be drawn anew; whether to go on to Explore then."""
 MEMORY = "tradeoff.memory"
 """Where a session keeps what the page computed last."""
 Ends = tuple[float | None, float | None]
@@ -20,15 +19,26 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Opened:
-    """The setting whose sets are shown: a point, or a place on a curve between points."""
+    """The setting whose sets are shown: a point, a place on a curve between points, or a run of another system."""
 
-    decoder: Decoder
+    system: Decoder | RankedRun
     name: str
     point: FrontierPoint | None  # None between points
     x: float
     y: float
     x_ends: Ends  # of the means' 95 % intervals
     y_ends: Ends
+
+    @property
+    def decoder(self) -> Decoder | None:
+        """The decoder, None of a run."""
+        return self.system if isinstance(self.system, Decoder) else None
+
+    @property
+    def look(self) -> tuple[str, str]:
+        """The name by which charts know how it looks, and its title."""
+        spec = self.system.select.spec if isinstance(self.system, Decoder) else None
+        return (spec.name, spec.title) if spec is not None else (self.system.label, self.name)
 
 
 def open_point(label: str | None) -> None:

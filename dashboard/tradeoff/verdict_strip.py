@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from dashboard.charts.frontier import method_name
 from dashboard.charts.palette import style_of
 from dashboard.services import trained
 from dashboard.services.source import Loaded
@@ -12,7 +13,6 @@ from engine.decoder import Decoder
 from engine.evaluation.export import Snippet, export, short_code
 from engine.evaluation.frontier import Frontier, title_of_axis
 from engine.evaluation.verdict import Verdict
-from engine.stages import methods
 from engine.values import replace_surrogates
 from engine.views.verdict_card import CardCurve, VerdictCard
 from engine.wording import signed
@@ -52,7 +52,6 @@ def _code(snippet: Snippet) -> None:
 def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...]) -> VerdictCard:
     """The verdict as a picture."""
     best, gain = found.best, found.gain
-    specs = methods()
     interval = ""
     if gain is not None and gain.low is not None and gain.high is not None:
         interval = f"95% CI {signed(gain.low)} to {signed(gain.high)} {title_of_axis(curves.x)}"
@@ -61,7 +60,7 @@ def _card(loaded: Loaded, curves: Frontier, found: Verdict, code: tuple[str, ...
         curves=tuple(
             CardCurve(
                 method=points[0].point.method,
-                label=specs[points[0].point.method].title,
+                label=method_name(points[0]),
                 x=tuple(p.x for p in points),
                 y=tuple(p.y for p in points),
             )

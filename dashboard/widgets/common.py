@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
@@ -13,9 +13,6 @@ from dashboard.services.source import Loaded, Source
 from dashboard.session import address
 from dashboard.widgets.job_panel import show_end, watch
 from engine.progress import counted
-
-if TYPE_CHECKING:
-    from engine.stages import Spec
 
 
 def wait_for(source: Source) -> Loaded | None:
@@ -48,14 +45,14 @@ def as_label(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>$~&#|])", r"\\\1", replace_surrogates(text)).replace(":", ":\u200b")
 
 
-def method_heading(spec: Spec, title: str | None = None) -> None:
-    """A method's symbol and name, as charts have them; title: instead of its name, as where scorers precede it."""
+def method_heading(name: str, title: str) -> None:
+    """The symbol of a method, or of another system, and its title, as charts have them."""
     from dashboard.charts.palette import style_of  # imports torch, which a page that still waits must not
 
-    style = style_of(spec.name)
+    style = style_of(name)
     st.html(
         f'<span style="color: light-dark({style.light}, {style.dark}); font-size: 1.2rem">{style.sign}</span> '
-        f"<strong>{escape(title or spec.title)}</strong>"
+        f"<strong>{escape(title)}</strong>"
     )
 
 

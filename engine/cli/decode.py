@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -28,7 +28,7 @@ from engine.progress import counted
 if TYPE_CHECKING:
     from engine.decoder import Decoder
     from engine.space import Space
-    from engine.values import Corpus, Dataset, Embeddings, Qrels, Queries
+    from engine.values import Corpus, Dataset, Qrels, Queries
 
 SECONDS = 0.5
 """What timing an answer may take."""
@@ -136,7 +136,7 @@ def decode(
             decoder = decoder_from_flags(flags, trained_decoder)
             meter.clear()
             _echo_trained_decoder(decoder, flags)
-        vectors = queries if space.encoder is None else engine.embed_queries(space, queries, progress=meter)
+        vectors = queries if space.encoder is None else engine.embed_queries(space, texts or queries, progress=meter)
         if not texts:
             warn_of_leakage(space, queries, meter)
         make_ready(decoder, space)
@@ -144,10 +144,10 @@ def decode(
         ranking = engine.decode(decoder, space, vectors, k=k)
         single = (time.perf_counter() - started) / len(queries)
         # The first answer has made everything ready; what takes long is not asked again to be timed.
-        timed = latency(decoder, space, cast("Embeddings", vectors), k, SECONDS) if single < SECONDS else None
+        timed = latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
     judgements = _judgements(dataset, queries, split)
     measured = _measure(ranking, space, vectors, judgements, dataset, k)
-    entries = _entries(space, queries, vectors, ranking) if as_json or not split else []
+    entries = _entries(decoder, space, queries, vectors, ranking) if as_json or not split else []
     if as_json:
         summary = {
             "decoder": decoder.label,
@@ -253,11 +253,17 @@ def _echo_trained_decoder(decoder: Decoder, flags: Mapping[str, str | None]) -> 
         click.echo(f"what no flag says is the checkpoint's: {decoder.label}", err=True)
 
 
-def _entries(space: Space, queries: Queries, vectors: Any, ranking: Any) -> list[dict[str, Any]]:
+def _entries(decoder: Decoder, space: Space, queries: Queries, vectors: Any, ranking: Any) -> list[dict[str, Any]]:
     """Each query with its documents."""
-    import engine
+    import torch
 
-    trace = engine.trace(ranking, space, vectors)
+    import engine
+    from engine.decoder import scored
+
+    # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
+    worded = None if vectors is not queries else [scored(decoder, space, queries.only([q])) for q in queries.ids]
+    relevance = None if worded is None else torch.stack([each.retrieved for each in worded])
+    trace = engine.trace(ranking, space, vectors, relevance)
     ids, texts = space.corpus.ids, space.corpus.passages
     return [
         {

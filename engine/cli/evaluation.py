@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.encoding import ENCODER, SOURCE, CorpusOptions, Encoding, embed_corpus, embed_queries
+from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus, embed_queries
 from engine.cli.group import Meter, main, use_threads
 from engine.cli.options import (
     POINTS,
@@ -22,7 +21,6 @@ from engine.cli.options import (
     Execution,
     check_splits,
     execution_options,
-    grouped,
     json_option,
     make_stages,
     metrics_option,
@@ -33,7 +31,8 @@ from engine.cli.options import (
     split_option,
     stages_option,
 )
-from engine.cli.output import aligned, echo_json, echo_lines, echo_notices, echo_written, nan_to_none, or_dash
+from engine.cli.output import aligned, echo_json, echo_lines, echo_written, nan_to_none, or_dash
+from engine.cli.runs import RUNS, OtherSystems
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, plain_strata
 from engine.errors import Cancelled, DataError
 
@@ -239,21 +238,13 @@ def time_text(cell: Any, decimals: int) -> str:
 
 @main.command()
 @FINISHED_SWEEP
-@click.option(
-    "--run",
-    "runs",
-    multiple=True,
-    metavar="FILE",
-    help="What another system returned, beside the sweep: a TREC run, or .jsonl with query, document, rank and score.",
-)
-@grouped("encoding", Encoding, ENCODER)
+@RUNS
 @metrics_option("Of the table. Default: those of the store.")
 @click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
 @json_option()
 def compare(
     swept: FinishedSweep,
-    runs: tuple[str, ...],
-    encoding: Encoding,
+    others: OtherSystems,
     metrics: tuple[str, ...],
     files: tuple[str, ...],
     as_json: bool,
@@ -269,7 +260,7 @@ def compare(
     if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
         raise click.UsageError(f"--out takes .md, .tex, .csv or .parquet; got {bad[0]!r}")
     cells, k = swept.load_cells()
-    cells += _run_cells(swept, runs, encoding, cells, k) if runs else []
+    cells += others.cells(swept, cells, k)
     across, up = swept.across, swept.up
     curve = frontier(cells, across, up, k)
     table = results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
@@ -297,26 +288,6 @@ def compare(
     if strata:
         click.echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
     echo_written(files)
-
-
-def _run_cells(swept: FinishedSweep, files: Sequence[str], encoding: Encoding, cells: list[Any], k: int) -> list[Any]:
-    """A cell for each run of another system, in the metrics of the sweep. Raises UsageError or DataError."""
-    from engine.evaluation.runs import read_run
-
-    first = cells[0]
-    with Meter() as meter:
-        dataset = swept.load_corpus(cells, "--run")
-        queries = dataset.judged(first.split)
-        found = [read_run(file, dataset.corpus.ids, queries.ids) for file in files]
-        if twice := [name for name, count in Counter(run.name for run in found).items() if count > 1]:
-            raise click.UsageError(f"two runs are called {twice[0]!r}; give each a tag of its own, or a .jsonl file")
-        space = embed_corpus(dataset, encoding, progress=meter)
-        if space.embeddings.digest != first.provenance["embeddings"]:
-            raise click.UsageError(f"the store was swept with other vectors than those of --encoder {encoding.encoder}")
-        vectors = embed_queries(space, queries, progress=meter)
-    echo_notices(notice for run in found for notice in run.notices)
-    asked = (space, vectors, dataset.qrels[first.split], k, tuple(first.values))
-    return [run.cell(*asked, split=first.split, aspects=dataset.aspects) for run in found]
 
 
 def _write_table(file: str, table: Any, cells: Sequence[Any]) -> None:

@@ -1,12 +1,14 @@
 """Texts to vectors: chunk by chunk through the cache, so that nothing is ever embedded twice.
 
-A chunk is keyed by its texts, the model's files, the prompt and the arithmetic.
+A chunk is keyed by its texts, the model's files, the prompt and the arithmetic. What somebody types is asked once and
+stays in memory: a file for each would outnumber those of corpora and query sets.
 """
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +32,10 @@ _CHUNK_MEAN = 64
 # What one core of a CPU encodes well within the second in which a stop has to be heard.
 _BATCH_TOKENS = 2048
 _MOST_TOKENS = 512
+
+_MOST_TYPED = 1000
+_TYPED: dict[str, np.ndarray] = {}
+"""Vectors of texts that were typed, by the key of their chunk, the oldest first."""
 
 BATCH_SIZE = Whole(32, "batch", 1, name="batch_size", help="Texts that the encoder reads at once, at most.")
 LOADING, DOWNLOADING = "loading the encoder", "downloading the encoder"
@@ -55,10 +61,10 @@ def embed(
     encoder: "bundled", a model folder, or a sentence-transformers name. dtype: "auto" (bfloat16 where it is fast and
     faithful), "float32" or "bfloat16": the arithmetic, not the result. device: None for a GPU if there is one. role:
     "document" or "query", which prompt to use, if not the usual one. batch_size: an upper limit; it is no part of the
-    cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk.
-    label: what the list of cached things calls these, a corpus by its name if not given.
-    progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked between
-    batches; loading the encoder cannot be interrupted.
+    cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk; a few
+    plain texts, as queries, stay in memory. label: what the list of cached things calls these, by default a corpus by
+    its name. progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked
+    between batches; loading the encoder cannot be interrupted.
     Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
     FrontierError for an encoder that cannot be had, options that make no sense, or a cache that cannot be written.
     """
@@ -72,10 +78,10 @@ def embed(
     dtype = shipped.ARITHMETIC if given else dtype
     arithmetic = precision.choose(source, device, dtype, cache, lambda: run.tell(PROBING))
     prompt, reference = source.prompt(role), EncoderRef(encoder, source.digest, arithmetic)
-    missing, keys = [], []
+    typed, missing, keys = _is_typed(what, role, texts), [], []
     for span, key in _keyed(texts, source.digest, arithmetic, role, prompt):
         keys.append(key)
-        stored = store.get_array(SECTION, key) if cache else None
+        stored = _stored(key, typed) if cache else None
         if stored is None:
             missing.append((span, key))
         else:
@@ -94,9 +100,28 @@ def embed(
     for span, key in missing:
         vectors = _of_span(span, rows, lacking[span], texts, encode, run)
         if cache:
-            store.put_array(SECTION, key, vectors.numpy())
+            _keep(key, vectors.numpy(), typed)
         run.place(span.start, vectors)
     return run.embeddings(ids, texts, reference, role)
+
+
+def _is_typed(what: object, role: Role, texts: Sequence[str]) -> bool:
+    """Whether these are a few plain texts as somebody asks them, no set of queries and no documents."""
+    return role == "query" and not isinstance(what, Corpus | Queries) and len(texts) < _CHUNK_LEAST
+
+
+def _stored(key: str, typed: bool) -> np.ndarray | None:
+    """The vectors of a chunk, of what is typed from memory first."""
+    known = _TYPED.get(key) if typed else None
+    return store.get_array(SECTION, key) if known is None else known.copy()
+
+
+def _keep(key: str, vectors: np.ndarray, typed: bool) -> None:
+    if not typed:
+        return store.put_array(SECTION, key, vectors)
+    _TYPED[key] = vectors.copy()
+    for oldest in list(_TYPED)[:-_MOST_TYPED]:
+        _TYPED.pop(oldest, None)
 
 
 class TextEncoder:

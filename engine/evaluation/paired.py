@@ -135,7 +135,7 @@ def chain_of(decoder: Mapping[str, Any]) -> tuple[frozenset[Any], frozenset[Any]
 
 
 def display(name: str, values: Mapping[str, str]) -> str:
-    """A stage for people: title, numbers with their symbols, words: "NNN · λ₁ 0.1 λ₂ 0.1", "Hybrid · λ 1 · rrf"."""
+    """A stage for people: title, numbers with their symbols, words: "MMR · λ 0.8", "Hybrid · λ 1 · rrf"."""
     declared, spec = declared_by(name), methods().get(name)
     numbers, words = [], []
     for param, text in values.items():
@@ -143,11 +143,24 @@ def display(name: str, values: Mapping[str, str]) -> str:
         match known:
             case Flag() as flag:
                 words.append(flag.label if text == flag.text(True) else f"no {flag.label}")
+            case Choice(words=said, options=options) if said:
+                words.append(said[options.index(text)])
             case Choice() | Text() if text[:1].isalpha():
                 words.append(text)
             case _:
                 numbers.append(f"{known.symbol if known else param} {text.removesuffix('.0')}")
     return " · ".join(filter(None, [spec.title if spec else name, " ".join(numbers), *words]))
+
+
+def promise(stage: Mapping[str, Any]) -> str:
+    """What names of a stage always say: "filled to k"; stage: as plain values. "" where there is nothing."""
+    declared = declared_by(stage["name"])
+    said = (form.words[form.options.index(stage[n])] for n, form in declared.items() if n in stage and _is_said(form))
+    return ", ".join(said)
+
+
+def _is_said(param: Param | None) -> bool:
+    return isinstance(param, Choice) and bool(param.words)
 
 
 def written_out(name: str, values: Mapping[str, str]) -> str:
@@ -172,7 +185,8 @@ def name_of(
     without: tuple[str, str] | None = None,
     style: Style = display,
 ) -> str:
-    """A decoder as pages and charts write it, "MMR · λ 0.8": advanced parameters only where not at their default.
+    """A decoder as pages and charts write it, "MMR · λ 0.8": advanced parameters only where not at their default, or
+    where their words always have to be said.
 
     decoder: its stages as plain values; scorers: whether to name them too; without: (stage, parameter) to pass over.
     """
@@ -184,7 +198,10 @@ def name_of(
                 name: declared[name].text(value) if name in declared else str(value)
                 for name, value in stage.items()
                 if name != "name" and (role, name) != without
-                if name not in declared or not declared[name].advanced or value != declared[name].default
+                if name not in declared
+                or not declared[name].advanced
+                or value != declared[name].default
+                or (style is display and _is_said(declared[name]))
             }
             parts.append(style(stage["name"], shown))
     pool = decoder.get("depth") if without != ("", "depth") else None

@@ -55,6 +55,11 @@ class RankedRun:
         rows = ((query, str(len(docs)), *docs) for query, docs in sorted(self.documents.items()))
         return digest_of(part for row in rows for part in row)
 
+    @property
+    def label(self) -> str:
+        """The name of its cells. No stage has a name with a space: whoever wants to decode with it is told so."""
+        return f"run {self.name}"
+
     def ranking(self, space: Space, queries: Sequence[str], k: int = 10) -> Ranking:
         """The first k of each query as rows of the corpus; nothing for a query that the run lacks."""
         position = space.corpus.position
@@ -82,12 +87,11 @@ class RankedRun:
         ranking = self.ranking(space, queries.ids, k)
         measures = measure(ranking, space, queries, qrels, k, metrics, aspects)
         data = {**digests_of(space, queries, qrels, aspects), "run": self.digest}
-        label = f"run {self.name}"
+        label = self.label
         key = digest_of(
             [label, str(k), split, *sorted(measures.values), *(f"{n} {d}" for n, d in sorted(data.items()))]
         )
         return Cell(
-            # A name with a space is no stage's: whoever wants to decode with it is told so.
             decoder={"select": {"name": label}, "retrieve": None, "rerank": None, "depth": None},
             label=label,
             method=label,

@@ -10,8 +10,9 @@ from torch import Tensor
 from engine.candidates import without_autocast
 from engine.decoder import QueryLike, searched
 from engine.errors import DataError, ParamError
+from engine.matrix import Matrix
 from engine.space import Space
-from engine.values import Ranking
+from engine.values import Ranking, real_tensor
 
 Column = str | int | float | None
 
@@ -46,18 +47,22 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
 
     ranking: (B, k), of any selector; space: a Space, or the (n, d) vectors that the ranking's rows are of; queries:
     what was asked, as decode (with a Space) or select (with vectors) took it; relevance: (B, n) scores of all documents
-    where the selector's were not inner products. Methods that do not pick one by one are
-    traced in the order of their list. In float64. Raises DataError where the shapes do not fit.
+    where the selector's were not inner products: the queries are not read then, and may be text that nothing embeds.
+    Methods that do not pick one by one are traced in the order of their list. In float64. Raises DataError where the
+    shapes do not fit.
     """
     if not isinstance(ranking, Ranking):
         raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")
-    matrix, points = searched(space, queries)
-    vectors = matrix.vectors
-    if points.shape != (len(ranking), vectors.shape[1]):
-        raise DataError(
-            f"queries must be those of the ranking: {len(ranking)} of dimension {vectors.shape[1]}; "
-            f"got shape {tuple(points.shape)}"
-        )
+    if relevance is None:
+        matrix, points = searched(space, queries)
+        vectors = matrix.vectors
+        if points.shape != (len(ranking), vectors.shape[1]):
+            raise DataError(
+                f"queries must be those of the ranking: {len(ranking)} of dimension {vectors.shape[1]}; "
+                f"got shape {tuple(points.shape)}"
+            )
+    else:
+        vectors = (space.matrix if isinstance(space, Space) else Matrix(real_tensor(space, "vectors"))).vectors
     index = ranking.index.to(vectors.device)
     if int(index.max()) >= len(vectors):
         raise DataError(f"the ranking holds row {int(index.max())}, but there are {len(vectors):,} vectors")

@@ -19,6 +19,8 @@ BLOCK = 256
 """So many rows' neighbours are looked for at a time."""
 
 # The neighbourhoods that a map keeps get little better after that (demo, and 10,000 rows in clusters).
+SEARCH_STEPS = 6
+"""Steps of the arrangement in the time in which one block finds its neighbours; both grow with the corpus."""
 _EARLY, _LATE = 125, 375
 _EXAGGERATION = 12
 _MOMENTUM = 0.8
@@ -107,20 +109,20 @@ def arranged(matrix: Matrix, flat: np.ndarray, perplexity: float, seed: int, tel
     from openTSNE.nearest_neighbors import PrecomputedNeighbors
 
     searches = math.ceil(n / BLOCK)
-    total = searches + _EARLY + _LATE
+    total = searches * SEARCH_STEPS + _EARLY + _LATE
     k = min(n - 1, math.ceil(3 * perplexity))
     index, distance = np.empty((n, k), np.int64), np.empty((n, k))
     for done in range(searches):
-        tell(done, total, SEARCHING)
+        tell(done * SEARCH_STEPS, total, SEARCHING)
         own = np.arange(done * BLOCK, min((done + 1) * BLOCK, n))
         found, cosine = nearest(matrix, matrix.vectors[done * BLOCK : (done + 1) * BLOCK], k + 1)
         kept = others(found, own)
         index[own] = found[kept].reshape(len(own), k)
         distance[own] = np.sqrt(2 * (1 - cosine[kept]).clip(0)).reshape(len(own), k)
-    tell(searches, total, ARRANGING)
+    tell(searches * SEARCH_STEPS, total, ARRANGING)
 
     slope = tsne.kl_divergence_bh if n < _INTERPOLATE else tsne.kl_divergence_fft
-    steps = itertools.count(searches)
+    steps = itertools.count(searches * SEARCH_STEPS)
 
     def step(*args: Any, **settings: Any) -> tuple[float, np.ndarray]:
         tell(min(next(steps), total), total, ARRANGING)

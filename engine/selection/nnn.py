@@ -61,7 +61,15 @@ class NNN(Selector):
         "What l1 is: λ₁ itself, a share of the best score, or how many documents get a weight.",
     )
     fill: str = declare(
-        Choice("strict", "fill", ("strict", "fill"), switch=("strict", "fill"), advanced=True, swept=("fill",)),
+        Choice(
+            "strict",
+            "fill",
+            ("strict", "fill"),
+            switch=("strict", "fill"),
+            words=("at most k", "filled to k"),
+            advanced=True,
+            swept=("fill",),
+        ),
         "strict: only documents with a weight. fill: then those that would add most, up to k.",
     )
 

@@ -93,14 +93,13 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     handle = page.get_by_role("slider", name="MMR λ")
     handle.scroll_into_view_if_needed()
     page.wait_for_function("[...frontier.paths?.values() ?? []].some(Boolean)", timeout=WAIT)
-    page.locator(".st-key-tour-close button").click()  # it lies over the slider
-    page.locator(".st-key-tour").wait_for(state="hidden", timeout=WAIT)
+    assert page.locator(".st-key-tour").bounding_box()["y"] < 50, "beside the navigation, and over nothing"
     idle(page)
     box, before, places, sets = handle.bounding_box(), len(sent), set(), set()
     page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
     for step in range(1, 9):
-        page.mouse.move(box["x"] + (0.8 - 0.03 * step) * box["width"], box["y"] + box["height"] / 2)
+        page.mouse.move(box["x"] + (0.8 + 0.02 * step) * box["width"], box["y"] + box["height"] / 2)
         places.add(page.evaluate(DOT))
         sets.add((page.locator(".reached").inner_text(), *lists(page)[0]))
     said = page.locator(".frontier-scrub output").inner_text()
@@ -116,6 +115,10 @@ def test_the_dot_runs_along_the_curve_under_the_finger(page, server):
     handle.press("ArrowLeft")
     then = f"MMR · λ {value - 0.01:.2f}".rstrip("0")
     page.get_by_test_id("stMain").locator("strong", has_text=then).first.wait_for(timeout=WAIT)
+    handle.press("Home")
+    until(page, lambda: page.locator(".frontier-dot.outside").count() == 1)
+    plot, dot = (page.locator(selector).first.bounding_box() for selector in (PLOT, ".frontier-dot"))
+    assert plot["x"] < dot["x"] < plot["x"] + plot["width"] and plot["y"] < dot["y"] < plot["y"] + plot["height"]
 
 
 def test_a_click_on_a_bar_asks_its_query(page, server):

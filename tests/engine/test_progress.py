@@ -1,5 +1,6 @@
 """The pace of long work, with a clock of our own."""
 
+from itertools import groupby
 from types import SimpleNamespace
 
 import pytest
@@ -44,11 +45,21 @@ def test_only_the_last_seconds_count():
     clock = SimpleNamespace(now=100.0)
     eta = Eta(window=10, clock=lambda: clock.now)
     done = 0
-    for pace in [100] * 20 + [1] * 20:
+    for pace in [100] * 20 + [1] * 80:
         done += pace
         clock.now += 1
         left = eta(done, 4000, "embedding")
-    assert left == 4000 - done
+    assert left == pytest.approx(4000 - done, rel=1e-5)
+
+
+def test_the_words_do_not_turn_to_and_fro():
+    clock = SimpleNamespace(now=0.0)
+    eta, said = Eta(clock=lambda: clock.now), []
+    for done in range(600):  # every twentieth step is ten times as long
+        clock.now += 1 if done % 20 == 19 else 0.1
+        left = eta(done, 600, "map")
+        said += [] if left is None else [rough_duration(left)]
+    assert [word for word, _ in groupby(said)] == ["1 min", "50 s", "40 s", "30 s", "20 s", "10 s"]
 
 
 def test_a_reporter_holds_for_its_block_only():

@@ -3,6 +3,7 @@
 import json
 from functools import cache
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
+from dashboard.sharing.dialogs import LINK
 from support import datafiles
 from support.packed import Packed
 from support.patience import patient
@@ -97,6 +99,17 @@ def from_menu(app, option):
     """The page after a choice in the menu Share."""
     app.menu_button(key="header.share").click(option)
     return run(app)
+
+
+def fields(address):
+    """The parameters of an address."""
+    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True, strict_parsing=True))
+
+
+def link_of(app):
+    """The parameters of the link that the Share dialog shows."""
+    from_menu(app, LINK)
+    return fields(next(c.value for c in app.code if "v=1" in c.value))
 
 
 def worked(app, key, *purposes):

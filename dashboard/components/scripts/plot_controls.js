@@ -13,6 +13,7 @@ const STYLE = `
 .frontier-dot { position: absolute; left: 0; top: 0; width: 14px; height: 14px; margin: -7px 0 0 -7px;
   border-radius: 50%; border: 3px solid var(--st-background-color, #fff); box-sizing: border-box; pointer-events: none;
   outline: 2px solid var(--st-text-color, #222); }
+.frontier-dot.outside { opacity: .5; outline-style: dotted; }
 .frontier-scrub { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 12px; font-size: 14px; padding: 4px 0; }
 .frontier-scrub input { flex: 1 1 160px; min-width: 120px; height: 24px; }
 .frontier-scrub output { font-variant-numeric: tabular-nums; min-width: 15em; }
@@ -166,9 +167,11 @@ export class Controls {
     }
     if (this.scrub && this.meta.curve) {
       const { x, y, texts } = this.meta.curve;
-      const [across, up] = [xaxis.d2p(x[this.at]), yaxis.d2p(y[this.at])];
-      const inside = across >= 0 && across <= width && up >= 0 && up <= height;
-      this.dot.style.visibility = inside ? "visible" : "hidden";
+      const within = (pixels, most) => Math.min(most, Math.max(0, pixels));
+      const [x0, y0] = [xaxis.d2p(x[this.at]), yaxis.d2p(y[this.at])];
+      const [across, up] = [within(x0, width), within(y0, height)];
+      // At the edge by which it left: hollow.
+      this.dot.classList.toggle("outside", across !== x0 || up !== y0);
       this.dot.style.transform = `translate(${left + across}px, ${top + up}px)`;
       this.said.textContent = texts[this.at];
       this.input.setAttribute("aria-valuetext", texts[this.at]);

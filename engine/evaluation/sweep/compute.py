@@ -157,7 +157,7 @@ def make_ready(decoder: Decoder, space: Space) -> None:
 def latency(
     decoder: Decoder,
     space: Space,
-    queries: Embeddings,
+    queries: Queries | Embeddings,
     k: int,
     most: float,
     stopped: Callable[[], bool] = lambda: False,
@@ -170,7 +170,8 @@ def latency(
     for row in np.linspace(0, len(queries) - 1, CALLS, dtype=int).tolist():
         if stopped():
             raise Cancelled(STOPPED)
-        query, started = queries.take([row]), time.perf_counter()
+        query = queries.take([row]) if isinstance(queries, Embeddings) else queries.only([queries.ids[row]])
+        started = time.perf_counter()
         decode(decoder, space, query, k).index.cpu()  # where it was computed elsewhere, that is waited for
         seconds.append(time.perf_counter() - started)
         if sum(seconds) >= most:

@@ -25,6 +25,7 @@ def test_the_window_ends_just_below_the_budget_and_above_the_best():
     assert view.holds(BASE) and view.holds((0.5, 98.0)) and not view.holds((0.9, 10.0))
     assert 91 < view.y[0] < 95 and 100 < view.y[1] < 102
     assert window(places, BASE, 95.0, whole=True).holds((0.9, 10.0))
+    assert window(places, BASE, 95.0, named=[(0.9, 10.0)]).holds((0.9, 10.0)), "another system's point"
     assert window(places, BASE, None).holds((0.9, 10.0)), "without a budget nothing is left out"
 
 

@@ -11,6 +11,7 @@ import engine
 from dashboard.data import judge
 from dashboard.services import corpora
 from dashboard.services.source import Source
+from dashboard.widgets import runs
 from engine import orag
 from engine.judging.log import JudgingLog
 from engine.judging.qrels import qrels_of
@@ -159,7 +160,8 @@ def test_a_run_from_elsewhere_is_one_more_system(animals, tmp_path):
     lines = [f"{query} Q0 whale-{verb} {rank} {9 - rank} other\n" for query, verb, rank in ranked]
     file = tmp_path / "other.run"
     file.write_text("".join(lines))
-    app.session_state[judge.RUNS] = [engine.evaluation.runs.read_run(file, load(animals).space.corpus.ids, queries.ids)]
+    app.text_input(key=runs.PATH).set_value(str(file))
+    press(app, "runs.add")
     app = graded(ended(run(app)), animals, 4)
     assert list(first_table(app, "Recall@5")["Decoder"])[-1] == "other"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.data import encoders, uploads
-from dashboard.services import corpora, jobs
+from dashboard.data import encoders
+from dashboard.services import corpora, jobs, uploads
 from dashboard.services.source import Source
 from engine.data import cache, inventory
 from support.encoders import cached_bytes, copied

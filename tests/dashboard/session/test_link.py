@@ -3,7 +3,6 @@
 import random
 from dataclasses import replace
 from types import SimpleNamespace
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as some
 
 from dashboard.services import corpora
 from dashboard.services.source import Source
-from dashboard.session import address, link, parameters, query
+from dashboard.session import address, link, parameters, query, tradeoff
 from dashboard.session.decoders import RERANK, RETRIEVE, offered
 from dashboard.session.link import LONGEST, QUESTIONS, State, read, to_params, url
 from dashboard.session.view_names import FORMER, RESULTS, VIEW_NAMES
@@ -21,7 +20,21 @@ from engine.decoder import Decoder
 from engine.errors import ParamError
 from engine.params import Choice, Flag, Real, Text, Whole, form_of
 from engine.stages import make, methods
-from support.pages import PETS, SCREENS, beir, csv_source, figures, from_menu, load, opened, press, sets, texts
+from support.pages import (
+    PETS,
+    SCREENS,
+    beir,
+    csv_source,
+    fields,
+    figures,
+    from_menu,
+    link_of,
+    load,
+    opened,
+    press,
+    sets,
+    texts,
+)
 
 SELECTORS = methods("selector")
 SCORERS = methods("scorer")
@@ -86,23 +99,24 @@ def states(draw, names):
         decoders=tuple(draw(decoders(name)) for name in names),
         view=draw(WORDS),
         page=draw(some.sampled_from(sorted(p.stem for p in SCREENS.glob("[!_]*.py")))),
+        tradeoff=draw(tradeoffs()),
     )
+
+
+@some.composite
+def tradeoffs(draw):
+    """Any settings of Trade-off that are not at their default."""
+    lists = {
+        key: some.sets(some.sampled_from(list(known))).map(lambda got, known=known: [n for n in known if n in got])
+        for key, known in tradeoff.several().items()
+    }
+    values = {key: legal(p).filter(lambda v, p=p: v != p.default) for key, p in tradeoff.PARAMS.items()}
+    return draw(some.fixed_dictionaries({}, optional=lists | values))
 
 
 def typed(words, **more):
     """The demo asked in words."""
     return State(source=Source("numpy-api"), way=query.TYPED, question=words, **more)
-
-
-def fields(address):
-    """The parameters of an address."""
-    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True, strict_parsing=True))
-
-
-def link_of(app):
-    """The parameters of the link that the Share dialog shows."""
-    from_menu(app, LINK)
-    return fields(next(c.value for c in app.code if "v=1" in c.value))
 
 
 def counted(stage):
@@ -170,6 +184,10 @@ def test_a_query_too_long_for_an_address_is_refused_and_a_snapshot_offered():
         ({"page": "../../etc"}, "no page is called '../../etc'", ("page", "")),
         ({"lambda": "1"}, "'lambda', which this version does not know", ("k", 10)),
         ({"query": "a", "text": "b"}, "asks in 2 ways", ("question", "a")),
+        ({"tradeoff.share": "1.5", "k": "7"}, "tradeoff.share must be a number in [0.5, 1]; got '1.5'", ("k", 7)),
+        ({"tradeoff.x.judged": "luck"}, "tradeoff.x.judged must be one of 'recall'", ("tradeoff", {})),
+        ({"tradeoff.decoders": "mmr,luck"}, "luck", ("tradeoff", {"tradeoff.decoders": ["mmr"]})),
+        ({"tradeoff.scorers": "cross_encoder,bm25"}, "is left out", ("tradeoff", {"tradeoff.scorers": ["bm25"]})),
     ],
 )
 def test_what_an_address_says_wrongly_is_said_and_the_rest_applied(given, message, taken):

@@ -63,6 +63,11 @@ def snapshot(name="one", documents=("a", "b", "c"), **fields):
 def test_snapshot_is_saved_read_renamed_and_deleted(empty):
     saved = snapshots.save(snapshot("été 中文"))
     assert snapshots.read_all() == ([saved], []) and saved.name == "été 中文" and saved.frontier
+    file = empty / "snapshots" / f"{saved.id}.json"
+    older = json.loads(file.read_text())
+    del older["answers"]["mmr"]["words"], older["answers"]["mmr"]["parameters"]
+    file.write_text(json.dumps(older))
+    assert snapshots.read_all() == ([saved], []), "files of versions that did not describe their parameters"
     renamed = snapshots.rename(saved.id, "winter")
     assert snapshots.read_all()[0] == [replace(saved, name="winter")] == [renamed]
     snapshots.delete(saved.id)
@@ -212,6 +217,12 @@ def test_dialog_saves_compares_and_opens_snapshots(empty):
     second = save_page(app, "second")
     assert [a.figures["ILAD@4"] for a in second.answers.values()] == pytest.approx(ilad, abs=2e-5)
     assert [a.figures["Recall@4"] for a in second.answers.values()] == recall
+    assert second.answers["mmr"].words == "MMR · λ 0.3" and ("MMR", "relevance_weight", "λ", "0.3", "0.8") in (
+        second.answers["mmr"].parameters
+    )
+    table = next(t.value for t in app.dataframe if "Symbol" in t.value)
+    assert list(table.iloc[0]) == ["MMR", "MMR", "relevance_weight", "λ", "0.3", "0.8"] and "k = 4" in texts(app)
+    assert "Open restores the corpus, the query, k, the pool and 2 decoders." in texts(app)
     assert second.answers["top_k"].documents == first.answers["top_k"].documents[:4]
     assert second.answers["mmr"].documents != first.answers["mmr"].documents[:4]
     app.selectbox(key="snapshot.other").set_value(first.id)
@@ -299,7 +310,10 @@ def test_export_files_hold_sets_and_metrics(demo):
         (r["decoder"], r["metric"]): r["value"] for r in csv.DictReader(io.StringIO(figures_csv(results).decode()))
     }
     assert float(named["mmr", "ILAD@4"]) == results[1].figures["ILAD@4"]
-    content = json.loads(sets_json(results, {"v": "1"}, question.text))
+    content = json.loads(sets_json(results, {"v": "1"}, query=question.text, k=4, corpus="numpy-api"))
+    told = {"stage": "MMR", "name": "relevance_weight", "symbol": "λ", "value": "0.8", "default": "0.8"}
+    assert told in content["decoders"][1]["parameters"] and content["decoders"][1]["words"] == "MMR · λ 0.8"
+    assert (content["k"], content["corpus"]) == (4, "numpy-api")
     assert content["query"] == question.text and [len(d["documents"]) for d in content["decoders"]] == [4, 4]
     assert content["decoders"][0]["documents"][0]["title"] == dataset.corpus.titles[5]
 

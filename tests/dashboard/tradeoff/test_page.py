@@ -14,11 +14,14 @@ from dashboard.components import vendor
 from dashboard.services import query_vectors, sweeps
 from dashboard.services.jobs import Job, Mine
 from dashboard.services.source import Source
+from dashboard.session.query import first_split
 from dashboard.tradeoff import page, selection
+from dashboard.widgets import runs
 from engine.data.encoders import embedded
 from engine.errors import ParamError
 from engine.evaluation.frontier import best_of_each, frontier
 from engine.evaluation.paired import by_query
+from engine.evaluation.runs import read_run
 from engine.evaluation.statistics import compare
 from engine.evaluation.stratification import KINDS, stratify
 from engine.evaluation.sweep.sweep import grid, stored_cells
@@ -36,8 +39,12 @@ from support.pages import (
     first_table,
     job_of,
     keys,
+    link_of,
     load,
+    opened,
     pick,
+    press,
+    run,
     screen,
     tell,
     texts,
@@ -188,6 +195,53 @@ def test_a_place_between_points_of_a_curve_is_opened():
     assert known.at(0.55) == now != known.at(0.95), "what the browser draws along the curve is what a release gives"
     app = tell(app, "tradeoff.set", "opened", {"row": now[0], "source": "mmr"})
     assert load().space.corpus.ids[now[0]] in texts(app)
+
+
+def test_a_link_opens_the_same_chart_in_another_session_and_says_what_is_not_there():
+    label = next(i for i in ids(figure(measured())) if "relevance_weight=0.6" in i)
+    shown = {"tradeoff.decoders": ["top_k", "mmr"], "tradeoff.y.judged": "ndcg", "tradeoff.values": 11}
+    shown |= {selection.SHARE_KEY: 0.9, selection.OPEN: label, selection.SCRUBBED: 0.55, "tradeoff.sample": 100}
+    app = measured(**shown, **{"tradeoff.whole": True, "tradeoff.view": "All settings"})
+    params = link_of(app)
+    assert params["tradeoff.decoders"] == "top_k,mmr" and "tradeoff.x.judged" not in params
+    other = ended(opened(params, "tradeoff"))
+    assert figure(other) == figure(app) and not other.warning and verdict_of(other) == verdict_of(app)
+    assert "tradeoff.table" in " ".join(str(d.key) for d in other.dataframe)
+    assert link_of(other) == params
+    lost = {"tradeoff.open": "dense → gone", "tradeoff.y.judged": "s_recall", "tradeoff.sample": "99"}
+    other = ended(opened(params | lost, "tradeoff"))
+    said = texts(run(other))
+    assert all(f"there is no {value!r} here" in said for value in ("dense → gone", "s_recall", "99")), said
+
+
+def test_a_run_of_another_system_is_one_more_point_until_it_is_removed(tmp_path):
+    loaded = load()
+    split = first_split(loaded.dataset)
+    right = loaded.dataset.qrels[split]
+    file, lacking = tmp_path / "other.run", next(iter(right.grades))
+    lines = [
+        f"{q} Q0 {d} {i} 1 oracle\n" for q in right.grades if q != lacking for i, d in enumerate(right.relevant(q))
+    ]
+    file.write_text("".join([*lines, f"{lacking} Q0 nowhere 1 1 oracle\n"]))
+    app = measured(**{"tradeoff.y.judged": "ndcg", "tradeoff.x.judged": "cos_sum"})
+    assert "oracle" not in texts(app)
+    app.text_input(key=runs.PATH).set_value(str(file))
+    app = press(app, "runs.add")
+    assert "1 documents of other.run are not in the corpus" in texts(app) and "1 queries got nothing" in texts(app)
+    trace = next(t for t in figure(app)["data"] if "run oracle" in t.get("customdata", ()))
+    space, queries = loaded.space, loaded.dataset.judged(split)
+    run_ = read_run(file, space.corpus.ids, queries.ids)
+    cell = run_.cell(space, query_vectors.known_vectors(loaded, queries), right, 10, ("ndcg", "cos_sum"), split=split)
+    both = np.isfinite(cell.values["ndcg"]) & np.isfinite(cell.values["cos_sum"])
+    assert trace["x"] == pytest.approx([cell.values["cos_sum"][both].mean()]) and len(trace["x"]) == 1
+    assert "✶ run oracle" in set(first_table(app, "Best setting")["Best setting"])
+    app.session_state[selection.OPEN] = "run oracle"
+    app.run()
+    assert "run oracle vs Top-k, nDCG@10: " in texts(app) and "tradeoff.use.opened" not in keys(app)
+    assert not pick(app, "View", "All settings").exception and "run oracle" in str(
+        first_table(app, "Decoder")["Decoder"]
+    )
+    assert "run oracle" not in ids(figure(press(app, "runs.remove.oracle")))
 
 
 def test_curves_alone_are_measured_by_themselves_too(monkeypatch):

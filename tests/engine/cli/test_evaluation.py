@@ -75,6 +75,9 @@ def test_a_run_of_another_system_stands_beside_the_sweep(store, tmp_path):
     assert table["run lucene"] == table["run same"] == table["Top-k"]
     run("compare", store, "-k", "5", *asked, "--out", str(tmp_path / "cells.csv"))
     assert "run lucene" in (tmp_path / "cells.csv").read_text()
+    run("report", store, "-k", "5", *asked, "--out", str(tmp_path / "report.html"))
+    page = (tmp_path / "report.html").read_text()
+    assert re.search(r"<td>run lucene</td><td[^>]*>0\.\d{4}", page) and '"customdata":["run lucene"]' in page
     assert "--run needs --corpus" in run("compare", store, "--run", str(run_file), fails=True)
     twice = ("--run", str(run_file), "--run", str(run_file), "--corpus", "numpy-api")
     assert "two runs are called 'lucene'" in run("compare", store, *twice, fails=True)

@@ -3,12 +3,13 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 import engine
 from engine.evaluation.stratification import KINDS, kinds
 from support.cli import run
-from support.datafiles import beir_of_things
+from support.datafiles import beir, beir_of_things
 from support.demo import demo_counts
 
 
@@ -108,3 +109,14 @@ def test_kinds_leave_out_what_no_query_has():
     counts = {"relevant": {"q": 1}, "length": {"q": 2}, "words": {"q": 3}}
     assert kinds(corpus, queries, engine.Qrels({"q": {"a": 1}})) == counts
     assert list(kinds(corpus, queries, engine.Qrels({"other": {"a": 1}}))) == ["words"]
+
+
+def test_words_are_searched_in_a_corpus_with_vectors_of_its_own(tmp_path):
+    documents = [{"_id": name, "text": text} for name, text in (("a", "a red cat"), ("b", "a dog"), ("c", "a red dog"))]
+    folder = beir(tmp_path, documents, [{"_id": "q", "text": "red dog"}], qrels__test="q\tc\t1\n")
+    np.save(tmp_path / "vectors.npy", np.eye(3, dtype=np.float32))
+    asked = ("decode", "--corpus", str(folder), "--retrieve", "bm25", "-k", "2")
+    assert "1 query, 3 documents" in run(*asked, "--query", "red", "--trace")
+    (told,) = json.loads(run(*asked, "--query-id", "q", "--json"))["results"]
+    assert told["documents"][0]["id"] == "c"
+    assert [d["relevance"] for d in told["documents"]] == pytest.approx([d["gain"] for d in told["documents"]])

@@ -137,6 +137,20 @@ def test_without_the_cache_nothing_touches_the_disk(home):
     assert not home.exists()
 
 
+def test_what_is_typed_stays_in_memory_and_a_set_of_queries_is_kept(encoded, monkeypatch):
+    embed(TEXTS[:9])  # as many as a table of texts: with them the probe of the precision is kept too
+    kept = entries()
+    first = embed("typed once")
+    encoded.clear()
+    assert embed(["typed once"]) == first and not encoded and entries() == kept
+    embed(Queries.of("typed once"))
+    assert len(entries()) == len(kept) + 1 and embed("typed once", cache=False) == first
+    monkeypatch.setattr(encoders, "_MOST_TYPED", 2)
+    for text in ("b", "c", "d"):
+        embed(text)
+    assert len(encoders._TYPED) == 2
+
+
 def test_dtype_and_role_have_entries_of_their_own(encoded):
     embed(TEXTS, dtype="bfloat16")
     for other in ({"dtype": "float32"}, {"role": "document"}):

@@ -36,7 +36,7 @@ def test_embeddings_are_known_by_corpus_and_encoder():
     one = corpus(TEXTS)
     engine.embed(one, dtype="float32")
     engine.embed(Queries.of(TEXTS[:5]), dtype="float32", label="animals")
-    engine.embed("typed by somebody", dtype="float32")
+    engine.embed(Queries.of("asked alone"), dtype="float32")
     facts = [item.facts for item in of(encoders.SECTION)]
     assert [f.get("name") for f in facts] == ["animals", "corpus", None], "the last used first, the unlabelled last"
     assert (facts[1]["texts"], facts[1]["encoder"], facts[1]["arithmetic"]) == (60, "bundled", "float32")

@@ -14,7 +14,7 @@ from scipy import stats
 from engine.errors import DataError, ParamError
 from engine.evaluation import frontier, statistics, stratification
 from engine.evaluation import paired as pairing
-from engine.evaluation.paired import display, names, shared, written_out
+from engine.evaluation.paired import display, names, promise, shared, written_out
 from engine.evaluation.statistics import Wins, compare, holm, statement, summary
 from engine.stages import methods
 from support.points import cell, interval, p_value, recalls
@@ -252,9 +252,10 @@ def test_parameters_that_are_no_numbers_are_shown_as_words():
     v = {"recall": [1]}
     assert names([cell("max_sum", v, polish=False), cell("nnn", v, scale="support", l1=10.0), cell("vrsd", v)]) == (
         "Max-sum · θ 0.8 · no polish",
-        "NNN · m 10 λ₂ 0.1 · support",
+        "NNN · m 10 λ₂ 0.1 · support · at most k",
         "VRSD",
     )
+    assert promise({"name": "nnn", "fill": "fill"}) == "filled to k" and not promise({"name": "mmr"})
     rrf = {"name": "hybrid", "dense_weight": 1.0, "combination": "rrf", "normalisation": "min-max", "ngrams": "1-2"}
     assert names([cell("top_k", v, retrieve=rrf), cell("top_k", v)])[0] == (
         "Hybrid · λ 1 ngrams 1-2 · rrf · min-max → Top-k"

@@ -11,6 +11,7 @@ import engine
 from engine.data import cache
 from engine.errors import Cancelled, DataError, ParamError
 from engine.maps import layout
+from engine.maps.tsne import SEARCH_STEPS
 from support.instances import unit
 from support.rankings import space_of
 
@@ -185,7 +186,7 @@ def empty():
 
 
 @pytest.mark.usefixtures("empty")
-@pytest.mark.parametrize("at", [0, 1, 10, 300])
+@pytest.mark.parametrize("at", [0, SEARCH_STEPS, 2 * SEARCH_STEPS, 300])
 def test_a_stop_is_heard_and_leaves_nothing_behind(groups, at):
     stop, told = threading.Event(), []
 

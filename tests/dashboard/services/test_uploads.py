@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import engine
-from dashboard.data import uploads
+from dashboard.services import uploads
 
 _NUMBERS = count()
 
