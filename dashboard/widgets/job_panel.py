@@ -41,13 +41,13 @@ def watch(
     with st.container(border=True):
         if title:
             st.text(title)
-        bar, button = st.columns([5, 1], vertical_alignment="center") if key else (st.container(), None)
-        with bar:
-            _show_progress(job.progress, job.title)
-        if button is not None:
-            stopping = not job.going
-            label = "Stopping" if stopping else "Cancel"
-            button.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help, width="stretch")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            with st.container():
+                _show_progress(job.progress, job.title)
+            if key:
+                stopping = not job.going
+                label = "Stopping" if stopping else "Stop"
+                st.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help)
         if caption:
             st.caption(caption)
     if on_partial is not None:
@@ -76,7 +76,7 @@ def show_end(job: Job, failed: str = FAILED, stopped: str = STOPPED) -> None:
 def blocked_by(purpose: str | None) -> str | None:
     """Why a job for this purpose has to wait, None where it need not: a session does one thing at a time."""
     other = jobs.busy(purpose)
-    return None if other is None else f"{_named(other)} is running. Wait for it or pause it to start this."
+    return None if other is None else f"{_named(other)} is running. Wait for it or stop it to start this."
 
 
 def _named(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""The button that runs long work, and beside it what runs already and how to pause that."""
+"""The button that runs long work, and beside it what runs already and how to stop that."""
 
 import streamlit as st
 
@@ -24,4 +24,4 @@ def _wait(purpose: str | None, key: str) -> None:
     done, total = other.progress.done, other.progress.total
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(f"{blocked_by(purpose)}{f' {done:,} of {total:,} done.' if done and total else ''}", width="content")
-        st.button("Pausing" if other.stop.is_set() else "Pause it", key=f"{key}.pause", on_click=other.cancel)
+        st.button("Stopping" if other.stop.is_set() else "Stop it", key=f"{key}.pause", on_click=other.cancel)

@@ -9,7 +9,7 @@ from support.browser import MARKS, WAIT, idle, lists, slide, until
 
 pytestmark = MARKS
 PLOT = ".js-plotly-plot"
-BUTTONS = ["Cancel", "Pause"]
+BUTTONS = ["Stop", "Pause"]
 LONELIEST = f"""() => {{
     const plot = document.querySelector('{PLOT}'), box = plot.getBoundingClientRect();
     const {{xaxis, yaxis, _size}} = plot._fullLayout;

@@ -47,16 +47,16 @@ def test_cancel_go_on_and_apply(page, server):
     page.get_by_text(re.compile(rf"[1-9]\d\d settings × {asked} queries")).wait_for(timeout=WAIT)
 
     run_button(page).click()
-    page.get_by_text("Cancel", exact=True).wait_for(timeout=WAIT)
+    page.get_by_text("Stop", exact=True).wait_for(timeout=WAIT)
     page.get_by_text(re.compile("So far: ")).wait_for(timeout=WORK)
-    page.get_by_text("Cancel", exact=True).click()
+    page.get_by_text("Stop", exact=True).click()
     page.get_by_text(re.compile("Stopped after")).wait_for(timeout=WAIT)
     # A setting that was under way is finished first.
     until(page, lambda: so_far(page) == measured(page)[0])
     known, total = measured(page)
     assert 0 < known < total > 100
     page.locator(".js-plotly-plot").first.wait_for(timeout=WAIT)
-    until(page, lambda: page.get_by_text("Cancel", exact=True).count() == 0)
+    until(page, lambda: page.get_by_text("Stop", exact=True).count() == 0)
 
     resume = page.locator(".st-key-tune-on button")
     resume.click()

@@ -127,7 +127,7 @@ def test_a_stopped_job_resumes_and_a_failed_one_is_retried(made, start, key):
     if start:
         assert label(app, key) == start
         press(app, key)
-    assert label(app, "one.cancel") == "Cancel"
+    assert label(app, "one.cancel") == "Stop"
     job_of(press(app, "one.cancel"), "one").join(patient(10))
     assert label(run(app), key) == "Resume"
     work.error = "the disk is full"
