@@ -17,7 +17,7 @@ from engine.evaluation.tuning.objectives import RELEVANT, relative
 from engine.evaluation.tuning.tune import Tuned
 from engine.wording import percent
 
-HEAD = ("Finished", "Tuned", "Objective", "Chosen", "Kept", "Won", "Verdict")
+HEAD = ("Finished (UTC)", "Tuned", "Objective", "Chosen", "Kept", "Won", "Verdict")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -301,9 +301,9 @@ def test_every_decoder_is_compared_at_its_best(monkeypatch):
     assert f"{found.winner.name} — {found.status}" in headings(app) and found.reached in [t.value for t in app.text]
     assert [s for s in (*found.sentences, found.next_step) if s not in texts(app)] == []
     assert {one.decoder.select.spec.name for one in found.candidates} == set(few["selectors"])
-    table = first_table(app, "ILAD Difference")
+    table = first_table(app, "ILAD difference")
     rows = {row.name: row for row in found.comparisons["ilad"]}
-    assert {n: d for n, d in zip(table["Decoder"], table["ILAD Difference"], strict=True)} == {
+    assert {n: d for n, d in zip(table["Decoder"], table["ILAD difference"], strict=True)} == {
         n: r.difference for n, r in rows.items()
     }
     assert found.test == "test" and len(app.get("plotly_chart")) == 2
