@@ -23,7 +23,7 @@ from engine.evaluation.paired import name_of
 from engine.evaluation.statistics import Comparison, statement
 from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tables import ARROWS, as_csv, frame
-from engine.evaluation.tuning.choose import ChosenDecoder
+from engine.evaluation.tuning.choose import ChosenDecoder, compared_on_dev
 from engine.evaluation.tuning.tune import Tuned
 from engine.values import replace_surrogates
 from engine.wording import p_value
@@ -117,7 +117,7 @@ def _decoders(tuned: ChosenDecoder) -> None:
 
 def _tested(tuned: ChosenDecoder) -> tuple[str, Mapping[str, Sequence[Comparison]]]:
     """The split that reports, or else the one that chose, and the differences there."""
-    return (tuned.dev, tuned.comparisons_on_dev) if tuned.test is None else (tuned.test, tuned.comparisons)
+    return (tuned.dev, compared_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
 
 
 def _draw_forest(

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ from engine.errors import Cancelled, DataError
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
+    from engine.evaluation.studies.pool_depth import PoolDepth
     from engine.evaluation.tuning.objectives import Objective
 
 
@@ -384,10 +386,7 @@ def tune(
         _echo_history(execution.store, as_json)
         return
     import engine
-    from engine.evaluation.export import TARGETS, ExportContext, export
     from engine.evaluation.splits import split_in_half
-    from engine.evaluation.sweep.store import Store
-    from engine.evaluation.tuning.history import remember
 
     use_threads()
     work, chosen = _tuning(selector, retrieve, search)
@@ -413,9 +412,8 @@ def tune(
         except KeyboardInterrupt:
             stop.set()
             raise Cancelled(f"what is finished is in {execution.store}; the same command goes on from there") from None
-    asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, **roles, **search}
-    what = "every decoder" if selector == "all" else selector or retrieve or ""
-    remember(Store(execution.store), tuned, what, asked | {"halve": halve, "objective": aim.text})
+    asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
+    _keep(execution.store, tuned, {**asked, **search, "objective": aim.text})
     if as_json:
         echo_json(tuned.as_json())
         return
@@ -423,12 +421,28 @@ def tune(
     if selector == "all":
         click.echo("\n" + aligned(tuned.table))
     if target:
-        fetches = target in TARGETS and TARGETS[target].fetches
-        context = ExportContext(
-            k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=len(space), trained=source.trained,
-            pool=engine.pool_depth(tuned.decoder, space, vectors, tuned.k) if fetches else None,
-        )  # fmt: skip
-        click.echo("\n" + export(tuned.decoder, target, context).text)
+        pool = partial(engine.pool_depth, tuned.decoder, space, vectors, tuned.k)
+        click.echo("\n" + _exported(tuned, target, source, len(space), pool))
+
+
+def _exported(tuned: Any, target: str, source: CorpusOptions, documents: int, pool: Callable[[], PoolDepth]) -> str:
+    """The chosen decoder for a target; pool: how many documents it should fetch, asked only where it fetches."""
+    from engine.evaluation.export import TARGETS, ExportContext, export
+
+    context = ExportContext(
+        k=tuned.k, corpus=source.corpus, encoder=source.encoder, documents=documents, trained=source.trained,
+        pool=pool() if TARGETS[target].fetches else None,
+    )  # fmt: skip
+    return export(tuned.decoder, target, context).text
+
+
+def _keep(store: str, tuned: Any, asked: Mapping[str, Any]) -> None:
+    """Keep a study beside its cells; asked: by flag."""
+    from engine.evaluation.sweep.store import Store
+    from engine.evaluation.tuning.history import remember
+
+    named = asked["select"] or asked["retrieve"]
+    remember(Store(store), tuned, "every decoder" if named == "all" else named, asked)
 
 
 def _echo_history(store: str, as_json: bool) -> None:

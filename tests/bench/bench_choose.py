@@ -3,8 +3,8 @@
 python tests/bench/bench_choose.py --data DIR [--draws 400]      writes assets/results/choose.md, some minutes
 
 `engine.choose` with its defaults on the resplit judgements of each set. Then every setting of the grid is measured on
-the queries of dev and test together, which are drawn anew into a dev and a test of the same sizes: one choice by each
-rule on that dev, looked at on that test.
+all judged queries, of which a dev and a test of the same sizes are drawn anew: one choice by each rule on that dev,
+looked at on that test.
 """
 
 import sys
@@ -42,9 +42,8 @@ def _told(found, metric):
 
 
 def measured(judged):
-    """Recall and ILAD, (queries, settings) each, of every query of dev and test; the baseline first."""
-    splits = judged.data.qrels
-    qrels = Qrels({**splits["dev"].grades, **splits["test"].grades})
+    """Recall and ILAD, (queries, settings) each, of every judged query; the baseline first."""
+    qrels = Qrels({query: own for split in judged.data.qrels.values() for query, own in split.grades.items()})
     queries = engine.embed(judged.data.queries.only(set(qrels.grades)), device="cpu")
     asked = [baseline(), *(decoder for family in families() for decoder in family)]
     cells = {c.label: c for c in engine.sweep(asked, judged.space, queries, qrels, K, OBJECTIVE.metrics)}
@@ -70,14 +69,14 @@ def chosen(rule, recall, ilad, halves):
 def held(name, judged, draws):
     """A row a rule: how often its choice keeps the share on other queries, how much of it, and what is won."""
     recall, ilad = measured(judged)
-    size = len(judged.data.qrels["dev"])
+    size, other = (len(judged.data.qrels[split]) for split in ("dev", "test"))
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(recall)) for _ in range(draws)]
     rows = []
     for rule in (MEAN, HALVES, SURE):
         kept, won = np.ones(draws), np.zeros(draws)
         for draw, order in enumerate(orders):
-            dev, test = order[:size], order[size:]
+            dev, test = order[:size], order[size : size + other]
             best = chosen(rule, recall[dev], ilad[dev], np.array_split(np.arange(size), 2))
             kept[draw] = recall[test, best].mean() / recall[test, 0].mean()
             won[draw] = ilad[test, best].mean() / ilad[test, 0].mean() - 1
@@ -126,10 +125,11 @@ def main():
             "lrlllrllr",
         ),
         "## What confidence costs, and what it brings",
-        f"The queries of dev and test drawn anew {given.draws} times into two sets of the same sizes; each rule "
+        f"All judged queries drawn anew {given.draws} times into a dev and a test of the same sizes; each rule "
         "chooses among the settings of the grid on the first, and the second tells what that keeps and wins. In the "
-        "mean alone the most ILAD lies just at the bound on dev, so that others keep it or not as a coin falls. Below "
-        "95% it stays, since the best of many settings is the one with luck on dev.",
+        "mean alone the most ILAD lies just at the bound on dev, so that others keep less on many a draw. With "
+        "confidence it is kept on most, not on 95% of them: the best of many settings is one with luck on dev, and "
+        "test has luck of its own.",
         table(
             (
                 "set",

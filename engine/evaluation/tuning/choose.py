@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -63,24 +62,14 @@ class ChosenDecoder:
         return self.base if self.stays else self.candidates[0]
 
     @property
-    def satisfied(self) -> bool:
-        """Whether some setting is what was asked for on dev, and not only the nearest to it."""
-        return self.choosing.satisfied
-
-    @property
     def stays(self) -> bool:
         """Whether the baseline stays, as no setting is sure on dev to keep what must be kept."""
-        return self.objective.constrained and not self.satisfied
+        return self.objective.constrained and not self.choosing.satisfied
 
     @property
     def decoder(self) -> Decoder:
         """The same, as decoders are used."""
         return self.winner.decoder
-
-    @cached_property
-    def comparisons_on_dev(self) -> Mapping[str, tuple[Comparison, ...]]:
-        """As `comparisons`, on dev, where each was chosen because it looks good."""
-        return _compared([one.dev for one in self.candidates], self.base.dev, self.objective, RESAMPLES.default, 0)
 
     @property
     def confirmed(self) -> bool | None:
@@ -115,12 +104,12 @@ class ChosenDecoder:
     @property
     def gained(self) -> Comparison | None:
         """What it gains on test, None without one and where the baseline stays."""
-        return self._row(self.objective.metrics[-1])
+        return _row(self, self.objective.metrics[-1])
 
     @property
     def next_step(self) -> str:
         """What to do where nothing is sure on dev, or test does not confirm it; "" where there is nothing to do."""
-        steps = self._to_be_sure() if self.stays else self._to_be_confirmed() if self.confirmed is False else []
+        steps = _to_be_sure(self) if self.stays else _to_be_confirmed(self) if self.confirmed is False else []
         return f"Next: {'; or '.join(steps)}." if steps else ""
 
     @property
@@ -134,7 +123,7 @@ class ChosenDecoder:
             self.choosing.said,
             *status,
         ]
-        rows = [self._row(metric) for metric in self.comparisons]
+        rows = [_row(self, metric) for metric in self.comparisons]
         said += [f"On {self.test}: {statement(row)}" for row in rows if row is not None]
         return (*said, self.next_step) if self.next_step else tuple(said)
 
@@ -161,7 +150,7 @@ class ChosenDecoder:
             "test": self.test,
             "decoder": as_json(self.decoder),
             "confirmed": self.confirmed,
-            "satisfied": self.satisfied,
+            "satisfied": self.choosing.satisfied,
             "sentences": list(self.sentences),
             "candidates": [
                 {
@@ -176,49 +165,6 @@ class ChosenDecoder:
                 {**asdict(row), "wins": row.wins._asdict()} for rows in self.comparisons.values() for row in rows
             ],
         }
-
-    def _row(self, metric: str) -> Comparison | None:
-        """The chosen decoder's row of a metric."""
-        label = self.winner.test.label if self.winner.test is not None else ""
-        return next((row for row in self.comparisons.get(metric, ()) if row.label == label), None)
-
-    def _to_be_sure(self) -> list[str]:
-        nearest, steps, surest = self.candidates[0], [], self.choosing.surest
-        if surest is not None and surest >= 0.01:
-            kept = percent(np.floor(100 * surest + 1e-9) / 100)
-            steps.append(f"ask for a share of {kept}, which {nearest.name} is sure to keep")
-        slack = self.objective.slack(nearest.dev.values, self.base.dev.values[RELEVANT])
-        slack = slack[np.isfinite(slack)]
-        needed = queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
-        if needed is not None and needed > len(slack):
-            steps.append(f"judge {counted(needed - len(slack), 'more query', 'more queries')} for {self.dev}")
-        return steps
-
-    def _to_be_confirmed(self) -> list[str]:
-        test, base = self.winner.test, self.base.test
-        if test is None or base is None:
-            return []
-        steps = []
-        own, plain = _means(test, base, self.objective), _means(base, test, self.objective)
-        if self.objective.constrained and not self.objective.kept(own, plain) and plain[RELEVANT]:
-            kept = np.floor(100 * own[RELEVANT] / plain[RELEVANT] + 1e-9) / 100
-            steps.append(f"ask for a share of {percent(kept, 0)}, which it kept on {self.test}")
-        metric = RELEVANT if self.objective.constrained else self.objective.metrics[-1]
-        pairs = np.stack([test.values[metric], base.values[metric]])
-        pairs = pairs[:, np.isfinite(pairs).all(0)]
-        wanted = (
-            (1 - self.objective.share) * plain[RELEVANT] if self.objective.constrained else self._gain_on_dev(metric)
-        )
-        needed = queries_needed(pairs[0] - pairs[1], wanted) if wanted else None
-        if needed is not None and needed > pairs.shape[1]:
-            more = counted(needed - pairs.shape[1], "more query", "more queries")
-            what = f"a difference of {decimal(abs(wanted))} {METRICS[metric].title}"
-            steps.append(f"judge {more}: {what} takes {needed:,} to be seen")
-        return steps
-
-    def _gain_on_dev(self, metric: str) -> float:
-        own = _means(self.winner.dev, self.base.dev, self.objective)
-        return own[metric] - _means(self.base.dev, self.winner.dev, self.objective)[metric]
 
 
 def choose(
@@ -367,6 +313,61 @@ def families(
     if not found:
         raise ParamError(f"selectors must name another one than {plain.select.spec.name}, what all are compared with")
     return found
+
+
+def compared_on_dev(found: ChosenDecoder) -> Mapping[str, tuple[Comparison, ...]]:
+    """As its `comparisons`, on dev, where each was chosen because it looks good."""
+    cells = [one.dev for one in found.candidates]
+    return _compared(cells, found.base.dev, found.objective, RESAMPLES.default, SEED.default)
+
+
+def _row(found: ChosenDecoder, metric: str) -> Comparison | None:
+    """The chosen decoder's row of a metric."""
+    label = found.winner.test.label if found.winner.test is not None else ""
+    return next((row for row in found.comparisons.get(metric, ()) if row.label == label), None)
+
+
+def _to_be_sure(found: ChosenDecoder) -> list[str]:
+    nearest, steps, surest = found.candidates[0], [], found.choosing.surest
+    if surest is not None and surest >= 0.01:
+        kept = percent(np.floor(100 * surest + 1e-9) / 100)
+        steps.append(f"ask for a share of {kept}, which {nearest.name} is sure to keep")
+    slack = found.objective.slack(nearest.dev.values, found.base.dev.values[RELEVANT])
+    slack = slack[np.isfinite(slack)]
+    needed = queries_needed(slack, slack.mean()) if len(slack) and slack.mean() > 0 else None
+    if needed is not None and needed > len(slack):
+        steps.append(f"judge {counted(needed - len(slack), 'more query', 'more queries')} for {found.dev}")
+    return steps
+
+
+def _to_be_confirmed(found: ChosenDecoder) -> list[str]:
+    test, base = found.winner.test, found.base.test
+    if test is None or base is None:
+        return []
+    steps = []
+    own, plain = _means(test, base, found.objective), _means(base, test, found.objective)
+    if found.objective.constrained and not found.objective.kept(own, plain) and plain[RELEVANT]:
+        kept = np.floor(100 * own[RELEVANT] / plain[RELEVANT] + 1e-9) / 100
+        steps.append(f"ask for a share of {percent(kept, 0)}, which it kept on {found.test}")
+    metric = RELEVANT if found.objective.constrained else found.objective.metrics[-1]
+    pairs = np.stack([test.values[metric], base.values[metric]])
+    pairs = pairs[:, np.isfinite(pairs).all(0)]
+    wanted = (
+        (1 - found.objective.share) * plain[RELEVANT] if found.objective.constrained else _gain_on_dev(found, metric)
+    )
+    needed = queries_needed(pairs[0] - pairs[1], wanted) if wanted else None
+    if needed is not None and needed > pairs.shape[1]:
+        more = counted(needed - pairs.shape[1], "more query", "more queries")
+        what = f"a difference of {decimal(abs(wanted))} {METRICS[metric].title}"
+        steps.append(f"judge {more}: {what} takes {needed:,} to be seen")
+    return steps
+
+
+def _gain_on_dev(found: ChosenDecoder, metric: str) -> float:
+    own, base = (
+        _means(a.dev, b.dev, found.objective) for a, b in ((found.winner, found.base), (found.base, found.winner))
+    )
+    return own[metric] - base[metric]
 
 
 def _compared(
