@@ -147,8 +147,10 @@ def _take_up(loaded: Loaded, studies: Sequence[PastStudy], key: str) -> None:
     """Fill in the form as a study had it, and run it again: what it measured is kept."""
     row = next(iter(st.session_state[key].selection.rows), None)
     if row is not None:
-        form.fill_in(studies[row].asked, loaded)
-        st.session_state[AGAIN] = True
+        asked = studies[row].asked
+        form.fill_in(asked, loaded)
+        # Not with other judgements than those that were chosen by.
+        st.session_state[AGAIN] = {asked["choose"], asked["report"]} <= {*loaded.dataset.qrels, None}
 
 
 def _seconds(loaded: Loaded, request: TuningRequest, calls: int) -> str:
