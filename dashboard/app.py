@@ -13,7 +13,7 @@ STYLE = """<style>
 .stMainBlockContainer {padding: 3.75rem 2rem 2rem}
 .stMainBlockContainer > [data-testid=stVerticalBlock] {gap: .375rem}
 [data-testid=stCaptionContainer] {color: inherit; opacity: .78}
-[data-testid^=stBaseButton-primary], [data-testid^=stBaseButton-primary] p {color: light-dark(#fff, #1e1b4b)}
+[data-testid^=stBaseButton-primary]:enabled {&, & p {color: light-dark(#fff, #1e1b4b)}}
 .frontier-title, .frontier-skip {position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%)}
 .frontier-skip:focus {z-index: 1000000; inset: .5rem auto auto .5rem; width: auto; height: auto; padding: .5rem 1rem;
   clip-path: none; color: light-dark(#000, #fff); background: light-dark(#fff, #000); border: 2px solid}

@@ -1,5 +1,7 @@
 """The chosen decoders and their parameters in session state; read and written by every page."""
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from dashboard.session.parameters import put, stage_of
@@ -148,8 +150,13 @@ def apply(decoder: Decoder, k: int | None = None) -> None:
 def put_decoder(decoder: Decoder) -> None:
     """Set the widgets of a decoder's stages, before they are drawn."""
     put(decoder.select, PREFIX)
-    for role, stage in ((RETRIEVE, decoder.retrieve), (RERANK, decoder.rerank)):
-        key = role_key(decoder.select.spec.name, role)
+    put_scorers(decoder.select.spec.name, {RETRIEVE: decoder.retrieve, RERANK: decoder.rerank})
+
+
+def put_scorers(name: str, scorers: Mapping[str, Scorer | None]) -> None:
+    """Set the widgets of the scorers, by role, of the decoder called `name`, before they are drawn."""
+    for role, stage in scorers.items():
+        key = role_key(name, role)
         st.session_state[key] = UNSET if stage is None else stage.spec.name
         if stage is not None:
             put(stage, key)

@@ -1,7 +1,8 @@
 """The form of a tuning: decoder, objective, splits; its defaults are those of Explore."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -12,7 +13,7 @@ from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.session.parameters import form_at, in_order, key_of, stage_of
 from dashboard.session.query import corpus_key, largest_k
-from dashboard.tuning.request import TuningRequest, baseline
+from dashboard.tuning.request import EVERY, TuningRequest, baseline
 from dashboard.widgets.choices import choose_several, select
 from dashboard.widgets.parameters import control, label_of
 from engine.decoder import POOL, SET_SIZE
@@ -21,7 +22,7 @@ from engine.evaluation.tuning.objectives import RELEVANT, Objective
 from engine.evaluation.tuning.search_space import EXHAUSTIVE, Settings
 from engine.evaluation.tuning.tune import TRIALS
 from engine.params import Choice, Param, Whole, params_of, sweep_values
-from engine.stages import Spec, methods
+from engine.stages import Spec, make, methods
 from engine.values import replace_surrogates
 
 V = TypeVar("V")
@@ -54,7 +55,7 @@ AIMS = {
     "diverse": "maximise diversity (ILAD)",
     "knee": "sit at the knee of Recall–ILAD",
 }
-"""What a sentence says of an aim, after the words "settings that"."""
+"""What a sentence says of an aim, after the word "to"."""
 KEPT = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0)
 """Shares of the baseline's Recall to choose from."""
 DEV_NAMES = ("dev", "validation", "valid", "val")
@@ -69,45 +70,92 @@ def ask(loaded: Loaded) -> tuple[TuningRequest, DeltaGenerator]:
     """
     known = {n: s for n, s in methods("selector").items() if s.params and n != baseline()}
     with _line("tune-goal"):
-        say("Choose")
-        method = _blank("Decoder", known, f"{PREFIX}.method", 185, lambda n: f"{style_of(n).sign} {known[n].title}")
-        say("settings that")
+        say("Tune")
+        method = _blank("Decoder", [EVERY, *known], f"{PREFIX}.method", 185, partial(_called, known))
+        say("to")
         objective = _objective(loaded)
     with (end := _line("tune-splits")):
         choose, report, halve = _splits(loaded)
-    spec = known[method]
+    asked: dict[str, Any] = {"method": method, "objective": objective}
+    asked |= {"choose": choose, "report": report, "halve": halve}
     with st.expander("Advanced"):
-        free = _free(spec)
-        places = st.columns(4, vertical_alignment="bottom")
-        k = min(control(SET_SIZE, decoders.K_KEY, places[0]), largest_k(loaded))
-        depth = control(POOL, decoders.POOL_KEY, places[1])
-        most = control(MOST, f"{PREFIX}.most", places[2])
-        points, trials = POINTS.default, SEARCHED.default
-        if len(free) > EXHAUSTIVE:
-            trials = control(SEARCHED, f"{PREFIX}.trials", places[3])
-        elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
-            points = control(POINTS, f"{PREFIX}.points", places[3])
-        fixed = _fixed(spec, free)
-        behind = decoders.decoder_of(method)
-        if by := decoders.describe_scorers(behind):
-            st.caption(f"As set in Explore: {by}.")
-    request = TuningRequest(
-        method=method,
-        objective=objective,
-        k=k,
-        depth=depth,
-        choose=choose,
-        report=report,
-        halve=halve,
-        most=most,
-        free=free,
-        fixed=tuple(fixed.items()),
-        points=points,
-        trials=trials,
-        retrieve=behind.retrieve,
-        rerank=behind.rerank,
+        asked |= _every(loaded) if method == EVERY else _one(loaded, known[method])
+    return TuningRequest(**asked), end
+
+
+def fill_in(asked: Mapping[str, Any], loaded: Loaded) -> None:
+    """Set the form to a request as `TuningRequest.as_json` writes it, before it is drawn."""
+    method, choose, key, state = asked["method"], asked["choose"], corpus_key(loaded), st.session_state
+    state.update({f"{PREFIX}.{name}": asked[name] for name in ("method", "most", "points", "trials")})
+    state.update({f"{PREFIX}.{name}": value for name, value in asked["objective"].items()})
+    state[decoders.K_KEY] = asked["k"]
+    others = [name for name in loaded.dataset.qrels if name != choose]
+    if len(others) < len(loaded.dataset.qrels):
+        known = asked["report"] in others
+        state[f"{PREFIX}.choose.{key}"] = choose
+        place = others.index(asked["report"]) + 2 if known else HALVES if asked["halve"] else NO_REPORT
+        state[f"{PREFIX}.report.{key}.{choose}"] = place
+    if method == EVERY:
+        state[f"{PREFIX}.scorers"] = list(asked["scorers"])
+        return
+    state.update({decoders.POOL_KEY: asked["depth"], f"{PREFIX}.free.{method}": list(asked["free"])})
+    stages = {role: asked[role] and make(**asked[role]) for role in (decoders.RETRIEVE, decoders.RERANK)}
+    decoders.put_scorers(method, stages)
+    spec, fixed = methods("selector")[method], dict(asked["fixed"])
+    values: dict[str, Any] = {}
+    for param in in_order(p for p in spec.params if p.name in fixed):
+        widget, form = form_at(key_of(spec, PREFIX, param.name), param, values)
+        state[widget] = values[param.name] = form.check(fixed[param.name])
+
+
+def _called(known: Mapping[str, Spec], method: str) -> str:
+    return "every decoder" if method == EVERY else f"{style_of(method).sign} {known[method].title}"
+
+
+def _every(loaded: Loaded) -> dict[str, Any]:
+    """What is asked for besides where every decoder is tuned."""
+    offered = decoders.offered(decoders.RETRIEVE)
+    scorers = choose_several(
+        "Scorers to retrieve with",
+        offered,
+        f"{PREFIX}.scorers",
+        default=[next(iter(offered))],
+        format_func=lambda n: offered[n].title,
     )
-    return request, end
+    places = st.columns(4, vertical_alignment="bottom")
+    return {
+        **_sizes(loaded, places),
+        "points": control(POINTS, f"{PREFIX}.points", places[2]),
+        "depth": None,
+        "free": (),
+        "fixed": (),
+        "trials": SEARCHED.default,
+        "scorers": tuple(scorers),
+    }
+
+
+def _sizes(loaded: Loaded, places: Sequence[DeltaGenerator]) -> dict[str, Any]:
+    """How many documents a decoder returns, and how many queries are asked."""
+    k = min(control(SET_SIZE, decoders.K_KEY, places[0]), largest_k(loaded))
+    return {"k": k, "most": control(MOST, f"{PREFIX}.most", places[1])}
+
+
+def _one(loaded: Loaded, spec: Spec) -> dict[str, Any]:
+    """What is asked for besides where one decoder is tuned."""
+    free = _free(spec)
+    places = st.columns(4, vertical_alignment="bottom")
+    asked = {**_sizes(loaded, places), "depth": control(POOL, decoders.POOL_KEY, places[2])}
+    asked |= {"points": POINTS.default, "trials": SEARCHED.default}
+    if len(free) > EXHAUSTIVE:
+        asked["trials"] = control(SEARCHED, f"{PREFIX}.trials", places[3])
+    elif any(not p.swept or len(p.swept) < 2 for p in spec.params if p.name in free):
+        asked["points"] = control(POINTS, f"{PREFIX}.points", places[3])
+    fixed = _fixed(spec, free)
+    behind = decoders.decoder_of(spec.name)
+    if by := decoders.describe_scorers(behind):
+        st.caption(f"As set in Explore: {by}.")
+    scorers = {"retrieve": behind.retrieve, "rerank": behind.rerank}
+    return {**asked, **scorers, "free": free, "fixed": tuple(fixed.items())}
 
 
 def _line(key: str) -> DeltaGenerator:
@@ -151,8 +199,8 @@ def _splits(loaded: Loaded) -> tuple[str, str | None, bool]:
     names = list(loaded.dataset.qrels)
     usual = next((n for n in DEV_NAMES if n in names), names[0])
     key = corpus_key(loaded)
-    say("Tune on")
-    choose = _blank("Tune on", names, f"{PREFIX}.choose.{key}", 130, replace_surrogates, default=usual)
+    say("Choose on")
+    choose = _blank("Choose on", names, f"{PREFIX}.choose.{key}", 130, replace_surrogates, default=usual)
     others = [n for n in names if n != choose]
     places = [*range(2, len(others) + 2), HALVES, NO_REPORT]
     # Of what is left, tests come last in most data sets.

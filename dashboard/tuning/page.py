@@ -12,20 +12,23 @@ from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.session import decoders
 from dashboard.tuning import form, result, views
-from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, run
+from dashboard.tuning.request import PURPOSE, Splits, TuningOutcome, TuningRequest, file_of, run
 from dashboard.widgets import passages
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel, show_end
 from dashboard.widgets.run_button import run_button
+from dashboard.widgets.tables import draw_table
 from engine.errors import FrontierError
 from engine.evaluation.aspects import digest_of_aspects
 from engine.evaluation.sweep.cell import Cell
+from engine.evaluation.sweep.store import Store
+from engine.evaluation.tuning.history import HEAD, PastStudy, history
 from engine.progress import counted, format_duration
 from engine.values import digest_of, replace_surrogates
 
 DATA = "screens/data.py"
-OUTCOMES, SPLITS = "tune.outcomes", "tune.splits"
-"""Where a session keeps what tunings found, and the judgements as asked for last."""
+OUTCOMES, SPLITS, AGAIN = "tune.outcomes", "tune.splits", "tune.again"
+"""Where a session keeps what tunings found, the judgements as asked for last, and that a study is taken up again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,7 @@ def show(loaded: Loaded) -> None:
         loaded = judged
     request, end = form.ask(loaded)
     _plan(loaded, request, end)
+    _history(loaded)
     if with_passages:
         passages.explain(loaded)
     job = jobs.mine().get(PURPOSE)
@@ -98,8 +102,9 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
     problem, count = False, 0
     with end:
         try:
-            count = request.settings.count(request.trials)
-            decoders.checked(request.like, loaded.space)
+            count = request.count
+            for decoder in request.chains:
+                decoders.checked(decoder, loaded.space)
             splits = _splits(loaded, request)
         except FrontierError as error:
             problem = True
@@ -109,7 +114,9 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
             about = _seconds(loaded, request, count * queries)
             form.say(f"{counted(count, 'setting')} × {counted(queries, 'query', 'queries')}{about}")
         job = jobs.mine().get(PURPOSE)
-        if run_button("Run", "tune.start", PURPOSE, problem or (job is not None and job.going)):
+        blocked = problem or (job is not None and job.going)
+        again = st.session_state.pop(AGAIN, False)
+        if run_button("Run", "tune.start", PURPOSE, blocked) or (again and not blocked):
             started = StartedTuning(request, _identity(loaded), loaded.space.corpus.name, count)
             _panel(loaded, started).begin()
             st.rerun()
@@ -117,25 +124,54 @@ def _plan(loaded: Loaded, request: TuningRequest, end: DeltaGenerator) -> None:
         trained.warn(loaded, splits.all_queries)
 
 
+def _history(loaded: Loaded) -> None:
+    """The studies of this corpus, newest first; a click takes one up again."""
+    file = file_of(loaded)
+    studies = history(Store(file)) if file.exists() else []
+    if not studies:
+        return
+    with st.expander(f"History ({len(studies):,})"):
+        # A new table after each study: else the row that was clicked would stay selected.
+        key = f"tune.history.{digest_of([study.finished + study.chosen for study in studies])[:8]}"
+        draw_table(
+            [dict(zip(HEAD, map(replace_surrogates, study.row), strict=True)) for study in studies],
+            most=8,
+            key=key,
+            on_select=partial(_take_up, loaded, studies, key),
+            selection_mode="single-row",
+        )
+        st.caption("Kept, won: on the queries that confirm. Select a row to take it up again.")
+
+
+def _take_up(loaded: Loaded, studies: Sequence[PastStudy], key: str) -> None:
+    """Fill in the form as a study had it, and run it again: what it measured is kept."""
+    row = next(iter(st.session_state[key].selection.rows), None)
+    if row is not None:
+        asked = studies[row].asked
+        form.fill_in(asked, loaded)
+        # Not with other judgements than those that were chosen by.
+        st.session_state[AGAIN] = {asked["choose"], asked["report"]} <= {*loaded.dataset.qrels, None}
+
+
 def _seconds(loaded: Loaded, request: TuningRequest, calls: int) -> str:
     """How long a run takes, by the pace of the same decoder's last one; "" before the first."""
     last = st.session_state[OUTCOMES].get(_identity(loaded)) if OUTCOMES in st.session_state else None
     if last is None or last.request.method != request.method:
         return ""
-    paces = [cell.latency for cell in last.tuned.points if cell.latency is not None]
+    paces = [cell.latency for cell in result.cells_of(last.tuned)[1:] if cell.latency is not None]
     return f" ≈ {format_duration(max(1.0, calls * sum(paces) / len(paces) / 1000))}" if paces else ""
 
 
 def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
     """The panel of a tuning: what is known of it while it runs, and how to go on after a stop."""
     job, request = jobs.mine().get(PURPOSE), started.request
-    known = sum(cell.method == request.method for cell in (job and job.partial) or ())
+    known = sum(map(request.tries, (job and job.partial) or ()))
     elsewhere = started.digest != _identity(loaded)
-    named = f"{request.settings.spec.title}, goal: {request.objective.text}"
+    named = f"Tuning {request.title}, goal: {request.objective.text}"
     return JobPanel(
         purpose=PURPOSE,
         key=started,
-        title=f"tuning {request.method}",
+        title=f"tuning {request.title}",
         work=partial(run, request, loaded),
         by_itself=False,
         on_partial=partial(_so_far, started),
@@ -148,9 +184,11 @@ def _panel(loaded: Loaded, started: StartedTuning) -> JobPanel[TuningOutcome]:
 
 def _so_far(started: StartedTuning, cells: Sequence[Cell]) -> None:
     """Draw the settings measured until now."""
-    measured = [cell for cell in cells if cell.method == started.request.method]
-    base = next((cell for cell in cells if cell.method != started.request.method), None)
+    measured = [cell for cell in cells if started.request.tries(cell)]
+    base = next((cell for cell in cells if not started.request.tries(cell)), None)
     if base is None or not measured:
         return
     st.caption(f"So far: {len(measured):,} of {started.count:,} settings. None is chosen yet.")
+    if started.request.every:
+        return
     views.show(measured, base, started.request.k, started.request.objective)

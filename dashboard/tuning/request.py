@@ -1,7 +1,8 @@
 """A tuning as a value, and the work it takes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import engine
@@ -11,7 +12,10 @@ from dashboard.services.source import Loaded
 from engine.data import cache
 from engine.decoder import Decoder
 from engine.evaluation.splits import judged_by, split_in_half, subsample
+from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.sweep.store import Store
+from engine.evaluation.tuning.choose import ChosenDecoder, choose, families
+from engine.evaluation.tuning.history import remember
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.search_space import Settings
 from engine.evaluation.tuning.tune import Tuned, tune
@@ -19,6 +23,8 @@ from engine.stages import Scorer, make, methods, spec_of
 from engine.values import Qrels, Queries
 
 PURPOSE = "tune"
+EVERY = "all"
+"""In place of a selector's name: every decoder, the best of which is chosen."""
 STORED = "sweeps"
 """The section of the cache that holds finished cells, one file a corpus."""
 
@@ -44,7 +50,7 @@ class Splits:
 class TuningRequest:
     """The settings of a tuning; fields without a remark are parameters of `tune`."""
 
-    method: str
+    method: str  # a selector, or EVERY
     objective: Objective
     k: int
     depth: int | None
@@ -58,6 +64,33 @@ class TuningRequest:
     trials: int
     retrieve: Scorer | None = None  # None for the default one
     rerank: Scorer | None = None
+    scorers: tuple[str, ...] = ()  # of EVERY: those to retrieve with, none for the first
+
+    @property
+    def every(self) -> bool:
+        """Whether every decoder is tuned."""
+        return self.method == EVERY
+
+    @property
+    def title(self) -> str:
+        """What is tuned, in words."""
+        return "every decoder" if self.every else spec_of(self.method).title
+
+    @property
+    def count(self) -> int:
+        """The number of settings, at most. Raises ParamError."""
+        if self.every:
+            return sum(map(len, families(scorers=self.scorers, points=self.points)))
+        return self.settings.count(self.trials)
+
+    @property
+    def chains(self) -> list[Decoder]:
+        """The baseline behind all scorers that are needed."""
+        return [replace(self.like, retrieve=make(name)) for name in self.scorers] or [self.like]
+
+    def tries(self, cell: Cell) -> bool:
+        """Whether a cell is one of the settings, and not the baseline's."""
+        return cell.label != self.like.label if self.every else cell.method == self.method
 
     @property
     def like(self) -> Decoder:
@@ -69,6 +102,16 @@ class TuningRequest:
     def settings(self) -> Settings:
         """The settings to try. Raises ParamError."""
         return Settings.of(spec_of(self.method, "selector"), self.points, self.free, dict(self.fixed))
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain values, from which the form can be filled in again."""
+        stages = {name: stage and stage.as_json() for name, stage in self.behind.items()}
+        return {**asdict(replace(self, retrieve=None, rerank=None)), **stages}
+
+    @property
+    def behind(self) -> dict[str, Scorer | None]:
+        """The scorers by their role."""
+        return {"retrieve": self.retrieve, "rerank": self.rerank}
 
     def splits(self, dataset: engine.Dataset) -> Splits:
         """The judgements. Raises DataError, also where the two splits share a query."""
@@ -96,7 +139,7 @@ class TuningOutcome:
     """The result of a tuning."""
 
     request: TuningRequest  # what was asked for
-    tuned: Tuned  # the result
+    tuned: Tuned | ChosenDecoder  # the result
     remarks: str  # on its splits
     documents: int  # the size of the corpus
 
@@ -106,28 +149,32 @@ def baseline() -> str:
     return next(iter(methods("selector")))
 
 
+def file_of(loaded: Loaded) -> Path:
+    """Where the cells and the studies of a corpus are kept."""
+    return cache.section(STORED) / f"{loaded.space.embeddings.digest[:16]}.db"
+
+
 def run(request: TuningRequest, loaded: Loaded, job: Job) -> TuningOutcome:
     """Tune; finished cells go to job.partial and to the store."""
     splits = request.splits(loaded.dataset)
-    vectors = query_vectors(loaded, splits.all_queries, job)
-    tuned = tune(
-        request.method,
-        loaded.space,
-        vectors,
-        splits.qrels,
-        objective=request.objective,
-        k=request.k,
-        dev=splits.dev,
-        test=splits.test,
-        points=request.points,
-        free=request.free,
-        fixed=dict(request.fixed),
-        like=request.like,
-        aspects=loaded.dataset.aspects,
-        trials=request.trials,
-        store=Store(cache.section(STORED) / f"{loaded.space.embeddings.digest[:16]}.db"),
-        progress=job.report,
-        stop=job.stop,
-        seen=job.collect,
-    )
+    asked = loaded.space, query_vectors(loaded, splits.all_queries, job), splits.qrels
+    options: dict[str, Any] = {
+        "objective": request.objective,
+        "k": request.k,
+        "dev": splits.dev,
+        "test": splits.test,
+        "points": request.points,
+        "aspects": loaded.dataset.aspects,
+        "store": (store := Store(file_of(loaded))),
+        "progress": job.report,
+        "stop": job.stop,
+        "seen": job.collect,
+    }
+    tuned: Tuned | ChosenDecoder
+    if request.every:
+        tuned = choose(*asked, scorers=request.scorers, **options)
+    else:
+        options |= {"free": request.free, "fixed": dict(request.fixed), "like": request.like, "trials": request.trials}
+        tuned = tune(request.method, *asked, **options)
+    remember(store, tuned, request.title, request.as_json())
     return TuningOutcome(request, tuned, splits.remarks, len(loaded.space))

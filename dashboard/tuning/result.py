@@ -1,11 +1,13 @@
-"""The result of a tuning: the setting, its report on other queries, and its export."""
+"""The result of a tuning: the setting, or the best of all decoders, its report on other queries, and its export."""
 
 import json
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 import streamlit as st
 
-from dashboard.charts.forest import forest_figure
+from dashboard.charts.forest import ForestRow, forest_figure
 from dashboard.components.live_plot import is_dark, plot
 from dashboard.services import trained
 from dashboard.services.source import Loaded
@@ -18,7 +20,10 @@ from dashboard.widgets.tables import draw_table, number_column, pair, text_colum
 from engine.evaluation.export import exports
 from engine.evaluation.metrics import METRICS
 from engine.evaluation.paired import name_of
+from engine.evaluation.statistics import Comparison, statement
+from engine.evaluation.sweep.cell import Cell
 from engine.evaluation.tables import ARROWS, as_csv, frame
+from engine.evaluation.tuning.choose import ChosenDecoder, compared_on_dev
 from engine.evaluation.tuning.tune import Tuned
 from engine.values import replace_surrogates
 from engine.wording import p_value
@@ -26,33 +31,59 @@ from engine.wording import p_value
 HEADING = "font-size: 1.5rem; font-weight: 700; line-height: 1.2"
 LOOKS = {True: "light-dark(#15803D, #4ADE80)", False: "light-dark(#B45309, #FBBF24)", None: "inherit"}
 """The colour of a verdict, by whether the choice is confirmed."""
+CAPTION = "From, to: 95% paired bootstrap CI of the difference. ↑ ↓ significant (test and interval agree)."
 
 
 def show(loaded: Loaded, outcome: TuningOutcome, stale: bool) -> None:
-    """The verdict, its differences, all settings, and what is told of them. stale: the form has changed since."""
-    tuned, request = outcome.tuned, outcome.request
-    with st.container(border=True, key="tune-verdict"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            name = escape(name_of(tuned.chosen.decoder, scorers=False))
-            status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(replace_surrogates(tuned.status))}</span>'
-            st.html(f'<div role="heading" aria-level="2" style="{HEADING}">{name} — {status}</div>', width="content")
-            if stale:
-                st.badge("from earlier settings", icon=":material/history:", color="gray")
-            st.space("stretch")
-            views.apply(tuned.chosen, tuned.k, "tune.apply", "primary")
-        st.text(replace_surrogates(tuned.reached))
-        if notes := " · ".join(filter(None, [decoders.describe_scorers(tuned.decoder), outcome.remarks])):
-            st.text(replace_surrogates(notes))
-    left, right = pair("tune-charts")
-    with left:
-        _forest(tuned)
-    with right:
-        views.show(tuned.points, tuned.base, tuned.k, request.objective, tuned.chosen)
+    """The verdict, its differences, what it was chosen from, and what is told of it. stale: the form has changed."""
+    tuned = outcome.tuned
+    _verdict(outcome, stale)
+    if isinstance(tuned, ChosenDecoder):
+        _decoders(tuned)
+    else:
+        left, right = pair("tune-charts")
+        with left:
+            _forest(tuned)
+        with right:
+            views.show(tuned.points, tuned.base, tuned.k, tuned.objective, tuned.chosen)
     with st.expander("Table and details"):
-        _report(tuned)
+        if isinstance(tuned, ChosenDecoder):
+            _decoder_table(tuned)
+        else:
+            _report(tuned)
         st.text("\n".join(map(replace_surrogates, tuned.sentences)))
     with st.expander("Code and files"):
         _use(loaded, outcome)
+
+
+def cells_of(tuned: Tuned | ChosenDecoder) -> list[Cell]:
+    """What was measured on the split that chooses, the baseline first: all settings, or each decoder's best."""
+    if isinstance(tuned, ChosenDecoder):
+        return [candidate.dev for candidate in (tuned.base, *tuned.candidates)]
+    return [tuned.base, *tuned.points]
+
+
+def _verdict(outcome: TuningOutcome, stale: bool) -> None:
+    """What was chosen, whether that holds, and the way to Explore."""
+    tuned = outcome.tuned
+    if isinstance(tuned, ChosenDecoder):
+        cell, name, step = tuned.winner.dev, tuned.winner.name, tuned.next_step
+        more = "" if tuned.gained is None else statement(tuned.gained)
+    else:
+        cell, step, more = tuned.chosen, "", ""
+        name = name_of(cell.decoder, scorers=False)
+    with st.container(border=True, key="tune-verdict"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            status = f'<span style="color: {LOOKS[tuned.confirmed]}">{escape(replace_surrogates(tuned.status))}</span>'
+            told = f"{escape(name)} — {status}"
+            st.html(f'<div role="heading" aria-level="2" style="{HEADING}">{told}</div>', width="content")
+            if stale:
+                st.badge("from earlier settings", icon=":material/history:", color="gray")
+            st.space("stretch")
+            views.apply(cell, tuned.k, "tune.apply", "primary")
+        scorers = decoders.describe_scorers(tuned.decoder)
+        for line in filter(None, [tuned.reached, more, " · ".join(filter(None, [step, scorers, outcome.remarks]))]):
+            st.text(replace_surrogates(line))
 
 
 def _forest(tuned: Tuned) -> None:
@@ -60,19 +91,45 @@ def _forest(tuned: Tuned) -> None:
     splits = [(tuned.test or "", True, tuned.comparisons), (tuned.dev, False, tuned.comparisons_on_dev)]
     metrics = tuned.objective.metrics[::-1]  # what is gained, then what it costs
     rows = [
-        (split, confirms, row)
+        ForestRow(f"{METRICS[metric].title} on {split}", tuned.chosen.method, confirms, row)
         for metric in metrics
         for split, confirms, found in splits
         for row in found
         if row.metric == metric
     ]
+    _draw_forest(tuned, rows, "tune.forest", "Filled: queries it was not chosen on. Bars: 95% bootstrap CI.")
+
+
+def _decoders(tuned: ChosenDecoder) -> None:
+    """Every decoder at its best beside the baseline, in what is gained and in what it costs."""
+    metrics = tuned.objective.metrics[::-1]
+    split, found = _tested(tuned)
+    by_label = {one.dev.label: one for one in tuned.candidates}
+    for place, metric in zip(pair("tune-charts"), metrics, strict=False):
+        rows = [
+            ForestRow(row.name, by_label[row.label].dev.method, row.label == tuned.winner.dev.label, row)
+            for row in found[metric]
+        ]
+        with place:
+            what = f"{METRICS[metric].title}@{tuned.k} on {replace_surrogates(split)}"
+            _draw_forest(tuned, rows, f"tune.forest.{metric}", "Filled: the choice. Bars: 95% bootstrap CI.", what)
+
+
+def _tested(tuned: ChosenDecoder) -> tuple[str, Mapping[str, Sequence[Comparison]]]:
+    """The split that reports, or else the one that chose, and the differences there."""
+    return (tuned.dev, compared_on_dev(tuned)) if tuned.test is None else (tuned.test, tuned.comparisons)
+
+
+def _draw_forest(
+    tuned: Tuned | ChosenDecoder, rows: Sequence[ForestRow], key: str, caption: str, what: str = ""
+) -> None:
+    """Differences with what they have to keep to; what: what they are of, where the rows do not say it."""
     if not rows:
         return
-    least = {metrics[-1]: tuned.objective.share} if tuned.objective.constrained else {}
-    st.markdown(f"**Difference to {rows[0][2].baseline}**")
-    figure = forest_figure(rows, least, tuned.chosen.method, is_dark())
-    plot(figure, "tune.forest", file="forest", label=f"{tuned.status}: {tuned.reached}")
-    st.caption("Filled: queries it was not chosen on. Bars: 95% bootstrap CI.")
+    least = {tuned.objective.metrics[0]: tuned.objective.share} if tuned.objective.constrained else {}
+    st.markdown(f"**{f'{what}: d' if what else 'D'}ifference to {rows[0].difference.baseline}**")
+    plot(forest_figure(rows, least, is_dark()), key, file="forest", label=f"{tuned.status}: {tuned.reached}")
+    st.caption(caption)
 
 
 def _report(tuned: Tuned) -> None:
@@ -90,26 +147,53 @@ def _report(tuned: Tuned) -> None:
             line |= {
                 f"{test}: baseline": row.baseline_mean,
                 f"{test}: chosen": row.mean,
-                "Difference": row.difference,
-                "": ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
-                "from": row.low,
-                "to": row.high,
-                "p": p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
+                **_tested_values(row),
                 **dict(zip(("Wins", "Ties", "Losses"), row.wins, strict=True)),
             }
         table.append(line)
-    signed = number_column("%+.3f")
-    tested = {
-        "Difference": number_column("%+.3f", help="Chosen − baseline, on the split that confirms"),
-        "": text_column(30, "↑ ↓ significant"),
-        "from": signed,
-        "to": signed,
-        "p": text_column(help="Paired randomisation test, Holm-corrected over the metrics"),
-    }
     means = [name for name in table[0] if ": " in name]
-    draw_table(table, {**dict.fromkeys(means, number_column("%.3f")), **tested}, placeholder="")
+    draw_table(table, {**dict.fromkeys(means, number_column("%.3f")), **_tested_columns("")}, placeholder="")
     if tuned.reported:
-        st.caption("From, to: 95% paired bootstrap CI of the difference. ↑ ↓ significant (test and interval agree).")
+        st.caption(CAPTION)
+
+
+def _tested_columns(of: str) -> dict[str, Any]:
+    """How the columns of a difference are shown, whose names begin with `of`."""
+    signed = number_column("%+.3f")
+    return {
+        f"{of}difference": number_column("%+.3f", help="Chosen − baseline"),
+        of.strip(): text_column(30, "↑ ↓ significant"),
+        f"{of}from": signed,
+        f"{of}to": signed,
+        f"{of}p": text_column(help="Paired randomisation test, Holm-corrected over the rows"),
+    }
+
+
+def _tested_values(row: Comparison, of: str = "") -> dict[str, Any]:
+    """The columns of a difference, by names that begin with `of`."""
+    return {
+        f"{of}difference": row.difference,
+        of.strip(): ARROWS[(1 if row.difference > 0 else -1) if row.significant else 0].strip(),
+        f"{of}from": row.low,
+        f"{of}to": row.high,
+        f"{of}p": p_value(row.p_holm).removeprefix("p = ").removeprefix("p "),
+    }
+
+
+def _decoder_table(tuned: ChosenDecoder) -> None:
+    """Every decoder at its best: its differences to the baseline on the split that reports."""
+    split, found = _tested(tuned)
+    by_label = {one.dev.label: one for one in tuned.candidates}
+    metrics = tuned.objective.metrics[::-1]
+    rows: dict[str, dict[str, Any]] = {}
+    for metric in metrics:
+        for row in found[metric]:
+            line = rows.setdefault(row.label, {"Decoder": row.name, "Settings": by_label[row.label].settings})
+            line |= _tested_values(row, f"{METRICS[metric].title} ")
+    looks = {name: look for m in metrics for name, look in _tested_columns(f"{METRICS[m].title} ").items()}
+    draw_table(list(rows.values()), looks, placeholder="")
+    where = f"Each at its best on {tuned.dev}, measured on {split}."
+    st.caption(f"{replace_surrogates(where)} {CAPTION}")
 
 
 def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
@@ -121,9 +205,9 @@ def _use(loaded: Loaded, outcome: TuningOutcome) -> None:
     with left:
         snippet = snippets[choose("For", snippets, "tune.target")]
     with right.popover("Download", icon=":material/download:", width="stretch"):
-        name = f"tuned-{tuned.chosen.method}"
+        name = f"tuned-{tuned.decoder.select.spec.name}"
         content = json.dumps(tuned.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-        cells = as_csv(frame([tuned.base, *tuned.points]))
+        cells = as_csv(frame(cells_of(tuned)))
         download_button("Result, JSON", content, f"{name}.json", "application/json", "tune.json", width="stretch")
         download_button("All settings, CSV", cells, f"{name}.csv", "text/csv", "tune.csv", width="stretch")
     st.code(snippet.text, language=snippet.language, wrap_lines=True)

@@ -12,14 +12,16 @@ from dashboard.session import decoders
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.tables import draw_columns, draw_table, number_column, text_column
 from engine.errors import DataError, ParamError
-from engine.evaluation.heat_map import heat_map, slices
-from engine.evaluation.metrics import METRICS, title_of
+from engine.evaluation.heat_map import heat_map, importance, slices
+from engine.evaluation.metrics import METRICS, defined_mean, title_of
 from engine.evaluation.paired import declared_by, name_of
 from engine.evaluation.sweep.cell import Cell, from_json
 from engine.evaluation.tables import frame
 from engine.evaluation.tuning.objectives import DIVERSE, RELEVANT, Objective
+from engine.wording import percent
 
 SLICES, HEAT_MAP, TABLE = "Slices", "Heat-map", "All settings"
+DIFFERENCE = number_column("%+.3f")
 PICKED, REPORTED = "tune.picked", "tune.reported"
 """Session keys: the setting that was opened last, and the one that the table reported last."""
 
@@ -38,6 +40,11 @@ def show(points: Sequence[Cell], base: Cell, k: int, objective: Objective, chose
         _table(points, base, chosen)
     else:
         _slices(points, base, metrics, k, chosen)
+    for metric in metrics:
+        if found := importance(points, metric, k):
+            parts = [f"{symbol} {percent(share)}" for symbol, share in found.items()]
+            parts.append(f"together {percent(1 - sum(found.values()))}")
+            st.caption(f"What moves {title_of(metric)} (share of its variance): {' · '.join(parts)}")
     _opened(points, base, k, chosen)
 
 
@@ -83,7 +90,7 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
         {
             "": (marks, text_column(80)),
             **{declared[n].symbol: (values.where(values.notna(), None), None) for n, values in settings.items()},
-            **{title_of(m): (whole[m], number_column("%.3f")) for m in measured(points[0])},
+            **{title_of(m): ([_beyond(p, base, m) for p in rows], DIFFERENCE) for m in measured(points[0])},
             "Returned": (whole["returned"], number_column("%.1f", help="Documents per query, on average")),
             "ms per query": (whole["milliseconds"], number_column("%.2f", help="Median of single calls")),
         },
@@ -99,7 +106,12 @@ def _table(points: Sequence[Cell], base: Cell, chosen: Cell | None) -> None:
     if key != st.session_state.get(REPORTED):
         st.session_state[REPORTED] = key
         st.session_state[PICKED] = key or st.session_state.get(PICKED)
-    st.caption("Select a row to open its setting.")
+    st.caption(f"Differences to {_name(base)} on the tuning queries. Select a row to open its setting.")
+
+
+def _beyond(point: Cell, base: Cell, metric: str) -> float:
+    """By how much a setting has more than the baseline, over the queries on which both have the metric."""
+    return defined_mean(point.values[metric] - base.values[metric])
 
 
 def _name(point: Cell) -> str:
@@ -125,11 +137,12 @@ def _opened(points: Sequence[Cell], base: Cell, k: int, chosen: Cell | None) -> 
         words.text(f"{_name(point)}{which}, on {point.split}")
         with button:
             apply(point, k, "tune.apply.opened")
-        beside = {"This setting": point, **({"Chosen": chosen} if chosen else {}), _name(base): base}
+        beside = {"This setting": point, **({"Chosen": chosen} if chosen else {})}
         draw_table(
-            [{"": name, **{title_of(m): p.mean[m] for m in measured(point)}} for name, p in beside.items()],
-            {title_of(m): number_column("%.3f") for m in measured(point)},
+            [{"": name, **{title_of(m): _beyond(p, base, m) for m in measured(point)}} for name, p in beside.items()],
+            {title_of(m): DIFFERENCE for m in measured(point)},
         )
+        st.caption(f"Differences to {_name(base)}.")
 
 
 def apply(point: Cell, k: int, key: str, kind: Literal["primary", "secondary"] = "secondary") -> None:

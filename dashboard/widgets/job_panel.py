@@ -76,7 +76,7 @@ def show_end(job: Job, failed: str = FAILED, stopped: str = STOPPED) -> None:
 def blocked_by(purpose: str | None) -> str | None:
     """Why a job for this purpose has to wait, None where it need not: a session does one thing at a time."""
     other = jobs.busy(purpose)
-    return None if other is None else f"{_named(other)} is running. Wait for it or pause it to start this."
+    return None if other is None else f"{_named(other)} is running. Wait for it or stop it to start this."
 
 
 def _named(job: Job) -> str:

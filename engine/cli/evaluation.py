@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -334,6 +334,7 @@ def _plain_table(table: Any) -> str:
     "target",
     help="Print the chosen setting: python, json, command, service, langchain, haystack, …",
 )
+@click.option("--history", "past", is_flag=True, help="List the studies in the store, newest first; tune nothing.")
 @json_option()
 def tune(
     source: CorpusOptions,
@@ -348,10 +349,14 @@ def tune(
     k: int,
     execution: Execution,
     target: str | None,
+    past: bool,
     as_json: bool,
     **search: Any,
 ) -> None:
     """Choose a setting on one split, and report it on another beside the baseline."""
+    if past:
+        _echo_history(execution.store, as_json)
+        return
     from engine.evaluation.splits import split_in_half
 
     use_threads()
@@ -378,6 +383,8 @@ def tune(
         except KeyboardInterrupt:
             stop.set()
             raise Cancelled(f"what is finished is in {execution.store}; the same command goes on from there") from None
+    asked = {"select": selector, "retrieve": retrieve, "corpus": source.corpus, "k": k, "halve": halve, **roles}
+    _keep(execution.store, tuned, {**asked, **search, "objective": aim.text})
     if as_json:
         echo_json(tuned.as_json())
         return
@@ -404,6 +411,30 @@ def _echo_export(
         pool=engine.pool_depth(decoder, space, queries, k) if TARGETS[target].fetches else None,
     )  # fmt: skip
     click.echo("\n" + export(decoder, target, context).text)
+
+
+def _keep(store: str, tuned: Any, asked: Mapping[str, Any]) -> None:
+    """Keep a study beside its cells; asked: by flag."""
+    from engine.evaluation.sweep.store import Store
+    from engine.evaluation.tuning.history import remember
+
+    named = asked["select"] or asked["retrieve"]
+    remember(Store(store), tuned, "every decoder" if named == "all" else named, asked)
+
+
+def _echo_history(store: str, as_json: bool) -> None:
+    """Print the studies of a store, one JSON object each or as a table."""
+    from engine.evaluation.sweep.store import Store
+    from engine.evaluation.tuning.history import HEAD, history
+
+    if not Path(store).is_file():
+        raise DataError(f"--store names the file of earlier studies; there is no {store!r}")
+    studies = history(Store(store))
+    if as_json:
+        for study in studies:
+            echo_json(asdict(study))
+        return
+    echo_lines(aligned([list(HEAD), *(list(study.row) for study in studies)]).splitlines())
 
 
 def _tuning(

@@ -101,6 +101,27 @@ def _axis(name: str, cells: list[Any]) -> Axis:
     return Axis(name, name if declared is None else common_form(declared, cells).symbol, values)
 
 
+def importance(points: Iterable[Any], metric: str, k: int = 10) -> dict[str, float]:
+    """Which share of a metric's variance over a full grid each parameter explains alone; what lacks to 1 they share.
+
+    points: of one split and selector. The main effects of a functional ANOVA, a value of a parameter being as likely as
+    another (Hutter, Hoos & Leyton-Brown 2014). None where fewer than two parameters vary, where settings are missing,
+    as after a search, or where nothing differs.
+    """
+    cells = list({p.label: p for p in cells_at(points, k)}.values())
+    axes = {name: _axis(name, cells) for name in varying(cells)}
+    shape = tuple(len(axis.values) for axis in axes.values())
+    values = np.full(shape, np.nan)
+    for cell in cells:
+        own = cell.decoder["select"]
+        values[tuple(axis.values.index(own[name]) for name, axis in axes.items())] = cell.mean[metric]
+    if len(shape) < 2 or not np.isfinite(values).all() or values.std() <= SAME:
+        return {}
+    places = range(len(shape))
+    alone = [values.mean(tuple(i for i in places if i != place)).var() / values.var() for place in places]
+    return {axis.symbol: float(share) for axis, share in zip(axes.values(), alone, strict=True)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slice:
     """The m settings of one selector along one of its parameters, rising, what is no number last."""

@@ -125,6 +125,24 @@ class Store:
             except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
                 raise DataError(f"{self.path}: a curve is damaged; delete the file, sweep again") from None
 
+    def put_study(self, facts: Mapping[str, Any]) -> None:
+        """Keep a study, plain values with its question under "asked", in place of an earlier one of that question."""
+        key = digest_of([json.dumps(facts["asked"], sort_keys=True)])
+        with self._open() as db, db:
+            db.execute("CREATE TABLE IF NOT EXISTS studies (key TEXT PRIMARY KEY, facts TEXT NOT NULL)")
+            db.execute("INSERT OR REPLACE INTO studies VALUES (?, ?)", (key, json.dumps(facts)))
+
+    def studies(self) -> list[dict[str, Any]]:
+        """The studies, the one kept last first. Raises DataError for one that is damaged."""
+        with self._open() as db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchone():
+                return []
+            rows = db.execute("SELECT facts FROM studies ORDER BY rowid DESC").fetchall()
+        try:
+            return [json.loads(facts) for (facts,) in rows]
+        except ValueError:
+            raise DataError(f"{self.path}: a study is damaged; delete the file, tune again") from None
+
     def _has_tables(self, db: sqlite3.Connection) -> bool:
         """Whether the tables are there; a DataError where others are."""
         # Tables first: they and the version were written at once.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from engine.evaluation.frontier import Frontier, FrontierPoint, dominated
 from engine.evaluation.metrics import LESS_IS_BETTER, METRICS
@@ -16,6 +17,9 @@ from engine.wording import decimal, percent, signed
 
 RELEVANT, DIVERSE = "recall", "ilad"
 """The two metrics that are traded for one another."""
+SURE = 0.95
+"""The level of the one-sided interval whose lower end must keep the share: what keeps it just so, in the mean over the
+queries that choose, keeps less on every second set of others."""
 BENDS = 0.02
 """A frontier that is nowhere further than this beyond its chord is as good as straight: its knee is noise."""
 
@@ -62,12 +66,32 @@ class Objective(Declared):
         """Whether settings have to keep to something."""
         return self.aim == "diverse"
 
-    def kept(self, means: Mapping[str, Any], baseline: Mapping[str, float]) -> Any:
-        """Whether a setting, or each of many, keeps to the constraint; always where there is none."""
+    def kept(self, means: Mapping[str, Any], baseline: Mapping[str, float], margin: Any = 0.0) -> Any:
+        """Whether a setting, or each of many, keeps to the constraint; always where there is none.
+
+        margin: as `margin` has it, where it must be kept for certain
+        """
         values = np.asarray(means[self.metrics[0]])
         if not self.constrained:
             return np.ones(values.shape, dtype=bool)
-        return values >= self.share * baseline[RELEVANT] - SAME
+        return values - margin >= self.share * baseline[RELEVANT] - SAME
+
+    def slack(self, values: Mapping[str, np.ndarray], baseline: np.ndarray) -> np.ndarray:
+        """By how much each query has more than must be kept; baseline: its Recall, in the shape of the values' own."""
+        return values[self.metrics[0]] - (self.share if self.constrained else 0.0) * baseline
+
+    def margin(self, mean: Any, square: Any, count: int) -> Any:
+        """How far below a mean slack, or each of many, the lower end of its one-sided interval lies: Student's.
+
+        mean, square: of the slack and of its square over `count` queries; 0 where nothing has to be kept
+        """
+        if not self.constrained:
+            return np.zeros(np.shape(mean))
+        if count < 2:
+            return np.full(np.shape(mean), np.inf)
+        spread = np.asarray(square) - np.square(mean)
+        error = np.sqrt(np.where(spread > SAME, spread, 0.0) / (count - 1))
+        return float(stdtrit(count - 1, SURE)) * error
 
     def reached(self, means: Mapping[str, float], baseline: Mapping[str, float], against: str) -> str:
         """What a setting reaches, in words, first of all of the constraint. against: the baseline's name."""
@@ -85,29 +109,38 @@ class Objective(Declared):
         asked = f"; you asked for {100 * self.share:g}%" if self.constrained else ""
         return f"{recall} is {percent(kept, digits)} of {against}'s{asked}. {diverse}"
 
-    def guide(self, means: Mapping[str, float], baseline: Mapping[str, float]) -> tuple[float, ...]:
+    def guide(
+        self, means: Mapping[str, float], baseline: Mapping[str, float], margin: float = 0.0
+    ) -> tuple[float, ...]:
         """What a search has to make large, for one setting: two numbers where the aim is a place on a frontier.
 
-        Where a constraint is not kept, a number below 0, and the lower the more is lacking.
+        Where a constraint is not kept, a number below 0, and the lower the more is lacking; margin: as in `kept`.
         """
         match self.aim:
             case "maximise":
                 return (means[self.metric],)
-            case "diverse" if self.kept(means, baseline):
+            case "diverse" if self.kept(means, baseline, margin):
                 return (means[DIVERSE],)
             case "diverse":
-                return (means[RELEVANT] - self.share * baseline[RELEVANT],)
+                return (means[RELEVANT] - margin - self.share * baseline[RELEVANT],)
         return means[RELEVANT], means[DIVERSE]
 
     def choose(
-        self, means: Mapping[str, np.ndarray], baseline: Mapping[str, float], order: Sequence[Any], k: int, against: str
+        self,
+        means: Mapping[str, np.ndarray],
+        baseline: Mapping[str, float],
+        order: Sequence[Any],
+        k: int,
+        against: str,
+        margin: Any = 0.0,
     ) -> TunedChoice:
         """The best of m settings.
 
         means: metric → (m,) over the queries that all of them and the baseline share; baseline: its means over those;
-        order: (m,) what settles ties, the least first; k, against: the metrics' k and the baseline's name, for words.
+        order: (m,) what settles ties, the least first; k, against: the metrics' k and the baseline's name, for words;
+        margin: (m,) as in `kept`.
         """
-        return _CHOICES[self.aim](self, means, baseline, order, k, against)
+        return _CHOICES[self.aim](self, means, baseline, order, k, against, margin)
 
 
 @dataclass(frozen=True)
@@ -117,6 +150,7 @@ class TunedChoice:
     best: int  # its position
     satisfied: bool  # whether it is what was asked for, or only the nearest
     said: str  # why it was chosen, one sentence
+    surest: float | None = None  # the largest share that a setting keeps for certain, None without a constraint
 
 
 def relative(value: float, baseline: float) -> str:
@@ -132,7 +166,7 @@ def _most(keys: Sequence[np.ndarray], order: Sequence[Any], among: np.ndarray) -
     return int(min(alive.tolist(), key=lambda i: order[i]))
 
 
-def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
+def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, _: Any) -> TunedChoice:
     values = means[o.metric]
     best = _most([values], order, np.ones(len(values), dtype=bool))
     equal = int((values >= values[best] - SAME).sum())
@@ -141,20 +175,22 @@ def _maximise(o: Objective, means: Any, baseline: Any, order: Any, k: int, again
     return TunedChoice(best, True, f"{most} ({against}: {decimal(baseline[o.metric])}){tie}.")
 
 
-def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
+def _diverse(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, margin: Any) -> TunedChoice:
     recall, ilad = means[RELEVANT], means[DIVERSE]
-    keeps, least = o.kept(means, baseline), o.share * baseline[RELEVANT]
+    keeps, least, sure = o.kept(means, baseline, margin), o.share * baseline[RELEVANT], recall - margin
     what, spread = f"{METRICS[RELEVANT].title}@{k}", f"{METRICS[DIVERSE].title}@{k}"
     bound = f"{100 * o.share:g}% of {against}'s {what} ({decimal(least)} of {decimal(baseline[RELEVANT])})"
+    bound += f" with {percent(SURE)} confidence" if np.any(margin) else ""
     if keeps.any():
         best = _most([ilad], order, keeps)
         said = f"Highest {spread}: {decimal(ilad[best])} ({against}: {decimal(baseline[DIVERSE])}), of the "
         said += f"{int(keeps.sum())} of {len(keeps)} settings that keep {bound}. Its {what}: {decimal(recall[best])}."
     else:
-        best = _most([recall, ilad], order, ~keeps)
-        said = f"No setting keeps {bound}. This one is nearest: {what} {decimal(recall[best])}, {spread} "
+        best = _most([sure, ilad], order, ~keeps)
+        said = f"No setting keeps {bound}. The nearest: {what} {decimal(recall[best])}, {spread} "
         said += f"{decimal(ilad[best])}."
-    return TunedChoice(best, bool(keeps.any()), said)
+    surest = float(sure.max() / baseline[RELEVANT]) if baseline[RELEVANT] else None
+    return TunedChoice(best, bool(keeps.any()), said, surest)
 
 
 def chord_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -180,7 +216,7 @@ def knee_of(measured: Frontier) -> FrontierPoint | None:
     return points[best] if len(measured.front) > 2 and away[best] > BENDS else None
 
 
-def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str) -> TunedChoice:
+def _knee(o: Objective, means: Any, baseline: Any, order: Any, k: int, against: str, _: Any) -> TunedChoice:
     away = chord_distances(means[DIVERSE], means[RELEVANT])
     best = _most([away], order, np.isfinite(away))
     front = int(np.isfinite(away).sum())

@@ -150,14 +150,19 @@ class Tuned:
 
     @property
     def reached(self) -> str:
-        """What it reaches on test, or else on dev, beside the baseline, over the queries that a frontier counts."""
+        """What it reaches on test, or else on dev, beside the baseline."""
+        return self.objective.reached(*self.reached_means, _named(self.base, self.base))
+
+    @property
+    def reached_means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Its means and the baseline's there, over the queries that a frontier counts."""
         cell, base = self.chosen_test or self.chosen, self.base_test or self.base
         common = shared([cell, base], self.objective.metrics, self.k)
         column = {p.label: place for place, p in enumerate(common.points)}
         own, others = (
             {m: float(values[:, column[c.label]].mean()) for m, values in common.values.items()} for c in (cell, base)
         )
-        return self.objective.reached(own, others, _named(base, base))
+        return own, others
 
     @cached_property
     def comparisons_on_dev(self) -> tuple[Comparison, ...]:
@@ -394,7 +399,7 @@ class _Run:
             if new := [stage for stage in stages if stage not in cells]:
                 cells.update(self._measure(new, self.dev))
             return {
-                stage: self.objective.guide(cells[stage].mean, base.mean)
+                stage: self.objective.guide(cells[stage].mean, base.mean, _margin(cells[stage], base, self.objective))
                 if _answers(cells[stage], base, self.objective)
                 else None
                 for stage in stages
@@ -415,6 +420,13 @@ def _answers(point: Cell, base: Cell, objective: Objective) -> bool:
     return both > 0 and both >= ENOUGH * int(base_has.sum())
 
 
+def _margin(cell: Cell, base: Cell, objective: Objective) -> float:
+    """How much less than its mean a setting keeps for certain."""
+    slack = objective.slack(cell.values, base.values[objective.metrics[0]])
+    slack = slack[np.isfinite(slack)]
+    return float(objective.margin(slack.mean(), np.square(slack).mean(), len(slack)))
+
+
 def choose_setting(
     objective: Objective, cells: Mapping[Stage, Cell], base: Cell, k: int, seed: int
 ) -> tuple[Stage, dict[str, Any]]:
@@ -427,9 +439,11 @@ def choose_setting(
     common = shared([base, *(cells[stage] for stage in stages)], objective.metrics, k)
     order = [(round(far(stage), 9), stage.label) for stage in stages]
 
+    margin = margin_of(objective, common.values)
+
     def choose(means: Mapping[str, np.ndarray]) -> TunedChoice:
         own, baseline = {m: v[1:] for m, v in means.items()}, {m: float(v[0]) for m, v in means.items()}
-        return objective.choose(own, baseline, order, k, _named(base, base))
+        return objective.choose(own, baseline, order, k, _named(base, base), margin)
 
     choice = choose({m: values.mean(0) for m, values in common.values.items()})
     # One seed, so every metric sees the same queries.
@@ -437,6 +451,13 @@ def choose_setting(
     same = sum(choose({m: v[draw] for m, v in means.items()}).best == choice.best for draw in range(DRAWS))
     facts = {"choosing": choice, "stability": same / DRAWS, "queries": len(common.queries), "left_out": left_out}
     return stages[choice.best], facts
+
+
+def margin_of(objective: Objective, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(m,) how much less than its mean each of m settings keeps for certain; values: (n, 1 + m), the baseline first."""
+    slack = objective.slack({m: v[:, 1:] for m, v in values.items()}, values[objective.metrics[0]][:, :1])
+    margin: np.ndarray = objective.margin(slack.mean(0), np.square(slack).mean(0), len(slack))
+    return margin
 
 
 def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> tuple[Selector, dict[str, Any]]:
@@ -453,13 +474,17 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> t
     found = {m: steps.means(m, curve.tolerance) for m in metrics}
     edges = np.append(found[metrics[0]][0], curve.interval[1])
 
-    def choose(means: Mapping[str, np.ndarray], baseline: Mapping[str, float], values: np.ndarray) -> TunedChoice:
+    def choose(means: Any, baseline: Mapping[str, float], values: np.ndarray, margin: np.ndarray) -> TunedChoice:
         away = np.abs(values - curve.declared.default).round(9)
         order = list(zip(away.tolist(), values.tolist(), strict=True))
-        return objective.choose(means, baseline, order, k, _named(base, base))
+        return objective.choose(means, baseline, order, k, _named(base, base), margin)
 
+    slack = objective.slack(steps.values, base.values[metrics[0]][steps.query])
+    moments = replace(steps, values={"mean": slack, "square": np.square(slack)})
+    first_two = [moments.means(name, curve.tolerance)[1] for name in moments.values]
+    margin = objective.margin(first_two[0], first_two[1], int(common.sum()))
     means = {m: column for m, (_, column) in found.items()}
-    choice = choose(means, baseline, (edges[:-1] + edges[1:]) / 2)
+    choice = choose(means, baseline, (edges[:-1] + edges[1:]) / 2, margin)
     same = np.all([np.abs(column - column[choice.best]) <= SAME for column in means.values()], axis=0)
     differs = np.flatnonzero(~same)
     at = int(np.searchsorted(differs, choice.best))
@@ -470,10 +495,12 @@ def choose_value(objective: Objective, curve: Curve, base: Cell, seed: int) -> t
     # One seed, so every metric sees the same queries; the baseline's column comes first.
     columns = {m: np.column_stack([base.values[m][common], at_places[m]]) for m in metrics}
     drawn = {m: resampled_means(column, DRAWS, seed) for m, column in columns.items()}
+    margin = margin_of(objective, columns)
     near, chosen = NEAR * (curve.interval[1] - curve.interval[0]), []
     for draw in range(DRAWS):
         drawn_base = {m: float(v[draw, 0]) for m, v in drawn.items()}
-        chosen.append(curve.places[choose({m: v[draw, 1:] for m, v in drawn.items()}, drawn_base, curve.places).best])
+        drawn_means = {m: v[draw, 1:] for m, v in drawn.items()}
+        chosen.append(curve.places[choose(drawn_means, drawn_base, curve.places, margin).best])
     return curve.stage(value), {
         "choosing": choice,
         "stability": float(np.mean(np.abs(np.array(chosen) - value) <= near)),

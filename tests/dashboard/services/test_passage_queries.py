@@ -76,7 +76,7 @@ def test_tune_takes_passages_and_says_so(source):
     assert "Tuning needs judgements" in texts(app)
     app.toggle(key="tune.passages").set_value(True).run()
     assert not app.exception and "60 passages of 5 to 25 words" in texts(app)
-    assert [s.options for s in app.selectbox if s.label == "Tune on"] == [[passage_queries.SPLIT]]
+    assert [s.options for s in app.selectbox if s.label == "Choose on"] == [[passage_queries.SPLIT]]
     app = ended(press(app, "tune.start"))
     (outcome,) = app.session_state["tune.outcomes"].values()
     assert outcome.tuned.dev == "half 1 of passages" and "share no query" in outcome.remarks

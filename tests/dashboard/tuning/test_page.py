@@ -14,6 +14,7 @@ from dashboard.session import decoders
 from engine.evaluation.export import TARGETS
 from engine.evaluation.splits import split_in_half, subsample
 from engine.evaluation.sweep.cell import from_json
+from engine.evaluation.tuning.choose import choose
 from engine.evaluation.tuning.objectives import Objective
 from engine.evaluation.tuning.tune import tune
 from support.demo import demo_counts
@@ -198,7 +199,9 @@ def test_an_opened_setting_shows_its_figures_and_can_be_applied(outcomes, monkey
     app.session_state["tune.picked"] = other.key
     app.run()
     beside = next(t.value for t in app.dataframe if "This setting" in list(t.value[t.value.columns[0]]))
-    assert list(beside["Recall"]) == [p.mean["recall"] for p in (other, result.chosen, result.base)]
+    assert list(beside["Recall"]) == [
+        pytest.approx(p.mean["recall"] - result.base.mean["recall"]) for p in (other, result.chosen)
+    ]
     press(app, "tune.apply.opened")
     weight = from_json(other.decoder).select.relevance_weight
     assert app.session_state["explore.mmr.relevance_weight"] == weight
@@ -285,3 +288,29 @@ def test_own_vectors_cannot_embed_queries(folder):
     app = screen("tune", Source(str(path)))
     assert "no encoder to embed its queries with" in texts(app)
     assert "tune.start" not in keys(app)
+
+
+def test_every_decoder_is_compared_at_its_best(monkeypatch):
+    monkeypatch.setattr(decoders, "show", lambda: None)
+    few = {"selectors": ("mmr", "vrsd", "nnn"), "points": 3}
+    monkeypatch.setattr("dashboard.tuning.request.choose", lambda *a, **given: choose(*a, **given | few))
+    app = screen("tune", **{"tune.most": 40, "tune.points": 3})
+    assert app.selectbox(key="tune.method").value == "all" and "settings × 40 queries" in texts(app)
+    app = worked(app, "tune.start", "tune")
+    found = outcome(app).tuned
+    assert f"{found.winner.name} — {found.status}" in headings(app) and found.reached in [t.value for t in app.text]
+    assert [s for s in (*found.sentences, found.next_step) if s not in texts(app)] == []
+    assert {one.decoder.select.spec.name for one in found.candidates} == set(few["selectors"])
+    table = first_table(app, "ILAD difference")
+    rows = {row.name: row for row in found.comparisons["ilad"]}
+    assert {n: d for n, d in zip(table["Decoder"], table["ILAD difference"], strict=True)} == {
+        n: r.difference for n, r in rows.items()
+    }
+    assert found.test == "test" and len(app.get("plotly_chart")) == 2
+    past = first_table(app, "Verdict")
+    (newest,) = past[["Tuned", "Chosen", "Verdict"]].to_numpy().tolist()[:1]
+    assert newest == ["every decoder", found.winner.name, found.status]
+    press(app, "tune.apply")
+    assert found.decoder.select.spec.name in app.session_state["decoders"]
+    pick(app, "For", "JSON")
+    assert from_json(json.loads(app.code[0].value)["decoder"]) == found.decoder

@@ -100,6 +100,11 @@ def test_tune_chooses_among_all_decoders(tmp_path):
     )  # fmt: skip
     assert sorted(names[:-1]) == sorted((s, d) for s in ("dense", "bm25") for d in selectors if (s, d) != names[-1])
     assert {row["comparisons"] for row in found["comparisons"]} == {len(names) - 1}
+    head, study = run("tune", "--history", *asked[-2:]).splitlines()
+    assert head.startswith("Finished (UTC)") and "every decoder" in study and study.endswith("on test")
+    assert json.loads(run("tune", "--history", *asked[-2:], "--json"))["decoder"] == found["decoder"]
+    missing = run("tune", "--history", "--store", str(tmp_path / "none.db"), fails=True)
+    assert "--store names the file of earlier studies" in missing and not (tmp_path / "none.db").exists()
 
 
 def test_the_table_is_in_the_json_as_it_is_printed(store):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
 import engine
 from engine.evaluation.frontier import frontier
@@ -54,7 +55,27 @@ def test_diverse_says_what_it_kept_and_what_it_could_not():
     none = choose(Objective("diverse", share=0.99), [0.7, 0.72, 0.72], [0.6, 0.4, 0.5])
     assert (none.best, none.satisfied) == (2, False)
     assert none.said.startswith("No setting keeps 99% of first's Recall@10 (0.792 of 0.800)")
-    assert "This one is nearest: Recall@10 0.720, ILAD@10 0.500." in none.said
+    assert "The nearest: Recall@10 0.720, ILAD@10 0.500." in none.said
+
+
+def test_what_is_kept_is_kept_for_certain():
+    """The margin is Student's, one-sided; settings that keep the share in the mean alone are passed over."""
+    rng = np.random.default_rng(0)
+    objective, base = Objective("diverse", share=0.9), rng.random(50)
+    own = np.clip(base[:, None] + rng.normal(0, 0.3, (50, 6)), 0, 1)
+    slack = objective.slack({"recall": own}, base[:, None])
+    margin = objective.margin(slack.mean(0), np.square(slack).mean(0), 50)
+    low = [ttest_1samp(column, 0, alternative="greater").confidence_interval(0.95).low for column in slack.T]
+    assert slack.mean(0) - margin == pytest.approx(low)
+    assert objective.margin(0.05, 0.05**2, 30) == 0 and objective.margin(0.5, 0.25, 1) == np.inf
+    assert not Objective("knee").margin(slack.mean(0), np.square(slack).mean(0), 50).any()
+    args = [{"recall": np.array([0.74, 0.78]), "ilad": np.array([0.6, 0.5])}, BASE, [0, 1], 10, "first"]
+    found = objective.choose(*args, np.array([0.03, 0.05]))
+    assert found.best == 1 and "of the 1 of 2 settings that keep 90% of first's Recall@10" in found.said
+    assert "with 95% confidence" in found.said and found.surest == pytest.approx(0.73 / 0.8)
+    none = objective.choose(*args, np.array([0.03, 0.08]))
+    assert (none.best, none.satisfied) == (0, False)
+    assert objective.guide({"recall": 0.74, "ilad": 0.6}, BASE, 0.03)[0] < 0 < objective.guide(BASE, BASE)[0]
 
 
 def test_a_share_that_is_met_exactly_is_met():
