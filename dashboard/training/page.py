@@ -39,7 +39,7 @@ def show(loaded: Loaded) -> None:
         return _teach(
             loaded,
             "Training needs judgements: which documents answer which queries.",
-            "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv), or the built-in demo of NumPy's functions. "
+            "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv), or judge under Data → Judge. "
             f"A few hundred judged queries are few, a few thousand are good.{more}",
         )
     if with_passages:

@@ -47,7 +47,7 @@ def show(loaded: Loaded) -> None:
     if not loaded.dataset.qrels and not with_passages:
         return _teach(
             "Tuning needs judgements: which documents answer which queries.",
-            "Load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv), or the built-in demo of NumPy's functions."
+            "Judge 25 queries under Data → Judge, or load a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv)."
             + (f" Or turn on “{passage_queries.NAME}” above." if passage_queries.offered(loaded) else ""),
         )
     if loaded.space.encoder is None:
