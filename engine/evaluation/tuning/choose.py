@@ -344,23 +344,21 @@ def _to_be_confirmed(found: ChosenDecoder) -> list[str]:
     test, base = found.winner.test, found.base.test
     if test is None or base is None:
         return []
-    steps = []
-    own, plain = _means(test, base, found.objective), _means(base, test, found.objective)
-    if found.objective.constrained and not found.objective.kept(own, plain) and plain[RELEVANT]:
+    own, plain, steps = *(_means(*pair, found.objective) for pair in ((test, base), (base, test))), []
+    short = found.objective.constrained and not found.objective.kept(own, plain)
+    if short and plain[RELEVANT]:
         kept = np.floor(100 * own[RELEVANT] / plain[RELEVANT] + 1e-9) / 100
         steps.append(f"ask for a share of {percent(kept, 0)}, which it kept on {found.test}")
-    metric = RELEVANT if found.objective.constrained else found.objective.metrics[-1]
+    metric = RELEVANT if short else found.objective.metrics[-1]
     pairs = np.stack([test.values[metric], base.values[metric]])
     pairs = pairs[:, np.isfinite(pairs).all(0)]
-    wanted = (
-        (1 - found.objective.share) * plain[RELEVANT] if found.objective.constrained else _gain_on_dev(found, metric)
-    )
+    wanted = (1 - found.objective.share) * plain[RELEVANT] if short else _gain_on_dev(found, metric)
     needed = queries_needed(pairs[0] - pairs[1], wanted) if wanted else None
     if needed is not None and needed > pairs.shape[1]:
         more = counted(needed - pairs.shape[1], "more query", "more queries")
         what = f"a difference of {decimal(abs(wanted))} {METRICS[metric].title}"
-        steps.append(f"judge {more}: {what} takes {needed:,} to be seen")
-    return steps
+        steps.append(f"judge {more} for {found.test}: {what} takes {needed:,} to be seen")
+    return steps or [f"more queries for {found.test}: on {pairs.shape[1]:,} what it gains is not told from chance"]
 
 
 def _gain_on_dev(found: ChosenDecoder, metric: str) -> float:
