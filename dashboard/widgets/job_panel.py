@@ -41,13 +41,13 @@ def watch(
     with st.container(border=True):
         if title:
             st.text(title)
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            with st.container():
-                _show_progress(job.progress, job.title)
-            if key:
-                stopping = not job.going
-                label = "Stopping" if stopping else "Stop"
-                st.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help)
+        bar, button = st.columns([5, 1], vertical_alignment="center") if key else (st.container(), None)
+        with bar:
+            _show_progress(job.progress, job.title)
+        if button is not None:
+            stopping = not job.going
+            label = "Stopping" if stopping else "Stop"
+            button.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help, width="content")
         if caption:
             st.caption(caption)
     if on_partial is not None:
