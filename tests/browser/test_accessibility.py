@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle
+from support.browser import BOTH_SCHEMES, MARKS, WAIT, idle, until
 
 pytestmark = MARKS
 PAGES = ["", "tradeoff", "tune", "drift", "theory", "data"]
@@ -31,7 +31,7 @@ def test_no_serious_finding(page, server, name):
         page.locator(".tile canvas").first.wait_for(timeout=WAIT)
     if name == "drift":  # what a job draws anew fades meanwhile
         page.locator(".js-plotly-plot").first.wait_for(timeout=2 * WAIT)
-        page.get_by_role("button", name="Cancel").first.wait_for(state="hidden", timeout=2 * WAIT)
+        until(page, lambda: page.get_by_role("button", name="Cancel").count() == 0)
     page.wait_for_timeout(1500)
     idle(page)
     assert not findings(page)
