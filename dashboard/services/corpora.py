@@ -237,7 +237,7 @@ def _warm(chosen: Source, job: Job) -> None:
     steps: list[Callable[[], Any]] = [partial(_warm_path, kind) for kind in kinds[:FIRST]]
     if ref is not None:
         steps.append(partial(_warm_encoder, ref.name, ref.dtype))
-    for step in (*steps, *(kind.warm for kind in kinds[FIRST:])):
+    for step in (*steps, *(kind.warm for kind in kinds)):
         if not job.stop.is_set():
             step()
     settle()

@@ -51,7 +51,7 @@ def ask(loaded: Loaded) -> Question | None:
     # What a popover holds is drawn while it is open: the browser sends a hidden widget's last value again with
     # whatever happens next, and would so undo what a link, a saved view or a key has set since.
     name = " · ".join(filter(None, [TITLES[way], as_label(split or "")]))
-    kind = st.popover(name, key="header.kind", width="content", on_change="rerun")
+    kind = st.popover(_steady(name, "header.kind"), key="header.kind", width="content", on_change="rerun")
     if kind.open:
         with kind:
             way, split = _kind(loaded, ways, key)
@@ -61,7 +61,7 @@ def ask(loaded: Loaded) -> Question | None:
         show_failure("The query cannot be embedded.", error)
         chosen = None
     size, depth = st.session_state.get("k", SET_SIZE.default), setting.pool_depth()
-    sizes = st.popover(f"k {size}", key="header.k", width="content", on_change="rerun")
+    sizes = st.popover(_steady(f"k {size}", "header.k"), key="header.k", width="content", on_change="rerun")
     if sizes.open:
         with sizes:
             size, depth = control(SET_SIZE, "k"), control(POOL, "pool")
@@ -69,6 +69,15 @@ def ask(loaded: Loaded) -> Question | None:
         return None
     query, text, vector, qrels = chosen
     return Question(query, replace_surrogates(text), vector, qrels, min(size, largest_k(loaded)), depth)
+
+
+def _steady(label: str, key: str) -> str:
+    """A popover's label; while it is open the one before, as with another it would be another popover, and closed."""
+    said = f"{key}.said"
+    if not st.session_state.get(key):
+        st.session_state[said] = label
+    before: str = st.session_state.get(said, label)
+    return before
 
 
 def _kind(loaded: Loaded, ways: Sequence[str], key: str) -> tuple[str, str | None]:
