@@ -26,7 +26,7 @@ def toy(n=60, d=6, batch=3):
     space = space_of(random_rows(rng, n, d).astype(np.float32), [f"text {i}" for i in range(n)])
     points = unit(rng.standard_normal((batch, d))).astype(np.float32)
     names = tuple(f"q{i}" for i in range(batch))
-    return space, engine.Embeddings(points, names, texts=tuple(f"query {i}" for i in range(batch)))
+    return space, engine.Embeddings(names, points, texts=tuple(f"query {i}" for i in range(batch)))
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

@@ -12,7 +12,7 @@ from support.feedback import random_space
 
 @pytest.fixture
 def session():
-    return orag.session(random_space(8, 4), queries=engine.Embeddings([[1.0, 0, 0, 0]], ("t",)))
+    return orag.session(random_space(8, 4), queries=engine.Embeddings(("t",), [[1.0, 0, 0, 0]]))
 
 
 def asked(session, text):
