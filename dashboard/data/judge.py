@@ -148,7 +148,7 @@ def _prepared(loaded: Loaded, queries: Queries) -> Prepared | None:
         dict.fromkeys([Decoder(next(iter(methods("selector").values())).cls()), *decoders.decoders().values()])
     )
     k = _k()
-    others = tuple(runs.known(loaded, queries).values())
+    others = tuple(runs.added_runs(loaded, queries).values())
     key = (loaded.key, queries.digest, tuple(d.label for d in systems), k, tuple(run.digest for run in others))
     panel: JobPanel[Prepared] = JobPanel(
         purpose=PURPOSE,

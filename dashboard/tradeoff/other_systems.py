@@ -27,4 +27,4 @@ def measured(loaded: Loaded, sweep: Sweep, queries: Queries) -> dict[str, tuple[
             lambda: run.cell(*asked, split=sweep.split, aspects=loaded.dataset.aspects),
         )
 
-    return {run.label: (run, cell(run)) for run in runs.known(loaded, queries).values()}
+    return {run.label: (run, cell(run)) for run in runs.added_runs(loaded, queries).values()}

@@ -25,7 +25,7 @@ def control(loaded: Loaded, queries: Queries) -> None:
         step_button("Add the run", "runs.add", _add, loaded, queries, file)
     if said := st.session_state.get(SAID):
         st.text(said)
-    for name, run in known(loaded, queries).items():
+    for name, run in added_runs(loaded, queries).items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.text(f"{name}: {counted(len(run.documents), 'query', 'queries')}", width="stretch")
             step_button("Remove", f"runs.remove.{name}", files(loaded).pop, name, None, type="tertiary")
@@ -39,7 +39,7 @@ def files(loaded: Loaded) -> dict[str, str]:
     return runs.setdefault(loaded.space.corpus.digest, {})
 
 
-def known(loaded: Loaded, queries: Queries) -> dict[str, RankedRun]:
+def added_runs(loaded: Loaded, queries: Queries) -> dict[str, RankedRun]:
     """The session's runs on a corpus by name, those that answer any of the queries."""
     found = {name: _read(Path(file), loaded, queries, name) for name, file in files(loaded).items()}
     return {name: run for name, run in found.items() if run is not None}

@@ -198,7 +198,7 @@ def hold_together(columns, rows, made, slot, used, picks):
 
 
 @exactly
-def asked(marks, low, high):
+def holds_mark(marks, low, high):
     """Whether there is a mark from low to high; marks ascend, and none at all stand for every number."""
     left, right = 0, len(marks)
     while left < right:
@@ -225,7 +225,7 @@ def follow(
     kind, columns, rows, made, slot, used, squares, relevance, k, window, floor, by_relevance, low, high, slack, marks,
     alone, second, seen,
 ):  # fmt: skip
-    """The pieces of [low, high] that are `asked` for, from the left: (m, 3) end, certain from, certain to; (m, k)
+    """The pieces of [low, high] that hold a mark, from the left: (m, 3) end, certain from, certain to; (m, k)
     picks; (m, 2, k) lines; and False where there was no room for a Gram row.
 
     Arguments as of `steps.choose`; rows: (r, n), row slot[i] of which is candidate i's where made;
@@ -270,7 +270,7 @@ def follow(
         below = top
         for c in range(count - 1, -1, -1):
             todo[top, 0], todo[top, 1] = ends[c - 1] if c else left, ends[c]
-            if not asked(marks, todo[top, 0], todo[top, 1]):
+            if not holds_mark(marks, todo[top, 0], todo[top, 1]):
                 continue
             todo[top, 2], todo[top, 3] = max(sure_left, certain[c, 0]), min(sure_right, certain[c, 1])
             todo[top, 4] = b[lines[c]] if b[lines[c]] > NOTHING_BUT_OUT else fixed[lines[c]]
@@ -454,7 +454,7 @@ def _path(
     last = min(high, BELOW_ONE) if kind == LOG_RESIDUAL else high
     by_relevance = k == 1 or kind in (NEAREST, SUM) or unit
     window = window if window and window < k else 0
-    whole, asked_for = low > last, np.array([mark for mark in marks if low <= mark <= last])
+    whole, inner_marks = low > last, np.array([mark for mark in marks if low <= mark <= last])
     nothing = np.empty(0), np.empty((0, 0)), np.empty(0, np.bool_)
     table = nothing if covers is None else (covers.alone, covers.second, covers.seen)
     bounds, picks, lines = np.empty((0, 3)), np.empty((0, k), np.int64), np.empty((0, 2, k))
@@ -462,7 +462,7 @@ def _path(
         used = np.array([int(rows.slot.max()) + 1])
         bounds, picks, lines, whole = follow(
             kind, rows.columns, rows.rows, rows.made, rows.slot, used, rows.squares, relevance, k, window, floor,
-            by_relevance, low, last, slack, asked_for, *table,
+            by_relevance, low, last, slack, inner_marks, *table,
         )  # fmt: skip
         if not whole:
             rows.grow()
