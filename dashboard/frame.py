@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from dashboard.session.query import Question
 
 
-def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
+def begin(asking: bool = True, whole: bool = True) -> tuple[Loaded | None, Question | None]:
     """Draw the header; returns the corpus and the query, None for what is missing yet: the screen says so itself.
 
-    With live feedback on it is the corpus as feedback has moved it. asking: draw the query's controls.
+    With live feedback on it is the corpus as feedback has moved it. asking: draw the query's controls; whole: whether
+    the screen needs all documents, which a corpus in a vector engine does not have here: this is said then.
     """
     header = st.container(horizontal=True, vertical_alignment="center", gap="small", key="header")
     loaded = wait_for(address.source())
@@ -38,4 +39,11 @@ def begin(asking: bool = True) -> tuple[Loaded | None, Question | None]:
             question = query_picker.ask(loaded)
         dialogs.menu(loaded, question)
     restore.follow(loaded)
+    if whole and loaded.reach is not None:
+        st.info(
+            f"This page needs all documents, and those of {as_label(loaded.source.name)} are in a vector engine. "
+            "Explore answers from there, and so do engine.decode, engine.measure and engine.sweep in Python.",
+            icon=":material/database:",
+        )
+        return None, None
     return loaded, question

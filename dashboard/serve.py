@@ -1,6 +1,9 @@
 """The console command: the engine's commands and `serve`, which starts the dashboard."""
 
+from __future__ import annotations
+
 import contextlib
+import re
 import socket
 import sys
 import threading
@@ -8,20 +11,28 @@ import time
 import webbrowser
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from dashboard import report  # noqa: F401  (adds its command to the group)
+from dashboard import (
+    report,  # noqa: F401  (adds its command to the group)
+    workers,
+)
 from engine.cli.group import main, use_threads
-from engine.cli.options import CORPUS
+from engine.cli.options import corpus_option
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 APP = Path(__file__).parent / "app.py"
 CONFIG: dict[str, Any] = {
     "server.address": "127.0.0.1",
     "server.headless": True,
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": 2048,
+    "server.maxUploadSize": workers.LARGEST_UPLOAD,
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
@@ -31,40 +42,137 @@ CONFIG: dict[str, Any] = {
 }
 
 
+FIRST_PORT = 8501
+HEALTH = "/healthz"
+
+
+def _base_path(_: click.Context, __: click.Parameter, given: str) -> str:
+    """The path with a leading slash and no other at its ends, "" for the root. Raises BadParameter."""
+    parts = [part for part in given.split("/") if part]
+    if wrong := [part for part in parts if not re.fullmatch(r"[\w~-][\w.~-]*", part, re.ASCII)]:
+        raise click.BadParameter(
+            f"{wrong[0]!r} cannot be part of it; take letters, digits, '-', '_', '.' and '~' between slashes, "
+            "as in /frontier"
+        )
+    return "".join(f"/{part}" for part in parts)
+
+
 @main.command()
 @click.option(
-    "--port", type=click.IntRange(1, 65535), default=None, help="Default: 8501, or the next one that is free."
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=None,
+    help="Default: 8501, or the next one that is free; of several workers the first one's.",
 )
-@CORPUS
-@click.option("--browser/--no-browser", default=True, help="Open a browser window.")
-def serve(port: int | None, corpus: str, browser: bool) -> None:
+@corpus_option(multiple=True, more="Given several times, the first is where people start; links open the others.")
+@click.option(
+    "--workers",
+    "count",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Server processes, at ports that follow each other, and the lines of a proxy before them.",
+)
+@click.option(
+    "--base-path", "base", metavar="PATH", default="", callback=_base_path, help="Below it the pages lie: /frontier."
+)
+@click.option(
+    "--store",
+    "stores",
+    multiple=True,
+    metavar="NAME/COLLECTION",
+    help="A corpus in a vector engine that FRONTIER_HOME/stores.toml names; given several times, as --corpus.",
+)
+@click.option("--browser/--no-browser", default=True, help="Open a browser window (never with several workers).")
+def serve(
+    port: int | None, corpus: tuple[str, ...], count: int, base: str, stores: tuple[str, ...], browser: bool
+) -> None:
     """Open the dashboard (the default command). It listens on 127.0.0.1 only."""
+    from dashboard.services import corpora
+    from dashboard.services.source import STORE
+
+    # Refused at the prompt, not in the browser.
+    for name in corpus:
+        if name not in corpora.DEMOS and not Path(name).exists():
+            demos = ", ".join(corpora.DEMOS)
+            raise click.UsageError(f"--corpus: no such file or folder: {name!r} (the demos are {demos})")
+    if stores:
+        from engine.data.stores.config import read_entry
+
+        for name in stores:
+            read_entry(name)
+        named = click.get_current_context().get_parameter_source("corpus") is not ParameterSource.DEFAULT
+        corpus = (*(f"{STORE}{name}" for name in stores), *(corpus if named else ()))
+    if count > 1:
+        _serve_many(port or FIRST_PORT, corpus, count, base)
+    else:
+        workers.end_when_let_go()
+        _serve_one(port, corpus, base, browser)
+
+
+def _serve_many(port: int, corpus: tuple[str, ...], count: int, base: str) -> None:
+    """Print what a proxy needs, and run the workers. Raises UsageError where a port cannot be had."""
+    ports = range(port, port + count)
+    if ports[-1] > 65535:
+        raise click.UsageError(f"--port: {count} workers from {port} on would end at {ports[-1]}; the last is 65535")
+    if busy := workers.taken(ports):
+        names = ", ".join(map(str, busy))
+        raise click.UsageError(
+            f"--workers {count}: port {names} of {ports[0]} to {ports[-1]} is taken by another process; "
+            "end that, or choose another --port"
+        )
+    click.echo(f"{count} workers on {workers.HOST}, ports {ports[0]} to {ports[-1]}. Put a proxy before them that")
+    click.echo("keeps each visitor with one worker, as a session, its uploads and its answers are that worker's alone:")
+    click.echo(f"\n{workers.nginx_lines(ports, base)}\n\n{workers.caddy_lines(ports, base)}\n")
+    click.echo(f"Each says at {base}{HEALTH} whether its corpora are loaded. Ctrl-C or SIGTERM ends all.")
+    flags = [flag for name in corpus for flag in _flag_of(name)] + (["--base-path", base] if base else [])
+    workers.supervise(ports, flags, click.echo)
+
+
+def _flag_of(name: str) -> tuple[str, str]:
+    """The flag that names a corpus."""
+    from dashboard.services.source import Source
+
+    store = Source(name).store
+    return ("--store", store) if store else ("--corpus", name)
+
+
+def _serve_one(port: int | None, corpus: tuple[str, ...], base: str, browser: bool) -> None:
     import streamlit as st
+    from starlette.routing import Route
 
     from dashboard.components import vendor
     from dashboard.services import corpora, jobs
 
-    # Refused at the prompt, not in the browser.
-    if corpus not in corpora.DEMOS and not Path(corpus).exists():
-        demos = ", ".join(corpora.DEMOS)
-        raise click.UsageError(f"--corpus: no such file or folder: {corpus!r} (the demos are {demos})")
-    corpora.start_with(corpus)
-    config = CONFIG | ({"server.port": port} if port else {})
+    corpora.start_with(*corpus)
+    config = CONFIG | ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base} if base else {})
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
         # The corpus loads while the browser starts; the page shows its progress.
-        threading.Thread(target=_prepare, args=(browser,), daemon=True).start()
+        threading.Thread(target=_prepare, args=(browser, base), daemon=True).start()
         try:
             yield
         finally:
             jobs.stop_all()
 
+    routes = [Route(f"{base}{HEALTH}", _health), *vendor.routes(base)]
     with contextlib.suppress(KeyboardInterrupt):
-        st.App(APP, lifespan=lifespan, routes=vendor.routes()).run(config=config)
+        st.App(APP, lifespan=lifespan, routes=routes).run(config=config)
 
 
-def _prepare(browser: bool) -> None:
+async def _health(_: Request) -> Response:
+    """Whether the corpora that this server was started with are loaded: 200, else 503; names only, no paths."""
+    from starlette.responses import JSONResponse
+
+    from dashboard.services import corpora
+
+    found = corpora.health()
+    return JSONResponse(
+        found, status_code=200 if found["status"] == "ok" else 503, headers={"Cache-Control": "no-store"}
+    )
+
+
+def _prepare(browser: bool, base: str) -> None:
     from streamlit import config
 
     from dashboard.services import corpora
@@ -72,17 +180,18 @@ def _prepare(browser: bool) -> None:
     use_threads()
     corpora.loading()
     if browser:
-        _open_browser(config.get_option("server.port"))
+        _open_browser(config.get_option("server.port"), base)
     corpora.warm_encoder(corpora.source_at_start())
+    corpora.load_all()
 
 
-def _open_browser(port: int) -> None:
+def _open_browser(port: int, base: str) -> None:
     # The lifespan begins just before the port answers.
     for _ in range(100):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             break
         time.sleep(0.05)
-    webbrowser.open(f"http://127.0.0.1:{port}")
+    webbrowser.open(f"http://127.0.0.1:{port}{base}")
 
 
 main.default = "serve"

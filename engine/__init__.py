@@ -14,6 +14,7 @@ _NAMES = {
     "engine.stages": "methods make",
     "engine.space": "Space",
     "engine.decoder": "Decoder decode embed_queries select select_grid",
+    "engine.reach": "attach Reach",
     "engine.evaluation.metrics": "measure",
     "engine.evaluation.sweep.sweep": "sweep grid",
     "engine.evaluation.studies.rerank_depth": "rerank_depths",

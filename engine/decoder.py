@@ -15,7 +15,7 @@ from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
 from engine.progress import Progress, Stop
 from engine.solvers.tie_breaking import ranked
-from engine.space import QueryBatch, Space
+from engine.space import Elsewhere, QueryBatch, Space
 from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
 from engine.values import Embeddings, Queries, Ranking, real_tensor
 
@@ -65,22 +65,27 @@ class Decoder(Declared):
         return " → ".join(stages) + (f" [pool {self.depth}]" if self.depth else "")
 
 
-def decode(decoder: Decoder, space: Space, queries: QueryLike, k: int = 10) -> Ranking:
+def decode(decoder: Decoder, space: Space | Elsewhere, queries: QueryLike, k: int = 10) -> Ranking:
     """The documents a decoder retrieves for each query.
 
     queries: Queries or plain text (embedded by the encoder that embedded the corpus; where nothing reads vectors, no
     encoder is needed), Embeddings, or a (d,) or (B, d) array or tensor, scaled to length 1 where the documents are.
-    Returns a Ranking of (B, k) rows of the corpus. Raises ParamError or DataError, naming argument, range and value.
+    Returns a Ranking of (B, k) rows of the corpus, or of a reach's space. Raises ParamError or DataError, naming
+    argument, range and value.
     """
     return decode_grid([decoder], space, queries, k)[0]
 
 
 @without_autocast
-def decode_grid(decoders: Sequence[Decoder], space: Space, queries: QueryLike, k: int = 10) -> list[Ranking]:
+def decode_grid(
+    decoders: Sequence[Decoder], space: Space | Elsewhere, queries: QueryLike, k: int = 10
+) -> list[Ranking]:
     """The same for decoders that differ in their selector's parameters only; they share whatever work they can."""
     for decoder in decoders:
         if not isinstance(decoder, Decoder):
             raise ParamError(f"decoder must be an engine.Decoder; got {decoder!r}")
+    if isinstance(space, Elsewhere):
+        return space.decode_grid(decoders, queries, k)
     if len({family(decoder) for decoder in decoders}) != 1:
         raise ParamError("decoders of a grid must differ in the parameters of their selector only, and be at least one")
     k = SET_SIZE.check(k)
@@ -179,6 +184,8 @@ def _select(stages: list[Selector], vectors: Any, queries: Any, k: int, pool: in
 
 def searched(space: Space | Any, queries: QueryLike | Any) -> tuple[Matrix, Tensor]:
     """The matrix and the (B, d) queries of a Space with what `decode` takes, or of arrays as `select` takes them."""
+    if isinstance(space, Elsewhere):
+        raise space.refuse("the answers at every λ, or what each pick adds,")
     if isinstance(space, Space):
         return space.matrix, query_batch(space, queries).vectors
     matrix = Matrix(real_tensor(space, "vectors"))
@@ -210,8 +217,9 @@ def labelled(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
     return named
 
 
-def query_batch(space: Space, queries: QueryLike) -> QueryBatch:
+def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
     """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
+    space = space.probe if isinstance(space, Elsewhere) else space
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
         queries = _numbered(space, queries)
     if not isinstance(queries, Embeddings):
@@ -250,12 +258,17 @@ def _asked(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
 
 
 def embed_queries(
-    space: Space, queries: Queries | Sequence[str], *, progress: Progress | None = None, stop: Stop | None = None
+    space: Space | Elsewhere,
+    queries: Queries | Sequence[str],
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Embeddings:
     """Queries as this space searches for them: by its encoder, and through what was trained on top of it.
 
     Raises DataError where the corpus came with its own vectors, and what `embed` raises.
     """
+    space = space.probe if isinstance(space, Elsewhere) else space
     encoder = space.encoder
     if encoder is None:
         raise DataError(
@@ -323,5 +336,12 @@ def _chosen(selectors: Sequence[Selector], candidates: Candidates, k: int) -> li
         index = answer.index
         if pool is not None:
             index = torch.where(index >= 0, pool.gather(1, index.clamp_min(0)), -1)
-        rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), answer.info))
+        rankings.append(Ranking(pad(index, short, value=-1), pad(answer.gain, short), _scoped(answer, candidates)))
     return rankings
+
+
+def _scoped(answer: Ranking, candidates: Candidates) -> tuple[Mapping[str, Any], ...]:
+    """What an answer says of itself, and that it is one of a pool only where that is not the corpus."""
+    if candidates.pool is None or candidates.count == len(candidates.matrix):
+        return answer.info
+    return tuple({**info, "scope": "pool", "depth": candidates.count} for info in answer.info)

@@ -4,12 +4,14 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from engine.data.codes import Codes, cached_codes, codes_of
 from engine.errors import DataError
 
 T = TypeVar("T")
@@ -33,15 +35,16 @@ GRAM_ROWS = 2048
 class Matrix:
     """(n, d) finite vectors whose inner products do not overflow, else a DataError that names `name`.
 
-    cached: whether many queries will come, so that what only they repay is worth making.
+    cached: whether many queries will come, so that what only they repay is worth making; file: the one that the vectors
+    are mapped from.
     """
 
-    def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False) -> None:
+    def __init__(self, vectors: Tensor, name: str = "vectors", cached: bool = False, file: Path | None = None) -> None:
         if vectors.ndim != 2 or 0 in vectors.shape:
             raise DataError(
                 f"{name} must be a matrix with at least one row and one column; got shape {tuple(vectors.shape)}"
             )
-        self.vectors, self.cached = vectors, cached
+        self.vectors, self.cached, self.file = vectors, cached, file
         self._scores: dict[bytes, Tensor] = {}
         self._derived: dict[str, Any] = {}
         self._deriving = threading.RLock()
@@ -109,18 +112,14 @@ class Matrix:
         return self.vectors.cpu()
 
     @cached_property
-    def codes(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, d) int8, (n,) float64, (n,) float64: row j is step[j] · codes[j] up to a vector of length slack[j]."""
-        codes = torch.empty(self.vectors.shape, dtype=torch.int8, device=self.vectors.device)
-        step, slack = self.lengths.new_empty(2, len(self), dtype=torch.float64)
-        for rows in slices(len(self), self.vectors.shape[1]):
-            block = self.vectors[rows].double()
-            unit = block.abs().amax(1).div_(127).clamp_min_(torch.finfo(torch.float32).tiny)
-            whole = (block / unit.unsqueeze(1)).round_()
-            codes[rows], step[rows] = whole.to(torch.int8), unit
-            # One part in a million more than the rounding of these few operations.
-            slack[rows] = torch.linalg.vector_norm(block - whole * unit.unsqueeze(1), dim=1) * (1 + 1e-6)
-        return codes, step, slack
+    def codes(self) -> Codes:
+        """(n, d) int8, (n,) float64, (n,) float64: row j is step[j] · codes[j] up to a vector of length slack[j].
+
+        On the CPU; of rows that lie in a file they lie in one too.
+        """
+        if self.file is None or not self.vectors.is_cpu:
+            return codes_of(self.on_cpu)
+        return cached_codes(self.file, self.vectors, self.lengths)
 
     @cached_property
     def spectral_norm_squared(self) -> float:

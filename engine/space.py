@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from engine.data.stores import StoreRef
 from engine.errors import DataError
 from engine.matrix import Matrix
 from engine.multi_vector import Parts
-from engine.values import Corpus, Embeddings, EncoderRef, real_tensor
+from engine.values import Corpus, Embeddings, EncoderRef, Ranking, real_tensor
 
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ class Space:
         self.embeddings = embeddings
         self.adapt = adapt
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.matrix = Matrix(embeddings.vectors.to(self.device), cached=True)
+        self.matrix = Matrix(embeddings.vectors.to(self.device), cached=True, file=embeddings.file)
         self.parts = None if parts is None else _parts(parts, corpus, self.vectors)
         self.given_parts = parts
         self._derived: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -175,6 +177,88 @@ class Space:
                 if oldest == newest or (len(self._derived) <= MOST_DERIVED and size <= MOST_BYTES):
                     return
                 del self._derived[oldest]
+
+
+class Elsewhere(ABC):
+    """A corpus that nobody here has whole, such as one in a vector engine."""
+
+    @property
+    @abstractmethod
+    def probe(self) -> Space:
+        """A space of a few of its documents, which queries are made to fit."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def ref(self) -> StoreRef:
+        """What names its documents, as they were when last asked."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as `engine.attach` takes it."""
+        return self.ref.collection
+
+    @property
+    def digest(self) -> str:
+        """What names its documents, as far as can be said without reading them all."""
+        return self.ref.digest
+
+    @property
+    @abstractmethod
+    def space(self) -> Space:
+        """The documents that came back so far: answers hold rows of it. It grows at its end."""
+
+    @abstractmethod
+    def decode_grid(self, decoders: Any, queries: Any, k: int = 10) -> list[Ranking]:
+        """The answers of `engine.decode` for each decoder, as rows of `space`."""
+
+    @property
+    def encoder(self) -> EncoderRef | None:
+        """The encoder of texts; None for vectors without one."""
+        return self.probe.encoder
+
+    @property
+    def adapt(self) -> None:
+        """Nothing: its vectors are as they were embedded."""
+        return None
+
+    def refuse(self, what: str) -> DataError:
+        """The error of what needs all documents here."""
+        return DataError(
+            f"{what} needs all documents, and those of {self.name} are in a vector engine; decode, measure and sweep "
+            "there, or load the corpus as a file"
+        )
+
+    def forbid(self, what: str) -> None:
+        """Raise that error."""
+        raise self.refuse(what)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("corpus", "embeddings", "vectors", "matrix", "parts", "derived", "with_embeddings"):
+            raise self.refuse(f"what reads the {name.replace('_', ' ')} of a space")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def here(space: Space | Elsewhere, ranking: Ranking | None = None) -> Space:
+    """The space that rankings hold rows of: itself, or of a corpus elsewhere what came back.
+
+    ranking: one of its own; a DataError where the documents have changed since, so that its rows are of others.
+    """
+    if not isinstance(space, Elsewhere):
+        return space
+    local = space.space
+    for query, info in enumerate(() if ranking is None else ranking.info):
+        rows = ranking.rows(query) if ranking is not None else []
+        if [local.corpus.ids[row] if row < len(local) else None for row in rows] != list(info["ids"])[: len(rows)]:
+            raise DataError(f"{space.name} changed while asked: this ranking is of other documents; decode again")
+    return local
+
+
+def probe_of(space: Space | Elsewhere) -> Space:
+    """The space that says how queries are made: itself, or the probe of a corpus elsewhere."""
+    return space.probe if isinstance(space, Elsewhere) else space
 
 
 class _Entry:

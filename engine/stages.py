@@ -19,6 +19,7 @@ from engine.multi_vector import Parts
 from engine.params import Declared, Param, Real, Whole, checked, params_of, values_of
 from engine.solvers.elastic_net.path import WeightPath
 from engine.solvers.lines import LambdaPath
+from engine.solvers.questions import LinearQuestion
 from engine.space import QueryBatch, Space
 from engine.values import Ranking
 
@@ -110,6 +111,19 @@ class Selector(Stage):
     def select(self, candidates: Candidates, k: int) -> Ranking:
         """The k candidates of each problem, best first, 1 ≤ k ≤ candidates.count: override this or `select_grid`."""
         return self.select_grid([self], candidates, k)[0]
+
+    @property
+    def ground_size(self) -> int:
+        """How many of the most relevant documents its answers need at least, of a corpus of which a part is at hand."""
+        return 0
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
+        """What decides whether its answer for one query, from these candidates, is that from a whole corpus.
+
+        It is where no document outside has u·point > limit, for each (point, limit). None where no such questions are
+        known: the answer is one of the candidates.
+        """
+        return None
 
     @classmethod
     def select_grid(cls, stages: Sequence[Self], candidates: Candidates, k: int) -> list[Ranking]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -36,12 +39,60 @@ class ByDigest:
         return hash((type(self).__name__, self.digest))
 
 
-def digest_of(parts: Iterable[str | bytes]) -> str:
+class TextSource(Sequence[str]):
+    """Texts that stay where they are, on disk or in a store, and are read when asked for: a `Corpus` keeps it as it is.
+
+    Subclasses give `__len__` and `many`, and may be read by several threads at once.
+    """
+
+    CHUNK = 4096
+    """Texts read at a time by a pass over all."""
+
+    @abstractmethod
+    def many(self, rows: Sequence[int]) -> list[str]:
+        """The texts of the rows, each from 0 to below the length, in the order given."""
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+    def __getitem__(self, row: int | slice) -> str | Sequence[str]:
+        # A range knows what a negative row, a slice and a row too far mean.
+        chosen = range(len(self))[row]
+        return self.many([chosen])[0] if isinstance(chosen, int) else tuple(self.many(chosen))
+
+    def __iter__(self) -> Iterator[str]:
+        every = range(len(self))
+        for start in range(0, len(every), self.CHUNK):
+            yield from self.many(every[start : start + self.CHUNK])
+
+
+@dataclass(frozen=True, eq=False)
+class PassageSource(TextSource):
+    """Title and text of each document, separated by a space, made when asked for."""
+
+    titles: Sequence[str]
+    texts: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def many(self, rows: Sequence[int]) -> list[str]:
+        titles, texts = texts_of(self.titles, rows), texts_of(self.texts, rows)
+        return [f"{title} {text}".strip() for title, text in zip(titles, texts, strict=True)]
+
+
+def texts_of(texts: Sequence[str], rows: Sequence[int]) -> list[str]:
+    """The texts of the rows, in the order given: one reading where the texts lie elsewhere."""
+    return texts.many(rows) if isinstance(texts, TextSource) else [texts[row] for row in rows]
+
+
+def digest_of(parts: Iterable[str | bytes | memoryview]) -> str:
     """SHA-256 over length-prefixed parts, so that different lists of parts have different digests."""
     h = hashlib.sha256()
     for part in parts:
         # Lone surrogates are legal in JSON strings; they must not stop a corpus from having an identity.
-        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else memoryview(part).cast("B")
         h.update(len(raw).to_bytes(8, "little"))
         h.update(raw)
     return h.hexdigest()
@@ -81,11 +132,12 @@ class Corpus(Labelled):
     """Documents: ids, texts and titles (default: empty), of one length.
 
     `name` and `metadata`, columns with one text a document, are no part of their identity, and are never embedded.
+    Texts and titles are tuples, or `TextSource`s, which are kept as they are.
     """
 
     ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    titles: tuple[str, ...] = ()
+    texts: Sequence[str]
+    titles: Sequence[str] = ()
     name: str = "corpus"
     metadata: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -104,8 +156,10 @@ class Corpus(Labelled):
         return digest_of(part for row in zip(self.ids, self.titles, self.texts, strict=True) for part in row)
 
     @cached_property
-    def passages(self) -> tuple[str, ...]:
+    def passages(self) -> Sequence[str]:
         """Title and text, separated by a space: the text that is embedded and shown."""
+        if isinstance(self.texts, TextSource) or isinstance(self.titles, TextSource):
+            return PassageSource(self.titles, self.texts)
         return tuple(f"{title} {text}".strip() for title, text in zip(self.titles, self.texts, strict=True))
 
 
@@ -244,12 +298,14 @@ class Embeddings(Labelled):
     vectors: (n, d) float32 or float64
     encoder: None for vectors from a file or array
     texts: the embedded texts, or None; scorers that read words need those of queries; no part of the identity
+    file: the one that the vectors are mapped from, row for row; no part of the identity either
     """
 
     ids: tuple[str, ...]
     vectors: Tensor
     encoder: EncoderRef | None = None
     texts: tuple[str, ...] | None = None
+    file: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if getattr(self.ids, "ndim", 1) == 2 or _has_text(self.vectors):
@@ -276,6 +332,12 @@ class Embeddings(Labelled):
     def dimension(self) -> int:
         return self.vectors.shape[1]
 
+    def lying_in(self, file: Path | None) -> Embeddings:
+        """The same, known to be mapped from a file; what is made of them is not, unless it is said again."""
+        same = copy(self)
+        object.__setattr__(same, "file", file)
+        return same
+
     def take(self, rows: Sequence[int]) -> Embeddings:
         """The given rows, in that order."""
         texts = None if self.texts is None else tuple(self.texts[row] for row in rows)
@@ -284,7 +346,7 @@ class Embeddings(Labelled):
     @cached_property
     def digest(self) -> str:
         rows = self.vectors.detach().cpu().contiguous().numpy()
-        return digest_of([*self.ids, str(rows.shape), str(rows.dtype), rows.tobytes()])
+        return digest_of([*self.ids, str(rows.shape), str(rows.dtype), rows.reshape(-1).data])
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,8 +418,10 @@ def _has_text(values: Any) -> bool:
     return isinstance(values, Sequence | np.ndarray) and len(values) > 0 and isinstance(values[0], str)
 
 
-def _strings(values: Iterable[Any], name: str) -> tuple[str, ...]:
-    """`values` as a tuple; DataError names the first that is no string."""
+def _strings(values: Iterable[Any], name: str) -> Sequence[str]:
+    """`values` as a tuple, or the source that they are; DataError names the first that is no string."""
+    if isinstance(values, TextSource):
+        return values
     if isinstance(values, str):
         raise DataError(f"{name} must be a list of strings; got one string")
     strings = tuple(values)

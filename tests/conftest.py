@@ -80,6 +80,15 @@ def demo():
 
 
 @pytest.fixture(scope="session")
+def engines(tmp_path_factory):
+    """Vector engines of the tests' own: see `support.stores`."""
+    from support.stores import Engines
+
+    with Engines(tmp_path_factory.mktemp("engines")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 def given(tmp_path_factory):
     """What scorers need of the world, by name: a tiny model."""
     from support.tiny_models import tiny_cross_encoder

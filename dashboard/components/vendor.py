@@ -34,6 +34,8 @@ MOST_ANSWERS = 512
 _ANSWERS: Memo[str, Callable[[], Any]] = Memo(MOST_ANSWERS)
 _BACKDROPS: Memo[str, bytes] = Memo(MOST_BACKDROPS)
 _SERVED = threading.Event()
+_BASE = ""
+"""The path that the server's routes lie below, with a leading slash, or nothing."""
 
 
 def served() -> bool:
@@ -43,23 +45,23 @@ def served() -> bool:
 
 def library() -> str:
     """The address of the chart library, another one for another version."""
-    return f"{LIBRARY}?{distribution('plotly').version}"
+    return f"{_BASE}{LIBRARY}?{distribution('plotly').version}"
 
 
 def keep(digest: str, content: bytes) -> str:
     """Serve a backdrop, JSON, from now on; returns its address."""
     _BACKDROPS[digest] = content
-    return f"{BACKDROPS}/{digest}.json"
+    return f"{_BASE}{BACKDROPS}/{digest}.json"
 
 
 def address_of(digest: str) -> str | None:
     """The address of a backdrop, None for one that is not served."""
-    return f"{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
+    return f"{_BASE}{BACKDROPS}/{digest}.json" if digest in _BACKDROPS else None
 
 
 def module(name: str) -> str:
     """The address of a script of the views, another one for another version of any of them."""
-    return f"{MODULES}/{_modules()}/{name}"
+    return f"{_BASE}{MODULES}/{_modules()}/{name}"
 
 
 @cache
@@ -92,19 +94,24 @@ def _loader() -> str:
 def offer(digest: str, make: Callable[[], Any]) -> str:
     """Serve JSON values from now on that are made when they are asked for; returns their address."""
     _ANSWERS[digest] = make
-    return f"{ANSWERS}/{digest}.json"
+    return f"{_BASE}{ANSWERS}/{digest}.json"
 
 
-def routes() -> list[BaseRoute]:
-    """The routes for the server; `served` from now on."""
+def routes(base: str = "") -> list[BaseRoute]:
+    """The routes for the server; `served` from now on.
+
+    base: the path that all of them lie below, with its leading slash, "" for none; it stands in their addresses
+    """
     from starlette.routing import Route
 
+    global _BASE
+    _BASE = base
     _SERVED.set()
     return [
-        Route(LIBRARY, _library),
-        Route(f"{BACKDROPS}/{{digest}}.json", _backdrop),
-        Route(f"{MODULES}/{{version}}/{{name}}", _module),
-        Route(f"{ANSWERS}/{{digest}}.json", _answers),
+        Route(f"{base}{LIBRARY}", _library),
+        Route(f"{base}{BACKDROPS}/{{digest}}.json", _backdrop),
+        Route(f"{base}{MODULES}/{{version}}/{{name}}", _module),
+        Route(f"{base}{ANSWERS}/{{digest}}.json", _answers),
     ]
 
 

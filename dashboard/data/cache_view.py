@@ -19,6 +19,7 @@ from engine.progress import counted, format_duration
 
 ALL = "Everything"
 TITLES = {
+    "codes": "8-bit codes of vectors in files",
     "probes": "Precision tests",
     TRAINED: "Trained embeddings",
     inventory.STORES: "Sweeps and stores",

@@ -8,14 +8,15 @@ import streamlit as st
 
 from dashboard.data import loading, look
 from dashboard.services import corpora, uploads
-from dashboard.services.source import Source
+from dashboard.services.source import STORE, Source
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import draw_table
+from engine.data.stores.config import EXAMPLE, collections, config_path
 from engine.data.tables import SEPARATORS, SUFFIXES, Preview, guess_separator, preview
 from engine.errors import FrontierError
 
-DEMO, UPLOAD, PATH = "Demo", "Upload", "Path"
+DEMO, UPLOAD, PATH, ENGINE = "Demo", "Upload", "Path", "Vector engine"
 NO_COLUMN = "(none)"
 UPLOADED = "data.uploaded"
 """What was uploaded last: the browser's list of files is empty again after a look at another page."""
@@ -37,17 +38,21 @@ def show() -> None:
         except (FrontierError, OSError, RuntimeError, ValueError) as error:
             show_failure("This cannot be read.", error)
             source = None
-        if source is not None and st.button("Load and embed", type="primary", key="data.load"):
+        if source is not None and st.button(
+            "Open" if source.store else "Load and embed", type="primary", key="data.load"
+        ):
             loading.begin(source)
     with right, st.container(key="data-current"):
         loading.show_loading()
         loaded = loading.in_use()
-        if loaded is not None and loading.LOADING not in st.session_state:
+        if loaded is not None and loaded.reach is None and loading.LOADING not in st.session_state:
             loading.report(loaded.dataset)
 
 
 def _choose() -> Source | None:
-    way = choose("Corpus", [DEMO, UPLOAD, PATH], "data.way", named=True)
+    way = choose("Corpus", [DEMO, UPLOAD, PATH, ENGINE], "data.way", named=True)
+    if way == ENGINE:
+        return _stored()
     if way == DEMO:
         name = st.radio(
             "Built in",
@@ -89,6 +94,19 @@ def _choose() -> Source | None:
             st.error("There is no such file or folder.", icon=":material/error:")
             return None
     return _mapped(path)
+
+
+def _stored() -> Source | None:
+    """A collection of a vector engine, by the name that the file of stores gives it."""
+    names = collections()
+    if names:
+        name = st.selectbox("Collection", names, key="data.store", persist_state="session")
+        st.caption("Documents stay where they are. Explore asks for what its answers need and says what is proven.")
+        return Source(f"{STORE}{name}")
+    st.info(f"No vector engine is known here yet: write {config_path().name} into {config_path().parent}, for example")
+    st.code(EXAMPLE, language="toml")
+    st.caption("`frontier store load pg/papers --corpus my-corpus/` then fills the collection.")
+    return None
 
 
 def _mapped(path: Path) -> Source | None:

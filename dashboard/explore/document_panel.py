@@ -79,7 +79,8 @@ def show(loaded: Loaded, question: Question, answers: Mapping[str, Answer]) -> N
             st.button("Close", key="reading.close", type="tertiary", icon=":material/close:", on_click=close)
         st.caption(_relevance(loaded, question, row, answers, next(iter(explanations.values()))))
         st.text(body(loaded, row))
-        vote_buttons.buttons(loaded, question, row, answers, document.source)
+        if loaded.reach is None:
+            vote_buttons.buttons(loaded, question, row, answers, document.source)
         for name, explanation in explanations.items():
             _why(answers[name], explanation)
 
@@ -106,7 +107,7 @@ def _relevance(loaded: Loaded, question: Question, row: int, answers: Mapping[st
     """A document's relevance by the first scorer, its rank, and its judgement."""
     scorer = f" by {decoders.first_scorer().spec.title}" if _has_scores(answers) else ""
     relevance = "–" if explanation.relevance is None else decimal(explanation.relevance)
-    text = f"Relevance{scorer} {relevance}, rank {explanation.place:,} of {len(loaded.space):,}"
+    text = f"Relevance{scorer} {relevance}, rank {explanation.place:,} of {loaded.size:,}"
     if question.qrels is None or not question.judged:
         return text
     relevant = loaded.space.corpus.ids[row] in question.qrels.relevant(question.id)

@@ -8,18 +8,18 @@ from typing import Any
 import streamlit as st
 
 from dashboard.charts.palette import style_of
-from dashboard.explore import checkup, map_view, metrics_table, redundancy, results, tiles, weights
+from dashboard.explore import checkup, map_view, metrics_table, proof, redundancy, results, tiles, weights
 from dashboard.services.source import Loaded
 from dashboard.session import decoders, restore, view_names
 from dashboard.session.answers import Answer, answer
 from dashboard.session.query import Question
 from dashboard.widgets import confirm, scorers
 from dashboard.widgets.choices import choose, choose_several
-from dashboard.widgets.common import method_heading
+from dashboard.widgets.common import as_label, method_heading
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.parameters import stage_controls
 from engine.decoder import Decoder
-from engine.errors import FrontierError
+from engine.errors import DataError, FrontierError
 from engine.stages import methods
 
 STYLE = """<style>
@@ -34,16 +34,17 @@ class View:
 
     show: Callable[[Loaded, Question, dict[str, Answer], str], None]
     options: Callable[[dict[str, Answer], str], None] = lambda *_: None
+    whole: bool = False  # whether it needs all documents here
 
 
 VIEWS = {
     view_names.RESULTS: View(results.show),
     view_names.TABLE: View(results.show_table),
-    view_names.MAP: View(map_view.show, map_view.options),
+    view_names.MAP: View(map_view.show, map_view.options, whole=True),
     view_names.REDUNDANCY: View(redundancy.show, redundancy.options),
-    view_names.WEIGHTS: View(weights.show),
+    view_names.WEIGHTS: View(weights.show, whole=True),
     view_names.METRICS: View(metrics_table.show),
-    view_names.CHECK_UP: View(lambda loaded, question, *_: checkup.show(loaded, question)),
+    view_names.CHECK_UP: View(lambda loaded, question, *_: checkup.show(loaded, question), whole=True),
 }
 
 
@@ -54,7 +55,13 @@ def show(loaded: Loaded, question: Question) -> None:
     released = st.session_state.pop(tiles.RELEASED, False)
     with st.container(key="explore"):
         st.html(STYLE)
-        _compare(loaded, question, released)
+        try:
+            _compare(loaded, question, released)
+        except DataError as error:
+            if loaded.reach is None:
+                raise
+            show_failure(f"{as_label(loaded.source.name)} does not answer.", error)
+            st.button("Try again", key="explore.again")
     if not released:
         restore.follow(loaded)
 
@@ -63,8 +70,9 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
     top, bar, below = st.container(), st.container(horizontal=True, vertical_alignment="center"), st.container()
     specs = methods("selector")
     names = list(specs)
+    views = VIEWS if loaded.reach is None else {name: view for name, view in VIEWS.items() if not view.whole}
     with bar:
-        view = VIEWS[choose("View", VIEWS, "view")]
+        view = views[choose("View", views, "view")]
         options = st.container(horizontal=True, vertical_alignment="center", width="stretch")
         settings = st.popover(
             "Decoders and settings", icon=":material/tune:", width="content", key="explore.settings", on_change="rerun"
@@ -72,7 +80,7 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
         if settings.open:
             with settings:
                 _settings(loaded)
-    shown = decoders.decoders()
+    shown, state = decoders.decoders(), loaded.state
     baseline = answer(
         loaded, question, names[0], Decoder(specs[names[0]].cls(), decoders.first_scorer(), None, question.depth)
     )
@@ -84,6 +92,9 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
             # The first selector behind other scorers is not the baseline, and stands beside it.
             own = name == baseline.name and result.decoder != baseline.decoder
             answers[f"{name}.own" if own else name] = result
+    if loaded.state != state:
+        st.rerun()  # the engine's documents changed meanwhile: earlier answers are about others
+    loaded = loaded.as_answered()
     with top:
         if not shown:
             st.info("Choose a decoder to see what it retrieves: Decoders and settings, at the right.")
@@ -91,6 +102,7 @@ def _compare(loaded: Loaded, question: Question, released: bool) -> None:
             show_failure(f"{specs[name].title}: no answer at this setting.", error)
         if answers:
             tiles.show(loaded, question, answers, baseline, errors, released)
+            proof.offer(loaded, question, answers)
     with options:
         view.options({names[0]: baseline} | answers, names[0])
     with below:
@@ -129,7 +141,7 @@ def _answer_or_last(
 ) -> Answer | None:
     """A decoder's answer; where it fails, add why to `errors`, and return its last answer to this query."""
     last: dict[str, tuple[tuple[Any, ...], Answer]] = st.session_state.setdefault("good", {})
-    query = (loaded.space.embeddings.digest, question.text, question.k, question.depth)
+    query = (loaded.space.embeddings.digest, loaded.state, question.text, question.k, question.depth)
     try:
         result = answer(loaded, question, name, decoder, baseline.ranking)
     except FrontierError as error:

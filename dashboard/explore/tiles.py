@@ -61,7 +61,7 @@ def show(
             for key, result in answers.items()
         ],
     }
-    checked = checkup.at_once(loaded, question.k, question.depth)
+    checked = checkup.at_once(loaded, question.k, question.depth) if loaded.reach is None else None
     if checked is not None and st.session_state.get(decoders.VIEW) != CHECK_UP:
         data["headline"] = checked.headline
 

@@ -1,8 +1,12 @@
 """Data: choose and embed a corpus, judge its documents, compare encoders, manage the cache."""
 
 from dashboard.data import cache_view, encoders, judge, page
+from dashboard.session import address
 from dashboard.widgets.choices import choose
 
 VIEWS = {"Corpus": page.show, "Judge": judge.show, "Encoders": encoders.show, "Cache": cache_view.show}
+if address.source().store:
+    # Both read all documents, which are in a vector engine.
+    del VIEWS["Judge"], VIEWS["Encoders"]
 
 VIEWS[choose("View", VIEWS, "data.view")]()

@@ -29,6 +29,8 @@ FIRST = 2
 """Selectors of the registry that a new session's Explore asks."""
 HEAD_START = 2.0
 """Seconds in which a first page has the processors to itself, before what comes later is made ready."""
+SAMPLE = 500
+"""Documents of a vector engine that are here from the start."""
 STEPS = 3
 """Steps of loading: the corpus is read, embedded, and so are its queries."""
 EAGER_QUERIES = 512
@@ -36,23 +38,53 @@ EAGER_QUERIES = 512
 
 
 _JOBS: SharedJobs[Source] = SharedJobs(MOST_LOADED)
-_START = Source("numpy-api")
+_STARTS = [Source("numpy-api")]
+_ONCE: set[Source] = set()
+"""Corpora that have been loaded, in memory still or not."""
 
 
-def start_with(path: str) -> None:
-    """Set the corpus that a new session opens."""
-    global _START
-    _START = Source(path)
+def start_with(*paths: str) -> None:
+    """Set the corpora that this server is for: a new session opens the first, an address any; all stay in memory."""
+    _STARTS[:] = [Source(path) for path in dict.fromkeys(paths)]
+    _JOBS.most = max(MOST_LOADED, len(_STARTS))
 
 
 def source_at_start() -> Source:
     """The corpus that a new session opens."""
-    return _START
+    return _STARTS[0]
+
+
+def sources_at_start() -> list[Source]:
+    """The corpora that this server is for, the one that a new session opens first."""
+    return list(_STARTS)
+
+
+def load_all() -> None:
+    """Load the corpora that this server is for, one after the other."""
+    for chosen in sources_at_start():
+        job = loading(chosen)
+        job.join()
+        if job.result is not None:
+            _ONCE.add(chosen)
+
+
+def health() -> dict[str, Any]:
+    """How the corpora stand that this server is for, and the names of all that are in memory; no paths.
+
+    status: "ok" once each has been loaded, "failed" where one could not be, else "loading"; `failed` names those.
+    """
+    _ONCE.update(loaded.source for loaded in in_memory())  # one that failed at first may have been loaded on a page
+    waiting = [chosen for chosen in sources_at_start() if chosen not in _ONCE]
+    jobs = [(chosen, known(chosen)) for chosen in waiting]
+    failed = [chosen.name for chosen, job in jobs if job is not None and not job.running and job.error]
+    status = "failed" if failed else "loading" if waiting else "ok"
+    found: dict[str, Any] = {"status": status, "loaded": sorted({loaded.source.name for loaded in in_memory()})}
+    return found | ({"failed": failed} if failed else {})
 
 
 def loading(chosen: Source | None = None) -> Job:
     """The job that loads a corpus, started now if there is none; its result is a Loaded."""
-    chosen = chosen or _START
+    chosen = chosen or source_at_start()
     return _JOBS.begin(chosen, f"load {chosen.path}", partial(_load_and_settle, chosen))
 
 
@@ -135,7 +167,22 @@ def _load_and_settle(chosen: Source, job: Job) -> Loaded:
     return loaded
 
 
+def _attach(chosen: Source, job: Job) -> Loaded:
+    """A corpus in a vector engine, with a sample of its documents here."""
+    from engine.reach import attach
+    from engine.reach import sample as sampled
+    from engine.values import Dataset, Queries
+
+    job.report(0, 0, f"asking {chosen.store}")
+    reach = attach(chosen.store)
+    sample = sampled(reach, SAMPLE)
+    dataset = Dataset(sample.corpus, Queries((), ()))
+    return Loaded(source=chosen, dataset=dataset, space=sample, queries=None, reach=reach)
+
+
 def _load(chosen: Source, job: Job) -> Loaded:
+    if chosen.store:
+        return _attach(chosen, job)
     if not chosen.trained:
         return _embed(chosen, job)
     from dashboard.services import trained

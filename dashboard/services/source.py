@@ -10,15 +10,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.decoder import Decoder
+    from engine.reach import Reach
     from engine.space import Space
     from engine.values import Dataset, Embeddings, Queries
+
+
+STORE = "store://"
+"""How the path of a corpus in a vector engine begins; its name there follows, never an address or a password."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """Where a corpus comes from and how it is embedded."""
 
-    path: str = field(kw_only=False)  # a demo's name, a file or a folder
+    path: str = field(kw_only=False)  # a demo's name, a file or a folder, or store://name/collection
     columns: tuple[str | None, str, str | None] | None = None  # (id, text, title) of a table
     metadata: tuple[str, ...] = ()  # columns of a table that are kept beside its documents
     where: tuple[tuple[str, str], ...] = ()  # (column, value) of the documents that are read; () reads all
@@ -32,8 +37,13 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What messages call it: a demo's name, or that of the file or folder."""
-        return Path(self.path).name
+        """What messages call it: a demo's name, that of the file or folder, or the store's."""
+        return self.store or Path(self.path).name
+
+    @property
+    def store(self) -> str:
+        """The collection of a vector engine as `engine.attach` takes it, "" for other corpora."""
+        return self.path.removeprefix(STORE) if self.path.startswith(STORE) else ""
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -71,6 +81,7 @@ class Loaded:
     training: str = ""  # the name of that training, "" where there was none
     trained_for: Decoder | None = None  # the decoder that it was for
     learnt: bool = True  # whether it ever got better than where it started
+    reach: Reach | None = None  # the vector engine that has the documents, of which the space is a sample then
 
     @property
     def plain(self) -> Loaded:
@@ -81,6 +92,20 @@ class Loaded:
     def origin(self) -> Loaded:
         """The corpus as it was embedded, which links and logs name."""
         return self.embedded or self
+
+    @property
+    def size(self) -> int:
+        """How many documents there are, here or in an engine."""
+        return len(self.space) if self.reach is None else len(self.reach)
+
+    @property
+    def state(self) -> str:
+        """Names the state of a vector engine that answers so far are about; "" for a corpus here."""
+        return "" if self.reach is None else self.reach.ref.snapshot
+
+    def as_answered(self) -> Loaded:
+        """The corpus with the documents that answers hold: of a vector engine those that came back so far."""
+        return self if self.reach is None else replace(self, space=self.reach.space, embedded=self.origin)
 
     @property
     def key(self) -> str:

@@ -44,15 +44,17 @@ def source_of(params: Mapping[str, str]) -> Source | None:
 
 
 def available(requested: Source) -> Source | None:
-    """The corpus that an address may open: a demo, or one that this server has been asked to load.
+    """The corpus that an address may open: a demo, or one that this server is for or has been asked to load.
 
     With its trained embeddings, there or not: loading says which.
     """
     loads = [s for s, _ in corpora.loads() if s.path == requested.path]
-    demo = Source(requested.path) if requested.path in corpora.DEMOS else None
-    if requested.plain in (*(s.plain for s in loads), demo):
+    starts = [s for s in corpora.sources_at_start() if s.path == requested.path]
+    demos = [Source(requested.path)] if requested.path in corpora.DEMOS else []
+    known = [*demos, *starts, *loads]
+    if requested.plain in (s.plain for s in known):
         return requested
-    return loads[-1] if loads else demo
+    return known[-1] if known else None
 
 
 def source() -> Source:

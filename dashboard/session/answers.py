@@ -18,6 +18,7 @@ from dashboard.session import decoders
 from dashboard.session.query import Question
 from engine.decoder import Decoder, ScoredCandidates, decode, family, scored, select_from
 from engine.progress import report_to
+from engine.reach import Reach
 from engine.stages import Selector
 from engine.values import Embeddings, Ranking
 from engine.views import Card, Relevance, card, relevance
@@ -28,6 +29,8 @@ REPEATS, LONG, LONGEST = 3, 0.02, 0.5
 REMEMBERED, REMEMBERED_CORPORA = 64, 2
 SCORED = 12
 """Scored questions that are cached: a slider then moves without scoring anew."""
+PROOFS = "proofs"
+"""The session's table of answers that a vector engine proved."""
 SHOWN_AFTER = 0.5
 """Seconds after which scoring shows its progress."""
 
@@ -65,13 +68,13 @@ def answer(loaded: Loaded, question: Question, name: str, decoder: Decoder, base
     memory: Memo[tuple[Any, ...], Answer] = _memory(loaded, "answers", REMEMBERED)
     key = answer_key(loaded, question, decoder)
     if key not in memory:
-        plain = decoders.has_default_scorers(decoder)
+        plain = decoders.has_default_scorers(decoder) or loaded.reach is not None
         candidates, before = (None, 0.0) if plain else scores_of(loaded, question, decoder)
         with jobs.turn():
             ranking, after = _timed(loaded, question, decoder, candidates)
             against = ranking if baseline is None else baseline
             selector_relevance = None if candidates is None else relevance(decoder.select, candidates)
-            figures = card(loaded.space, question.id, ranking, against, question.qrels, question.k)
+            figures = card(loaded.as_answered().space, question.id, ranking, against, question.qrels, question.k)
         seconds = None if before is None or after is None else before + after
         memory[key] = Answer(name, decoder, ranking, figures, seconds, selector_relevance)
     return memory[key]
@@ -100,7 +103,8 @@ def _dependencies(loaded: Loaded, decoder: Decoder) -> tuple[Any, ...]:
 
 def _question(loaded: Loaded, question: Question) -> tuple[str, ...]:
     vector = hashlib.sha256(question.vector.numpy().tobytes()).hexdigest()
-    return loaded.space.embeddings.digest, loaded.space.corpus.digest, vector, question.id, question.text
+    digests = loaded.space.embeddings.digest, loaded.space.corpus.digest, loaded.state
+    return *digests, vector, question.id, question.text
 
 
 def scores_of(loaded: Loaded, question: Question, decoder: Decoder) -> tuple[ScoredCandidates, float | None]:
@@ -155,6 +159,8 @@ def _timed(
 ) -> tuple[Ranking, float | None]:
     """The ranking, and the seconds it takes, if known; of scored candidates those of the selector alone."""
     query, stage = query_of(loaded, question), decoder.select
+    if loaded.reach is not None:
+        return _asked(loaded.reach, answer_key(loaded, question, decoder), decoder, query, question.k)
     compute = partial(decode, decoder, loaded.space, query, k=question.k)
     if candidates is not None:
         compute = partial(select_from, stage, candidates, question.k)
@@ -162,3 +168,24 @@ def _timed(
         return compute(), None
     stage.warm()  # what a process's first call has to make ready is no part of a query's time
     return _median_of(loaded, family(decoder)[:-1], compute, lambda ranking: ranking.index)
+
+
+def _asked(
+    reach: Reach, key: tuple[Any, ...], decoder: Decoder, query: Embeddings, k: int
+) -> tuple[Ranking, float | None]:
+    """The ranking from a vector engine, the proven one where there is one, and the seconds of its one call."""
+    proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS, REMEMBERED)
+    if key in proofs:
+        return proofs[key], None
+    started = time.perf_counter()
+    with st.spinner(f"Asking {reach.name}"):
+        ranking = decode(decoder, reach, query, k)
+    return ranking, time.perf_counter() - started
+
+
+def keep_proof(loaded: Loaded, question: Question, decoder: Decoder, ranking: Ranking) -> None:
+    """Show a proven answer in place of the one before, from the next look on."""
+    proofs: Memo[tuple[Any, ...], Ranking] = session_memo(PROOFS, REMEMBERED)
+    key = answer_key(loaded, question, decoder)
+    proofs[key] = ranking
+    _memory(loaded, "answers", REMEMBERED).forget(key)

@@ -44,7 +44,7 @@ def judged_splits(dataset: Dataset) -> dict[str, int]:
 
 def largest_k(loaded: Loaded) -> int:
     """The largest k that makes sense on a corpus: an address may hold any."""
-    return max(len(loaded.space), SET_SIZE.comfortable_range[1])
+    return max(loaded.size, SET_SIZE.comfortable_range[1])
 
 
 def ways_of(loaded: Loaded) -> list[str]:
@@ -118,4 +118,4 @@ def keep_order(loaded: Loaded, split: str | None, order: Sequence[int] | None) -
 
 def corpus_key(loaded: Loaded) -> str:
     """Names a corpus in the keys of its controls."""
-    return loaded.space.corpus.digest[:12]
+    return loaded.origin.space.corpus.digest[:12]

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
+from streamlit import config
 
 from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query, tradeoff
@@ -26,7 +27,7 @@ def current(loaded: Loaded) -> State:
     session = st.session_state
     return State(
         source=loaded.source,
-        digest=loaded.space.corpus.digest[:SHOWN],
+        digest=loaded.origin.space.corpus.digest[:SHOWN],
         vectors=loaded.origin.space.embeddings.digest[:SHOWN],
         way=way,
         split=split,
@@ -173,7 +174,8 @@ def _remarks() -> None:
 
 def _open_page() -> str:
     """The name of the screen that is drawn."""
-    last = urlsplit(st.context.url or "").path.rstrip("/").rpartition("/")[2]
+    base = (config.get_option("server.baseUrlPath") or "").strip("/")
+    last = urlsplit(st.context.url or "").path.removeprefix(f"/{base}").rstrip("/").rpartition("/")[2]
     return last if last and (SCREENS / f"{last}.py").is_file() else HOME
 
 

@@ -60,10 +60,11 @@ def corpus_chip(loaded: Loaded, learned: int | None = None) -> None:
     """Name, size, dimension, device and fingerprint of the corpus in use; learned: from how much feedback."""
     space = loaded.origin.space
     encoder = space.encoder
+    where = space.device.type if loaded.reach is None else f"in {loaded.reach.ref.kind}"
     with st.container(border=True):
         st.text(space.corpus.name)
         st.caption(
-            f"{len(space):,} documents · {space.embeddings.dimension} dimensions · {space.device.type}  \n"
+            f"{loaded.size:,} documents · {space.embeddings.dimension} dimensions · {where}  \n"
             f"{'own vectors' if encoder is None else encoder.dtype} · fingerprint `{space.embeddings.digest[:8]}`"
         )
         if loaded.origin.training:

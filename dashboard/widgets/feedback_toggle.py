@@ -21,6 +21,10 @@ def corpus(loaded: Loaded, chip: Any) -> Loaded:
     chip: the container of the header for both.
     """
     shown, trouble, learned = loaded, None, None
+    if loaded.reach is not None:
+        with chip:
+            corpus_chip(loaded)
+        return loaded
     if feedback.is_on():
         try:
             shown = feedback.adapted(loaded)

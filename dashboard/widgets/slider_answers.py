@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dashboard.charts.palette import style_of
 from dashboard.components import vendor
 from dashboard.services.source import Loaded
@@ -15,7 +17,8 @@ from dashboard.session.query import Question
 from engine.decoder import Decoder, ScoredCandidates, scored
 from engine.errors import DataError
 from engine.params import Real, Whole, values_of
-from engine.values import digest_of
+from engine.reach import Reach
+from engine.values import Embeddings, digest_of
 from engine.views import slider
 
 LARGE, FIRST = 2048, 0.5
@@ -67,7 +70,10 @@ def _maker(
     more: dict[str, Any],
 ) -> Callable[[], dict[str, Any]]:
     """What computes a slider's answers when the browser asks; it keeps no corpus alive."""
-    space, query, k = weakref.ref(loaded.space), query_of(loaded, question), question.k
+    query, k = query_of(loaded, question), question.k
+    if loaded.reach is not None:
+        return _maker_of_pool(loaded.reach, query, k, decoder, form, part, more)
+    space = weakref.ref(loaded.space)
     known: weakref.ref[ScoredCandidates] | None = None
     if not decoders.has_default_scorers(decoder):
         known = weakref.ref(scores_of(loaded, question, decoder)[0])
@@ -81,5 +87,28 @@ def _maker(
         answers = slider.slider_answers(decoder.select, form, given, found, k, above)
         rankings = answers.pop("rankings")
         return {**answers, "stops": given, **slider.packed(where, query.vectors[0], rankings, **more)}
+
+    return make
+
+
+def _maker_of_pool(
+    reach: Reach,
+    query: Embeddings,
+    k: int,
+    decoder: Decoder,
+    form: Real | Whole,
+    part: tuple[dict[str, Any], float],
+    more: dict[str, Any],
+) -> Callable[[], dict[str, Any]]:
+    """What computes a slider's answers from the documents that a vector engine returns first; letting go asks it."""
+
+    def make() -> dict[str, Any]:
+        pool, rows = reach.pool(query)
+        given, above = part
+        answers = slider.slider_answers(decoder.select, form, given, scored(decoder, pool, query), k, above)
+        local = answers.pop("rankings")
+        rankings = np.where(local < 0, -1, np.array(rows)[local])
+        answers["within"] = f"drawn from {len(pool):,} documents, asked when let go"
+        return {**answers, "stops": given, **slider.packed(reach.space, query.vectors[0], rankings, **more)}
 
     return make

@@ -67,6 +67,10 @@ def vote(loaded: Loaded, question: Question, row: int, kind: str, shown: Sequenc
     shown: the list in which the document was seen, () for none.
     """
     query, me = query_of(loaded, question), feedback.person()
+    if loaded.reach is not None:
+        reach = loaded.reach
+        confirm.act(lambda: reach.forbid("feedback that moves the documents"))
+        return
 
     def step(now: orag.Session) -> orag.Session:
         if (row, kind) in votes_given(now.counting, question):

@@ -27,7 +27,7 @@ from engine.progress import counted
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
-    from engine.space import Space
+    from engine.space import Elsewhere, Space
     from engine.values import Corpus, Dataset, Qrels, Queries
 
 SECONDS = 0.5
@@ -74,7 +74,7 @@ def embed(source: CorpusOptions, queries: bool) -> None:
             echo_notices(shipped_notices(texts, vectors))
 
 
-def _stage_flags() -> list[click.Option]:
+def stage_flags() -> list[click.Option]:
     """A flag for each stage, for each parameter of its methods, and for the depth."""
     from engine.decoder import DEPTH
     from engine.stages import methods as registered
@@ -98,7 +98,7 @@ def _stage_flags() -> list[click.Option]:
     return [*flags, value_flag(DEPTH.flag, "depth", f"{DEPTH.help} Default: {DEPTH.unset}.")]
 
 
-@main.command(cls=DeclaredCommand, flags=_stage_flags)
+@main.command(cls=DeclaredCommand, flags=stage_flags)
 @SOURCE
 @click.option("--query", "texts", multiple=True, help="A query; may be given more than once.")
 @click.option("--query-id", "query_ids", multiple=True, metavar="ID", help="A labelled query of the corpus.")
@@ -147,7 +147,7 @@ def decode(
         timed = latency(decoder, space, vectors, k, SECONDS) if single < SECONDS else None
     judgements = _judgements(dataset, queries, split)
     measured = _measure(ranking, space, vectors, judgements, dataset, k)
-    entries = _entries(decoder, space, queries, vectors, ranking) if as_json or not split else []
+    entries = entries_of(decoder, space, queries, vectors, ranking) if as_json or not split else []
     if as_json:
         summary = {
             "decoder": decoder.label,
@@ -163,7 +163,7 @@ def decode(
         echo_json({**summary, "results": entries}, allow_nan=False)
         return
     for entry in entries:
-        _echo_entry(entry, traced)
+        echo_entry(entry, traced)
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
     click.echo(f"\n{decoder.label}: {counts}{_duration(timed)}\n{_means_line(measured, k, judgements)}")
 
@@ -253,13 +253,17 @@ def _echo_trained_decoder(decoder: Decoder, flags: Mapping[str, str | None]) -> 
         click.echo(f"what no flag says is the checkpoint's: {decoder.label}", err=True)
 
 
-def _entries(decoder: Decoder, space: Space, queries: Queries, vectors: Any, ranking: Any) -> list[dict[str, Any]]:
+def entries_of(
+    decoder: Decoder, space: Space | Elsewhere, queries: Queries, vectors: Any, ranking: Any
+) -> list[dict[str, Any]]:
     """Each query with its documents."""
     import torch
 
     import engine
     from engine.decoder import scored
+    from engine.space import here
 
+    space = here(space)
     # Texts that nothing embeds have no inner products: there the relevance is the first scorer's.
     worded = None if vectors is not queries else [scored(decoder, space, queries.only([q])) for q in queries.ids]
     relevance = None if worded is None else torch.stack([each.retrieved for each in worded])
@@ -287,7 +291,8 @@ def _entries(decoder: Decoder, space: Space, queries: Queries, vectors: Any, ran
     ]
 
 
-def _echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
+def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
+    """Print a query's documents and what its answer is certain of."""
     from engine.views import trust
 
     click.echo(click.style(f"\n{one_line(entry['query'], 100)}", bold=True))

@@ -31,12 +31,20 @@ def option(*names: str, default: Any = None, **attributes: Any) -> Decorator:
     return click.option(*names, default=default, show_default=default is not None, **attributes)
 
 
-CORPUS = option(
-    "--corpus",
-    default="numpy-api",
-    metavar="NAME|PATH",
-    help="numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file.",
-)
+def corpus_option(multiple: bool = False, more: str = "") -> Decorator:
+    """The option that names a corpus, or several; more: what its help says beside what can be named."""
+    said = "numpy-api, python-api, a BEIR folder, or a .csv .tsv .jsonl .parquet .npy .npz file."
+    start = "numpy-api"
+    return option(
+        "--corpus",
+        default=(start,) if multiple else start,
+        multiple=multiple,
+        metavar="NAME|PATH",
+        help=f"{said} {more}".rstrip(),
+    )
+
+
+CORPUS = corpus_option()
 
 QRELS = option(
     "--qrels",

@@ -4,6 +4,8 @@ A chunk is keyed by its texts, the model's files, the prompt and the arithmetic.
 stays in memory: a file for each would outnumber those of corpora and query sets.
 """
 
+import os
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -32,6 +34,9 @@ _CHUNK_MEAN = 64
 # What one core of a CPU encodes well within the second in which a stop has to be heard.
 _BATCH_TOKENS = 2048
 _MOST_TOKENS = 512
+
+MAPPED = 1 << 30
+"""Bytes of a matrix above which it is a mapped file without a name, on the disk of the cache, and not in memory."""
 
 _MOST_TYPED = 1000
 _TYPED: dict[str, np.ndarray] = {}
@@ -64,13 +69,13 @@ def embed(
     cache key, though the last bits of a vector depend on it. cache: False neither reads nor writes the disk; a few
     plain texts, as queries, stay in memory. label: what the list of cached things calls these, by default a corpus by
     its name. progress(done, total, label): called before the encoder is loaded and after every batch. stop: checked
-    between batches; loading the encoder cannot be interrupted.
+    between batches; loading the encoder cannot be interrupted. A matrix above MAPPED bytes is a mapped file if cache.
     Raises DataError for no texts or a text that is no string, Cancelled when stopped (finished chunks are kept), and
     FrontierError for an encoder that cannot be had, options that make no sense, or a cache that cannot be written.
     """
     ids, texts, role = _inputs(what, role)
     BATCH_SIZE.check(batch_size)
-    run = _Run(len(texts), progress, stop)
+    run = _Run(len(texts), progress, stop, cache)
     run.tell(LOADING)
     device = encoder_model.device_of(device)
     source = encoder_model.find(encoder, cache, lambda: run.tell(DOWNLOADING))
@@ -175,7 +180,7 @@ def embedded(
     source = encoder_model.find(encoder)
     given = _shipped(texts, role, source, dtype)
     arithmetic = shipped.ARITHMETIC if given else precision.choose(source, encoder_model.device_of(None), dtype)
-    run = _Run(len(texts), None, None)
+    run = _Run(len(texts), None, None, disk=True)
     for span, key in _keyed(texts, source.digest, arithmetic, role, source.prompt(role)):
         rows = store.get_array(SECTION, key)
         if rows is None:
@@ -237,8 +242,9 @@ def chunks(texts: Sequence[str]) -> Iterator[range]:
 class _Run:
     """One call of `embed`: the matrix as it fills, what is told, and whether to go on."""
 
-    def __init__(self, total: int, progress: Progress | None, stop: Stop | None) -> None:
+    def __init__(self, total: int, progress: Progress | None, stop: Stop | None, disk: bool = False) -> None:
         self.vectors = torch.empty(0, 0)
+        self._disk = disk
         self._total, self._progress, self._stop, self._done = total, progress, stop, 0
 
     def tell(self, label: str, more: int = 0) -> None:
@@ -251,14 +257,32 @@ class _Run:
     def place(self, start: int, rows: Tensor, label: str | None = None) -> None:
         if not len(self.vectors):
             # Only now is the width known; one matrix, as the largest corpora would not fit twice.
-            self.vectors = torch.empty(self._total, rows.shape[1])
+            self.vectors = (_mapped if self._disk else torch.empty)(self._total, rows.shape[1])
         self.vectors[start : start + len(rows)] = rows
         if label:
             self.tell(label, len(rows))
 
-    def embeddings(self, ids: tuple[str, ...], texts: tuple[str, ...], encoder: EncoderRef, role: Role) -> Embeddings:
+    def embeddings(self, ids: tuple[str, ...], texts: Sequence[str], encoder: EncoderRef, role: Role) -> Embeddings:
         # The texts of queries are for scorers that read words; a corpus has its own.
-        return Embeddings(ids, self.vectors, encoder, texts if role == "query" else None)
+        return Embeddings(ids, self.vectors, encoder, tuple(texts) if role == "query" else None)
+
+
+def _mapped(count: int, dimension: int) -> Tensor:
+    """An empty float32 matrix: in memory, or where it is large in a file that is gone with it.
+
+    Raises FrontierError where the disk has no room.
+    """
+    size = 4 * count * dimension
+    if size <= MAPPED:
+        return torch.empty(count, dimension)
+    folder = store.section(SECTION)
+    with store.explained(folder), tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
+        if hasattr(os, "posix_fallocate"):
+            # A hole that the disk has no room for would end the process when it is written to.
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            file.truncate(size)
+        return torch.from_numpy(np.memmap(file, np.float32, "r+", shape=(count, dimension)))
 
 
 def _encoded(model: Encoder, texts: Sequence[str], role: Role, prompt: str, batch_size: int, run: _Run) -> Tensor:
@@ -303,7 +327,7 @@ def _tokens(raw: bytes) -> int:
     return min(len(raw) // 3 + 2, _MOST_TOKENS)
 
 
-def _inputs(what: object, role: Role | None) -> tuple[tuple[str, ...], tuple[str, ...], Role]:
+def _inputs(what: object, role: Role | None) -> tuple[tuple[str, ...], Sequence[str], Role]:
     """ids, texts and role, checked."""
     if role not in (None, "document", "query"):
         raise FrontierError(f"role must be 'document' or 'query'; got {role!r}")

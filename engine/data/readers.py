@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 
 from engine.data import tables, vectors
+from engine.data.line_texts import LineTexts
 from engine.data.tables import Columns, Documents, named_columns, read_documents
 from engine.data.textfiles import STOPPED, lines
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
-from engine.values import Corpus, Dataset, Embeddings, Notice, Qrels, Queries
+from engine.values import Corpus, Dataset, Embeddings, Notice, PassageSource, Qrels, Queries
 
 BUILT_IN = ("numpy-api", "python-api")
 Table = Callable[[Path, Columns | None], Documents]
@@ -107,9 +109,12 @@ def _selected(dataset: Dataset, where: Mapping[str, Collection[str]]) -> Dataset
         if not rows:
             common = ", ".join(f"{value!r}" for value, _ in Counter(corpus.metadata[column]).most_common(5))
             raise DataError(f"where= leaves no document: {column!r} is {common} …, and {list(values)!r} was asked for")
-    fields = [tuple(values[row] for row in rows) for values in (corpus.ids, corpus.texts, corpus.titles)]
+    texts, titles = (
+        values.take(rows) if isinstance(values, LineTexts) else tuple(values[row] for row in rows)
+        for values in (corpus.texts, corpus.titles)
+    )
     metadata = {column: tuple(values[row] for row in rows) for column, values in corpus.metadata.items()}
-    kept = Corpus(fields[0], fields[1], fields[2], corpus.name, metadata)
+    kept = Corpus(tuple(corpus.ids[row] for row in rows), texts, titles, corpus.name, metadata)
     gone = corpus.position.keys() - kept.position.keys()
     left = {split: {q: {d: g for d, g in docs.items() if d not in gone} for q, docs in qrels.grades.items()}
             for split, qrels in dataset.qrels.items()}  # fmt: skip
@@ -220,13 +225,17 @@ def _corpus(path: Path, name: str, columns: Columns | None, table: Table) -> tup
 
 def _texts(corpus: Corpus) -> tuple[Notice, ...]:
     """Remarks on documents without words, and on those with the words of an earlier one."""
-    first: dict[str, str] = {}
+    seen: set[bytes] = set()
     empty, copies = [], []
-    for doc, passage in zip(corpus.ids, corpus.passages, strict=True):
-        if not passage.strip():
+    # Made one by one and known by a digest: the passages of a large corpus would be its texts in memory once more.
+    for doc, passage in zip(corpus.ids, PassageSource(corpus.titles, corpus.texts), strict=True):
+        if not passage:
             empty.append(doc)
-        elif first.setdefault(passage, doc) != doc:
+            continue
+        known = blake2b(passage.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if known in seen:
             copies.append(doc)
+        seen.add(known)
     copied = Notice.of("documents are copies: an earlier one has the same title and text", copies)
     return Notice.of("documents have neither title nor text", empty) + copied
 
@@ -235,7 +244,7 @@ def _queries(path: Path, table: Table) -> tuple[Queries, tuple[Notice, ...]]:
     if not path.is_file():
         return Queries((), ()), ()
     rows = table(path, Columns(id="_id", text="text"))
-    queries = Queries(rows.ids, rows.texts, rows.metadata)
+    queries = Queries(rows.ids, tuple(rows.texts), rows.metadata)
     empty = [query for query, text in zip(queries.ids, queries.texts, strict=True) if not text.strip()]
     return queries, rows.notices + Notice.of("queries have no text", empty)
 
@@ -337,7 +346,8 @@ def _vectors_of(folder: Path, corpus: Corpus, watch: Progress) -> tuple[Embeddin
             f"put the ids of the rows into {path.stem}.ids.txt, one a line"
         )
     what = f"rows of {path.name} have no ids and are taken to stand in the order of the corpus"
-    return Embeddings(corpus.ids, embeddings.vectors), (Notice(what, len(embeddings)), *_lengths(embeddings))
+    named = Embeddings(corpus.ids, embeddings.vectors).lying_in(embeddings.file)
+    return named, (Notice(what, len(embeddings)), *_lengths(embeddings))
 
 
 def _unknown(file: str, grades: Grades, corpus: Corpus, queries: Queries) -> tuple[Notice, ...]:

@@ -8,6 +8,7 @@ TSV: no quoting at all, as in judgement files and most published corpora; a doub
 import csv
 import json
 import re
+from array import array
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,6 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from engine.data import line_texts
+from engine.data.line_texts import LineTexts
 from engine.data.textfiles import SILENT, lines
 from engine.errors import DataError, RepeatedIdError
 from engine.progress import Progress, counted
@@ -85,8 +90,8 @@ class Documents(NamedTuple):
     """What a table holds: ids, texts, titles and columns of one length, and what a person should know about them."""
 
     ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    titles: tuple[str, ...]
+    texts: Sequence[str]
+    titles: Sequence[str]
     notices: tuple[Notice, ...]
     metadata: Mapping[str, tuple[str, ...]]
 
@@ -123,7 +128,8 @@ def read_documents(
 
     metadata: further columns to keep, in JSON also keys of an object "metadata"; what no row has is left out.
     separator: of a CSV file, None guesses; repeated: one of REPEATED. A missing title and a null text are empty.
-    Raises DataError naming file, row and cause; Cancelled.
+    Texts and titles of a JSON Lines file of more than `line_texts.LARGE` bytes stay there. Raises DataError naming
+    file, row and cause; Cancelled.
     """
     path, notices = Path(path), []
     if repeated not in REPEATED:
@@ -131,23 +137,23 @@ def read_documents(
     guessed = columns is None
     columns = preview(path, separator=separator).guess if columns is None else columns
     columns = replace(columns, metadata=tuple(dict.fromkeys((*columns.metadata, *metadata))))
-    _, records = _open(path, columns, watch, separator)
-    places: list[int] = []
+    passages = _Passages(path, columns)
+    _, records = _open(path, columns, watch, separator, passages.ends)
+    places = array("q")
     ids: list[str] = []
-    texts: list[str] = []
-    titles: list[str] = []
     kept: dict[str, list[str | None]] = {name: [] for name in columns.metadata}
     for number, record in records:
         places.append(number)
         text = record.get(columns.text, _ABSENT)
-        texts.append(text if type(text) is str else _as_text(text, columns.text, path, number, record))
+        text = text if type(text) is str else _as_text(text, columns.text, path, number, record)
         if columns.id is None:
             ids.append(str(len(ids)))
         else:
             doc = record.get(columns.id, _ABSENT)
             ids.append(doc if type(doc) is str else as_id(doc, _place(path, number), columns.id))
         title = record.get(columns.title) if columns.title is not None else ""
-        titles.append(title if type(title) is str else _as_text(title, columns.title or "", path, number, record))
+        title = title if type(title) is str else _as_text(title, columns.title or "", path, number, record)
+        passages.add(text, title)
         for name, values in kept.items():
             values.append(_named(record, name))
     if columns.id is None:
@@ -156,16 +162,47 @@ def read_documents(
         notices.append(Notice(f"texts taken from column {columns.text!r}: no column has a usual name", len(ids)))
     if _suffix(path) == ".tsv":
         what = "texts stand in double quotes, which were kept: TSV has no quoting (for quoted fields, save as CSV)"
-        notices += Notice.of(what, (doc for doc, text in zip(ids, texts, strict=True) if _looks_quoted(text)))
+        notices += Notice.of(what, (doc for doc, text in zip(ids, passages.texts, strict=True) if _looks_quoted(text)))
     ids, rows, remarks = _each_once(path, ids, places, repeated)
     present = {name: values for name, values in kept.items() if any(value is not None for value in values)}
     return Documents(
         tuple(ids),
-        tuple(texts[row] for row in rows),
-        tuple(titles[row] for row in rows),
+        *passages.of(places, rows),
         (*notices, *remarks),
         {name: tuple(values[row] or "" for row in rows) for name, values in present.items()},
     )
+
+
+class _Passages:
+    """Texts and titles of the rows as they are read: in memory, but for a large JSON Lines file, where they stay.
+
+    ends: of its lines, which `lines` gives; None in memory
+    """
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path, self.columns = path, columns
+        self.texts: list[str] = []
+        self.titles: list[str] = []
+        stay = _suffix(path) in (".jsonl", ".ndjson") and path.is_file() and path.stat().st_size > line_texts.LARGE
+        self.ends = array("q") if stay else None
+        self._facts = line_texts.file_facts(path) if stay else ""
+        self._titled = False
+
+    def add(self, text: str, title: str) -> None:
+        self._titled = self._titled or bool(title)
+        if self.ends is None:
+            self.texts.append(text)
+            self.titles.append(title)
+
+    def of(self, places: Sequence[int], rows: Sequence[int]) -> tuple[Sequence[str], Sequence[str]]:
+        """Texts and titles of some rows; places: the line number of each row, from 1."""
+        if self.ends is None:
+            return tuple(self.texts[row] for row in rows), tuple(self.titles[row] for row in rows)
+        line = np.asarray(places)[np.asarray(rows, np.int64)]
+        ends = np.asarray(self.ends)
+        texts = LineTexts(self.path, self.columns.text, np.stack([ends[line - 1], ends[line]], axis=1), self._facts)
+        title = self.columns.title if self._titled else None
+        return texts, texts.of_field(title) if title else ("",) * len(texts)
 
 
 def _named(record: Mapping[str, Any], name: str) -> str | None:
@@ -177,7 +214,7 @@ def _named(record: Mapping[str, Any], name: str) -> str | None:
 
 
 def _each_once(
-    path: Path, ids: list[str], places: list[int], repeated: str
+    path: Path, ids: list[str], places: Sequence[int], repeated: str
 ) -> tuple[list[str], Sequence[int], tuple[Notice, ...]]:
     """The ids with no id twice, the rows that they are of, and a remark on what was done about others."""
     first: dict[str, int] = {}
@@ -240,9 +277,16 @@ def guess_separator(path: Path) -> str:
 
 
 def _open(
-    path: Path, columns: Columns | None = None, watch: Progress = SILENT, separator: str | None = None
+    path: Path,
+    columns: Columns | None = None,
+    watch: Progress = SILENT,
+    separator: str | None = None,
+    ends: "array[int] | None" = None,
 ) -> tuple[list[str], Rows]:
-    """The column names of a table and its rows; `columns`: those that must be there and that alone may be read."""
+    """The column names of a table and its rows; `columns`: those that must be there and that alone may be read.
+
+    ends: gets the ends of the lines of a JSON Lines file, as of `lines`
+    """
     required = list(dict.fromkeys(columns.required)) if columns else None
     suffix = _suffix(path)
     if separator is not None and (suffix != ".csv" or len(separator) != 1 or separator in '"\r\n'):
@@ -253,7 +297,7 @@ def _open(
         case ".tsv":
             names, records = _with_header(path, _tsv_rows(path, watch))
         case ".jsonl" | ".ndjson":
-            records = json_rows(path, watch)
+            records = json_rows(path, watch, ends)
             head = list(islice(records, _HEAD))
             # Keys may differ from line to line: a missing one is an error of its line.
             names = list(dict.fromkeys(key for _, record in head for key in record))
@@ -309,9 +353,12 @@ def _with_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> tuple[lis
     return names, records()
 
 
-def json_rows(path: Path, watch: Progress = SILENT) -> Rows:
-    """(line number, object) of each line of a JSON Lines file; blank lines are passed over. Raises DataError."""
-    for number, text in lines(path, watch):
+def json_rows(path: Path, watch: Progress = SILENT, ends: "array[int] | None" = None) -> Rows:
+    """(line number, object) of each line of a JSON Lines file; blank lines are passed over. Raises DataError.
+
+    ends: as of `lines`
+    """
+    for number, text in lines(path, watch, ends):
         try:
             record = json.loads(text)
         except json.JSONDecodeError as error:

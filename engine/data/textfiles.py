@@ -1,5 +1,6 @@
 """UTF-8 text files read line by line, with progress."""
 
+from array import array
 from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
@@ -17,10 +18,11 @@ SILENT = stoppable(None, None)
 """Neither reports nor stops."""
 
 
-def lines(path: Path, watch: Progress = SILENT) -> Generator[tuple[int, str]]:
+def lines(path: Path, watch: Progress = SILENT, ends: "array[int] | None" = None) -> Generator[tuple[int, str]]:
     """(number from 1, text with its line break) of each line of a UTF-8 file, read as a stream; a BOM is dropped.
 
-    Only a line feed ends a line. Raises DataError naming the first byte that is not UTF-8; Cancelled.
+    Only a line feed ends a line. ends: gets the offset of the first line, then of the end of each. Raises DataError
+    naming the first byte that is not UTF-8; Cancelled.
     """
     label = f"reading {path.name}"
     try:
@@ -30,6 +32,8 @@ def lines(path: Path, watch: Progress = SILENT) -> Generator[tuple[int, str]]:
     with file:
         total = path.stat().st_size
         done = _skip_bom(path, file)
+        if ends is not None:
+            ends.append(done)
         for number, raw in enumerate(file, 1):
             if number % _BATCH == 1:
                 watch(done, total, label)
@@ -42,6 +46,8 @@ def lines(path: Path, watch: Progress = SILENT) -> Generator[tuple[int, str]]:
                     f"iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}"
                 ) from None
             done += len(raw)
+            if ends is not None:
+                ends.append(done)
             yield number, text
         watch(total, total, label)
 

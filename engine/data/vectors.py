@@ -72,7 +72,9 @@ def read_vectors(
     else:
         names = tuple(as_id(value, f"{path.name} row {row}") for row, value in enumerate(ids))
     _check_ids(path, names, len(array))
-    return Embeddings(names, torch.from_numpy(_float32(path, array, names, normalize, watch))), notices
+    rows = _float32(path, array, names, normalize, watch)
+    file = path if rows is array and isinstance(array, np.memmap) else None
+    return Embeddings(names, torch.from_numpy(rows)).lying_in(file), notices
 
 
 def aligned(embeddings: Embeddings, ids: tuple[str, ...], path: Path) -> Embeddings:
@@ -99,8 +101,9 @@ def _arrays(path: Path) -> tuple[np.ndarray, list[Any] | None]:
     if not path.is_file():
         raise DataError(f"{path} does not exist; expected a .npy or .npz file of vectors")
     try:
-        # Mapped, so that a matrix which must be converted is in memory once, not twice.
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        # Mapped, so that a matrix which must be converted is in memory once, and any other only as pages of the file.
+        # "c" is writeable, as torch wants it; what would be written stayed in memory, and never reaches the file.
+        loaded = np.load(path, mmap_mode="c", allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return loaded, None
         with loaded:
@@ -146,9 +149,10 @@ def _check_ids(path: Path, ids: tuple[str, ...], rows: int) -> None:
 
 
 def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: bool, watch: Progress) -> np.ndarray:
-    """(n, d) float32, contiguous, checked and converted in blocks."""
+    """(n, d) float32, contiguous, checked and converted in blocks; a mapped file as it is where nothing changes."""
     total = len(array)
-    usable = array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable
+    # Whole pages of a map that are written are memory as good as a copy's: scaled rows get one of their own.
+    usable = array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable and not normalize
     out = array if usable else np.empty(array.shape, dtype=np.float32)
     not_finite: list[int] = []
     too_large: list[int] = []
@@ -160,7 +164,10 @@ def _float32(path: Path, array: np.ndarray, ids: tuple[str, ...], normalize: boo
         if not usable:
             with np.errstate(over="ignore"):
                 into[:] = block
-        if (bad := ~np.isfinite(into).all(1)).any():
+        # A sum shows that a block is finite without an array of its size; one that overflows is looked at closer.
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(into.sum())
+        if not finite and (bad := ~np.isfinite(into).all(1)).any():
             given = np.isfinite(block).all(1)
             not_finite += (start + np.flatnonzero(~given)).tolist()
             too_large += (start + np.flatnonzero(bad & given)).tolist()

@@ -20,7 +20,7 @@ from engine.decoder import SET_SIZE
 from engine.errors import DataError, ParamError
 from engine.evaluation.aspects import Aspects, Coverage, Judgements, coverage, judgements
 from engine.matrix import CHUNK_NUMBERS, GRAM_ROWS
-from engine.space import Space
+from engine.space import Elsewhere, Space, here
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 REDUNDANT = 0.9
@@ -219,7 +219,7 @@ def check_metrics(names: Iterable[str]) -> None:
 @without_autocast
 def measure(
     ranking: Ranking,
-    space: Space,
+    space: Space | Elsewhere,
     queries: Queries | Embeddings | Sequence[str],
     qrels: Qrels | None = None,
     k: int = 10,
@@ -233,7 +233,7 @@ def measure(
     is left out of recall and its kin and counted, never scored 0; a relevant document that is not in the corpus counts
     as not found. Alike for aspects. Raises ParamError or DataError.
     """
-    k = SET_SIZE.check(k)
+    k, space = SET_SIZE.check(k), here(space, ranking)
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     check_metrics(names)
     ids = tuple(queries.ids) if isinstance(queries, (Queries, Embeddings)) else tuple(queries)

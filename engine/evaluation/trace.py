@@ -11,7 +11,7 @@ from engine.candidates import without_autocast
 from engine.decoder import QueryLike, searched
 from engine.errors import DataError, ParamError
 from engine.matrix import Matrix
-from engine.space import Space
+from engine.space import Elsewhere, Space, here
 from engine.values import Ranking, real_tensor
 
 Column = str | int | float | None
@@ -53,6 +53,7 @@ def trace(ranking: Ranking, space: Space | Any, queries: QueryLike | Any, releva
     """
     if not isinstance(ranking, Ranking):
         raise ParamError(f"ranking must be a Ranking, as engine.select and engine.decode return; got {ranking!r}")
+    space = here(space) if isinstance(space, Elsewhere) else space
     if relevance is None:
         matrix, points = searched(space, queries)
         vectors = matrix.vectors

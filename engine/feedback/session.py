@@ -17,7 +17,7 @@ from engine.feedback.embedding_state import Kept, MatrixState, SparseState, Star
 from engine.feedback.presets import Preset, preset_of
 from engine.feedback.records import CorpusChange, Event, Journal, Marked, Query, Record, Status, Undone, is_whole
 from engine.feedback.temperature import by_sample
-from engine.space import Space
+from engine.space import Elsewhere, Space
 from engine.values import Embeddings, Queries, digest_of
 
 
@@ -218,6 +218,8 @@ def session(
     of the queries to come, to set the temperature by (without one, documents stand in for them).
     Raises ParamError or DataError, naming argument, range and value.
     """
+    if isinstance(space, Elsewhere):
+        raise space.refuse("feedback that moves the documents")
     if not isinstance(space, Space):
         raise ParamError(f"space must be an engine.Space; got {space!r}")
     preset = preset_of(preset, overrides)

@@ -12,6 +12,7 @@ from engine.solvers.greedy.certified import greedy_grid, is_warm, warm
 from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import LOG_RESIDUAL
 from engine.solvers.lines import LambdaPath
+from engine.solvers.questions import LinearQuestion, of_greedy
 from engine.stages import RELEVANCE_WEIGHT, WINDOW, Selector, register
 from engine.values import Ranking
 
@@ -51,6 +52,10 @@ class DPP(Selector):
         `certified.greedy`.
         """
         return greedy_grid(stages, candidates, k, LOG_RESIDUAL, NOISE[candidates.vectors.dtype])
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
+        """Whether any document outside has a larger gain than a pick had."""
+        return of_greedy(LOG_RESIDUAL, candidates, ranking, self.relevance_weight, self.window)
 
     @classmethod
     def warm(cls) -> None:

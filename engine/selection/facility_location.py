@@ -11,6 +11,7 @@ from engine.solvers.coverage import KEPT_ROWS, covering_sets, warm
 from engine.solvers.gram import ranking
 from engine.solvers.greedy.lambda_path import coverage_paths
 from engine.solvers.lines import LambdaPath
+from engine.solvers.questions import LinearQuestion, of_most_relevant
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -70,6 +71,16 @@ class FacilityLocation(Selector):
     ) -> list[LambdaPath]:
         """The same at every λ, for a ground set whose similarities are kept."""
         return coverage_paths(candidates, k, interval, max(k, min(self.ground_set or k, candidates.count)), marks)
+
+    @property
+    def ground_size(self) -> int:
+        return self.ground_set or 0
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
+        """Whether the ground set is that of the whole corpus."""
+        if self.ground_set is None:
+            return None
+        return of_most_relevant(candidates, ranking, max(ranking.index.shape[1], self.ground_set))
 
     @classmethod
     def warm(cls) -> None:

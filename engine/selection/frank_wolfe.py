@@ -7,6 +7,7 @@ from typing import Self
 from engine.candidates import Candidates
 from engine.params import Flag, Real, declare
 from engine.solvers.quadratic.solve import SetSearch, rankings, warm
+from engine.solvers.questions import LinearQuestion, of_sums
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -44,6 +45,12 @@ class FrankWolfe(Selector):
         """
         settings = [SetSearch(s.relevance_weight, s.loading, 3 if s.polish else 0) for s in stages]
         return rankings(candidates, k, settings)
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
+        """Whether a document outside would better the set in place of a member: known of polished sets."""
+        if not self.polish or not ranking.info[0].get("swap_optimal", True):
+            return None
+        return of_sums(candidates, ranking, self.relevance_weight, swaps=True)
 
     @classmethod
     def warm(cls) -> None:

@@ -10,6 +10,7 @@ from engine.solvers.greedy.lambda_path import lambda_paths
 from engine.solvers.greedy.steps import SUM
 from engine.solvers.lines import LambdaPath
 from engine.solvers.quadratic.solve import SetSearch, rankings, warm
+from engine.solvers.questions import LinearQuestion, of_sums
 from engine.stages import RELEVANCE_WEIGHT, Selector, register
 from engine.values import Ranking
 
@@ -40,6 +41,12 @@ class MaxSum(Selector):
         any candidate improves the set.
         """
         return rankings(candidates, k, [SetSearch(s.relevance_weight, None, int(s.polish)) for s in stages])
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
+        """Whether a document outside would better the set in place of a member; without swaps, at a step of greed."""
+        if self.polish and not ranking.info[0].get("swap_optimal", True):
+            return None
+        return of_sums(candidates, ranking, self.relevance_weight, self.polish)
 
     @property
     def no_path(self) -> str | None:

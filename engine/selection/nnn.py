@@ -8,6 +8,7 @@ from engine.params import Choice, Real, Whole, declare
 from engine.solvers.elastic_net.decode import reconstruct, warm
 from engine.solvers.elastic_net.path import WeightPath, ranking_path, regularization_path
 from engine.solvers.lines import LambdaPath
+from engine.solvers.questions import LinearQuestion, of_most_relevant, of_residual
 from engine.stages import Selector, register
 from engine.values import Ranking
 
@@ -86,6 +87,17 @@ class NNN(Selector):
         passes over the candidates; iterations, of fista; messages.
         """
         return reconstruct(stages, candidates, k)
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion] | None:
+        """Whether a document outside would get a weight: known of the exact solver, where l1 is λ₁ or its share."""
+        info = ranking.info[0]
+        if self.solver != "exact" or self.scale == "support" or not info["certified"]:
+            return None
+        weights = ranking
+        if info["support"] > ranking.index.shape[1]:
+            weights = self.select(candidates, info["support"])
+        questions = of_residual(candidates, weights, ranking, info["l1"], self.fill == "fill")
+        return questions + (of_most_relevant(candidates, ranking, 1) if self.scale == "relative" else [])
 
     @classmethod
     def warm(cls) -> None:

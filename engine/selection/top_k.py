@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engine.candidates import Candidates
+from engine.solvers.questions import LinearQuestion, by_relevance
 from engine.solvers.tie_breaking import ranked
 from engine.stages import Selector, register
 from engine.values import Ranking
@@ -20,3 +21,7 @@ class TopK(Selector):
         c = candidates
         index, gain = ranked(c.relevance, k, c.relevance_error, c.exact_relevance, all_=False)
         return Ranking(index, gain, tuple({"candidates": c.count} for _ in range(c.batch)))
+
+    def questions(self, candidates: Candidates, ranking: Ranking) -> list[LinearQuestion]:
+        """Whether any document outside is more relevant."""
+        return by_relevance(candidates, ranking)

@@ -15,7 +15,7 @@ from engine.decoder import Decoder
 from engine.errors import Cancelled, DataError
 from engine.evaluation.sweep.sweep import sweep
 from engine.progress import Progress, Stop, report_to
-from engine.space import Space
+from engine.space import Elsewhere, Space
 from engine.training.adapters import adapted_of
 from engine.training.checkpoints import Checkpoint, check_facts, keep_run, read, sketch, space_facts
 from engine.training.dataset import AnyQueries, Samples, Splits, gather_samples
@@ -181,6 +181,8 @@ def _time_steps(run: PreparedRun) -> float:
 
 
 def _check(space: Space, recipe: Recipe, queries: AnyQueries) -> None:
+    if isinstance(space, Elsewhere):
+        raise space.refuse("training")
     if not isinstance(space, Space):
         raise DataError(f"space must be an engine.Space; got {type(space).__name__}")
     adapted = adapted_of(space)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import engine
+from engine.values import TextSource, texts_of
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -36,3 +37,44 @@ def test_columns_of_queries_go_along_and_are_no_part_of_their_identity():
     assert queries.only(["c", "a"]).metadata == {"region": ("n", "n")}
     with pytest.raises(engine.DataError, match="metadata 'region' needs one value per id: 1 for 2 ids"):
         engine.Queries(("a", "b"), ("x", "y"), {"region": ("n",)})
+
+
+class Counted(TextSource):
+    """Texts in memory that count how often they are read."""
+
+    def __init__(self, texts):
+        self.texts, self.readings = texts, 0
+
+    def __len__(self):
+        return len(self.texts)
+
+    def many(self, rows):
+        self.readings += 1
+        return [self.texts[row] for row in rows]
+
+
+def test_texts_that_lie_elsewhere_are_a_sequence_of_strings():
+    texts = [f"text {row}" for row in range(Counted.CHUNK + 3)]
+    source = Counted(texts)
+    assert list(source) == texts and source.readings == 2
+    assert (source[0], source[-1], source[2:4], source[-2:]) == (texts[0], texts[-1], tuple(texts[2:4]), (*texts[-2:],))
+    assert texts_of(source, [3, 1]) == texts_of(texts, [3, 1]) == [texts[3], texts[1]]
+    with pytest.raises(IndexError):
+        source[len(texts)]
+
+
+def test_a_corpus_keeps_its_source_and_is_equal_to_one_of_tuples():
+    source = Counted(["x", "", "\ud800"])
+    lazy = engine.Corpus(("a", "b", "c"), source, Counted(["t", "", ""]))
+    whole = engine.Corpus(("a", "b", "c"), ("x", "", "\ud800"), ("t", "", ""))
+    assert lazy.texts is source and source.readings == 0, "nothing is read before it is asked for"
+    assert lazy == whole and tuple(lazy.passages) == whole.passages and lazy.passages[1:] == whole.passages[1:]
+    assert tuple(engine.Corpus(("a", "b", "c"), source).passages) == ("x", "", "\ud800")
+    with pytest.raises(engine.DataError, match="1 ids, 3 texts"):
+        engine.Corpus(("a",), source)
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:, ::2], ROWS.astype(float)])
+def test_the_digest_of_vectors_is_that_of_their_bytes(rows):
+    expected = engine.values.digest_of(["a", "b", str(rows.shape), str(rows.dtype), rows.tobytes()])
+    assert engine.Embeddings(("a", "b"), rows).digest == expected

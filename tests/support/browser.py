@@ -56,13 +56,14 @@ START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier';
 
 
 class Server:
-    """A dashboard of its own on a free port, which answers; code: what its process runs."""
+    """A dashboard of its own on a free port, which answers; code: what its process runs; base: its base path."""
 
-    def __init__(self, home, *flags, code=START, **variables):
+    def __init__(self, home, *flags, code=START, base="", **variables):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}{base}"
+        flags = (*flags, "--base-path", base) if base else flags
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags],
             stdout=subprocess.PIPE,

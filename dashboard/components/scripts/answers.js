@@ -92,6 +92,7 @@ export class Path extends Answers {
     this.exact = packed.ends !== null;
     this.start = packed.start ?? this.low; // a path of ratios begins above 0
     this.why = packed.why;
+    this.within = packed.within || ""; // of which documents only, where not of all
     this.apart = new Map(packed.apart ?? []);
     if (this.exact) this.of.length = packed.ends.length + 1;
     // Between two samples nothing is known: a piece is drawn to halfway, and answers at its sample alone.

@@ -180,6 +180,8 @@ class Tile {
   get kind() {
     const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
     if (!this.sliders.length || this.sliders.some((slider) => !slider.known)) return "";
+    const within = this.sliders.map((slider) => slider.known?.within).find(Boolean);
+    if (within) return within;
     return sampled.length ? `${sampled.join(", ")} sampled` : "exact";
   }
 

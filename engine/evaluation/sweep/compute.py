@@ -17,7 +17,7 @@ from engine.evaluation.aspects import Aspects, digest_of_aspects
 from engine.evaluation.metrics import measure
 from engine.evaluation.sweep.cell import Cell, as_json, from_json, make_cell
 from engine.progress import Stop, current_reporter, report_to
-from engine.space import Space
+from engine.space import Elsewhere, Space, probe_of
 from engine.values import Embeddings, Qrels, Queries, Ranking
 
 STOPPED = "the sweep was stopped; what is finished is kept where there is a store"
@@ -39,7 +39,7 @@ SHARE, LEAST = 0.02, 0.01
 class Task:
     """What every unit of a sweep needs."""
 
-    space: Space
+    space: Space | Elsewhere
     vectors: Embeddings  # the queries' embeddings
     qrels: Qrels | None
     aspects: Aspects | None
@@ -54,8 +54,12 @@ class Task:
         for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
             if scorer.words:
                 digests["texts"] = self.texts
-            digests.update(scorer.cache_dependencies(self.space))
+            digests.update(scorer.cache_dependencies(probe_of(self.space)))
         return digests
+
+    def cells(self, unit: Mapping[str, Any]) -> list[Cell]:
+        """The cells of a unit that was `packed`, computed to the end."""
+        return compute_unit(self, unpacked(unit), lambda: False)
 
     def measure(self, ranking: Ranking, k: int) -> tuple[dict[str, np.ndarray], int]:
         """The metrics at k of a ranking, query by query, and how many queries have no relevant document."""
@@ -63,27 +67,39 @@ class Task:
         return dict(measures.values), measures.left_out
 
 
-def facts_of(space: Space) -> dict[str, str]:
+def facts_of(space: Space | Elsewhere) -> dict[str, str]:
     """What a report says of a measurement beside digests: the names of corpus and encoder, and today's date."""
     encoder, name = space.encoder, "own vectors"
     if encoder is not None:
         path = Path(encoder.name)
         name = f"{path.name if path.is_absolute() else encoder.name}, {encoder.dtype}"
-    trained = ", trained" if space.adapt is not None else ""
-    return {CORPUS: space.corpus.name, ENCODER: f"{name}{trained}", DATE: date.today().isoformat()}
+    trained = ", trained" if probe_of(space).adapt is not None else ""
+    return {
+        CORPUS: space.name if isinstance(space, Elsewhere) else space.corpus.name,
+        ENCODER: f"{name}{trained}",
+        DATE: date.today().isoformat(),
+    }
 
 
-def embedded(space: Space, queries: Queries | Embeddings) -> Embeddings:
+def embedded(space: Space | Elsewhere, queries: Queries | Embeddings) -> Embeddings:
     """The queries as the space searches for them, on the CPU."""
     batch = query_batch(space, queries)
-    return Embeddings(queries.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
+    vectors = batch.vectors.cpu()
+    if vectors.untyped_storage().nbytes() > vectors.nbytes:
+        # A part of a larger matrix would take all of it along to other processes.
+        vectors = vectors.clone()
+    return Embeddings(queries.ids, vectors, probe_of(space).embeddings.encoder, batch.texts)
 
 
 def digests_of(
-    space: Space, queries: Embeddings, qrels: Qrels | None, aspects: Aspects | None = None
+    space: Space | Elsewhere, queries: Embeddings, qrels: Qrels | None, aspects: Aspects | None = None
 ) -> dict[str, str]:
     """Digests, by name, of what is measured and against what."""
-    digests = {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest, "queries": queries.digest}
+    digests = {"queries": queries.digest}
+    if isinstance(space, Elsewhere):
+        digests["store"] = space.digest
+    else:
+        digests |= {"corpus": space.corpus.digest, "embeddings": space.embeddings.digest}
     if qrels is not None:
         digests["qrels"] = qrels.digest
     if aspects is not None:
@@ -139,7 +155,7 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
                     returned=float((ranking.index[:, :k] >= 0).sum(1).double().mean()),
                     milliseconds=milliseconds,
                     data=data,
-                    device=task.space.device.type,
+                    device=probe_of(task.space).device.type,
                     calls=calls,
                     facts=facts_of(task.space),
                 )
@@ -147,16 +163,17 @@ def compute_unit(task: Task, unit: Unit, stopped: Callable[[], bool]) -> list[Ce
         return cells
 
 
-def make_ready(decoder: Decoder, space: Space) -> None:
+def make_ready(decoder: Decoder, space: Space | Elsewhere) -> None:
     """Compile and index what a process's first call would: that is no part of the time that a query takes."""
     type(decoder.select).warm()
     for scorer in filter(None, (decoder.retrieve, decoder.rerank)):
-        scorer.prepare(space)
+        if isinstance(space, Space):
+            scorer.prepare(space)
 
 
 def latency(
     decoder: Decoder,
-    space: Space,
+    space: Space | Elsewhere,
     queries: Queries | Embeddings,
     k: int,
     most: float,

@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from operator import methodcaller
 from types import FrameType
 from typing import Any
 
@@ -31,6 +32,8 @@ ATTEMPTS = 3
 """Workers that die so often in a row, with nothing finished between, are given up; so is a unit on a cluster."""
 ANSWER = 10
 """Seconds that a scheduler, and the first of its workers, has to answer."""
+AGAIN = 1
+"""Seconds that a scheduler has which has answered before."""
 
 
 def run_serial(task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell]:
@@ -150,15 +153,17 @@ def _compute(unit: Mapping[str, Any]) -> list[Cell]:
 def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | None) -> Generator[Cell]:
     """On the workers of a Dask scheduler, which tries a unit again where its worker was lost.
 
+    A space travels with its vectors, a corpus elsewhere as its name, which every worker opens by its own stores.toml.
     Where the data were lost with a worker, the units that are left are sent again. What a worker is at when the sweep
-    is stopped it finishes, for nothing. Raises FrontierError after ATTEMPTS losses in a row.
+    is stopped it finishes, for nothing. Raises FrontierError after ATTEMPTS losses in a row, and at once where the
+    scheduler is gone.
     """
     try:
         from dask.distributed import Client
     except ImportError:
         raise FrontierError("cluster needs Dask: pip install 'frontier-retrieval[cluster]'") from None
     try:
-        _reach(address)
+        _reach(address, ANSWER / 2)
         client = Client(address, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError) as error:
         raise FrontierError(f"no Dask scheduler answers at {address!r}: {str(error) or 'time is up'}") from None
@@ -177,6 +182,8 @@ def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | Non
             before = len(left)
             left = yield from _scattered(client, task, left, stop)
             losses = losses + 1 if len(left) == before else 1
+            if left and not _answers(address):
+                raise lost
 
 
 def _scattered(client: Any, task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell, None, list[Unit]]:
@@ -188,7 +195,9 @@ def _scattered(client: Any, task: Task, units: Sequence[Unit], stop: Stop | None
     from dask.distributed import KilledWorker
 
     data = client.scatter(task, broadcast=True, hash=False)
-    futures = {client.submit(_remote, data, packed(u), pure=False, retries=ATTEMPTS): u for u in units}
+    # The scheduler reads what is called: a function of this package would have it import torch.
+    calls = ((methodcaller("cells", packed(unit)), unit) for unit in units)
+    futures = {client.submit(call, data, pure=False, retries=ATTEMPTS): unit for call, unit in calls}
     done: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for future in futures:
         future.add_done_callback(done.put)
@@ -216,17 +225,22 @@ def _scattered(client: Any, task: Task, units: Sequence[Unit], stop: Stop | None
             client.cancel(list(futures), force=True)
 
 
-def _reach(address: str) -> None:
+def _reach(address: str, seconds: float) -> None:
     """Raise OSError or ValueError where no Dask answers: a Client that fails holds up the end of its process."""
     from distributed.comm.core import connect
 
     async def greet() -> None:
-        await (await connect(address, timeout=ANSWER / 2)).close()
+        await (await connect(address, timeout=seconds)).close()
 
     # In a thread of its own, as a notebook's has a loop already.
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, asyncio.wait_for(greet(), ANSWER)).result()
+        thread.submit(asyncio.run, asyncio.wait_for(greet(), 2 * seconds)).result()
 
 
-def _remote(task: Task, unit: Mapping[str, Any]) -> list[Cell]:
-    return compute_unit(task, unpacked(unit), lambda: False)
+def _answers(address: str) -> bool:
+    """Whether a scheduler is still there: a client would try for a while to find it again."""
+    try:
+        _reach(address, AGAIN)
+    except (OSError, ValueError):
+        return False
+    return True

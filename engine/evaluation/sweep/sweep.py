@@ -20,7 +20,7 @@ from engine.evaluation.sweep.executors import on_cluster, on_processes, run_seri
 from engine.evaluation.sweep.store import Store
 from engine.params import checked, sweep_values
 from engine.progress import Progress, Stop
-from engine.space import Space
+from engine.space import Elsewhere, Space
 from engine.stages import Selector, make, methods, spec_of
 from engine.values import Embeddings, Qrels, Queries, Ranking, digest_of
 
@@ -62,7 +62,7 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
 
 def sweep(
     decoders: Sequence[Decoder],
-    space: Space,
+    space: Space | Elsewhere,
     queries: Queries | Embeddings,
     qrels: Qrels | None = None,
     k: int | Sequence[int] = (5, 10),
@@ -128,7 +128,7 @@ def _request(
     names = tuple(dict.fromkeys(named))
     check_metrics(names)
     _check_types(
-        ("space", space, isinstance(space, Space), "an engine.Space"),
+        ("space", space, isinstance(space, Space | Elsewhere), "an engine.Space"),
         ("queries", queries, isinstance(queries, Queries | Embeddings), "engine.Queries or engine.Embeddings"),
         ("qrels", qrels, qrels is None or isinstance(qrels, Qrels), "engine.Qrels, as data.qrels['test'] is, or None"),
         ("split", split, isinstance(split, str), "text"),

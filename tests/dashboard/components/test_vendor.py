@@ -33,11 +33,13 @@ class Answer:
 
 
 @pytest.fixture
-def get(monkeypatch):
+def get(monkeypatch, request):
     """Ask a server that has the routes, and keeps nothing of others."""
     monkeypatch.setattr(vendor, "_ANSWERS", Memo(3))
     monkeypatch.setattr(vendor, "_SERVED", type(vendor._SERVED)())
-    app = Starlette(routes=vendor.routes())
+    monkeypatch.setattr(vendor, "_BACKDROPS", Memo(3))
+    monkeypatch.setattr(vendor, "_BASE", "")
+    app = Starlette(routes=vendor.routes(getattr(request, "param", "")))
 
     async def ask(path):
         told = []
@@ -131,3 +133,15 @@ def test_answers_beyond_the_limit_drop_the_least_recently_offered(get):
     addresses = [vendor.offer(name, lambda name=name: name) for name in "abcd"]
     assert [get(address).status for address in addresses] == [404, 200, 200, 200]
     assert get(addresses[-1]).json == "d"
+
+
+@pytest.mark.parametrize("get", ["/a/b"], indirect=True)
+def test_below_a_base_path_lie_the_routes_and_the_addresses(get):
+    addresses = {
+        vendor.module("tiles.js"), vendor.library(), vendor.keep("abc", b"{}"), vendor.offer("abc", dict),
+    }  # fmt: skip
+    assert vendor.address_of("abc") in addresses and len(addresses) == 4
+    for address in addresses:
+        assert address.startswith("/a/b/")
+        path = address.partition("?")[0]
+        assert get(path).status == 200 and get(path.removeprefix("/a/b")).status == 404

@@ -10,6 +10,7 @@ import pytest
 import engine
 from dashboard.services import corpora, jobs
 from dashboard.services.source import Source
+from dashboard.session import address
 from engine.solvers.greedy.lambda_path import follow
 from support.pages import fresh_corpora
 from support.patience import patient, until
@@ -158,3 +159,67 @@ def test_the_first_selectors_have_their_paths_compiled():
     for spec in list(engine.methods("selector").values())[: corpora.FIRST]:
         corpora._warm_path(spec.cls)
     assert isinstance(follow, numba.core.dispatcher.Dispatcher) and follow.signatures
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """A server that is for these corpora, where loading gives their names, and fails for one called broken."""
+    fresh_corpora(monkeypatch)
+    refused = {"broken.csv"}
+
+    def load(chosen, job):
+        if chosen.name in refused:
+            raise ValueError("broken")
+        return SimpleNamespace(source=chosen)
+
+    monkeypatch.setattr(corpora, "_load", load)
+    monkeypatch.setattr(corpora, "_STARTS", [])
+    monkeypatch.setattr(corpora, "_ONCE", set())
+
+    def start(*paths):
+        corpora.start_with(*paths)
+        return refused
+
+    return start
+
+
+def test_health_is_loading_until_each_corpus_has_been_loaded_and_says_no_path(started):
+    started("numpy-api", "/secret/place/things.csv")
+    assert corpora.health() == {"status": "loading", "loaded": []}
+    corpora.loading().join(patient(10))
+    assert corpora.health() == {"status": "loading", "loaded": ["numpy-api"]}
+    corpora.load_all()
+    assert corpora.health() == {"status": "ok", "loaded": ["numpy-api", "things.csv"]}
+
+
+def test_health_names_a_corpus_that_failed_until_it_is_loaded_after_all(started):
+    refused = started("a.csv", "broken.csv")
+    corpora.load_all()
+    assert corpora.health() == {"status": "failed", "loaded": ["a.csv"], "failed": ["broken.csv"]}
+    refused.clear()
+    broken = Source("broken.csv")
+    corpora.forget(broken, corpora.known(broken))
+    done("broken.csv")
+    assert corpora.health() == {"status": "ok", "loaded": ["a.csv", "broken.csv"]}
+
+
+def test_health_stays_ok_when_another_corpus_takes_the_place_of_one(started):
+    started("a", "b")
+    corpora.load_all()
+    for path in "cde":
+        done(path)
+    assert corpora.health() == {"status": "ok", "loaded": ["c", "d", "e"]}
+
+
+def test_as_many_stay_in_memory_as_the_server_is_for(started):
+    started(*"abcdea")
+    corpora.load_all()
+    assert corpora.health()["loaded"] == list("abcde") and corpora.source_at_start() == Source("a")
+
+
+def test_an_address_opens_any_corpus_that_the_server_is_for_before_it_is_loaded(started):
+    started("a.csv", "b.csv")
+    assert address.available(Source("b.csv")) == Source("b.csv")
+    assert address.available(Source("b.csv", trained="t")) == Source("b.csv", trained="t")
+    assert address.available(Source("b.csv", encoder="other")) == Source("b.csv")
+    assert address.available(Source("c.csv")) is None

@@ -128,12 +128,24 @@ def test_without_a_command_it_serves(monkeypatch):
     run()
     assert seen["port"] is None and seen["browser"] is True
     run("--port", "8599", "--corpus", "python-api")
-    assert seen["port"] == 8599 and seen["corpus"] == "python-api"
+    assert seen["port"] == 8599 and seen["corpus"] == ("python-api",)
+    run("--corpus", "python-api", "--corpus", "numpy-api", "--workers", "3", "--base-path", "frontier//api/")
+    assert seen["corpus"] == ("python-api", "numpy-api") and seen["count"] == 3 and seen["base"] == "/frontier/api"
     assert "decode" in run("-h") and "serve" in run("--help") and "0." in run("--version")
 
 
 def test_serve_refuses_a_corpus_that_is_not_there():
     assert "no such file or folder: 'nosuch.csv'" in run("serve", "--corpus", "nosuch.csv", fails=True)
+
+
+def test_serve_refuses_a_second_corpus_that_is_not_there():
+    said = run("serve", "--corpus", "numpy-api", "--corpus", "nosuch.csv", fails=True)
+    assert "no such file or folder: 'nosuch.csv'" in said
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a/../b", "/{x}", "/a;", "/.", "/ü", 'a"'])
+def test_serve_refuses_a_base_path_that_no_address_could_have(path):
+    assert "cannot be part of it" in run("serve", "--base-path", path, fails=True)
 
 
 def test_the_engine_has_its_own_entry():

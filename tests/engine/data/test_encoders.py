@@ -1,19 +1,23 @@
 """Texts to vectors: the same ones every time, from the cache where known, whatever interrupted the last run."""
 
+import errno
 import json
+import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import huggingface_hub
 import pytest
 import torch
 
-from engine.data import encoders
+from engine.data import encoders, line_texts
 from engine.data.encoders import embed
 from engine.data.models import precision
+from engine.data.readers import load_dataset
 from engine.errors import Cancelled, DataError, FrontierError
-from engine.values import Corpus, Dataset, Queries
+from engine.values import Corpus, Dataset, Queries, TextSource
 from support.encoders import TEXTS, entries, load_encoder, python, sentences
 from support.paths import ROOT
 from support.patience import until
@@ -242,6 +246,46 @@ def test_a_killed_run_loses_at_most_one_chunk(home, encoded, monkeypatch):
     some = [0, 1, 400, 499]
     fresh = embed([texts[i] for i in some], dtype="float32", cache=False)
     assert torch.allclose(found.vectors[some], fresh.vectors, atol=1e-5)
+
+
+def test_a_large_matrix_is_a_mapped_file_with_the_same_vectors(home, encoded, monkeypatch):
+    monkeypatch.setattr(encoders, "MAPPED", 4 * 60 * 384)
+    docs = corpus(TEXTS)
+    in_memory, kept = embed(docs).vectors, set(entries())
+    seen = len(encoded)
+    monkeypatch.setattr(encoders, "MAPPED", 4 * 60 * 384 - 1)
+    mapped = embed(docs).vectors
+    assert torch.equal(mapped, in_memory) and len(encoded) == seen, "the chunks of one are those of the other"
+    assert set(entries()) == kept and not list((home / encoders.SECTION).glob(".*.tmp")), "the file has no name"
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        own = f"{home.resolve() / encoders.SECTION}/"
+        assert [line for line in maps.read_text().splitlines() if own in line]
+    assert torch.equal(embed(docs, cache=False).vectors, in_memory), "without the cache it is in memory"
+
+
+def test_a_disk_without_room_for_a_large_matrix_is_named(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(encoders, "MAPPED", 0)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(FrontierError, match=r"cannot write .*embeddings: No space left on device; free some room"):
+        embed(corpus(TEXTS[:9]))
+
+
+def test_texts_that_stay_in_their_file_are_embedded_chunk_by_chunk(tmp_path, encoded, monkeypatch):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    rows = [json.dumps({"_id": str(row), "title": f"t{row}", "text": text}) for row, text in enumerate(TEXTS)]
+    (folder / "corpus.jsonl").write_text("\n".join(rows))
+    in_memory = embed(load_dataset(folder).corpus).vectors
+    seen = len(encoded)
+    monkeypatch.setattr(line_texts, "LARGE", 0)
+    stays = load_dataset(folder).corpus
+    assert isinstance(stays.texts, TextSource)
+    assert torch.equal(embed(stays).vectors, in_memory) and len(encoded) == seen
+    assert torch.equal(embed(stays, cache=False).vectors, in_memory)
 
 
 def test_threads_may_embed_the_same_texts_at_once():

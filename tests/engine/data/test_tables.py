@@ -206,7 +206,9 @@ def test_of_repeated_ids_the_first_is_kept_or_the_others_are_numbered(tmp_path):
 
 
 def test_copies_and_empty_texts_are_counted(tmp_path):
-    notices = load_dataset(written(tmp_path, "a.csv", 'id,text\n1,x\n2, x \n3,\n4,y\n5,x\n6,"  "\n')).notices
+    dataset = load_dataset(written(tmp_path, "a.csv", 'id,text\n1,x\n2, x \n3,\n4,y\n5,x\n6,"  "\n'))
+    notices = dataset.notices
+    assert "passages" not in vars(dataset.corpus), "reading does not keep the texts a second time"
     assert [(n.count, n.first) for n in notices] == [(2, ("3", "6")), (2, ("2", "5"))]
     assert "neither title nor text" in notices[0].what and "copies" in notices[1].what
 

@@ -155,3 +155,25 @@ def test_rows_that_are_not_unit_are_remarked_on(tmp_path):
     assert "2 vectors are not of unit length" in said(load_dataset(tmp_path / "v.npy").notices)
     np.save(tmp_path / "u.npy", np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
     assert "unit length" not in said(load_dataset(tmp_path / "u.npy").notices)
+
+
+def test_float32_rows_stay_in_their_file_until_they_are_scaled(tmp_path):
+    rows = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+    np.save(tmp_path / "vectors.npy", rows)
+    before = (tmp_path / "vectors.npy").read_bytes()
+    mapped = load_vectors(tmp_path / "vectors.npy")
+    with (tmp_path / "vectors.npy").open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(np.float32(7).tobytes())
+    assert mapped.vectors[-1, -1] == 7, "read from the file, not from a copy"
+    (tmp_path / "vectors.npy").write_bytes(before)
+    scaled = load_vectors(tmp_path / "vectors.npy", normalize=True).vectors
+    assert torch.allclose(scaled.norm(dim=1), torch.ones(4))
+    mapped.vectors[0, 0] = 99
+    assert (tmp_path / "vectors.npy").read_bytes() == before, "no write reaches the file"
+
+
+def test_rows_whose_sum_overflows_are_finite(tmp_path):
+    rows = np.full((3, 4), 3e38, dtype=np.float32)
+    np.save(tmp_path / "vectors.npy", rows)
+    assert (load_vectors(tmp_path / "vectors.npy").vectors.numpy() == rows).all()

@@ -1,0 +1,181 @@
+"""FRONTIER_HOME/stores.toml: where vector engines are, and what their collections are called. It holds no secret."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine import paths
+from engine.data.stores.arrays import ArrayStore
+from engine.data.stores.milvus import MilvusStore
+from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable
+from engine.data.stores.pgvector import PgVectorStore
+from engine.data.stores.pgvector_rows import PgTable
+from engine.data.stores.postgres import PgAccess
+from engine.data.stores.store import Store, Where
+from engine.errors import DataError
+from engine.values import EncoderRef
+
+FILE = "stores.toml"
+EXAMPLE = """\
+[pg]
+kind = "pgvector"
+host = "127.0.0.1"
+dbname = "documents"
+user = "reader"
+password_env = "PG_PASSWORD"
+
+[pg.papers]
+table = "public.papers"
+"""
+"""What errors show to be pasted."""
+SECRETS = ("password", "dsn", "token", "passwd", "secret")
+KINDS = ("pgvector", "milvus", "vectors")
+
+
+@dataclass(frozen=True)
+class StoreEntry:
+    """One collection of the file; access: the store's settings, table: the collection's."""
+
+    kind: str
+    access: PgAccess | MilvusAccess | None
+    table: PgTable | MilvusTable | None
+    own: Mapping[str, Any]  # the collection's settings as they stand in the file
+    encoder: EncoderRef | None
+
+
+def config_path() -> Path:
+    """The file; it need not exist."""
+    return paths.home() / FILE
+
+
+def open_store(name: str, where: Where | None = None) -> Store:
+    """The collection "name/collection" of the file.
+
+    where: the filter whose documents its `ref` counts. Raises DataError, which names the file and the entry.
+    """
+    entry = read_entry(name)
+    if isinstance(entry.access, PgAccess) and isinstance(entry.table, PgTable):
+        return PgVectorStore(entry.access, entry.table, where, entry.encoder)
+    if isinstance(entry.access, MilvusAccess) and isinstance(entry.table, MilvusTable):
+        return MilvusStore(entry.access, entry.table, where, entry.encoder)
+    return _open_vectors(name, entry)
+
+
+def read_entry(name: str) -> StoreEntry:
+    """What the file says of "name/collection"; a collection that it does not list has the names that `load` gives."""
+    store, slash, collection = name.partition("/")
+    if not (store and slash and collection):
+        raise DataError(f"a collection is named store/collection, pg/papers say; got {name!r}")
+    given = _read()
+    if store not in given:
+        there = ", ".join(given) or "nothing"
+        raise DataError(f"{config_path()} has no store {store!r}, it has {there}; add it, for example\n\n{EXAMPLE}")
+    settings = given[store]
+    collections = {key: value for key, value in settings.items() if isinstance(value, dict)}
+    common = {key: value for key, value in settings.items() if key not in collections}
+    own = dict(collections.get(collection, {}))
+    for part in (common, own):
+        _refuse_secrets(store, part)
+    kind = common.pop("kind", None)
+    if kind not in KINDS:
+        raise DataError(f"{config_path()}: [{store}] needs kind, one of {', '.join(KINDS)}; got {kind!r}")
+    named = own.pop("encoder", None)
+    encoder = EncoderRef(named, "", "auto") if named else None
+    if kind == "vectors":
+        return StoreEntry(kind, None, None, own, encoder)
+    renamed = {**({"seconds": common.pop("timeout")} if "timeout" in common else {})}
+    access: PgAccess | MilvusAccess
+    table: PgTable | MilvusTable
+    if kind == "pgvector":
+        renamed = {key.replace("seconds", "statement_seconds"): value for key, value in renamed.items()}
+        access = _made(PgAccess, store, {**common, **renamed, "name": store})
+        table = _made(PgTable, f"{store}.{collection}", {"table": collection, **own, "collection": collection})
+    else:
+        access = _made(MilvusAccess, store, {**common, **renamed, "name": store})
+        table = _made(MilvusTable, f"{store}.{collection}", {"collection": collection, **own, "attached": collection})
+    return StoreEntry(kind, access, table, own, encoder)
+
+
+def collections() -> list[str]:
+    """All that the file lists, as "name/collection"; none where there is no file."""
+    if not config_path().is_file():
+        return []
+    return [f"{store}/{key}" for store, own in _read().items() for key, value in own.items() if isinstance(value, dict)]
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    path = config_path()
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"there is no {path}; it says where stores are, for example\n\n{EXAMPLE}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        # The parser says a line and a column, never what stands there.
+        said = re.sub(r"[^\w ,().-]|(?<=')[^']*(?=')", "", str(error))
+        raise DataError(f"{path} cannot be read as TOML: {said}") from None
+    if loose := [key for key, value in given.items() if not isinstance(value, dict)]:
+        raise DataError(f"{path}: {loose[0]!r} stands outside a store's table; begin with\n\n{EXAMPLE}")
+    return given
+
+
+def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
+    """Refuse what belongs into the environment; it is not repeated."""
+    for key, value in settings.items():
+        url_with_password = isinstance(value, str) and re.search(r"://[^/@]*:[^/@]*@|password\s*=", value)
+        if key in SECRETS or url_with_password:
+            variable = f"{store.upper()}_{'TOKEN' if key in ('token', 'uri') else 'PASSWORD'}"
+            instead = f"{'token' if key in ('token', 'uri') else 'dsn' if key == 'dsn' else 'password'}_env"
+            raise DataError(
+                f"{config_path()}: [{store}] holds a secret, {key!r}; put it into a variable of the environment and "
+                f'write {instead} = "{variable}" instead'
+            )
+
+
+def _made(kind: Any, entry: str, settings: Mapping[str, Any]) -> Any:
+    """A dataclass of settings; unknown ones and wrong types are refused by name."""
+    known = {field.name: str(field.type) for field in fields(kind)}
+    hidden = {"name", "collection" if kind is PgTable else "attached"}
+    shown = ", ".join(
+        {"statement_seconds": "timeout", "seconds": "timeout"}.get(k, k) for k in known if k not in hidden
+    )
+    if unknown := [key for key in settings if key not in known]:
+        raise DataError(f"{config_path()}: [{entry}] has {unknown[0]!r}, which nothing reads; it may have {shown}")
+    types: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
+    for key, value in settings.items():
+        wanted = types[known[key].split(" ")[0]]
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            raise DataError(f"{config_path()}: [{entry}] {key} must be {known[key].split(' ')[0]}; got {value!r}")
+    if kind is MilvusAccess and "uri" not in settings:
+        raise DataError(f'{config_path()}: [{entry}] needs uri, "http://127.0.0.1:19530" or the path of a file')
+    return kind(**settings)
+
+
+def _open_vectors(name: str, entry: StoreEntry) -> Store:
+    """A matrix of a file, mapped: nothing of it is in memory until it is looked at."""
+    where = f"{config_path()}: [{name.replace('/', '.')}]"
+    own = dict(entry.own)
+    path, beside = (Path(str(own.pop(key, ""))).expanduser() for key in ("path", "ids"))
+    if own or not path.name:
+        raise DataError(f"{where} needs path, of a .npy file, and may have ids, of a file with one id a line")
+    try:
+        rows = np.load(path, mmap_mode="c", allow_pickle=False)
+        found = [p for p in (beside, path.with_name(f"{path.stem}.ids.txt"), path.with_name("ids.txt")) if p.is_file()]
+        ids = found[0].read_text(encoding="utf-8").splitlines() if found else None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{where} {path} cannot be mapped, or its ids not be read: {type(error).__name__}") from None
+    if not isinstance(rows, np.ndarray) or rows.dtype != np.float32:
+        raise DataError(f"{where} {path} must hold one array of float32: np.save(path, rows.astype('float32'))")
+    store = ArrayStore(tuple(map(str, range(len(rows)))) if ids is None else tuple(ids), rows, name=name)
+    if not np.isfinite(store.ref.longest or 0.0):
+        raise DataError(f"{where} {path} holds numbers that are not finite")
+    written = path.stat()
+    store.version = f"{written.st_mtime_ns}:{written.st_size}"
+    store.encoder = entry.encoder
+    return store

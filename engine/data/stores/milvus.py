@@ -1,0 +1,118 @@
+"""Milvus as an oracle, a server or a file of Milvus Lite: inner products, exact where the index is FLAT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from engine.data.stores.milvus_collection import FLAT, MOST, STRONG, MilvusAccess, MilvusCollection, MilvusTable
+from engine.data.stores.note import check_loaded, encoder_of
+from engine.data.stores.store import Hits, Store, StoreRef, Where, where_text
+from engine.errors import DataError
+from engine.values import EncoderRef
+
+
+class MilvusStore(Store):
+    """Documents of a collection whose metric is IP. It has no snapshots: counts are compared instead.
+
+    COSINE is refused: Milvus cannot be asked for the lengths of its vectors, so nobody knows whether it ranks as inner
+    products do. where: as of PgVectorStore. Raises DataError.
+    """
+
+    kind: ClassVar[str] = "milvus"
+
+    def __init__(
+        self,
+        access: MilvusAccess,
+        table: MilvusTable,
+        where: Where | None = None,
+        encoder: EncoderRef | None = None,
+    ) -> None:
+        self.access, self.table, self.where = access, table, where
+        self.name = f"{access.name}/{table.attached or table.collection}"
+        self.rows = MilvusCollection(access, table, self.name)
+        check_loaded(self.rows.note, self.name)
+        self.dimension = self.rows.dimension
+        self.encoder = encoder or encoder_of(self.rows.note)
+        if self.rows.metric != "IP":
+            raise DataError(
+                f"{self.name} has the metric {self.rows.metric}; IP is needed, as nobody knows the lengths of its "
+                "vectors: make the collection anew with metric_type IP and rows of length 1"
+            )
+        self.rows.call("load_collection")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MilvusStore, (self.access, self.table, self.where, self.encoder)
+
+    def tuned(self, ef: int) -> MilvusStore:
+        """The same documents, asked with another effort."""
+        return MilvusStore(self.access, replace(self.table, ef=ef), self.where, self.encoder)
+
+    @property
+    def ref(self) -> StoreRef:
+        return StoreRef(
+            kind=self.kind,
+            collection=self.name,
+            count=self.count(self.where),
+            dimension=self.dimension,
+            where=where_text(self.where),
+        )
+
+    def count(self, where: Where | None = None) -> int:
+        return self.rows.count(where)
+
+    def _search(
+        self, points: np.ndarray, sizes: Sequence[int], exact: bool, where: Where | None
+    ) -> tuple[list[Hits], str, bool]:
+        n = max(sizes)
+        flat = self.rows.index in FLAT
+        if exact and not flat:
+            raise DataError(
+                f"{self.name} has a {self.rows.index} index, and Milvus cannot be made to look past it: keep a second "
+                "collection with index_type FLAT, or ask its index"
+            )
+        if n > MOST:
+            raise DataError(f"{self.name} returns at most {MOST:,} documents for a question; {n:,} were asked for")
+        found = self.rows.call(
+            "search",
+            data=list(points),
+            limit=max(1, n),
+            anns_field=self.table.vector,
+            filter=self.rows.filter(where or self.where),
+            output_fields=[name for name in (self.table.vector, self.rows.place) if name],
+            search_params={"metric_type": "IP", "params": {} if flat else {"ef": max(self.table.ef, n)}},
+            **STRONG,
+        )
+        plan = "FLAT index: all vectors" if flat else f"{self.rows.index} index, ef {max(self.table.ef, n)}"
+        return [self._hits(rows) for rows in found], plan, flat
+
+    def _hits(self, rows: Sequence[Any]) -> Hits:
+        entities = [row["entity"] for row in rows]
+        places = np.array([own[self.rows.place] for own in entities], dtype=np.int64) if self.rows.place else None
+        scores = np.array([row["distance"] for row in rows], dtype=np.float64)
+        return Hits([row[self.table.id] for row in rows], self.rows.vectors(entities), scores, places)
+
+    def texts(self, ids: Sequence[str]) -> list[str]:
+        rows = self.rows.fetch(ids, self.table.id, [self.rows.text] if self.rows.text else [])
+        found = {row[self.table.id]: row.get(self.rows.text) or "" for row in rows}
+        if unknown := [name for name in ids if name not in found]:
+            raise DataError(f"{self.name} has no document {unknown[0]!r}")
+        return [found[name] for name in ids]
+
+    def sample(self, n: int, seed: int = 0) -> tuple[tuple[str, ...], np.ndarray]:
+        # Milvus draws no rows at random: ids are read, which are few bytes beside vectors.
+        ids = [row[self.table.id] for rows in self.rows.pages([self.table.id], MOST, self.where) for row in rows]
+        chosen: Any = np.random.default_rng(seed).choice(len(ids), min(n, len(ids)), replace=False) if ids else []
+        names = [ids[at] for at in sorted(chosen)]
+        found = {row[self.table.id]: row for row in self.rows.fetch(names, self.table.id, [self.table.vector])}
+        return tuple(names), self.rows.vectors([found[name] for name in names])
+
+    def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
+        for rows in self.rows.pages([self.table.id, self.table.vector], min(size, MOST), self.where):
+            yield tuple(row[self.table.id] for row in rows), self.rows.vectors(rows)
+
+    def close(self) -> None:
+        self.rows.close()

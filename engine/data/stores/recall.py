@@ -1,0 +1,72 @@
+"""What an engine's index was measured to find, kept beside stores.toml, so that answers can quote it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import paths
+from engine.data.cache import explained
+from engine.data.stores.store import Store
+from engine.errors import DataError
+
+FILE = "stores.measured.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRecall:
+    """The share of the n exactly best documents that the index returned, mean over questions of each kind.
+
+    queries: of ordinary questions; residuals: of those that an answer's proof asks, worst at the data's edges
+    """
+
+    collection: str
+    ef: int
+    n: int
+    queries: float
+    residuals: float
+    asked: int  # queries
+    plan: str
+    sequential: bool  # the planner looked at all rows unasked
+    date: str
+    digest: str  # of the store's ref when it was measured
+
+
+def measured_path() -> Path:
+    """The file; it need not exist."""
+    return paths.home() / FILE
+
+
+def keep_recall(rows: Sequence[MeasuredRecall]) -> None:
+    """Write what was measured of a collection, in place of what was. Raises FrontierError."""
+    if not rows:
+        return
+    path = measured_path()
+    kept = {**_read(), rows[0].collection: [asdict(row) for row in rows]}
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
+        fresh.replace(path)
+
+
+def measured_recall(store: Store) -> MeasuredRecall | None:
+    """What was measured of a store at its own ef, newest first; None where nothing was."""
+    ef = getattr(getattr(store, "table", None), "ef", None)
+    rows = [MeasuredRecall(**row) for row in _read().get(store.ref.collection, ()) if row["ef"] == ef]
+    return rows[-1] if rows else None
+
+
+def _read() -> dict[str, list[dict[str, Any]]]:
+    path = measured_path()
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        raise DataError(f"{path} cannot be read: delete it, and measure again with frontier store check") from None
+    return found if isinstance(found, dict) else {}

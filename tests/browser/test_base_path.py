@@ -1,0 +1,60 @@
+"""Below a base path: sliders, charts, links and another corpus of the server, from first to last by its addresses."""
+
+import re
+
+import pytest
+
+from dashboard.sharing.dialogs import LINK
+from support import warm_home
+from support.browser import MARKS, WAIT, Server, diversity, settled, slide, slider, until, view
+
+pytestmark = MARKS
+BASE = "/frontier/api"
+
+
+@pytest.fixture(scope="module")
+def below(warm, tmp_path_factory):
+    """The address of a server whose pages lie below a path, and the path of its second corpus."""
+    folder = tmp_path_factory.mktemp("below")
+    table = folder / "things.csv"
+    table.write_text("id,text\n" + "".join(f"{i},thing number {i} of a kind\n" for i in range(30)))
+    home = warm_home.copy(folder / "home")
+    server = Server(home, "--corpus", "numpy-api", "--corpus", str(table), base=BASE)
+    yield server.url, table
+    printed = server.close()
+    assert "Traceback" not in printed, printed
+
+
+def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
+    url, table = below
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(url)
+    settled(page)
+    before = diversity(page, 1)
+    slide(page, "PageUp")
+    until(page, lambda: diversity(page, 1) != before)
+    settled(page)
+    view(page, "Map")
+    page.locator(".main-svg").first.wait_for(timeout=WAIT)
+    kinds = {found[1] for one in asked if (found := re.match(rf"{url}/(module|vendor|answers|backdrop)/", one))}
+    assert {"module", "vendor", "answers"} <= kinds
+    root = url.removesuffix(BASE)
+    assert not [one for one in asked if one.startswith(root) and not one.startswith(url)]
+
+    page.locator(".st-key-header-share button").first.click()
+    page.get_by_role("menuitem", name=LINK).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Opens this page").wait_for(timeout=WAIT)
+    link = dialog.locator("code").inner_text().replace("\n", "")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden", timeout=WAIT)
+    assert link.startswith(url)
+    other = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    other.goto(link)
+    other.locator(".main-svg").first.wait_for(timeout=WAIT)
+    until(other, lambda: slider(other).input_value() == slider(page).input_value())
+    until(other, lambda: diversity(other, 1) == diversity(page, 1))
+    other.goto(f"{url}/data?corpus={table}")
+    other.get_by_text("things.csv").first.wait_for(timeout=WAIT)
+    other.context.close()

@@ -1,0 +1,62 @@
+"""frontier store: a corpus into an engine and back, and what its index finds, from the command line."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from engine.cli import main
+
+
+@pytest.fixture
+def home(engines, tmp_path, monkeypatch):
+    """A home whose stores.toml names the tests' PostgreSQL."""
+    pg = engines.pg
+    access = pg.access()
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
+    (tmp_path / "stores.toml").write_text(
+        f'[pg]\nkind = "pgvector"\nhost = "127.0.0.1"\nport = {pg.port}\ndbname = "postgres"\nuser = "{pg.user}"\n'
+        f'password_env = "{access.password_env}"\n[pg.small]\nforce_index = true\nef = 10\n'
+    )
+    (tmp_path / "small.csv").write_text(
+        "id,text\n" + "".join(f"d{i},words number {i % 40} and {i}\n" for i in range(120))
+    )
+    return tmp_path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(main, ["store", *arguments])
+    return done.exit_code, done.output
+
+
+def test_a_corpus_is_loaded_once_and_its_index_measured(home):
+    load = ["load", "pg/small", "--corpus", str(home / "small.csv"), "--index", "--batch", "50", "--json"]
+    code, said = run(*load)
+    assert code == 0, said
+    assert json.loads(said.splitlines()[-1]) == {"collection": "pg/small", "count": 120, "written": 120}
+    code, said = run(*load[:-1])
+    assert code == 0 and "pg/small: 0 documents written, 120 are there" in said
+    code, said = run("check", "pg/small", "--queries", "3", "-n", "20")
+    assert code == 0, said
+    assert "recall@20 of queries" in said and "ef 10" in said and "reached at ef" in said
+    assert json.loads((home / "stores.measured.json").read_text())["pg/small"][0]["asked"] == 3
+
+
+def test_an_unknown_store_is_named_before_anything_is_embedded(home):
+    code, said = run("load", "nosuch/small", "--corpus", str(home / "small.csv"))
+    assert code == 1 and "no store 'nosuch', it has pg" in said
+
+
+def test_an_answer_is_proven_or_says_that_it_comes_from_the_index(home):
+    code, said = run("load", "pg/small", "--corpus", str(home / "small.csv"), "--index")
+    assert code == 0, said
+    ask = ["prove", "pg/small", "--query", "words number 7", "--select", "mmr", "--relevance-weight", "0.6", "-k", "4"]
+    code, said = run(*ask)
+    assert code == 0, said
+    assert "Proven for all 120 documents" in said and said.count("words number") == 5  # the query and four documents
+    code, said = run(*ask, "--by-index", "--json")
+    assert code == 0, said
+    answer = json.loads(said.splitlines()[-1])
+    assert answer["info"]["scope"] in ("engine", "proven") and len(answer["documents"]) == 4
+    code, said = run("prove", "pg/small", "--query", "x", "--retrieve", "bm25")
+    assert code == 1 and "bm25" in said and "inner product" in said

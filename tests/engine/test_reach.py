@@ -1,0 +1,409 @@
+"""Reach: what is proven of a corpus in a vector engine is so of all its documents."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import engine
+import engine.dialogue
+import engine.reach
+from engine.candidates import Candidates
+from engine.data.stores.arrays import ArrayStore
+from engine.matrix import Matrix, products
+from engine.reach import Reach
+from engine.stages import methods
+from engine.views.sets import trust
+from support.instances import FAMILIES, problem, unit
+
+K = 8
+DECODERS = [
+    ("top_k", {}),
+    *[(name, {"relevance_weight": w}) for name in ("mmr", "dpp", "ssd") for w in (1.0, 0.8, 0.5, 0.0)],
+    ("mmr", {"relevance_weight": 0.6, "window": 2}),
+    ("dpp", {"relevance_weight": 0.6, "window": 2}),
+    ("max_sum", {"relevance_weight": 0.5, "polish": False}),
+    ("nnn", {"l1": 0.1, "l2": 0.1}),
+    ("nnn", {"l1": 0.05, "l2": 0.0}),
+    ("nnn", {"l1": 0.1, "l2": 0.1, "fill": "fill"}),
+    ("nnn", {"l1": 0.3, "l2": 0.1, "scale": "relative"}),
+    ("facility_location", {"relevance_weight": 0.5, "ground_set": 60}),
+]
+SETS = [(name, {"relevance_weight": w}) for name in ("max_sum", "frank_wolfe") for w in (0.8, 0.5)]
+
+
+@pytest.fixture
+def small_pools(monkeypatch):
+    """Pools of a few dozen, so that a few thousand documents are a large corpus."""
+    for name, few in (("FIRST", 40), ("MARGIN", 5)):
+        monkeypatch.setattr(engine.reach, name, few)
+    monkeypatch.setattr(engine.dialogue, "LEAST", 10)
+
+
+def decoder(name, params):
+    return engine.Decoder(engine.make(name, **params))
+
+
+def corpus(rows):
+    ids = tuple(f"d{row}" for row in range(len(rows)))
+    return ids, engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows))
+
+
+def answers(family, name, params, seed=0, n=2500, d=12, k=K):
+    """(ids of the whole corpus's answers, the reach's ranking, rows, queries)."""
+    rows, queries = problem(family, seed, n=n, d=d, batch=4)
+    ids, space = corpus(rows)
+    whole = engine.decode(decoder(name, params), space, queries, k)
+    asked = engine.decode(decoder(name, params), Reach(ArrayStore(ids, rows), exact=True), queries, k)
+    return [[ids[row] for row in whole.rows(q)] for q in range(len(queries))], asked, rows, queries
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("name", "params"), DECODERS, ids=lambda v: v if isinstance(v, str) else str(v))
+def test_proven_answer_is_that_of_the_whole_corpus(small_pools, family, name, params):
+    whole, asked, _, _ = answers(family, name, params)
+    for expected, info in zip(whole, asked.info, strict=True):
+        assert info["scope"] in ("proven", "pool")
+        if info["scope"] == "proven":
+            assert list(info["ids"]) == expected and info["open"] == 0
+        else:
+            # What is proven of the picks before the first open one holds too.
+            sure = len(info["ids"]) - info["open"]
+            assert info["open"] > 0 and list(info["ids"][:sure]) == expected[:sure]
+
+
+@pytest.mark.parametrize("family", ["random", "clustered"])
+@pytest.mark.parametrize(("name", "params"), [d for d in DECODERS if d[1].get("relevance_weight") != 0.0], ids=str)
+def test_most_answers_are_proven_of_ordinary_corpora(small_pools, family, name, params):
+    _, asked, rows, _ = answers(family, name, params, n=4000, d=64)
+    assert sum(info["scope"] == "proven" for info in asked.info) >= 3
+    assert all(info["rows"] < len(rows) for info in asked.info)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("name", "params"), SETS, ids=str)
+def test_no_swap_with_any_document_improves_a_proven_set(small_pools, family, name, params):
+    _, asked, rows, queries = answers(family, name, params)
+    weight, u = params["relevance_weight"], rows.astype(np.float64)
+    for query, info in zip(queries.astype(np.float64), asked.info, strict=True):
+        if info["scope"] != "proven":
+            continue
+        chosen = [int(name[1:]) for name in info["ids"]]
+        total = u[chosen].sum(0)
+        for i in chosen:
+            field = weight * (K - 1) * (u @ query) - 2 * (1 - weight) * (u @ (total - u[i]))
+            gains = field - field[i]
+            gains[chosen] = -np.inf
+            assert gains.max() <= 1e-6 * max(1.0, (np.linalg.norm(u, axis=1).max()) ** 2 * K)
+
+
+@pytest.mark.parametrize(("l1", "l2"), [(0.1, 0.1), (0.05, 0.0), (0.01, 0.01)])
+def test_proven_weights_are_optimal_over_all_documents(small_pools, l1, l2):
+    _, asked, rows, queries = answers("clustered", "nnn", {"l1": l1, "l2": l2}, n=4000, d=64, k=200)
+    u = rows.astype(np.float64)
+    proven = 0
+    for q, (query, info) in enumerate(zip(queries.astype(np.float64), asked.info, strict=True)):
+        if info["scope"] != "proven":
+            continue
+        proven += 1
+        chosen = [int(name[1:]) for name in info["ids"]]
+        weights = asked.gain[q, : len(chosen)].numpy()
+        violation = u @ (query - weights @ u[chosen]) - l1
+        violation[chosen] -= l2 * weights
+        assert violation.max() <= 1e-6
+    assert proven >= 3
+
+
+@pytest.mark.parametrize("name", methods("selector"))
+@pytest.mark.parametrize("family", ["random", "clustered", "duplicated"])
+def test_answer_whose_questions_are_all_no_is_that_of_the_whole_corpus(name, family):
+    """A law of every selector's questions, over pools that are parts of a corpus."""
+    stage = engine.make(name, **({"ground_set": 30} if name == "facility_location" else {}))
+    rows, queries = problem(family, 3, n=300, d=10, batch=6)
+    decided = refused = 0
+    for query in torch.from_numpy(queries):
+        order = np.argsort(-(rows @ query.numpy()), kind="stable")
+        for size in (12, 40, 120, 290):
+            pool = np.sort(order[:size])
+            outside = np.setdiff1d(np.arange(len(rows)), pool)
+            part, whole = (_candidates(rows[of], query) for of in (pool, np.arange(len(rows))))
+            part.matrix.max_norm = whole.matrix.max_norm
+            ranking = type(stage).select_grid([stage], part, K)[0]
+            questions = stage.questions(part, ranking)
+            if questions is None:
+                refused += 1
+                continue
+            scores = [(rows[outside].astype(np.float64) @ point).max() for point, _ in questions]
+            # A little under the limit: at equality a tie might have gone the other way.
+            if any(score >= limit - 1e-7 for score, (_, limit) in zip(scores, questions, strict=True)):
+                continue
+            decided += 1
+            expected = type(stage).select_grid([stage], whole, K)[0]
+            if name not in ("max_sum", "frank_wolfe"):
+                assert [pool[row] for row in ranking.rows()] == expected.rows()
+    assert decided or refused or family == "duplicated"
+
+
+def _candidates(rows, query):
+    matrix = Matrix(torch.from_numpy(np.ascontiguousarray(rows)), cached=True)
+    points = query.unsqueeze(0)
+    return Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
+
+
+class LossyStore(ArrayStore):
+    """An index that overlooks a third of the documents, the same ones every time, unless asked exactly."""
+
+    kind = "lossy"
+
+    def _search(self, points, sizes, exact, where):
+        if exact:
+            return super()._search(points, sizes, exact, where)
+        seen = np.flatnonzero(np.arange(len(self.vectors)) % 3 > 0)
+        part = ArrayStore([self.ids[row] for row in seen], self.vectors[seen])
+        hits, _, _ = part._search(points, sizes, exact, where)
+        return hits, "index", False
+
+
+@pytest.mark.parametrize(("name", "params"), [d for d in DECODERS if d[0] != "facility_location"][:8] + DECODERS[13:16])
+def test_index_proves_nothing_and_a_proof_mends_its_answer(small_pools, name, params):
+    rows, queries = problem("clustered", 1, n=3000, d=48, batch=4)
+    ids, space = corpus(rows)
+    chosen = decoder(name, params)
+    whole = engine.decode(chosen, space, queries, K)
+    reach = Reach(LossyStore(ids, rows))
+    by_index = engine.decode(chosen, reach, queries, K)
+    proved = reach.prove(chosen, queries, K)
+    wrong = 0
+    for q, (told, proof) in enumerate(zip(by_index.info, proved.info, strict=True)):
+        expected = [ids[row] for row in whole.rows(q)]
+        assert told["scope"] != "proven" and told["open"] == len(told["ids"])
+        wrong += list(told["ids"]) != expected
+        assert proof["scans"] <= engine.dialogue.ROUNDS
+        if proof["scope"] == "proven":
+            assert list(proof["ids"]) == expected
+    assert wrong, "the index found everything: nothing is shown"
+    assert sum(proof["scope"] == "proven" for proof in proved.info) >= 3
+
+
+def test_answer_names_documents_of_a_space_that_grows_at_its_end():
+    rows, queries = problem("clustered", 2, n=3000, d=32, batch=2)
+    ids, _ = corpus(rows)
+    reach = Reach(ArrayStore(ids, rows, [f"text of {name}" for name in ids]), exact=True)
+    first = engine.decode(decoder("mmr", {"relevance_weight": 0.7}), reach, queries[:1], K)
+    before = reach.space
+    engine.decode(decoder("mmr", {"relevance_weight": 0.5}), reach, queries[1:], K)
+    after = reach.space
+    assert len(after) > len(before) >= engine.reach.FIRST
+    assert after.corpus.ids[: len(before)] == before.corpus.ids
+    named = [after.corpus.ids[row] for row in first.rows()]
+    assert named == list(first.info[0]["ids"])
+    assert [after.corpus.texts[row] for row in first.rows()] == [f"text of {name}" for name in named]
+    assert torch.equal(after.vectors[first.rows()], torch.from_numpy(rows[[int(name[1:]) for name in named]]))
+    measured = engine.measure(first, after, engine.Embeddings(("0",), queries[:1]), None, K, ("ilad",))
+    chosen = unit(rows[[int(name[1:]) for name in named]].astype(np.float64))
+    pairs = (chosen @ chosen.T)[np.triu_indices(K, 1)]
+    assert measured.mean["ilad"] == pytest.approx((1 - pairs).mean())
+
+
+def test_second_answer_to_one_query_needs_no_trip_for_its_pool():
+    rows, queries = problem("clustered", 2, n=3000, d=32, batch=1)
+    ids, _ = corpus(rows)
+    reach = Reach(ArrayStore(ids, rows), exact=True)
+    chosen = decoder("top_k", {})
+    assert [engine.decode(chosen, reach, queries, K).info[0]["trips"] for _ in range(2)] == [1, 0]
+
+
+def test_answer_does_not_depend_on_what_was_asked_before(small_pools):
+    rows, queries = problem("clustered", 4, n=3000, d=24, batch=3)
+    ids, _ = corpus(rows)
+    used, fresh = (Reach(ArrayStore(ids, rows), exact=True) for _ in range(2))
+    chosen = decoder("mmr", {"relevance_weight": 0.3})
+    for weight in (0.9, 0.5, 0.1):
+        engine.decode(decoder("dpp", {"relevance_weight": weight}), used, queries, K)
+    told = [
+        [info[name] for name in ("ids", "scope", "open", "rows")]
+        for info in engine.decode(chosen, used, queries, K).info
+    ]
+    alone = [engine.decode(chosen, fresh, query[None], K).info[0] for query in queries]
+    assert told == [[info[name] for name in ("ids", "scope", "open", "rows")] for info in alone]
+
+
+def test_changed_store_is_asked_anew():
+    rows, queries = problem("clustered", 2, n=1200, d=32, batch=1)
+    ids, _ = corpus(rows)
+    store = ArrayStore(ids, rows)
+    reach = Reach(store, exact=True)
+    chosen = decoder("top_k", {})
+    engine.decode(chosen, reach, queries, 1)
+    before = engine.decode(chosen, reach, queries, 1)
+    best = int(before.info[0]["ids"][0][1:])
+    store.vectors = rows.copy()
+    store.vectors[best] = -rows[best]
+    store.version = "second"
+    again = engine.decode(chosen, reach, queries, 1)
+    assert again.info[0]["ids"] != (ids[best],)
+    assert reach.space.corpus.ids[again.rows()[0]] == again.info[0]["ids"][0]
+    with pytest.raises(engine.DataError, match="changed while asked"):
+        engine.measure(before, reach, ("0",), None, 1, ("ilad",))
+
+
+def test_rows_that_change_between_questions_are_refused(small_pools):
+    rows, queries = problem("clustered", 2, n=3000, d=32, batch=1)
+    ids, _ = corpus(rows)
+
+    class Restless(ArrayStore):
+        calls = 0
+
+        def _search(self, points, sizes, exact, where):
+            self.calls += 1
+            if self.calls == 2:
+                self.vectors = 0.999 * self.vectors
+            return super()._search(points, sizes, exact, where)
+
+    with pytest.raises(engine.DataError, match="changed while asked"):
+        engine.decode(decoder("nnn", {"l1": 0.05, "l2": 0.1}), Reach(Restless(ids, rows), exact=True), queries, K)
+
+
+def test_depth_is_a_pool_and_says_so():
+    rows, queries = problem("clustered", 2, n=3000, d=32, batch=3)
+    ids, space = corpus(rows)
+    chosen = engine.Decoder(engine.make("mmr", relevance_weight=0.4), depth=50)
+    whole = engine.decode(chosen, space, queries, K)
+    asked = engine.decode(chosen, Reach(ArrayStore(ids, rows), exact=True), queries, K)
+    for q, info in enumerate(asked.info):
+        assert list(info["ids"]) == [ids[row] for row in whole.rows(q)]
+        for told in (info, whole.info[q]):
+            assert told["scope"] == "pool" and told["depth"] == 50
+            assert trust(told).startswith("Of the 50 most relevant documents only")
+            assert "Exact" not in trust(told)
+
+
+def test_reranker_scores_the_depth_by_its_texts():
+    rows, queries = problem("clustered", 2, n=1500, d=32, batch=1)
+    ids = tuple(f"d{row}" for row in range(len(rows)))
+    texts = ["word " * (row % 7) + "other" for row in range(len(rows))]
+    space = engine.Space(engine.Corpus(ids, texts), engine.Embeddings(ids, rows))
+    chosen = engine.Decoder(engine.make("top_k"), rerank=engine.make("max_sim"), depth=40)
+    with pytest.raises(engine.DataError, match="max_sim"):
+        engine.decode(engine.Decoder(engine.make("top_k"), retrieve=engine.make("max_sim")), _reach(space), queries)
+    with pytest.raises(engine.DataError, match=r"bm25.*whole corpus"):
+        engine.decode(
+            engine.Decoder(engine.make("top_k"), rerank=engine.make("bm25"), depth=40), _reach(space), queries
+        )
+    with pytest.raises(engine.ParamError, match="depth="):
+        engine.decode(engine.Decoder(engine.make("top_k"), rerank=engine.make("max_sim")), _reach(space), queries)
+    assert chosen.depth == 40
+
+
+def _reach(space):
+    return Reach(ArrayStore(space.corpus.ids, space.vectors.numpy(), space.corpus.texts), exact=True)
+
+
+def test_store_smaller_than_a_pool_is_all_here():
+    rows, queries = problem("random", 2, n=30, d=8, batch=2)
+    ids, space = corpus(rows)
+    for name in methods("selector"):
+        asked = engine.decode(decoder(name, {}), Reach(ArrayStore(ids, rows), exact=True), queries, 40)
+        whole = engine.decode(decoder(name, {}), space, queries, 40)
+        assert [list(info["ids"]) for info in asked.info] == [[ids[r] for r in whole.rows(q)] for q in range(2)]
+        assert asked.index.shape == (2, 40)
+        assert all(info["scope"] == "proven" for info in asked.info), name
+
+
+def test_filter_counts_only_what_matches():
+    rows, queries = problem("clustered", 2, n=2000, d=16, batch=2)
+    ids, _ = corpus(rows)
+    kinds = ["a" if row % 5 == 0 else "b" for row in range(len(rows))]
+    reach = Reach(ArrayStore(ids, rows, columns={"kind": kinds}), where={"kind": ["a"]}, exact=True)
+    chosen = [row for row, kind in enumerate(kinds) if kind == "a"]
+    part = tuple(ids[row] for row in chosen)
+    space = engine.Space(engine.Corpus(part, ("",) * len(part)), engine.Embeddings(part, rows[chosen]))
+    for name in ("top_k", "mmr", "nnn"):
+        asked = engine.decode(decoder(name, {}), reach, queries, K)
+        whole = engine.decode(decoder(name, {}), space, queries, K)
+        assert [list(info["ids"]) for info in asked.info] == [[part[r] for r in whole.rows(q)] for q in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("info", "words"),
+    [
+        ({"scope": "proven", "open": 0}, "Proven for all 9,000 documents, from 620"),
+        ({"scope": "engine", "open": 3}, "Unproven: the engine's index found nothing better among 9,000 documents"),
+        ({"scope": "pool", "open": 1}, "2 of 3 picks proven for all 9,000 documents, the rest of 620 documents only"),
+        ({"scope": "pool", "open": 3}, "Unproven: of the 620 documents that came back, of 9,000"),
+    ],
+)
+def test_trust_says_of_which_documents(info, words):
+    told = {"ids": ("a", "b", "c"), "documents": 9000, "rows": 620, "certified": True, **info}
+    assert trust(told).startswith(words)
+
+
+def test_no_documents_is_refused():
+    class Empty(ArrayStore):
+        def ref_of(self, where):
+            return replace(super().ref_of(where), count=0)
+
+    with pytest.raises(engine.DataError, match="holds no documents"):
+        Reach(Empty(("a",), np.ones((1, 2), np.float32)))
+
+
+def same_as_whole(reach, rows, ids, queries, name, params):
+    """Whether every proven answer is that of the whole corpus, and how many are proven."""
+    space = engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows))
+    whole = engine.decode(decoder(name, params), space, queries, K)
+    told = engine.decode(decoder(name, params), reach, queries, K).info
+    pairs = [(list(info["ids"]), [ids[row] for row in whole.rows(q)]) for q, info in enumerate(told)]
+    return all(a == b for (a, b), i in zip(pairs, told, strict=True) if i["scope"] == "proven"), len(told)
+
+
+ATTACKED = [("mmr", {}), ("ssd", {}), ("dpp", {}), ("nnn", {}), ("max_sum", {"polish": False})]
+
+
+@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
+def test_queries_are_scaled_as_all_documents_have_it_not_as_two_of_them(small_pools, name, params):
+    rows, queries = problem("clustered", 6, n=1000, d=16, batch=4)
+    rows[777] *= 0.5
+    ids, _ = corpus(rows)
+    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
+
+
+@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
+def test_lengths_are_those_of_the_documents_as_they_are_now(small_pools, name, params):
+    rows, queries = problem("clustered", 6, n=1500, d=16, batch=4)
+    ids, _ = corpus(rows)
+    store = ArrayStore(ids, 0.05 * rows)
+    reach = Reach(store, exact=True)
+    engine.decode(decoder(name, params), reach, queries, K)
+    store.vectors = (rows * np.random.default_rng(1).lognormal(size=(len(rows), 1))).astype(np.float32)
+    store.version = "longer"
+    assert same_as_whole(reach, store.vectors, ids, queries, name, params)[0]
+
+
+@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
+def test_lengths_are_those_of_what_a_filter_lets_through(small_pools, name, params):
+    rows, queries = problem("clustered", 6, n=1200, d=16, batch=4)
+    rows[1::2] *= 0.5
+    ids, _ = corpus(rows)
+    kinds = ["even" if row % 2 == 0 else "odd" for row in range(len(rows))]
+    for kind, start in (("even", 0), ("odd", 1)):
+        reach = Reach(ArrayStore(ids, rows, columns={"kind": kinds}), where={"kind": [kind]}, exact=True)
+        assert same_as_whole(reach, rows[start::2], ids[start::2], 3 * queries, name, params)[0]
+
+
+def test_rows_whose_squares_vanish_in_float32_have_a_length(small_pools):
+    rows, queries = problem("clustered", 6, n=1000, d=16, batch=4)
+    ids, _ = corpus(rows)
+    tiny = (1e-23 * rows).astype(np.float32)
+    store = ArrayStore(ids, tiny)
+    assert 0.9e-23 < store.ref.longest < 1.1e-23
+    assert same_as_whole(Reach(store, exact=True), tiny, ids, queries, "max_sum", {"polish": False})[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_greed_among_copies_is_proven_only_where_its_steps_are_known(small_pools, seed):
+    rows, queries = problem("duplicated", seed, n=800, d=12, batch=4)
+    rows = np.round(rows * 4).astype(np.float32) / 4
+    ids, _ = corpus(rows)
+    params = {"relevance_weight": 0.3, "polish": False}
+    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params)[0]
