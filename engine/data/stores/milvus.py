@@ -10,12 +10,12 @@ import numpy as np
 
 from engine.data.stores.milvus_collection import FLAT, MOST, STRONG, MilvusAccess, MilvusCollection, MilvusTable
 from engine.data.stores.note import check_loaded, encoder_of
-from engine.data.stores.store import Hits, Store, StoreRef, Where, where_text
+from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
 
-class MilvusStore(Store):
+class MilvusStore(VectorStore):
     """Documents of a collection whose metric is IP. It has no snapshots: counts are compared instead.
 
     COSINE is refused: Milvus cannot be asked for the lengths of its vectors, so nobody knows whether it ranks as inner
@@ -32,7 +32,7 @@ class MilvusStore(Store):
         encoder: EncoderRef | None = None,
     ) -> None:
         self.access, self.table, self.where = access, table, where
-        self.name = f"{access.name}/{table.attached or table.collection}"
+        self.name = f"{access.name}/{table.name or table.collection}"
         self.rows = MilvusCollection(access, table, self.name)
         check_loaded(self.rows.note, self.name)
         self.dimension = self.rows.dimension
@@ -96,7 +96,7 @@ class MilvusStore(Store):
         return Hits([row[self.table.id] for row in rows], self.rows.vectors(entities), scores, places)
 
     def texts(self, ids: Sequence[str]) -> list[str]:
-        rows = self.rows.fetch(ids, self.table.id, [self.rows.text] if self.rows.text else [])
+        rows = self.rows.fetch(ids, [self.rows.text] if self.rows.text else [])
         found = {row[self.table.id]: row.get(self.rows.text) or "" for row in rows}
         if unknown := [name for name in ids if name not in found]:
             raise DataError(f"{self.name} has no document {unknown[0]!r}")
@@ -107,7 +107,7 @@ class MilvusStore(Store):
         ids = [row[self.table.id] for rows in self.rows.pages([self.table.id], MOST, self.where) for row in rows]
         chosen: Any = np.random.default_rng(seed).choice(len(ids), min(n, len(ids)), replace=False) if ids else []
         names = [ids[at] for at in sorted(chosen)]
-        found = {row[self.table.id]: row for row in self.rows.fetch(names, self.table.id, [self.table.vector])}
+        found = {row[self.table.id]: row for row in self.rows.fetch(names, [self.table.vector])}
         return tuple(names), self.rows.vectors([found[name] for name in names])
 
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:

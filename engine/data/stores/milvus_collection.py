@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,9 +30,9 @@ FLAT = ("FLAT", "GPU_BRUTE_FORCE", "")
 CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.keepalive_time_ms": 300_000}
 """A new client looks for its server anew, where shared channels wait ever longer after a failure; and it pings seldom:
 servers hang up on those who ping more often than they like."""
-STRONG = {"consistency_level": "Strong"}
+STRONG: dict[str, Any] = {"consistency_level": "Strong"}
 """Every question sees all that was written before it."""
-BY_ID = {"iterator": "True", "reduce_stop_for_best": "True"}
+BY_ID: dict[str, Any] = {"iterator": "True", "reduce_stop_for_best": "True"}
 """What the client's iterator sends along: rows come by rising id."""
 NOTED = "frontier.note"
 """The property of a collection that holds what was noted when it was loaded."""
@@ -48,7 +49,7 @@ class MilvusAccess:
     uri: str
     database: str = ""
     token_env: str | None = None
-    seconds: float = SECONDS
+    timeout: float = SECONDS
 
     @property
     def is_file(self) -> bool:
@@ -68,66 +69,109 @@ class MilvusAccess:
             raise DataError(f"store {self.name!r} reads {self.token_env}, which is not set: export {self.token_env}=…")
         with translated(self):
             return MilvusClient(
-                uri=self.uri, token=token, db_name=self.database, timeout=self.seconds, grpc_options=CHANNEL
+                uri=self.uri, token=token, db_name=self.database, timeout=self.timeout, grpc_options=CHANNEL
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MilvusTable:
-    """A collection and its fields; text, place: "" for the fields of that name where there are any."""
+    """A collection and its fields.
+
+    text, place: "" for the fields of that name where there are any; name: what it is attached by, "" for collection
+    """
 
     collection: str
     id: str = "id"
     vector: str = "v"
     text: str = ""
     place: str = ""
+    name: str = ""
     ef: int = 40
-    attached: str = ""  # what it is attached by, "" for collection
 
 
 class MilvusGoneError(DataError):
-    """Milvus does not answer."""
+    """Milvus cannot be reached; one that is only slow keeps its client."""
 
 
 @contextmanager
-def translated(access: MilvusAccess) -> Iterator[None]:
-    """Errors of the client as DataErrors that say nothing of its call."""
+def translated(access: MilvusAccess, timeout: float | None = None) -> Iterator[None]:
+    """Errors of the client as DataErrors that say nothing of its call, which had `timeout` seconds, or the access's."""
+    import grpc
     from pymilvus.exceptions import MilvusException
 
+    seconds = access.timeout if timeout is None else timeout
     try:
         yield
     except DataError:
         raise
     except MilvusException as error:
-        raise _named(access, error) from None
-    except Exception as error:
-        import grpc
+        raise _named(access, error.message or type(error).__name__, seconds) from None
+    except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+        said = f"{error.code()}: {error.details()}" if hasattr(error, "code") else "timeout"
+        raise _named(access, said, seconds) from None
+    except (OSError, ValueError) as error:
+        said = "closed channel" if "closed channel" in str(error) else type(error).__name__
+        raise _named(access, said, seconds) from None
 
-        if not isinstance(error, (grpc.RpcError, grpc.FutureTimeoutError, OSError, ValueError)):
-            raise
-        raise _named(access, error) from None
 
-
-def _named(access: MilvusAccess, error: Exception) -> DataError:
-    said = str(getattr(error, "message", ""))
-    gone = ("timeout", "deadline", "unavailable", "fail connecting", "server unavailable", "closed channel")
-    if not said or any(word in said.lower() for word in gone):
-        return MilvusGoneError(
-            f"store {access.name!r} is gone: no answer within {access.seconds:g} s; ask again once it is back"
+def _named(access: MilvusAccess, said: str, seconds: float) -> DataError:
+    lost = re.search("unavailable|fail connecting|closed channel|create connection first", said, re.IGNORECASE)
+    if lost or re.search("timeout|deadline", said, re.IGNORECASE):
+        return (MilvusGoneError if lost else DataError)(
+            f"store {access.name!r} is gone: no answer within {seconds:g} s; ask again once it is back, or raise its "
+            "`timeout`"
         )
-    if any(word in said.lower() for word in ("auth", "token", "password", "permission")):
-        source = access.token_env or "no token_env is named"
-        return DataError(f"store {access.name!r} refused the token ({source})")
+    if re.search("authenticat|auth check|token|password|permission.?den", said, re.IGNORECASE):
+        return DataError(f"store {access.name!r} refused the token ({access.token_env or 'no token_env is named'})")
     return DataError(f"store {access.name!r} cannot answer: {said.splitlines()[0][:300]}")
 
 
-class MilvusCollection:
+class MilvusCaller:
+    """One client for all threads, asked about a collection; made when it is needed, and anew once Milvus was gone."""
+
+    def __init__(self, access: MilvusAccess, collection: str) -> None:
+        self.access, self.collection = access, collection
+        self._client: Any = None
+        self._lock = threading.Lock()
+
+    def call(self, method: str, timeout: float | None = None, **arguments: Any) -> Any:
+        """What the client answers within `timeout` seconds, the access's where None. Raises DataError."""
+        with self._lock:
+            client = self._client = self._client or self.access.client()
+        seconds = self.access.timeout if timeout is None else timeout
+        try:
+            with translated(self.access, seconds):
+                return getattr(client, method)(self.collection, timeout=seconds, **arguments)
+        except MilvusGoneError:
+            # Its channel would wait longer and longer before it looks again.
+            self._drop(client)
+            raise
+
+    def read_index(self, field: str) -> tuple[str, str]:
+        """The type of a field's index, "" without one, and its metric."""
+        for name in self.call("list_indexes", field_name=field):
+            if found := self.call("describe_index", index_name=name):
+                return found.get("index_type") or "", found.get("metric_type") or "IP"
+        return "", "IP"
+
+    def _drop(self, client: Any) -> None:
+        with self._lock:
+            if self._client is client:
+                self._client = None
+        client.close()
+
+    def close(self) -> None:
+        """Close the client, where there is one."""
+        if self._client is not None:
+            self._drop(self._client)
+
+
+class MilvusCollection(MilvusCaller):
     """A collection as Milvus describes it when it is attached. Raises DataError for fields that do not fit."""
 
     def __init__(self, access: MilvusAccess, table: MilvusTable, name: str) -> None:
-        self.access, self.table, self.name = access, table, name
-        self._own = threading.local()
-        self._clients: list[Any] = []
+        super().__init__(access, table.collection)
+        self.table, self.name = table, name
         if access.is_file and not Path(access.uri).exists():
             raise DataError(f"store {access.name!r}: there is no file {access.uri}; frontier store load makes one")
         described = self.call("describe_collection")
@@ -139,25 +183,7 @@ class MilvusCollection:
             raise DataError(f"{name} has no field {missing[0]!r}; it has {', '.join(self.fields)}")
         self.note = note_in(described.get("properties", {}).get(NOTED) or described.get("description"))
         self.dimension = self._checked_dimension()
-        self.index, self.metric = self._read_index()
-
-    def call(self, method: str, **arguments: Any) -> Any:
-        """What the client answers about the collection; a client a thread, made anew once Milvus was gone.
-
-        Raises DataError.
-        """
-        if (client := getattr(self._own, "client", None)) is None:
-            client = self._own.client = self.access.client()
-            self._clients.append(client)
-        try:
-            with translated(self.access):
-                return getattr(client, method)(self.table.collection, timeout=self.access.seconds, **arguments)
-        except MilvusGoneError:
-            # Its channel would wait longer and longer before it looks again.
-            self._own.client = None
-            self._clients.remove(client)
-            client.close()
-            raise
+        self.index, self.metric = self.read_index(table.vector)
 
     def _checked_dimension(self) -> int:
         """The dimension, where the fields are of the right types."""
@@ -170,26 +196,17 @@ class MilvusCollection:
             )
         return int(vector["params"]["dim"])
 
-    def _read_index(self) -> tuple[str, str]:
-        """The type of the vectors' index, "" without one, and its metric."""
-        for name in self.call("list_indexes"):
-            found = self.call("describe_index", index_name=name)
-            if found and found.get("field_name") == self.table.vector:
-                return found.get("index_type") or "", found.get("metric_type") or "IP"
-        return "", "IP"
-
     def count(self, where: Where | None = None) -> int:
         """How many documents a filter lets through."""
         rows = self.call("query", filter=self.filter(where), output_fields=["count(*)"], **STRONG)
         return int(rows[0]["count(*)"])
 
-    def filter(self, where: Where | None, **more: Sequence[Any]) -> str:
+    def filter(self, where: Where | None) -> str:
         """Milvus' expression; values are literals that JSON quotes, as Milvus Lite takes no parameters."""
         for column in where or ():
             if column not in self.fields or self.fields[column]["type"].name != "VARCHAR":
                 raise DataError(f"where= names a text field that {self.name} does not have: {column!r}")
-        chosen = {**{column: sorted(values) for column, values in (where or {}).items()}, **more}
-        return " and ".join(f"{column} in {json.dumps(list(v), ensure_ascii=False)}" for column, v in chosen.items())
+        return " and ".join(_among(column, sorted(values)) for column, values in (where or {}).items())
 
     def vectors(self, rows: Sequence[Any]) -> np.ndarray:
         """(m, d) float32."""
@@ -197,11 +214,11 @@ class MilvusCollection:
             return np.empty((0, self.dimension), np.float32)
         return np.array([row[self.table.vector] for row in rows], dtype=np.float32)
 
-    def fetch(self, names: Sequence[Any], by: str, fields: Sequence[str]) -> list[Any]:
-        """The rows with these values in a field, a thousand together."""
+    def fetch(self, ids: Sequence[str], fields: Sequence[str]) -> list[Any]:
+        """The rows of these ids, a thousand together."""
         rows: list[Any] = []
-        for start in range(0, len(names), TOGETHER):
-            own = self.filter(None, **{by: names[start : start + TOGETHER]})
+        for start in range(0, len(ids), TOGETHER):
+            own = _among(self.table.id, ids[start : start + TOGETHER])
             rows += self.call("query", filter=own, output_fields=[self.table.id, *fields], **STRONG)
         return rows
 
@@ -221,8 +238,7 @@ class MilvusCollection:
         if seen != wanted:
             raise DataError(f"{self.name} {CHANGED}: {wanted:,} documents before, {seen:,} were read; ask again")
 
-    def close(self) -> None:
-        for client in self._clients:
-            client.close()
-        self._clients.clear()
-        self._own = threading.local()
+
+def _among(field: str, values: Sequence[str]) -> str:
+    """Milvus' expression of a field that has one of these values."""
+    return f"{field} in {json.dumps(list(values), ensure_ascii=False)}"

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.data.stores.note import check_loaded, encoder_of
-from engine.data.stores.pgvector_rows import PgRows, PgTable, values_of
+from engine.data.stores.pgvector_rows import PgRows, PgTable, RowFacts, values_of
 from engine.data.stores.postgres import Connections, PgAccess
-from engine.data.stores.store import Hits, Store, StoreRef, Where, where_text
+from engine.data.stores.store import Hits, StoreRef, VectorStore, Where, where_text
 from engine.errors import DataError
 from engine.values import EncoderRef
 
@@ -32,7 +32,7 @@ SETTINGS = (
 )
 
 
-class PgVectorStore(Store):
+class PgVectorStore(VectorStore):
     """Rows of a table whose vectors are of pgvector's types vector or halfvec; rows without one are left out.
 
     where: the filter whose documents `ref`, `sample` and `scan` are about. Raises DataError for a server that is gone,
@@ -51,7 +51,7 @@ class PgVectorStore(Store):
         connections: Connections | None = None,
     ) -> None:
         self.access, self.table, self.where = access, table, where
-        self.name = f"{access.name}/{table.collection or table.table}"
+        self.name = f"{access.name}/{table.name or table.table}"
         if not 1 <= table.ef <= MOST_EF:
             raise DataError(f"ef of {self.name} must lie between 1 and {MOST_EF:,}; got {table.ef}")
         self.connections = connections or Connections(access)
@@ -118,7 +118,7 @@ class PgVectorStore(Store):
         parameters = [[text, *values_of(where), limit] for text, limit in zip(sent, limits, strict=True)]
         examples = list({limit: own for limit, own in zip(limits, parameters, strict=True)}.values())
 
-        def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], str, bool]:
+        def work(connection: Any) -> tuple[list[list[tuple[Any, ...]]], RowFacts, str, bool]:
             # All in one round trip.
             with connection.pipeline():
                 state = connection.execute(_settings(exact, self.table, bool(self.rows.indexes)))
@@ -126,15 +126,15 @@ class PgVectorStore(Store):
                 answers = [connection.execute(statement, own, binary=True) for own in parameters]
                 snapshot, plans = state.fetchone()[0], [one.fetchone()[0][0]["Plan"] for one in explained]
                 found = [answer.fetchall() for answer in answers]
-            self.rows.facts(connection, snapshot, self.where)
-            return found, *self.rows.read_plans(plans)
+            facts = self.rows.facts(connection, snapshot, self.where)
+            return found, facts, *self.rows.read_plans(plans)
 
-        found, plan, looked_at_all = self.connections.ask(work)
+        found, facts, plan, looked_at_all = self.connections.ask(work)
         if exact and not looked_at_all:
             raise DataError(
                 f"{self.name} was asked exactly and used its {plan}: the planner did not let it be turned off"
             )
-        slack = self.rows.slack(measure, half) if not looked_at_all or measure != "ip" else 0.0
+        slack = self.rows.slack(facts, measure, half) if not looked_at_all or measure != "ip" else 0.0
         hits = [
             self.rows.hits(rows, point if slack else None, slack) for rows, point in zip(found, points, strict=True)
         ]
@@ -166,8 +166,7 @@ class PgVectorStore(Store):
     def scan(self, size: int) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         order = "{place}, {id}" if self.rows.place else "{id}"
         query = self.rows.sql(f"SELECT {{id}}::text, {{v}} FROM {{table}} WHERE {{where}} ORDER BY {order}", self.where)
-        for rows in self.connections.stream(query, values_of(self.where), size):
-            yield self.rows.read(rows)
+        return map(self.rows.read, self.connections.stream(query, values_of(self.where), size))
 
     def close(self) -> None:
         self.connections.close()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from engine.data.stores.note import note_in
 from engine.data.stores.postgres import driver
-from engine.data.stores.store import Hits, Where
+from engine.data.stores.store import Hits, Where, is_unit
 from engine.errors import DataError
 
 EF = 40
@@ -31,7 +30,7 @@ class PgTable:
     """A table and its columns.
 
     table: with its schema before a dot where it is not on the search path; text, place: "" for the columns of that
-    name where there are any; place has row numbers, by which ties go; collection: what it is attached by, "" for table
+    name where there are any; place has row numbers, by which ties go; name: what it is attached by, "" for table
     """
 
     table: str
@@ -39,9 +38,13 @@ class PgTable:
     vector: str = "v"
     text: str = ""
     place: str = ""
-    collection: str = ""
+    name: str = ""
     ef: int = EF
     force_index: bool = False  # whatever the planner thinks of it
+
+    def quoted(self, connection: Any) -> str:
+        """Its name as SQL, for a statement's parameter."""
+        return str(_sql().Identifier(*self.table.split(".", 1)).as_string(connection))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +56,12 @@ class RowFacts:
     nulls: int  # rows without one, which are left out
     shortest: float
     longest: float  # widened, so that no vector is longer
-    content: str  # a sum over hashes of ids and vectors
+    content: str  # a sum over hashes of ids, vectors and places
 
     @property
-    def unit(self) -> bool:
-        """Whether every vector has length 1, up to the rounding of stored unit rows."""
-        return max(abs(self.shortest - 1), abs(self.longest / LENGTHENED - 1)) <= 8 * float(np.finfo(np.float32).eps)
+    def unit(self) -> bool | None:
+        """Whether every vector has length 1, None where that cannot be said."""
+        return is_unit(max(abs(self.shortest - 1), abs(self.longest / LENGTHENED - 1)))
 
 
 class PgRows:
@@ -70,7 +73,7 @@ class PgRows:
         found = connection.execute(
             "SELECT c.oid, obj_description(c.oid, 'pg_class'), (SELECT extversion FROM pg_extension "
             "WHERE extname = 'vector') FROM pg_class c WHERE c.oid = to_regclass(%s)",
-            [self.quoted.as_string(connection)],
+            [table.quoted(connection)],
         ).fetchone()
         if found is None:
             raise DataError(
@@ -96,51 +99,40 @@ class PgRows:
                 f"{name}: column {table.vector!r} is of type {self.types[table.vector]}; vector or halfvec is needed"
             )
         self.dimension = self._dimension(connection, {column: modifier for column, _, modifier in columns})
-        self.indexes = dict(
-            connection.execute(
-                "SELECT c.relname, split_part(o.opcname, '_', 2) FROM pg_index i "
-                "JOIN pg_class c ON c.oid = i.indexrelid "
-                "JOIN pg_am a ON a.oid = c.relam JOIN pg_opclass o ON o.oid = i.indclass[0] JOIN pg_attribute t "
-                "ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] WHERE i.indrelid = %s AND i.indisvalid "
-                "AND a.amname IN ('hnsw', 'ivfflat') AND t.attname = %s ORDER BY 1",
-                [self.oid, table.vector],
-            ).fetchall()
-        )
+        self.indexes = indexes_of(connection, table, table.vector)
 
     def _dimension(self, connection: Any, modifiers: Mapping[str, int]) -> int:
         if (given := modifiers[self.table.vector]) > 0:
             return given
         query = "SELECT min(vector_dims({v})), max(vector_dims({v})) FROM {table}"
-        least, most = connection.execute(self.sql(query)).fetchone()
+        least, most = connection.execute(self.sql(query), []).fetchone()
         if least is None or least != most:
             raise DataError(
                 f"{self.name}: vectors of {least or 'no'} to {most or 'no'} numbers; one dimension is needed"
             )
         return int(least)
 
-    @cached_property
-    def quoted(self) -> Any:
-        """The table's name as SQL."""
-        return _sql().Identifier(*self.table.table.split(".", 1))
-
-    def sql(self, text: str, where: Where | None = None, **more: Any) -> Any:
+    def sql(self, text: str, where: Where | None = None) -> Any:
         """SQL of a template: {id}, {v}, {text}, {place}, {table}, and {where}, whose values are parameters.
 
-        Rows without a vector are never let through.
+        Rows without a vector are never let through. It is sent with parameters, if with none: % is doubled in it.
         """
         sql = _sql()
+
+        def name(*parts: str) -> Any:
+            return sql.Identifier(*(part.replace("%", "%%") for part in parts))
+
         if unknown := [column for column in where or () if column not in self.types]:
             raise DataError(f"where= names a column that {self.name} does not have: {unknown[0]!r}")
-        conditions = [sql.SQL("{}::text = ANY(%s)").format(sql.Identifier(column)) for column in where or ()]
-        has_vector = sql.SQL("{} IS NOT NULL").format(sql.Identifier(self.table.vector))
+        conditions = [sql.SQL("{}::text = ANY(%s)").format(name(column)) for column in where or ()]
+        has_vector = sql.SQL("{} IS NOT NULL").format(name(self.table.vector))
         names = {"id": self.table.id, "v": self.table.vector, "text": self.text, "place": self.place}
-        fields = {key: sql.Identifier(column) if column else sql.SQL("NULL") for key, column in names.items()}
+        fields = {key: name(column) if column else sql.SQL("NULL") for key, column in names.items()}
         return sql.SQL(text).format(
-            table=self.quoted,
+            table=name(*self.table.table.split(".", 1)),
             where=sql.SQL(" AND ").join([has_vector, *conditions]),
             only=sql.SQL(" AND ").join(conditions) if conditions else sql.SQL("true"),
             **fields,
-            **more,
         )
 
     def _scan(self, connection: Any, where: Where | None) -> RowFacts:
@@ -150,7 +142,8 @@ class PgRows:
         query = self.sql(
             "SELECT pg_current_snapshot()::text, count({v}), count(*) - count({v}), "
             f"coalesce(min({length}), 0), coalesce(max({length}), 0), "
-            f"coalesce(sum(hash_record_extended(ROW({{id}}::text, {kind}_send({{v}})), 0)), 0)::text "
+            f"coalesce(sum(hash_record_extended(ROW({{id}}::text, {kind}_send({{v}}), {{place}}::bigint), 0)), 0)"
+            "::text "
             "FROM {table} WHERE {only}",
             where,
         )
@@ -190,13 +183,11 @@ class PgRows:
         record = np.dtype([("head", ">u2", 2), ("numbers", kind, self.dimension)])
         return np.frombuffer(b"".join(rows), record)["numbers"].astype(np.float32)
 
-    def slack(self, measure: str, half: bool) -> float:
+    def slack(self, facts: RowFacts, measure: str, half: bool) -> float:
         """How much higher, halved, a row may score than one that an index ranked before it.
 
         It ranked by a point rounded to float16, or by cosines or distances of rows that are only nearly unit.
         """
-        facts = self.seen
-        assert facts is not None
         rounded = (2.0**-11 + 2.0**-24 * self.dimension**0.5) * facts.longest if half else 0.0
         spread = facts.longest**2 - facts.shortest**2 + (self.dimension + 8) * 2.0**-21 if measure != "ip" else 0.0
         return rounded + spread
@@ -229,6 +220,20 @@ class PgRows:
             return f"index {index}, ef {self.table.ef}", False
         steps = [node["Node Type"].lower().replace("seq ", "sequential ") for node in leaves]
         return " and ".join(dict.fromkeys(steps)), whole
+
+
+def indexes_of(
+    connection: Any, table: PgTable, column: str, methods: Sequence[str] = ("hnsw", "ivfflat")
+) -> dict[str, str]:
+    """The valid indexes of these methods whose first column it is, and what each measures: ip, cosine, l2."""
+    found = connection.execute(
+        "SELECT c.relname, split_part(o.opcname, '_', 2) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+        "JOIN pg_am a ON a.oid = c.relam JOIN pg_opclass o ON o.oid = i.indclass[0] JOIN pg_attribute t "
+        "ON t.attrelid = i.indrelid AND t.attnum = i.indkey[0] WHERE i.indrelid = to_regclass(%s) AND i.indisvalid "
+        "AND a.amname = ANY(%s) AND t.attname = %s ORDER BY 1",
+        [table.quoted(connection), list(methods), column],
+    )
+    return dict(found.fetchall())
 
 
 def walk(plan: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -39,7 +40,7 @@ class PgAccess:
     sslmode: str | None = None
     password_env: str | None = None
     dsn_env: str | None = None
-    statement_seconds: float = STATEMENT_SECONDS
+    timeout: float = STATEMENT_SECONDS
 
     def _secret(self, variable: str | None) -> str:
         """The value of a variable, "" where none is named."""
@@ -63,7 +64,6 @@ class PgAccess:
             "keepalives_interval": 1,
             "keepalives_count": 2,
             "application_name": "frontier",
-            "options": f"-c statement_timeout={round(self.statement_seconds * 1000)}",
         }
         try:
             opened: Connection[Any] = psycopg.connect(
@@ -71,29 +71,34 @@ class PgAccess:
             )
         except psycopg.Error as error:
             raise DataError(self._why_not(str(error))) from None
+        try:
+            # Not as `options`: they would replace those of a connection string, and PgBouncer refuses them.
+            with translated(self):
+                opened.execute(f"SET statement_timeout = {round(self.timeout * 1000)}")
+        except BaseException:
+            opened.close()
+            raise
         return opened
 
     def _why_not(self, said: str) -> str:
         """A sentence on a connection that failed; the client's own text could quote what is secret."""
         where = f"{self.host or 'its default host'}:{self.port or 5432}" if self.dsn_env is None else f"${self.dsn_env}"
-        if "does not support SSL" in said:
-            return (
-                f"store {self.name!r} at {where} offers no TLS, and sslmode={self.sslmode or '…'} asks for it: "
-                "turn TLS on in the server, or set another sslmode"
-            )
-        if "certificate" in said:
-            return (
-                f"store {self.name!r} at {where} was refused: its certificate does not hold for sslmode {self.sslmode}"
-            )
-        if "authentication failed" in said or "no password supplied" in said:
-            variable = self.password_env or self.dsn_env
-            source = f"the one in {variable}" if variable else "none, as no password_env is named"
-            return f"store {self.name!r} at {where} refused the user or the password, {source}"
-        if "does not exist" in said:
-            return f"store {self.name!r} at {where} has no such database or user: see dbname and user"
-        if ("missing" in said and "=" in said) or "invalid" in said:
-            return f"store {self.name!r}: what {where} holds is no connection string, postgresql://user@host/db say"
-        return f"store {self.name!r} at {where} is gone: no answer within {CONNECT_SECONDS} s; is the server running?"
+        variable = self.password_env or self.dsn_env
+        source = f"the one in {variable}" if variable else "none, as no password_env is named"
+        tls = f"offers no TLS, and sslmode={self.sslmode or '…'} asks for it: turn it on there, or set another sslmode"
+        reasons = {
+            "does not support SSL": tls,
+            "certificate": f"was refused: its certificate does not hold for sslmode {self.sslmode}",
+            "translate host name|resolve host": "names a host that nobody knows: see host",
+            "pg_hba": "lets nobody in as this user from this machine: see its pg_hba.conf, or user, dbname and sslmode",
+            "too many|connection slots": "has too many connections: ask again later, or raise its limit of them",
+            "authentication failed|no password supplied": f"refused the user or the password, {source}",
+            "does not exist": "has no such database or user: see dbname and user",
+            'missing "="|invalid|in URI': "is no connection string or setting, postgresql://user@host/db say",
+            "": f"is gone: no answer within {CONNECT_SECONDS} s; is the server running?",
+        }
+        reason = next(reason for words, reason in reasons.items() if re.search(words, said))
+        return f"store {self.name!r} at {where} {reason}"
 
 
 def driver() -> Any:
@@ -184,7 +189,7 @@ class Connections:
         if self.snapshot_open:
             yield
             return
-        self.ask(lambda connection: connection.execute("SELECT 1"))  # whatever comes out of the pool is alive
+        self.ask(_probe)
         with self._lent() as (connection, _):
             with translated(self.access):
                 connection.execute(SNAPSHOT)
@@ -200,16 +205,20 @@ class Connections:
         """A query's rows, binary, `size` at a time, in one snapshot: this thread's, else its own."""
         with ExitStack() as stack:
             connection = self._held.connection if self.snapshot_open else None
-            if connection is None:
+            if own := connection is None:
+                self.ask(_probe)
                 connection, _ = stack.enter_context(self._lent())
-                with translated(self.access):
-                    connection.execute(SNAPSHOT)
-                stack.callback(_finish, connection)
             stack.enter_context(translated(self.access))
+            if own:
+                connection.execute(SNAPSHOT)
+                stack.callback(_finish, connection)
             with connection.cursor("frontier_rows", binary=True) as cursor:
                 cursor.execute(query, values)
                 while rows := cursor.fetchmany(size):
-                    yield rows
+                    try:
+                        yield rows
+                    except GeneratorExit:
+                        return  # whoever wants no more leaves a connection that can be lent again
 
     def close(self) -> None:
         """Close what is idle."""
@@ -227,17 +236,21 @@ def translated(access: PgAccess, lost: bool = False) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.QueryCanceled:
-        seconds = access.statement_seconds
-        raise DataError(f"store {name!r} did not answer within {seconds:g} s: raise its `timeout`") from None
-    except psycopg.OperationalError as error:
-        gone = error.sqlstate is None or error.sqlstate[:2] in ("57", "08")
-        if lost and gone:
-            raise
-        said = "the connection was lost" if gone else error.diag.message_primary
-        raise DataError(f"store {name!r} is gone while asked: {said}; ask again once it is back") from None
+        raise DataError(f"store {name!r} did not answer within {access.timeout:g} s: raise its `timeout`") from None
     except psycopg.Error as error:
+        state = error.sqlstate or "08"  # a client that says none has lost its connection
+        if isinstance(error, psycopg.OperationalError) and state[:2] in ("57", "08"):
+            if lost:
+                raise
+            said = f"store {name!r} is gone while asked: the connection was lost; ask again once it is back"
+            raise DataError(said) from None
         said = error.diag.message_primary or type(error).__name__
         raise DataError(f"store {name!r} cannot answer: {said}") from None
+
+
+def _probe(connection: Connection[Any]) -> None:
+    """Ask for nothing: what comes out of the pool afterwards is alive."""
+    connection.execute("SELECT 1")
 
 
 def _finish(connection: Connection[Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine import paths
 from engine.data.cache import explained
-from engine.data.stores.store import Store
+from engine.data.stores.store import VectorStore
 from engine.errors import DataError
 
 FILE = "stores.measured.json"
@@ -54,7 +54,7 @@ def keep_recall(rows: Sequence[MeasuredRecall]) -> None:
         fresh.replace(path)
 
 
-def measured_recall(store: Store) -> MeasuredRecall | None:
+def measured_recall(store: VectorStore) -> MeasuredRecall | None:
     """What was measured of a store at its own ef, newest first; None where nothing was."""
     ef = getattr(getattr(store, "table", None), "ef", None)
     rows = [MeasuredRecall(**row) for row in _read().get(store.ref.collection, ()) if row["ef"] == ef]

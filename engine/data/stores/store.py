@@ -26,6 +26,19 @@ def where_text(where: Where | None) -> str:
     return json.dumps({c: sorted(v) for c, v in where.items()}, sort_keys=True) if where else ""
 
 
+class ShortResultError(DataError):
+    """Fewer documents came back than were asked for and match."""
+
+
+def is_unit(off: float) -> bool | None:
+    """Whether rows are unit that are `off` from length 1 at most, up to the rounding of stored unit rows.
+
+    None where that hangs on how lengths are rounded: `Matrix.unit` measures them in float32.
+    """
+    eps = float(np.finfo(np.float32).eps)
+    return None if 7 * eps < off < 9 * eps else off <= 8 * eps
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoreRef(ByDigest):
     """What names the documents of a store; it holds no secret.
@@ -89,9 +102,6 @@ class SearchResult:
     plan: str
     exact: bool
     places: tuple[np.ndarray | None, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def only(self, at: int) -> SearchResult:
         """What came back for one of the points."""
@@ -200,7 +210,7 @@ class VectorStore(ABC):
             matching = self.count(where) if described is None else described.count
             fewest, most = min(short, key=lambda pair: pair[0] - min(pair[1], matching))
             if fewest < min(most, matching):
-                raise DataError(
+                raise ShortResultError(
                     f"{self.ref.collection} returned {fewest:,} of {most:,} documents asked for, and {matching:,} "
                     f"match; its index gave up early ({plan}): ask exactly, or let the index look further"
                 )
@@ -240,7 +250,3 @@ class VectorStore(ABC):
         off += len(point) * float(np.finfo(np.float32).tiny)  # what products too small for float32 may lose
         sent_off = float(np.linalg.norm(point / length - sent)) * norm
         return scores, length * (float(theirs.min()) + off * (2 if h.scores is None else 1) + sent_off)
-
-
-Store = VectorStore
-"""Its short name among stores; sweeps keep their cells in a `Store` of another kind."""

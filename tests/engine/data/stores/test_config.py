@@ -44,11 +44,11 @@ def write(tmp_path, monkeypatch):
 def test_an_entry_says_where_and_what(write):
     write(GOOD)
     papers = read_entry("pg/papers")
-    assert (papers.access.name, papers.access.sslmode, papers.access.statement_seconds) == ("pg", "verify-full", 20)
+    assert (papers.access.name, papers.access.sslmode, papers.access.timeout) == ("pg", "verify-full", 20)
     assert (papers.table.table, papers.table.vector, papers.table.ef) == ("public.papers", "embedding", 200)
-    assert papers.table.collection == "papers" and papers.encoder.name == "bundled"
+    assert papers.table.name == "papers" and papers.encoder.name == "bundled"
     notes = read_entry("lite/notes")
-    assert (notes.access.uri, notes.access.seconds, notes.table.collection) == ("/data/lite.db", 2.5, "notes")
+    assert (notes.access.uri, notes.access.timeout, notes.table.collection) == ("/data/lite.db", 2.5, "notes")
     assert read_entry("pg/other").table.table == "other"  # unlisted: as `load` makes it
     assert collections() == ["pg/papers", "lite/notes"]
 
@@ -60,9 +60,17 @@ def test_an_entry_says_where_and_what(write):
         ('token = "hunter2secret"', "'token'.*token_env"),
         ('dsn = "postgresql://u:hunter2secret@h/db"', "'dsn'.*dsn_env"),
         ('uri = "http://root:hunter2secret@h:19530"', "'uri'.*token_env"),
+        ('uri = "http://root:hunter2/secret@h:19530"', "'uri'.*token_env"),
+        ('uri = "http://hunter2secret@h:19530"', "'uri'.*token_env"),
         ('host = "host=h password=hunter2secret"', "'host'.*password_env"),
+        ('host = "host=h PassWord = hunter2secret"', "'host'.*password_env"),
         ('host = "h"\nnosuch = "hunter2secret"', "'nosuch', which nothing reads; it may have host, port"),
-        ("port = true", "port must be int; got True"),
+        ('name = "hunter2secret"', "'name', which nothing reads"),
+        ("port = true", "port must be int; got bool"),
+        ('port = "hunter2secret"', "port must be int; got str"),
+        ("port = 70000", "port must lie between 1 and 65,535; got 70000"),
+        ('sslmode = "hunter2"', "sslmode must be one of disable, .*verify-full"),
+        *((f"timeout = {value}", f"timeout must lie between .*; got {value}") for value in ("0", "-1", "nan", "inf")),
         ('port = "hunter2secret', "cannot be read as TOML"),
     ],
 )

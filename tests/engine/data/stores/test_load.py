@@ -6,13 +6,15 @@ import signal
 import threading
 import time
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
-from engine.data.stores.config import open_store
+from engine.data.stores.config import config_path, open_store
 from engine.data.stores.load import HnswIndex, load
+from engine.data.stores.milvus_collection import MilvusAccess
 from engine.errors import Cancelled, DataError
 from engine.values import Corpus, Embeddings, EncoderRef
 from support.instances import unit
@@ -29,7 +31,7 @@ from test_load import corpus_of
 from engine.data.stores.load import load
 def progress(done, total, label):
     print(done, flush=True)
-    time.sleep(0.05)
+    time.sleep(0.05 if done < 1_000 else 1)
 load(sys.argv[2], *corpus_of(), batch=50, progress=progress)
 """
 
@@ -132,7 +134,7 @@ def test_a_load_killed_in_its_midst_loses_and_doubles_nothing(named, engine_name
         for line in own.stdout:
             if int(line) >= 1_000:
                 break
-        time.sleep(0.06)  # into the batch
+        time.sleep(1.01)  # into the batch
     finally:
         own.send_signal(signal.SIGKILL)
         own.wait()
@@ -156,6 +158,105 @@ def test_an_index_is_built_in_the_end_and_only_once(named, engine_name):
         with pytest.raises(DataError, match="index_type FLAT"):
             store.search(np.ones(DIMENSION), 3, exact=True)
         assert not store.search(np.ones(DIMENSION), 3).exact
+    store.close()
+
+
+@pytest.fixture
+def only(engine_name):
+    """Skips the engines of which a test says nothing."""
+
+    def skip(*names):
+        if engine_name not in names:
+            pytest.skip(f"of {names[0]} only")
+
+    return skip
+
+
+def test_the_index_of_a_table_of_the_same_name_is_another_s(named, engines, only):
+    only("pg")
+    corpus, embeddings = corpus_of(rows=60)
+    entries = "".join(f'[pg.{schema}_docs]\ntable = "{schema}.docs"\n' for schema in ("one", "two"))
+    config_path().write_text(config_path().read_text() + entries)
+    for schema in ("one", "two"):
+        engines.pg.execute(f"CREATE SCHEMA {schema}")
+        load(named(f"{schema}_docs"), corpus, embeddings, index=HnswIndex())
+        store = open_store(named(f"{schema}_docs"))
+        assert list(store.rows.indexes.values()) == ["ip"]
+        store.close()
+
+
+def test_a_loaded_table_s_first_rows_are_read_without_a_sort_of_all(named, engines, only):
+    only("pg")
+    load(named("placed"), *corpus_of(rows=700))
+    with engines.pg.connect() as connection:
+        plan = str(connection.execute("EXPLAIN SELECT id, v FROM placed ORDER BY place, id LIMIT 2").fetchall())
+    assert "placed_place_idx" in plan
+
+
+def test_an_index_that_cannot_be_built_is_refused_before_anything_is_written(named, only):
+    only("pg")
+    ids = ("a", "b")
+    wide = Embeddings(ids, torch.eye(2, 2_001), ENCODER)
+    with pytest.raises(DataError, match=r"2,000 numbers at most, and these have 2,001: load without --index"):
+        load(named("wide"), Corpus(ids, ids), wide, index=HnswIndex())
+    with pytest.raises(DataError, match="there is no table"):
+        open_store(named("wide"))
+    assert load(named("wide"), Corpus(ids, ids), wide).count == 2
+
+
+def test_an_index_that_milvus_was_not_given_at_first_is_refused(named, only):
+    only("lite", "milvus")
+    corpus, embeddings = corpus_of(rows=60)
+    load(named("flat"), corpus, embeddings)
+    with pytest.raises(DataError, match=r"without --index.*under another name"):
+        load(named("flat"), corpus, embeddings, index=HnswIndex())
+    assert load(named("flat"), corpus, embeddings).written == 0
+
+
+def test_a_collection_whose_load_ended_before_its_index_is_given_one(named, only, monkeypatch):
+    only("lite", "milvus")
+    from pymilvus import MilvusClient
+
+    def killed(*_, **given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(MilvusClient, "create_index", killed)
+        load(named("bare"), *corpus_of(rows=60))
+    load(named("bare"), *corpus_of(rows=60), index=HnswIndex())
+    store = open_store(named("bare"))
+    assert store.rows.index == "HNSW"
+    store.close()
+
+
+def test_every_call_of_milvus_has_a_limit_and_what_is_refused_makes_none(named, only, monkeypatch):
+    only("lite", "milvus")
+    opened, client = [], MilvusAccess.client
+    monkeypatch.setattr(MilvusAccess, "client", lambda self: opened.append(Mock(wraps=client(self))) or opened[-1])
+    corpus, embeddings = corpus_of(rows=60)
+    odd = Corpus(corpus.ids, corpus.texts, metadata={"a year": ("",) * 60})
+    with pytest.raises(DataError, match="no field called 'a year'"):
+        load(named("limits"), odd, embeddings)
+    assert not opened
+    load(named("limits"), corpus, embeddings)
+    limits = {method: given.get("timeout") for method, _, given in opened[0].method_calls if method != "close"}
+    assert None not in limits.values() and {"upsert", "flush", "query", "load_collection"} <= {*limits}
+
+
+@pytest.mark.parametrize("bad", ["half \ud800", "nul \0"])
+def test_an_id_that_no_engine_keeps_is_refused_by_name(named, bad):
+    ids = ("good", bad)
+    with pytest.raises(DataError, match=r"no engine keeps the id or column '(half \\ud800|nul \\x00)'"):
+        load(named("odd_ids"), Corpus(ids, ("a", "b")), Embeddings(ids, torch.eye(2), ENCODER))
+
+
+def test_a_column_with_a_percent_sign_filters(named, only):
+    only("pg")
+    corpus, embeddings = corpus_of(rows=60)
+    shares = Corpus(corpus.ids, corpus.texts, metadata={"share %": ("5", "6", "7") * 20})
+    load(named("shares"), shares, embeddings)
+    store = open_store(named("shares"))
+    assert store.count({"share %": ["5"]}) == 20
     store.close()
 
 

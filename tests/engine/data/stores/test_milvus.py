@@ -1,18 +1,21 @@
 """Milvus: what is refused, a server that goes and comes back, and errors without a token."""
 
+import builtins
 import logging
+import os
 import pickle
 import signal
+import threading
 import traceback
 
 import numpy as np
 import pytest
 
 from engine.data.stores.milvus import MilvusStore
-from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable
+from engine.data.stores.milvus_collection import MilvusAccess, MilvusTable, translated
 from engine.errors import DataError
 from support.instances import unit
-from support.stores import free_port, make_collection, milvus_server
+from support.stores import free_port, make_collection, milvus_server, needed
 
 GONE = 5.0
 ROWS = unit(np.random.default_rng(0).standard_normal((80, 8))).astype(np.float32)
@@ -27,6 +30,14 @@ def server():
         yield own
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """The clients that are made."""
+    opened, client = [], MilvusAccess.client
+    monkeypatch.setattr(MilvusAccess, "client", lambda self: opened.append(client(self)) or opened[-1])
+    return opened
+
+
 def error_of(call):
     with pytest.raises(DataError) as caught:
         call()
@@ -34,7 +45,7 @@ def error_of(call):
 
 
 def test_no_call_waits_five_seconds_for_an_engine():
-    assert MilvusAccess(name="milvus", uri="http://127.0.0.1:1").seconds < GONE
+    assert MilvusAccess(name="milvus", uri="http://127.0.0.1:1").timeout < GONE
 
 
 def test_a_server_that_is_killed_is_an_error_in_time_and_answers_once_it_is_back(server):
@@ -49,6 +60,50 @@ def test_a_server_that_is_killed_is_an_error_in_time_and_answers_once_it_is_back
     server.start()
     own.rows.call("load_collection")
     assert own.search(ROWS[:2], 5).ids == expected
+
+
+def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(engines, made):
+    own = engines.store_of("milvus server", IDS, ROWS)
+    before = len(made)
+    engines.milvus.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, engines.milvus.process.pid, os.WSTOPPED)
+    try:
+        said = str(error_of(lambda: own.rows.call("query", timeout=0.3, filter="", output_fields=["count(*)"])))
+    finally:
+        engines.milvus.process.send_signal(signal.SIGCONT)
+    assert "no answer within 0.3 s" in said and "raise its `timeout`" in said
+    assert own.count() == 80 and len(made) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("ValueError", f"no such thing as {TOKEN}", "cannot answer: ValueError"),
+        ("PermissionError", f"/data/{TOKEN}", "cannot answer: PermissionError"),
+        ("ValueError", "Cannot invoke RPC on closed channel!", "is gone"),
+        ("MilvusException", "field authors not found", "cannot answer: field authors"),
+        ("MilvusException", "auth check failure", r"refused the token \(no token_env"),
+    ],
+)
+def test_an_error_says_what_it_is(kind, text, said):
+    needed("pymilvus")
+    from pymilvus.exceptions import MilvusException
+
+    error = MilvusException(message=text) if kind == "MilvusException" else getattr(builtins, kind)(text)
+    with pytest.raises(DataError, match=said) as caught, translated(MilvusAccess(name="milvus", uri="a.db")):
+        raise error
+    assert TOKEN not in str(caught.value)
+
+
+def test_threads_share_one_client(engines, made):
+    own = engines.store_of("milvus file", IDS, ROWS)
+    before = len(made)
+    threads = [threading.Thread(target=own.count) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == before
 
 
 @pytest.mark.parametrize("metric", ["COSINE", "L2"])

@@ -13,7 +13,7 @@ import pytest
 
 from engine.data.stores.pgvector import PgVectorStore
 from engine.data.stores.pgvector_rows import PgTable
-from engine.data.stores.postgres import CONNECT_SECONDS, PgAccess
+from engine.data.stores.postgres import CONNECT_SECONDS, Connections, PgAccess
 from engine.errors import DataError
 from support.instances import FAMILIES
 from support.patience import patient
@@ -93,6 +93,21 @@ def test_an_index_of_another_measure_needs_unit_rows(engines, rows, measure):
         opened()
 
 
+def test_the_facts_of_a_search_are_those_of_its_own_snapshot(engines, rows, monkeypatch):
+    """Another thread may have learnt of another state since."""
+    opened = table_of(engines, rows[:400], "of_facts")
+    engines.pg.execute("CREATE INDEX ON of_facts USING hnsw (v vector_l2_ops)")
+    own = opened().tuned(400, force_index=True)
+    expected, read = own.search(rows[:1], 50).floor, own.rows.read_plans
+
+    def replaced(trees):
+        own.rows.seen = None
+        return read(trees)
+
+    monkeypatch.setattr(own.rows, "read_plans", replaced)
+    assert own.search(rows[:1], 50).floor == expected
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_half_precision_columns_have_true_floors(engines, rows, exact):
     half = rows[:500].astype(np.float16).astype(np.float32)
@@ -128,6 +143,19 @@ def test_numbers_as_ids_and_quoted_names_are_read(engines, rows):
     own = PgVectorStore(engines.pg.access(), table)
     assert own.search(rows[0], 3).ids == (("7",),) and own.texts(["7"]) == [""]
     assert next(iter(own.scan(5)))[0] == ("7",)
+
+
+def test_names_may_hold_a_percent_sign(engines, rows):
+    engines.pg.execute('CREATE SCHEMA IF NOT EXISTS "5%s"')
+    engines.pg.table('"5%s"."100%"', IDS[:6], rows[:6], IDS[:6])
+    for column, other in (("id", "id %s"), ("v", "v %"), ("txt", "%t"), ("place", "% p"), ("parity", "share %")):
+        engines.pg.execute(f'ALTER TABLE "5%s"."100%" RENAME {column} TO "{other}"')
+    table = PgTable(table="5%s.100%", id="id %s", vector="v %", text="%t", place="% p")
+    own = PgVectorStore(engines.pg.access(), table, where={"share %": ["even"]})
+    assert own.ref.count == own.count({"share %": ["odd"]}) == 3
+    assert own.search(rows[2], 1).ids == (("d2",),) and own.texts(["d1"]) == ["d1"]
+    assert next(own.scan(2))[0] == ("d0", "d2") and len(own.sample(9)[0]) == 3
+    own.close()
 
 
 @pytest.mark.parametrize(
@@ -291,10 +319,74 @@ def test_a_port_that_nobody_listens_at_is_an_error_in_time(engines):
 
 
 def test_a_question_that_takes_too_long_is_given_up(engines, rows):
-    own = PgVectorStore(engines.pg.access(statement_seconds=0.2), table_of(engines, rows[:9], "slow")().table)
-    said = error_of(lambda: own.connections.ask(lambda c: c.execute("SELECT pg_sleep(30)")))
-    assert "within 0.2 s" in said and "timeout" in said
+    short = Connections(engines.pg.access(timeout=0.2))
+    said = error_of(lambda: short.ask(lambda c: c.execute("SELECT pg_sleep(30)")))
+    assert "did not answer within 0.2 s: raise its `timeout`" in said
+    own = table_of(engines, rows[:9], "slow")()
+    slow = "SET LOCAL statement_timeout = 200; SELECT pg_sleep(30)"
+    assert "did not answer" in error_of(lambda: own.connections.ask(lambda c: c.execute(slow)))
     assert len(own.search(rows[:1], 3).ids[0]) == 3
+
+
+def pid_of(store):
+    return store.connections.ask(lambda connection: connection.info.backend_pid)
+
+
+def test_a_scan_that_is_left_gives_its_connection_back(engines, rows):
+    own = table_of(engines, rows[:30], "once_read")()
+    before = pid_of(own)
+    assert next(own.scan(2))[0] == ("d0", "d1")
+    assert pid_of(own) == before and len(list(own.scan(10))) == 3
+
+
+def test_a_connection_string_s_own_options_stay(engines, rows, monkeypatch):
+    engines.pg.execute("CREATE SCHEMA IF NOT EXISTS apart")
+    engines.pg.table("apart.hidden", IDS[:3], rows[:3], IDS[:3])
+    server = f"{engines.pg.user}:{PASSWORD}@127.0.0.1:{engines.pg.port}"
+    monkeypatch.setenv("FRONTIER_TEST_DSN", f"postgresql://{server}/postgres?options=-csearch_path%3Dapart,public")
+    own = PgVectorStore(PgAccess(name="pg", dsn_env="FRONTIER_TEST_DSN", timeout=7), PgTable(table="hidden"))
+    assert own.connections.ask(lambda c: c.execute("SHOW statement_timeout").fetchone()) == ("7s",)
+    own.close()
+
+
+def test_a_connection_whose_limit_is_refused_is_closed(engines, monkeypatch):
+    import psycopg
+
+    opened, connect = [], psycopg.connect
+    monkeypatch.setattr(psycopg, "connect", lambda *a, **given: opened.append(connect(*a, **given)) or opened[-1])
+    assert "cannot answer" in error_of(engines.pg.access(timeout=1e9).connect)
+    assert opened[0].closed
+
+
+def test_an_error_of_a_server_that_is_there_does_not_say_that_it_is_gone(engines, rows):
+    own = table_of(engines, rows[:3], "no_room")()
+    full = "DO $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END $$"
+    said = error_of(lambda: own.connections.ask(lambda connection: connection.execute(full)))
+    assert "cannot answer: no room" in said and "gone" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('could not translate host name "h" to address: Name or service not known', "h:5432 names a host that nobody"),
+        ('FATAL:  no pg_hba.conf entry for host "::1", user "u", database "d", no encryption', "pg_hba.conf"),
+        ("FATAL:  sorry, too many clients already", "too many connections"),
+        (
+            'end of string reached when looking for matching "]" in IPv6 host address in URI: "x"',
+            "no connection string",
+        ),
+        ("connection timeout expired", "is gone"),
+    ],
+)
+def test_a_connection_that_fails_says_why(monkeypatch, text, said):
+    needed("psycopg")
+    import psycopg
+
+    def refuse(*_, **given):
+        raise psycopg.OperationalError(text)
+
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    assert said in error_of(PgAccess(name="pg", host="h").connect)
 
 
 def test_a_server_without_tls_is_refused_where_it_is_asked_for(engines):

@@ -140,6 +140,15 @@ def test_a_scan_gives_every_row_once(store, rows, size):
     np.testing.assert_array_equal(np.stack([seen[name] for name in IDS]), rows)
 
 
+def test_a_scan_may_be_left_after_its_first_rows(store, rows):
+    ids, vectors = next(store.scan(2))
+    assert ids == ("d0", "d1")
+    np.testing.assert_array_equal(vectors, rows[:2])
+    with store.snapshot():
+        assert next(store.scan(2))[0] == next(store.scan(2))[0] == ids
+        assert store.search(rows[:1], 1, exact=True).ids == (("d0",),)
+
+
 def test_no_vector_is_longer_than_the_store_says(engines, kind):
     vectors = FAMILIES["degenerate"](np.random.default_rng(5), 60, DIMENSION).astype(np.float32)
     own = engines.store_of(kind, IDS[:60], vectors)
