@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from engine.data.stores import SearchResult, Store, StoreRef, Where
+from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
+from engine.data.stores.store import ShortResultError
 from engine.decoder import Decoder
 from engine.errors import Cancelled
 from engine.partial_answer import PartialAnswer
@@ -34,7 +35,7 @@ MOST_NUMBERS = 1 << 25
 class Dialogue:
     """What is asked: a store, of which documents, what is known of them, and whether it looks at all each time."""
 
-    store: Store
+    store: VectorStore
     where: Where | None
     ref: StoreRef
     exact: bool
@@ -52,15 +53,19 @@ class Dialogue:
 
         prove: then have the engine look at all documents, as often
         """
-        rounds = scans = 0
+        rounds, scans, lost = 0, 0, frozenset[PartialAnswer]()
         while True:
             _stop(rounds + scans, ROUNDS * (1 + prove))
             for answer in answers:
                 answer.solve(decoder, k)
-            asked = [] if rounds == ROUNDS else [(a, q) for a in answers for q in a.open(exact=False)]
-            if asked:
+            asking = [] if rounds == ROUNDS else [answer for answer in answers if answer not in lost]
+            if asked := [(answer, question) for answer in asking for question in answer.open(exact=False)]:
                 rounds += 1
-                self._ask(asked, rounds, self.exact)
+                try:
+                    self._ask(asked, rounds, self.exact)
+                except ShortResultError:
+                    # The index ends here: what is open stays so, unless all documents are looked at.
+                    lost |= {answer for answer, _ in asked}
                 continue
             asked = [(a, q) for a in answers for q in a.open(exact=True)] if prove and scans < ROUNDS else []
             if not asked:

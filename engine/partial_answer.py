@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.candidates import Candidates
-from engine.data.stores import SearchResult, Store
+from engine.data.stores import SearchResult, VectorStore
 from engine.data.stores.store import CHANGED
 from engine.decoder import Decoder, decode
 from engine.errors import DataError
@@ -49,9 +49,10 @@ class Bound:
 class PoolMatrix(Matrix):
     """Rows of a larger corpus: what holds of all of them is taken from there."""
 
-    def __init__(self, vectors: Tensor, unit: bool, longest: float | None) -> None:
+    def __init__(self, vectors: Tensor, unit: bool | None, longest: float | None) -> None:
         super().__init__(vectors, cached=True)
-        self.unit = unit
+        if unit is not None:
+            self.unit = unit
         self.max_norm = max(self.max_norm, longest or 0.0)
 
 
@@ -60,7 +61,8 @@ class PartialAnswer:
     """One query's answer under way: its pool, and what is known of all other documents."""
 
     point: np.ndarray  # (d,) float64
-    unit: bool  # whether all documents have length 1
+    documents: int  # how many there are
+    unit: bool | None  # whether all of them have length 1, None where that is not known
     longest: float | None  # no document's vector is longer, None where that is not known
     encoder: EncoderRef | None = None
     pool: dict[str, Document] = field(default_factory=dict)
@@ -86,8 +88,8 @@ class PartialAnswer:
         self.asked += asked
         self.plan = result.plan
         floor, point = float(result.floor[0]), self.point if question is None else question.point
-        if floor == -math.inf:
-            self.whole = True  # as many as match, so an index has overlooked none
+        # As many as match, so an index has overlooked none.
+        self.whole = self.whole or floor == -math.inf or len(self.pool) == self.documents
         length = float(np.linalg.norm(point))
         if length > 0:
             self.cuts.append((point / length, floor / length, result.exact))
@@ -118,7 +120,7 @@ class PartialAnswer:
         self.ranking = kind.select_grid([decoder.select], candidates, min(k, candidates.count))[0]
         self.questions = decoder.select.questions(candidates, self.ranking)
 
-    def solve_pool(self, decoder: Decoder, query: QueryBatch, k: int, store: Store) -> None:
+    def solve_pool(self, decoder: Decoder, query: QueryBatch, k: int, store: VectorStore) -> None:
         """The decoder's answer within its depth, its second scorer's if it has one."""
         names = tuple(self.sorted())
         texts = store.texts(names) if decoder.rerank is not None else [""] * len(names)
@@ -149,11 +151,11 @@ class PartialAnswer:
     def _closed(self, question: LinearQuestion, exact: bool) -> bool:
         own: LinearQuestion | None = question
         while own is not None:
-            if own.point.any() and self._most(own.point, exact) <= own.limit:
+            if own.point.any() and self._most(own.point, exact) < own.limit:  # a tie may go to what did not come back
                 return True
             if own.value is not None:
                 given = {self.order[row] for row in own.given}
-                if any(b.given <= given and b.most <= own.value and (b.exact or not exact) for b in self.bounds):
+                if any(b.given <= given and b.most < own.value and (b.exact or not exact) for b in self.bounds):
                     return True
             own = own.other
         return False
@@ -182,14 +184,14 @@ class PartialAnswer:
         )
         return min(float(cut.min()), longest * length) + SLACK * longest * length
 
-    def certainty(self, decoder: Decoder, snapshots: bool, documents: int, prove: bool) -> dict[str, Any]:
+    def certainty(self, decoder: Decoder, snapshots: bool, prove: bool) -> dict[str, Any]:
         """What the answer says of itself: see `Reach.decode_grid`."""
         returned = len(self.ranking.rows())
         scope, left = POOL, returned
         if decoder.depth is None and (self.questions is not None or self.whole):
             # A pool of all documents needs no question.
             questions = [] if self.whole else self.questions or []
-            sure = snapshots and (self.whole or self.longest is not None)
+            sure = snapshots and self.unit is not None and (self.whole or self.longest is not None)
             proven = [sure and self._closed(q, exact=True) for q in questions]
             closed = [self._closed(q, exact=False) for q in questions]
             scope = PROVEN if sure and all(proven) else ENGINE if all(closed) else POOL
@@ -204,7 +206,7 @@ class PartialAnswer:
             "questions": self.asked,
             "scans": self.scans,
             "rows": len(self.pool),
-            "documents": documents,
+            "documents": self.documents,
             "provable": snapshots and decoder.depth is None and self.questions is not None and not prove,
             "plan": self.plan,
             **depth,

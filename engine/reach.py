@@ -12,7 +12,7 @@ import torch
 
 from engine.candidates import without_autocast
 from engine.data.encoders import TextEncoder
-from engine.data.stores import SearchResult, Store, StoreRef, Where
+from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
 from engine.data.stores.recall import measured_recall
 from engine.data.stores.store import CHANGED
 from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
@@ -37,14 +37,15 @@ class Reach(Elsewhere):
     """
 
     def __init__(
-        self, store: Store, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
+        self, store: VectorStore, where: Where | None = None, exact: bool = False, encoder: EncoderRef | None = None
     ) -> None:
         self.store, self.where, self.exact = store, where, exact
         self._encoder = _known(encoder or store.encoder)
         self._lock = threading.RLock()
-        self._state = _State(store, store.ref_of(where), self._encoder)
-        if not self.ref.count:
-            raise DataError(f"{self.ref.collection} holds no documents; load some: frontier store load")
+        ref = store.ref_of(where)
+        if not ref.count:
+            raise DataError(f"{ref.collection} holds no documents; load some: frontier store load")
+        self._state = _State(store, ref, self._encoder)
 
     def __len__(self) -> int:
         return self.ref.count
@@ -120,7 +121,7 @@ class Reach(Elsewhere):
                     dialogue.settle(answers, decoder, k, prove)
                 else:
                     dialogue.solve_pools(answers, decoder, batch, k)
-                told = [answer.certainty(decoder, self.store.snapshots, state.ref.count, prove) for answer in answers]
+                told = [answer.certainty(decoder, self.store.snapshots, prove) for answer in answers]
                 with self._lock:
                     parts = [
                         state.documents.ranking_of(answer, k, {**said, "recall": state.recall})
@@ -144,8 +145,10 @@ class Reach(Elsewhere):
                 state.pools.popitem(last=False)
         answers = []
         for at, key in enumerate(keys):
-            unit, longest = state.probe.matrix.unit, state.ref.longest
-            answer = PartialAnswer(point=points[at], unit=unit, longest=longest, encoder=self.encoder)
+            ref = state.ref
+            answer = PartialAnswer(
+                point=points[at], documents=ref.count, unit=ref.unit, longest=ref.longest, encoder=self.encoder
+            )
             answer.add(known[key], 0, None)
             answer.trips, answer.scans = int(at in missing), int(at in missing and known[key].exact)
             answers.append(answer)
@@ -155,7 +158,11 @@ class Reach(Elsewhere):
         """What is known of the store as this thread's snapshot has it: nothing from before where it has changed."""
         ref = self.store.ref_of(self.where)
         with self._lock:
-            if (ref.snapshot, ref.count) == (self._state.ref.snapshot, self._state.ref.count):
+            if ref == self._state.ref:
+                if ref.snapshot != self._state.ref.snapshot:
+                    # Ids, vectors and places are the same; texts may be others.
+                    self._state.ref = ref
+                    self._state.documents.forget_texts()
                 return self._state
         state = _State(self.store, ref, self._encoder)
         with self._lock:
@@ -166,18 +173,17 @@ class Reach(Elsewhere):
 class _State:
     """What is known of a store in one state: an answer keeps to its own, whatever another thread sees meanwhile."""
 
-    def __init__(self, store: Store, ref: StoreRef, encoder: EncoderRef | None) -> None:
+    def __init__(self, store: VectorStore, ref: StoreRef, encoder: EncoderRef | None) -> None:
         self.ref = ref
         self.recall = _measured(store, ref)
         self.pools: OrderedDict[tuple[bool, bytes, int], SearchResult] = OrderedDict()
         self.documents = _Documents(store, encoder)
         self._space: Space | None = None
-        names, vectors = store.sample(2)
+        # Queries are scaled where all documents are unit; where nobody knows, where two are.
+        known = None if ref.unit is None else (("",), np.eye(1, ref.dimension, dtype=np.float32) * (2 - ref.unit))
+        names, vectors = known or next(store.scan(2))
         few = Embeddings(names, torch.from_numpy(vectors), encoder)
         self.probe = Space(Corpus(names, ("",) * len(names)), few, "cpu")
-        if ref.unit is not None:
-            # Queries are scaled where all documents are unit, not where these two are.
-            self.probe.matrix.unit = ref.unit
 
     def space(self) -> Space:
         """The documents that came back, with their texts."""
@@ -220,7 +226,7 @@ def sample(reach: Reach, count: int, seed: int = 0) -> Space:
     return Space(corpus, Embeddings(names, torch.from_numpy(vectors), reach.encoder))
 
 
-def _measured(store: Store, ref: StoreRef) -> tuple[float, float] | None:
+def _measured(store: VectorStore, ref: StoreRef) -> tuple[float, float] | None:
     """What was measured of the store's index, over these very documents."""
     measured = measured_recall(store)
     return (measured.queries, measured.residuals) if measured and measured.digest == ref.digest else None
@@ -245,7 +251,7 @@ def check_decodable(decoder: Decoder) -> None:
 class _Texts(TextSource):
     """Texts of documents in a store, fetched when they are looked at and kept."""
 
-    def __init__(self, store: Store, ids: Sequence[str], known: dict[str, str]) -> None:
+    def __init__(self, store: VectorStore, ids: Sequence[str], known: dict[str, str]) -> None:
         self._store, self._ids, self._known = store, ids, known
 
     def __len__(self) -> int:
@@ -262,7 +268,7 @@ class _Texts(TextSource):
 class _Documents:
     """Documents that came back, in the order they did."""
 
-    def __init__(self, store: Store, encoder: EncoderRef | None) -> None:
+    def __init__(self, store: VectorStore, encoder: EncoderRef | None) -> None:
         self.ids: list[str] = []
         self.row: dict[str, int] = {}
         self._store, self._encoder = store, encoder
@@ -271,6 +277,10 @@ class _Documents:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def forget_texts(self) -> None:
+        """Have texts fetched anew."""
+        self._texts.clear()
 
     def extend(self, documents: Mapping[str, Document]) -> None:
         """Add those that are not here yet."""

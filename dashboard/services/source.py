@@ -101,7 +101,7 @@ class Loaded:
     @property
     def state(self) -> str:
         """Names the state of a vector engine that answers so far are about; "" for a corpus here."""
-        return "" if self.reach is None else self.reach.ref.snapshot
+        return "" if self.reach is None else self.reach.digest
 
     def as_answered(self) -> Loaded:
         """The corpus with the documents that answers hold: of a vector engine those that came back so far."""

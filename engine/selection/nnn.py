@@ -96,8 +96,9 @@ class NNN(Selector):
         weights = ranking
         if info["support"] > ranking.index.shape[1]:
             weights = self.select(candidates, info["support"])
-        questions = of_residual(candidates, weights, ranking, info["l1"], self.fill == "fill")
-        return questions + (of_most_relevant(candidates, ranking, 1) if self.scale == "relative" else [])
+        questions = of_residual(candidates, weights, ranking, self.fill == "fill")
+        # What λ₁ is may hang on the best score.
+        return questions + (of_most_relevant(candidates, ranking, 1) if info["l1"] != self.l1 else [])
 
     @classmethod
     def warm(cls) -> None:

@@ -8,8 +8,9 @@ g·u > gain(pick) − c, none of them would have been picked. A bound once true 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,12 @@ def of_greedy(
     known = ranking.info[0].get("past_rank")
     known = len(rows) if known is None else known
     square = candidates.max_norm**2 * (1 + SLACK)
+    if square == 0:
+        return [undecidable(candidates, range(len(rows)))]
     marginal = _Marginal(kind, weight, square)
+    # Bounds of dpp and ssd are higher by SLACK; those of mmr are what its gains are, up to rounding.
+    terms = weight * float(np.linalg.norm(query_of(candidates))) * square**0.5 + (1 - weight) * square
+    loss = CLOSE * terms if kind == NEAREST else 0.0
     if kind != NEAREST and not candidates.matrix.unit:
         first = [_first(marginal, candidates, gains[0], len(rows))]
     vectors = candidates.vectors.double().cpu().numpy()
@@ -111,7 +117,8 @@ def of_greedy(
         question = None
         for slope, constant in tangents:
             picks = frozenset(range(t, len(rows)))
-            question = LinearQuestion(slope @ basis, gains[t] - constant, picks, gains[t], frozenset(given), question)
+            value = gains[t] - loss
+            question = LinearQuestion(slope @ basis, value - constant, picks, value, frozenset(given), question)
         questions += [question] if question is not None else []
     if known < len(rows):
         questions.append(undecidable(candidates, range(known, len(rows))))
@@ -153,27 +160,70 @@ def of_sums(candidates: Candidates, ranking: Ranking, weight: float, swaps: bool
         out[rows[left[at]]] = True
         total = total + vectors[left.pop(at)]
         field = towards - 2 * (1 - weight) * total
-    return questions
+    gains = ranking.gain[0, :k].double().cpu().numpy()
+    kind = candidates.matrix.duplicate_of.cpu().numpy()[rows]
+    sure = _told_apart(gains, kind, k, CLOSE * float(np.abs(gains).max()))
+    return questions + ([undecidable(candidates, range(sure, k))] if sure < k else [])
 
 
-def of_residual(
-    candidates: Candidates, weights: Ranking, answer: Ranking, l1: float, filled: bool
-) -> list[LinearQuestion]:
+def of_residual(candidates: Candidates, weights: Ranking, answer: Ranking, filled: bool) -> list[LinearQuestion]:
     """Whether weights that rebuild the query from the candidates do so from the corpus: u·(v − Uᵀw) ≤ λ₁ outside.
 
     weights: all members with their weights; answer: what was returned, of which documents without a weight are
-    `filled` in by u·(v − Uᵀw)
+    `filled` in by u·(v − Uᵀw). What rounding may have settled stays open: weights too close to say which is larger,
+    documents too close to λ₁ to say that they have none, and all where there may be several minimisers.
     """
+    info, returned = weights.info[0], len(answer.rows())
     rows = [row for row, gain in zip(weights.rows(), weights.gain[0].tolist(), strict=False) if gain > 0]
     own = weights.gain[0, : len(rows)].double().cpu().numpy()
-    residual = query_of(candidates) - own @ _vectors(candidates, rows)
-    returned = len(answer.rows())
-    limit = l1
-    if filled and returned > len(rows):
-        limit = min(l1, l1 + float(answer.gain[0, returned - 1]))
+    every = candidates.vectors.double().cpu().numpy()
+    residual = query_of(candidates) - own @ every[rows]
+    apart, off = _uncertainty(candidates, every[rows], info)
+    kind, along = candidates.matrix.duplicate_of.cpu().numpy(), every @ residual
+    member = np.isin(kind, kind[rows])
+    if not math.isfinite(off) or (np.abs(along[~member] - info["l1"]) <= off).any():
+        return [undecidable(candidates, range(max(1, returned)))]
+    sure = _told_apart(np.append(own, 0.0), np.append(kind[rows], -1), min(len(rows), returned), apart)
+    limit = info["l1"]
+    if filled and sure == len(rows) < returned:
+        left = np.setdiff1d(np.arange(len(every)), rows)
+        rest = left[np.argsort(-along[left], kind="stable")]
+        sure += _told_apart(along[rest], kind[rest], returned - len(rows), off)
+        limit = min(limit, limit + float(answer.gain[0, returned - 1]))
     elif filled and returned < answer.index.shape[1]:
         limit = -np.inf
-    return [LinearQuestion(residual, limit, frozenset(range(max(1, returned))))]
+    doubtful = [undecidable(candidates, range(sure, returned))] if sure < returned else []
+    return [LinearQuestion(residual, limit - off, frozenset(range(max(1, returned)))), *doubtful]
+
+
+def _told_apart(values: np.ndarray, kind: np.ndarray, count: int, apart: float) -> int:
+    """How many of the first `count` values, descending, are larger by `apart` than the next one of another kind."""
+    ends = np.append(np.flatnonzero(kind[1:] != kind[:-1]) + 1, len(kind))
+    after = np.append(values, -np.inf)[ends[np.searchsorted(ends, np.arange(count), side="right")]]
+    close = np.flatnonzero(~(values[:count] - after > apart))
+    return int(close[0]) if len(close) else count
+
+
+def _uncertainty(candidates: Candidates, members: np.ndarray, info: Mapping[str, Any]) -> tuple[float, float]:
+    """How far apart weights have to be, and u·(v − Uᵀw) from λ₁, that two minimisers found by the solver agree on them.
+
+    λ₂ > 0: from the duality gap. λ₂ = 0: where no other document is near λ₁, both solve G w = c − λ₁ for the members'
+    Gram matrix G up to the residual; not finite where G says nothing.
+    """
+    longest, scale = candidates.max_norm, candidates.max_norm * float(np.linalg.norm(query_of(candidates)))
+    if not len(members):
+        return 0.0, CLOSE * scale
+    if info["l2"] > 0:
+        if info["gap"] is None:
+            return math.inf, math.inf
+        error = math.sqrt(2 * info["gap"])
+        return 4 * error / math.sqrt(info["l2"]), max(CLOSE * scale, 4 * longest * error)
+    gram = members @ members.T
+    least = float(np.linalg.eigvalsh(gram)[0]) - len(gram) * float(np.finfo(float).eps) * float(np.trace(gram))
+    if least <= 0:
+        return math.inf, math.inf
+    wrong = max(info["residual"], 1e-12 * scale) * math.sqrt(len(gram))
+    return 4 * wrong / least, max(CLOSE * scale, 4 * longest * wrong / math.sqrt(least))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from engine.reach import Reach
 from engine.stages import methods
 from engine.views.sets import trust
 from support.instances import FAMILIES, problem, unit
+from support.reaches import K, LossyStore, corpus, decoder
 
-K = 8
 DECODERS = [
     ("top_k", {}),
     *[(name, {"relevance_weight": w}) for name in ("mmr", "dpp", "ssd") for w in (1.0, 0.8, 0.5, 0.0)],
@@ -31,23 +31,6 @@ DECODERS = [
     ("facility_location", {"relevance_weight": 0.5, "ground_set": 60}),
 ]
 SETS = [(name, {"relevance_weight": w}) for name in ("max_sum", "frank_wolfe") for w in (0.8, 0.5)]
-
-
-@pytest.fixture
-def small_pools(monkeypatch):
-    """Pools of a few dozen, so that a few thousand documents are a large corpus."""
-    for name, few in (("FIRST", 40), ("MARGIN", 5)):
-        monkeypatch.setattr(engine.reach, name, few)
-    monkeypatch.setattr(engine.dialogue, "LEAST", 10)
-
-
-def decoder(name, params):
-    return engine.Decoder(engine.make(name, **params))
-
-
-def corpus(rows):
-    ids = tuple(f"d{row}" for row in range(len(rows)))
-    return ids, engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows))
 
 
 def answers(family, name, params, seed=0, n=2500, d=12, k=K):
@@ -149,20 +132,6 @@ def _candidates(rows, query):
     matrix = Matrix(torch.from_numpy(np.ascontiguousarray(rows)), cached=True)
     points = query.unsqueeze(0)
     return Candidates(matrix.vectors, products(matrix.vectors, points), points, matrix)
-
-
-class LossyStore(ArrayStore):
-    """An index that overlooks a third of the documents, the same ones every time, unless asked exactly."""
-
-    kind = "lossy"
-
-    def _search(self, points, sizes, exact, where):
-        if exact:
-            return super()._search(points, sizes, exact, where)
-        seen = np.flatnonzero(np.arange(len(self.vectors)) % 3 > 0)
-        part = ArrayStore([self.ids[row] for row in seen], self.vectors[seen])
-        hits, _, _ = part._search(points, sizes, exact, where)
-        return hits, "index", False
 
 
 @pytest.mark.parametrize(("name", "params"), [d for d in DECODERS if d[0] != "facility_location"][:8] + DECODERS[13:16])
@@ -346,64 +315,3 @@ def test_no_documents_is_refused():
 
     with pytest.raises(engine.DataError, match="holds no documents"):
         Reach(Empty(("a",), np.ones((1, 2), np.float32)))
-
-
-def same_as_whole(reach, rows, ids, queries, name, params):
-    """Whether every proven answer is that of the whole corpus, and how many are proven."""
-    space = engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows))
-    whole = engine.decode(decoder(name, params), space, queries, K)
-    told = engine.decode(decoder(name, params), reach, queries, K).info
-    pairs = [(list(info["ids"]), [ids[row] for row in whole.rows(q)]) for q, info in enumerate(told)]
-    return all(a == b for (a, b), i in zip(pairs, told, strict=True) if i["scope"] == "proven"), len(told)
-
-
-ATTACKED = [("mmr", {}), ("ssd", {}), ("dpp", {}), ("nnn", {}), ("max_sum", {"polish": False})]
-
-
-@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
-def test_queries_are_scaled_as_all_documents_have_it_not_as_two_of_them(small_pools, name, params):
-    rows, queries = problem("clustered", 6, n=1000, d=16, batch=4)
-    rows[777] *= 0.5
-    ids, _ = corpus(rows)
-    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, 5 * queries, name, params)[0]
-
-
-@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
-def test_lengths_are_those_of_the_documents_as_they_are_now(small_pools, name, params):
-    rows, queries = problem("clustered", 6, n=1500, d=16, batch=4)
-    ids, _ = corpus(rows)
-    store = ArrayStore(ids, 0.05 * rows)
-    reach = Reach(store, exact=True)
-    engine.decode(decoder(name, params), reach, queries, K)
-    store.vectors = (rows * np.random.default_rng(1).lognormal(size=(len(rows), 1))).astype(np.float32)
-    store.version = "longer"
-    assert same_as_whole(reach, store.vectors, ids, queries, name, params)[0]
-
-
-@pytest.mark.parametrize(("name", "params"), ATTACKED, ids=str)
-def test_lengths_are_those_of_what_a_filter_lets_through(small_pools, name, params):
-    rows, queries = problem("clustered", 6, n=1200, d=16, batch=4)
-    rows[1::2] *= 0.5
-    ids, _ = corpus(rows)
-    kinds = ["even" if row % 2 == 0 else "odd" for row in range(len(rows))]
-    for kind, start in (("even", 0), ("odd", 1)):
-        reach = Reach(ArrayStore(ids, rows, columns={"kind": kinds}), where={"kind": [kind]}, exact=True)
-        assert same_as_whole(reach, rows[start::2], ids[start::2], 3 * queries, name, params)[0]
-
-
-def test_rows_whose_squares_vanish_in_float32_have_a_length(small_pools):
-    rows, queries = problem("clustered", 6, n=1000, d=16, batch=4)
-    ids, _ = corpus(rows)
-    tiny = (1e-23 * rows).astype(np.float32)
-    store = ArrayStore(ids, tiny)
-    assert 0.9e-23 < store.ref.longest < 1.1e-23
-    assert same_as_whole(Reach(store, exact=True), tiny, ids, queries, "max_sum", {"polish": False})[0]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_greed_among_copies_is_proven_only_where_its_steps_are_known(small_pools, seed):
-    rows, queries = problem("duplicated", seed, n=800, d=12, batch=4)
-    rows = np.round(rows * 4).astype(np.float32) / 4
-    ids, _ = corpus(rows)
-    params = {"relevance_weight": 0.3, "polish": False}
-    assert same_as_whole(Reach(ArrayStore(ids, rows), exact=True), rows, ids, queries, "max_sum", params)[0]

@@ -109,6 +109,20 @@ def test_rows_added_between_two_answers_are_seen(engines):
     assert after["documents"] == before["documents"] + 1 == len(reach)
 
 
+def test_write_elsewhere_in_the_cluster_keeps_what_is_known_but_for_texts(engines):
+    ids, rows, queries, _ = documents()
+    store = engines.store_of("pgvector", ids, rows)
+    reach = Reach(store, exact=True)
+    before = engine.decode(decoder("mmr", {}), reach, queries[:1], K)
+    space, snapshot = reach.space, reach.ref.snapshot
+    first = space.corpus.texts[before.rows(0)[0]]
+    engines.pg.execute(f"UPDATE {store.table.table} SET txt = 'other'")
+    after = engine.decode(decoder("mmr", {}), reach, queries[:1], K)
+    assert reach.ref.snapshot != snapshot and reach.space is space and after.info[0]["scope"] == "proven"
+    assert after.rows(0) == before.rows(0) and after.info[0]["trips"] < before.info[0]["trips"]
+    assert space.corpus.texts[after.rows(0)[0]] == "other" != first
+
+
 def test_milvus_that_changes_while_it_is_asked_is_refused(engines, monkeypatch):
     ids, rows, queries, _ = documents(n=800)
     store = engines.store_of("milvus file", ids, rows)

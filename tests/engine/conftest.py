@@ -1,0 +1,14 @@
+"""What tests of the engine share."""
+
+import pytest
+
+import engine.dialogue
+import engine.reach
+
+
+@pytest.fixture
+def small_pools(monkeypatch):
+    """Pools of a few dozen, so that a few thousand documents are a large corpus."""
+    for name, few in (("FIRST", 40), ("MARGIN", 5)):
+        monkeypatch.setattr(engine.reach, name, few)
+    monkeypatch.setattr(engine.dialogue, "LEAST", 10)
