@@ -23,6 +23,8 @@ from engine.views import slider
 
 LARGE, FIRST = 2048, 0.5
 """Documents from which on a slider's answers come in two parts, and where the first part of a path begins."""
+MOST, POOL = 200_000, 500
+"""Documents up to which a slider is drawn from all of them, and from how many of the most relevant it is beyond."""
 
 
 def query_key(loaded: Loaded, question: Question) -> str:
@@ -53,7 +55,7 @@ def addresses(loaded: Loaded, question: Question, decoder: Decoder, form: Real |
     along = Decoder(anywhere, decoder.retrieve, decoder.rerank, decoder.depth)
     key = [*map(str, answer_key(loaded, question, along)), form.name]
     parts = [(given, 0.0)]
-    if len(loaded.space) > LARGE:
+    if LARGE < loaded.size <= MOST and loaded.reach is None:
         parts.insert(0, (given, FIRST) if exact else (slider.coarser(given), 0.0))
     return [
         vendor.offer(digest_of([*key, repr(part)]), _maker(loaded, question, decoder, form, part, more))
@@ -73,6 +75,9 @@ def _maker(
     query, k = query_of(loaded, question), question.k
     if loaded.reach is not None:
         return _maker_of_pool(loaded.reach, query, k, decoder, form, part, more)
+    within = loaded.size > MOST and decoder.depth is None
+    if within:
+        decoder = Decoder(decoder.select, decoder.retrieve, decoder.rerank, max(POOL, 2 * k))
     space = weakref.ref(loaded.space)
     known: weakref.ref[ScoredCandidates] | None = None
     if not decoders.has_default_scorers(decoder):
@@ -86,6 +91,8 @@ def _maker(
         given, above = part
         answers = slider.slider_answers(decoder.select, form, given, found, k, above)
         rankings = answers.pop("rankings")
+        if within:
+            answers["within"] = f"drawn from the top {decoder.depth:,}, exact on release"
         return {**answers, "stops": given, **slider.packed(where, query.vectors[0], rankings, **more)}
 
     return make
@@ -108,7 +115,7 @@ def _maker_of_pool(
         answers = slider.slider_answers(decoder.select, form, given, scored(decoder, pool, query), k, above)
         local = answers.pop("rankings")
         rankings = np.where(local < 0, -1, np.array(rows)[local])
-        answers["within"] = f"drawn from {len(pool):,} documents, asked when let go"
+        answers["within"] = f"drawn from the top {len(pool):,}, asked on release"
         return {**answers, "stops": given, **slider.packed(reach.space, query.vectors[0], rankings, **more)}
 
     return make

@@ -7,6 +7,7 @@ import pytest
 import engine
 from dashboard.components import vendor
 from dashboard.explore.tiles import KEY
+from dashboard.widgets import slider_answers
 from engine.errors import DataError
 from engine.views.slider import has_slider
 from support.packed import PackedPath
@@ -56,6 +57,19 @@ def test_what_a_slider_shows_is_what_its_release_gives():
     assert app.query_params["mmr.relevance_weight"] == "0.25" and app.slider(key=WEIGHT).value == 0.25
     app.slider(key=WEIGHT).set_value(0.9)
     assert slider(run(app), "mmr", "relevance_weight")["value"] == 0.9, "the widget has the last word"
+
+
+def test_a_slider_of_a_very_large_corpus_is_drawn_from_the_most_relevant_and_let_go_over_all(monkeypatch):
+    everything = path(slider(screen("explore", decoders=["top_k", "mmr"]), "mmr", "relevance_weight"))
+    vendor._ANSWERS.clear()
+    monkeypatch.setattr(slider_answers, "MOST", 100)
+    monkeypatch.setattr(slider_answers, "POOL", 15)
+    app = screen("explore", decoders=["top_k", "mmr"])
+    drawn = path(slider(app, "mmr", "relevance_weight"))
+    assert drawn.told["within"] == "drawn from the top 20, exact on release" and "within" not in everything.told
+    assert drawn.at(1.0) == everything.at(1.0) and drawn.at(0.1) != everything.at(0.1)
+    app = released(app, {"mmr": {"relevance_weight": 0.1}})
+    assert tiles(app)["mmr"]["set"].rows() == everything.at(0.1)
 
 
 def test_a_released_slider_of_whole_numbers_sets_its_own_form():
