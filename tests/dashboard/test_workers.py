@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
 
@@ -19,7 +19,7 @@ from dashboard import workers
 from support import warm_home
 from support.browser import START
 from support.patience import patient
-from support.processes import environment
+from support.processes import alive, environment
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
@@ -55,13 +55,6 @@ def children(pid):
     """The processes that one has started."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         return list(map(int, file.read().split()))
-
-
-def lives(pid):
-    with suppress(OSError):
-        os.kill(pid, 0)
-        return True
-    return False
 
 
 def served(home, port, *flags):
@@ -108,17 +101,17 @@ def test_workers_load_start_again_and_end_together(home, table, sent):
         assert 503 in seen and seen <= {None, 503, 200}
         pids = until(lambda: len(found := children(parent.pid)) == 2 and found, "there are two")
         os.kill(pids[0], signal.SIGKILL)
-        until(lambda: not lives(pids[0]), "one died")
+        until(lambda: not alive(pids[0]), "one died")
         pids += until(lambda: [p for p in children(parent.pid) if p not in pids], "another took its place")
         until(lambda: loaded(urls[0]), "the new one has loaded")
         parent.send_signal(sent)
         assert parent.wait(patient(60)) == 0
-        assert not [pid for pid in pids if lives(pid)]
+        assert not [pid for pid in pids if alive(pid)]
         assert not workers.taken((port, port + 1))
     finally:
         parent.kill()
         printed = parent.stdout.read()
-        for pid in filter(lives, pids):
+        for pid in filter(alive, pids):
             os.kill(pid, signal.SIGKILL)
     assert workers.nginx_lines((port, port + 1), "/frontier") in printed
     assert workers.caddy_lines((port, port + 1), "/frontier") in printed
@@ -136,7 +129,7 @@ def test_workers_whose_parent_is_killed_end_by_themselves(home):
     parent.kill()
     parent.wait()
     with closing(parent.stdout):
-        until(lambda: not any(map(lives, pids)), "they ended")
+        until(lambda: not any(map(alive, pids)), "they ended")
 
 
 def test_ports_that_are_taken_are_refused_by_name(home):

@@ -22,3 +22,13 @@ def started(*arguments: str, quiet: bool = False, **variables: str) -> subproces
     heard = subprocess.DEVNULL if quiet else subprocess.PIPE
     around = environment(OMP_NUM_THREADS="1", **variables)
     return subprocess.Popen([sys.executable, *arguments], env=around, stdout=heard, stderr=heard, text=True)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: one that is dead but not yet buried does not."""
+    try:
+        os.kill(pid, 0)
+        status = Path(f"/proc/{pid}/stat")
+        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

@@ -24,7 +24,7 @@ from engine.stages import Selector, register
 from engine.values import Qrels
 from support.instances import problem
 from support.patience import patient
-from support.processes import started
+from support.processes import alive, started
 from support.rankings import queries_of, space_of
 
 KS = (2, 5)
@@ -120,16 +120,6 @@ def client(trail, starts, k=KS, *, pace=0.0, fatal=None, **options):
         "-m", "support.sweeps", json.dumps({"starts": list(starts), "k": k, **options}),
         TRAIL=str(trail), PACE=str(pace), **({} if fatal is None else {"FATAL": str(fatal)}),
     )  # fmt: skip
-
-
-def alive(pid):
-    """Whether a process runs: one that is dead but not yet buried does not."""
-    try:
-        os.kill(pid, 0)
-        status = Path(f"/proc/{pid}/stat")
-        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def end(process, trail=None):

@@ -180,14 +180,16 @@ def on_cluster(task: Task, units: Sequence[Unit], address: str, stop: Stop | Non
             if losses == ATTEMPTS:
                 raise lost
             before = len(left)
-            left = yield from _scattered(client, task, left, stop)
+            left = yield from _scattered(client, address, task, left, stop)
             losses = losses + 1 if len(left) == before else 1
             if left and not _answers(address):
                 raise lost
 
 
-def _scattered(client: Any, task: Task, units: Sequence[Unit], stop: Stop | None) -> Generator[Cell, None, list[Unit]]:
-    """The cells of the units on the workers of a Dask client.
+def _scattered(
+    client: Any, address: str, task: Task, units: Sequence[Unit], stop: Stop | None
+) -> Generator[Cell, None, list[Unit]]:
+    """The cells of the units on the workers of a Dask client at an address.
 
     Returns the units that are left where the cluster lost the data: Dask keeps scattered data on few workers (its
     memory manager drops copies), cannot make them again when those die, and then cancels all that needs them.
@@ -214,6 +216,10 @@ def _scattered(client: Any, task: Task, units: Sequence[Unit], stop: Stop | None
                 label = futures[future].decoders[0].label
                 raise FrontierError(f"workers keep dying at {label}, perhaps for want of memory: {error}") from None
             except CancelledError:
+                break
+            except OSError:
+                if _answers(address):
+                    raise  # it is the unit's own
                 break
             # The cluster keeps what a future holds.
             futures.pop(future)

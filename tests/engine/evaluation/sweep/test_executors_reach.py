@@ -93,7 +93,7 @@ def test_a_store_swept_on_a_cluster_is_complete_whoever_was_killed(asked, tmp_pa
                     crew.scheduler.kill()
                     crew.scheduler.wait(patient(30))
                     since = time.monotonic()
-        assert time.monotonic() - since < patient(20), "Dask's client would look for the scheduler until ANSWER is over"
+        assert time.monotonic() - since < patient(60), "Dask's client would look for the scheduler until ANSWER is over"
     finally:
         crew.end()
     kept = [cell.digest for cell in Store(path).points()]
