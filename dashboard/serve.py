@@ -10,6 +10,7 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from dashboard import (
+    gate,
     report,  # noqa: F401  (adds its command to the group)
     workers,
 )
@@ -82,9 +84,22 @@ def _base_path(_: click.Context, __: click.Parameter, given: str) -> str:
     metavar="NAME/COLLECTION",
     help="A corpus in a vector engine that FRONTIER_HOME/stores.toml names; given several times, as --corpus.",
 )
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that browsers may reach it by beside localhost, as through a proxy; may be given several times.",
+)
 @click.option("--browser/--no-browser", default=True, help="Open a browser window (never with several workers).")
 def serve(
-    port: int | None, corpus: tuple[str, ...], count: int, base: str, stores: tuple[str, ...], browser: bool
+    port: int | None,
+    corpus: tuple[str, ...],
+    count: int,
+    base: str,
+    stores: tuple[str, ...],
+    hosts: tuple[str, ...],
+    browser: bool,
 ) -> None:
     """Open the dashboard (the default command). It listens on 127.0.0.1 only."""
     from dashboard.services import corpora
@@ -103,13 +118,13 @@ def serve(
         named = click.get_current_context().get_parameter_source("corpus") is not ParameterSource.DEFAULT
         corpus = (*(f"{STORE}{name}" for name in stores), *(corpus if named else ()))
     if count > 1:
-        _serve_many(port or FIRST_PORT, corpus, count, base)
+        _serve_many(port or FIRST_PORT, corpus, count, base, hosts)
     else:
         workers.end_when_let_go()
-        _serve_one(port, corpus, base, browser)
+        _serve_one(port, corpus, base, hosts, browser)
 
 
-def _serve_many(port: int, corpus: tuple[str, ...], count: int, base: str) -> None:
+def _serve_many(port: int, corpus: tuple[str, ...], count: int, base: str, hosts: tuple[str, ...]) -> None:
     """Print what a proxy needs, and run the workers. Raises UsageError where a port cannot be had."""
     ports = range(port, port + count)
     if ports[-1] > 65535:
@@ -124,7 +139,10 @@ def _serve_many(port: int, corpus: tuple[str, ...], count: int, base: str) -> No
     click.echo("keeps each visitor with one worker, as a session, its uploads and its answers are that worker's alone:")
     click.echo(f"\n{workers.nginx_lines(ports, base)}\n\n{workers.caddy_lines(ports, base)}\n")
     click.echo(f"Each says at {base}{HEALTH} whether its corpora are loaded. Ctrl-C or SIGTERM ends all.")
+    if not hosts:
+        click.echo("Browsers reach it as localhost only; for the proxy's name add --allow-host NAME.")
     flags = [flag for name in corpus for flag in _flag_of(name)] + (["--base-path", base] if base else [])
+    flags += [flag for name in hosts for flag in ("--allow-host", name)]
     workers.supervise(ports, flags, click.echo)
 
 
@@ -136,15 +154,17 @@ def _flag_of(name: str) -> tuple[str, str]:
     return ("--store", store) if store else ("--corpus", name)
 
 
-def _serve_one(port: int | None, corpus: tuple[str, ...], base: str, browser: bool) -> None:
+def _serve_one(port: int | None, corpus: tuple[str, ...], base: str, hosts: tuple[str, ...], browser: bool) -> None:
     import streamlit as st
+    from starlette.middleware import Middleware
     from starlette.routing import Route
 
     from dashboard.components import vendor
     from dashboard.services import corpora, jobs
 
     corpora.start_with(*corpus)
-    config = CONFIG | ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base} if base else {})
+    config = CONFIG | {"server.allowedHosts": [*gate.LOOPBACK, *hosts]}
+    config |= ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base} if base else {})
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
@@ -157,7 +177,8 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], base: str, browser: bo
 
     routes = [Route(f"{base}{HEALTH}", _health), *vendor.routes(base)]
     with contextlib.suppress(KeyboardInterrupt):
-        st.App(APP, lifespan=lifespan, routes=routes).run(config=config)
+        guard = Middleware(gate.Gate, names=hosts, say=partial(click.echo, err=True))
+        st.App(APP, lifespan=lifespan, routes=routes, middleware=[guard]).run(config=config)
 
 
 async def _health(_: Request) -> Response:

@@ -56,5 +56,5 @@ def test_below_a_base_path_sliders_charts_and_links_work(below, page, browser):
     until(other, lambda: slider(other).input_value() == slider(page).input_value())
     until(other, lambda: diversity(other, 1) == diversity(page, 1))
     other.goto(f"{url}/data?corpus={table}")
-    other.get_by_text("things.csv").first.wait_for(timeout=WAIT)
+    other.get_by_text("30 documents").first.wait_for(timeout=WAIT)
     other.context.close()

@@ -1,0 +1,84 @@
+"""Whom the server answers: requests to the names that it is known by, and of pages that it served itself.
+
+A page of any host may send its visitor's browser to a name that resolves to 127.0.0.1 (DNS rebinding): only the Host
+header tells. What changes something, and the WebSocket by which pages work, must come from a page of that very host
+and port, as the Origin header says, which no page can set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SAFE = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing, which a browser sends without an Origin where its address bar does."""
+NO_FRAMES = [(b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN")]
+LONGEST = 100
+
+
+class Gate:
+    """An application that answers only what was meant for it; others get 403 and a sentence.
+
+    names: hosts that it is known by beside the loopback's; say: takes a line for people, once for each host refused
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str] = (), say: Callable[[str], None] = print) -> None:
+        self.app, self.say = app, say
+        self.names = {_plain(name) for name in (*LOOPBACK, *names)}
+        self._said: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self.app(scope, receive, send)
+        if refusal := self._refusal(scope):
+            return await _refuse(refusal, scope, receive, send)
+
+        async def framed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *NO_FRAMES]}
+            await send(message)
+
+        await self.app(scope, receive, framed)
+
+    def _refusal(self, scope: Scope) -> str:
+        """Why a request is not answered; "" where it is."""
+        hosts, origins = ([v.decode("latin-1") for k, v in scope["headers"] if k == n] for n in (b"host", b"origin"))
+        host = hosts[0] if len(hosts) == 1 else ""
+        if (name := _name_of(host)) not in self.names:
+            shown = ascii(name[:LONGEST])[1:-1]
+            if name and shown not in self._said and len(self._said) < LONGEST:
+                self._said.add(shown)
+                self.say(f"refused a request to {shown!r}; if this server is known by it: --allow-host {shown}")
+            return f"This server is not known as {shown!r}. If it should be, start it with --allow-host {shown}."
+        needed = scope["type"] == "websocket" or scope["method"] not in SAFE
+        if (origins or needed) and [urlsplit(one).netloc.lower() for one in origins] != [host.lower()]:
+            return "This request comes from a page of another address."
+        return ""
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, "" for what is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018  (raises where it is no number)
+    except ValueError:
+        return ""
+    return _plain(parts.hostname or "") if parts.netloc == host and "@" not in host else ""
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().removesuffix(".")
+
+
+async def _refuse(why: str, scope: Scope, receive: Receive, send: Send) -> None:
+    from starlette.responses import PlainTextResponse
+
+    if scope["type"] == "http":
+        await PlainTextResponse(why, status_code=403)(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": why[:LONGEST]})

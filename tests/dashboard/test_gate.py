@@ -1,0 +1,121 @@
+"""The gate: which hosts and origins the server answers, by its own application and over the wire."""
+
+import asyncio
+import socket
+from contextlib import closing
+
+import pytest
+
+from dashboard.components import vendor
+from dashboard.gate import Gate
+from support import warm_home
+from support.browser import Server
+
+WIRE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+WIRE |= {"Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==", "Sec-WebSocket-Protocol": "streamlit"}
+
+
+def answered(host, origin=None, kind="http", method="GET", names=("papers.example",)):
+    """(what the application behind the gate was reached by, status or close code, headers, what was said)."""
+    reached, sent, said = [], [], []
+
+    async def app(scope, receive, send):
+        reached.append(scope["type"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        sent.append(message)
+
+    given = [(b"host", host)] if isinstance(host, bytes) else [(b"host", own) for own in host or ()]
+    given += [(b"origin", origin)] if origin is not None else []
+    scope = {"type": kind, "method": method, "path": "/", "headers": given}
+    asyncio.run(Gate(app, names, said.append)(scope, None, send))
+    return reached, sent[0].get("status", sent[0].get("code")), dict(sent[0].get("headers", ())), said
+
+
+@pytest.mark.parametrize("host", [b"localhost:8501", b"127.0.0.1", b"[::1]:8501", b"Papers.Example.", b"LOCALHOST"])
+def test_names_that_it_is_known_by_are_answered_and_framed_by_nobody(host):
+    reached, status, headers, said = answered(host)
+    assert (reached, status, said) == (["http"], 200, [])
+    assert headers[b"content-security-policy"] == b"frame-ancestors 'self'"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"evil.example", b"localhost.evil.example:8501", b"127.0.0.1@evil.example", b"localhost:port", b"",
+     b"localhost/evil", b"2130706433", b"0.0.0.0:8501", [], [b"localhost", b"evil.example"]],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_other_names_are_refused_and_the_flag_is_named(host, kind):
+    reached, status, _, _ = answered(host, b"http://" + host if isinstance(host, bytes) else None, kind)
+    assert not reached and status == (403 if kind == "http" else 1008)
+
+
+def test_refused_host_is_named_once_with_its_flag_and_harmlessly():
+    said = []
+    gate = Gate(None, say=said.append)
+    for host in (b"evil.example", b"evil.example:80", b"\x1b]0;evil.example"):
+        scope = {"type": "websocket", "headers": [(b"host", host)]}
+        asyncio.run(gate(scope, None, lambda _: asyncio.sleep(0)))
+    assert said[0] == "refused a request to 'evil.example'; if this server is known by it: --allow-host evil.example"
+    assert not any("\x1b" in line for line in said) and len(said) <= 2
+
+
+@pytest.mark.parametrize(
+    ("origin", "kind", "method", "status"),
+    [
+        (None, "http", "GET", 200),
+        (None, "http", "PUT", 403),
+        (None, "websocket", "GET", 1008),
+        (b"http://localhost:8501", "http", "PUT", 200),
+        (b"http://localhost:8501", "websocket", "GET", 200),
+        (b"https://localhost:8501", "websocket", "GET", 200),  # a proxy may have taken the s away
+        (b"http://localhost:8502", "websocket", "GET", 1008),
+        (b"http://localhost", "http", "GET", 403),
+        (b"http://evil.example", "http", "GET", 403),
+        (b"null", "http", "DELETE", 403),
+    ],
+)
+def test_only_pages_of_the_very_host_and_port_change_anything(origin, kind, method, status):
+    assert answered(b"localhost:8501", origin, kind, method)[1] == status
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    home = warm_home.copy(tmp_path_factory.mktemp("gate") / "home")
+    with closing(Server(home, "--allow-host", "papers.example")) as one:
+        yield one
+
+
+def status(server, path, method="GET", **headers):
+    """The status of a request as it is written on the wire."""
+    address = server.url.removeprefix("http://")
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    with socket.create_connection(address.split(":"), timeout=20) as wire:
+        wire.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return int(wire.recv(64).split()[1])
+
+
+def test_server_is_reached_by_its_names_only(server):
+    own = server.url.removeprefix("http://")
+    port = own.partition(":")[2]
+    for path in ("/", vendor.LIBRARY, "/healthz", "/_stcore/host-config"):
+        assert status(server, path, Host=own) in (200, 503)
+        assert status(server, path, Host=f"papers.example:{port}") in (200, 503)
+        assert status(server, path, Host=f"evil.example:{port}") == 403
+        assert status(server, path, Host=own, Origin="http://evil.example") == 403
+
+
+def test_websocket_takes_pages_of_this_server_only(server):
+    own = server.url.removeprefix("http://")
+    port = int(own.partition(":")[2])
+    for host, origin, expected in (
+        (own, server.url, 101),
+        (f"papers.example:{port}", f"http://papers.example:{port}", 101),
+        (f"evil.example:{port}", f"http://evil.example:{port}", 403),
+        (own, f"http://127.0.0.1:{port - 1}", 403),
+        (own, None, 403),
+    ):
+        given = {"Host": host, **WIRE} | ({"Origin": origin} if origin else {})
+        assert status(server, "/_stcore/stream", **given) == expected, (host, origin)
+    assert status(server, "/_stcore/upload_file/a/b", "PUT", Host=own, **{"Content-Length": "0"}) == 403
