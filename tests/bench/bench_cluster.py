@@ -1,4 +1,4 @@
-"""A sweep of a corpus in a vector engine on a Dask cluster: the scheduler's memory, and the results after deaths.
+"""A sweep of a corpus in pgvector on a Dask cluster: the scheduler's memory, and the results after deaths.
 
     python tests/bench/bench_cluster.py --out assets/results
 
@@ -21,9 +21,11 @@ import numpy as np
 from harness import arguments, machine, memory, table, verdict, write_page
 
 import engine
+from engine.data.stores.load import load
 from engine.errors import FrontierError
 from engine.evaluation.sweep.cell import digest_of_all
 from support.clusters import Cluster
+from support.stores import PgServer, pg_server
 
 QUERIES, DIMENSION, CENTRES, DEPTH = 64, 384, 500, 100
 KS, METRICS = (5, 10, 20), ("recall", "ndcg", "ilad")
@@ -44,19 +46,22 @@ class Run:
     digest: str
 
 
-def made(folder: Path, docs: int, seed: int = 0) -> tuple[engine.reach.Reach, engine.Embeddings, engine.Qrels]:
-    """Clustered unit vectors in a mapped file, queries near documents, and the ten nearest judged relevant."""
+def made(
+    server: PgServer, folder: Path, docs: int, seed: int = 0
+) -> tuple[engine.reach.Reach, engine.Embeddings, engine.Qrels]:
+    """Clustered unit vectors in a table, queries near documents, and the ten nearest judged relevant."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((CENTRES, DIMENSION), dtype=np.float32)
     rows = centres[rng.integers(CENTRES, size=docs)] + rng.standard_normal((docs, DIMENSION), dtype=np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     np.save(folder / "docs.npy", rows)
-    own = f'[files]\nkind = "vectors"\n\n[files.docs]\npath = "{folder}/docs.npy"\n'
-    (folder / "stores.toml").write_text(own)
+    (folder / "stores.toml").write_text(server.toml())
+    names = tuple(map(str, range(docs)))
+    load("pg/docs", engine.Corpus(names, ("",) * docs), engine.Embeddings(names, rows), batch=5_000)
     points = rows[rng.integers(docs, size=QUERIES)] + 0.05 * rng.standard_normal((QUERIES, DIMENSION), dtype=np.float32)
     ids = tuple(f"q{row}" for row in range(QUERIES))
     queries = engine.Embeddings(ids, points / np.linalg.norm(points, axis=1, keepdims=True))
-    reach = engine.attach("files/docs")
+    reach = engine.attach("pg/docs")
     near = engine.decode(engine.Decoder(engine.make("top_k"), depth=DEPTH), reach, queries, 10)
     return reach, queries, engine.Qrels({q: dict.fromkeys(near.info[row]["ids"], 1) for row, q in enumerate(ids)})
 
@@ -113,10 +118,11 @@ def _watch(pid: int, peak: list[float], halt: threading.Event) -> None:
 
 def main() -> None:
     given = arguments(__doc__, docs=100_000, cells=600)
-    with tempfile.TemporaryDirectory(prefix="frontier-cluster-") as name:
+    loads = [os.getloadavg()[0]]
+    with pg_server() as server, tempfile.TemporaryDirectory(prefix="frontier-cluster-") as name:
         folder = Path(name)
         os.environ["FRONTIER_HOME"] = name
-        reach, queries, qrels = made(folder, given.docs)
+        reach, queries, qrels = made(server, folder, given.docs)
         chosen, began = decoders(given.cells), time.perf_counter()
 
         def sweep(space: Any = reach, some: Any = chosen, **options: Any) -> Any:
@@ -138,11 +144,12 @@ def main() -> None:
         ids = tuple(map(str, range(len(rows))))
         whole = engine.Space(engine.Corpus(ids, ("",) * len(ids)), engine.Embeddings(ids, rows), "cpu")
         runs.append(swept("a Space, for comparison", folder, lambda **o: sweep(whole, chosen[:2], **o)))
-    _write(given, runs, serial, total, digest_of_all(alone), queries.vectors.nbytes / MB)
+        loads.append(os.getloadavg()[0])
+    _write(given, runs, serial, loads, digest_of_all(alone), queries.vectors.nbytes / MB)
 
 
-def _write(given: Any, runs: list[Run], serial: float, total: int, digest: str, queries: float) -> None:
-    shown = []
+def _write(given: Any, runs: list[Run], serial: float, loads: list[float], digest: str, queries: float) -> None:
+    shown, total = [], runs[0].cells
     for run in runs:
         over = run.peak - run.idle - queries
         complete = run.cells == total
@@ -157,10 +164,10 @@ def _write(given: Any, runs: list[Run], serial: float, total: int, digest: str, 
         "cluster",
         "A corpus in a vector engine, swept on a cluster",
         f"{machine(['torch', 'dask', 'distributed'])}. {given.docs:,} clustered documents of dimension {DIMENSION} in "
-        f"a mapped file, {QUERIES} queries ({queries:.2f} MB), {total} cells: mmr and dpp over λ on the {DEPTH} most "
-        f"relevant, k = {', '.join(map(str, KS))}; few enough to be measured in minutes. One scheduler and two "
-        f"workers of one thread on this machine, which did other work too. In one process the sweep took {serial:.0f} "
-        "s.",
+        f"PostgreSQL with pgvector, without an index, {QUERIES} queries ({queries:.2f} MB), {total} cells: mmr and dpp "
+        f"over λ on the {DEPTH} most relevant, k = {', '.join(map(str, KS))}. Server, scheduler and two workers of "
+        f"one thread stood on this machine (load average {loads[0]:.1f} at the start, {loads[1]:.1f} at the end). In "
+        f"one process the sweep took {serial:.0f} s.",
         table(head, shown, "lrrrrrll"),
         "Peak: resident memory of the scheduler, looked at every 5 ms from when it is idle with two workers until the "
         "sweep's end or its death. The second sweep ended with a FrontierError at once; its cells are those that had "

@@ -24,15 +24,6 @@ PROMISED = 8.0
 """Passes that a pool of 500 may cost, of the client and the backend together."""
 POOL = 500
 REPEATS = 5
-TOML = """
-[pg]
-kind = "pgvector"
-host = "127.0.0.1"
-port = {port}
-dbname = "postgres"
-user = "{user}"
-password_env = "{variable}"
-"""
 
 
 def main() -> int:
@@ -43,9 +34,7 @@ def main() -> int:
         # A backend's parallel workers are other processes, whose time could not be read once they have ended.
         server.execute("ALTER SYSTEM SET max_parallel_workers_per_gather = 0")
         server.execute("SELECT pg_reload_conf()")
-        variable = server.access().password_env
-        toml = TOML.format(port=server.port, user=server.user, variable=variable)
-        (Path(home) / "stores.toml").write_text(toml)
+        (Path(home) / "stores.toml").write_text(server.toml())
         load_seconds, index_seconds = loaded(vectors)
         store = open_store("pg/docs")
         points = sample_queries(store, given.queries)

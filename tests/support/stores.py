@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -139,6 +140,12 @@ class PgServer:
         os.environ[PASSWORD_ENV] = PASSWORD
         facts = {"name": "pg", "host": "127.0.0.1", "port": self.port, "dbname": "postgres", "user": self.user}
         return PgAccess(**{**facts, "password_env": PASSWORD_ENV, **given})
+
+    def toml(self) -> str:
+        """The same as the table [pg] of a stores.toml."""
+        access = self.access()
+        settings = {name: value for name, value in vars(access).items() if name != "name" and value is not None}
+        return "\n".join(["[pg]", 'kind = "pgvector"', *(f"{n} = {json.dumps(v)}" for n, v in settings.items()), ""])
 
     def table(self, name: str, ids: Sequence[str], vectors: np.ndarray, texts: Sequence[str], kind: str = "vector"):
         """A new table with columns id, v, txt, place and parity."""

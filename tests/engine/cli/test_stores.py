@@ -11,13 +11,8 @@ from engine.cli import main
 @pytest.fixture
 def home(engines, tmp_path, monkeypatch):
     """A home whose stores.toml names the tests' PostgreSQL."""
-    pg = engines.pg
-    access = pg.access()
     monkeypatch.setenv("FRONTIER_HOME", str(tmp_path))
-    (tmp_path / "stores.toml").write_text(
-        f'[pg]\nkind = "pgvector"\nhost = "127.0.0.1"\nport = {pg.port}\ndbname = "postgres"\nuser = "{pg.user}"\n'
-        f'password_env = "{access.password_env}"\n[pg.small]\nforce_index = true\nef = 10\n'
-    )
+    (tmp_path / "stores.toml").write_text(f"{engines.pg.toml()}[pg.small]\nforce_index = true\nef = 10\n")
     (tmp_path / "small.csv").write_text(
         "id,text\n" + "".join(f"d{i},words number {i % 40} and {i}\n" for i in range(120))
     )

