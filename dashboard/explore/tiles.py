@@ -103,6 +103,7 @@ def _sliders(loaded: Loaded, question: Question, result: Answer, more: dict[str,
                 "value": values[param.name],
                 "standard": form.default,
                 "linked": isinstance(form, Real) and form.scale == "linear" and form.comfortable_range == (0.0, 1.0),
+                "stops": slider_answers.stops_of(result.decoder, form)[0],
                 "urls": slider_answers.addresses(loaded, question, result.decoder, form, **more),
             }
         )

@@ -43,14 +43,19 @@ def look_of(name: str, title: str) -> dict[str, str]:
     return {"name": name, "title": title, "sign": style.sign, "light": style.light, "dark": style.dark}
 
 
+def stops_of(decoder: Decoder, form: Real | Whole) -> tuple[dict[str, Any], bool]:
+    """The positions of a parameter's slider, and whether a path has the answers between them too."""
+    stage = decoder.select
+    exact = stage.no_path is None and form.name == stage.path_parameter
+    return slider.stops(form, getattr(stage, form.name), exact), exact
+
+
 def addresses(loaded: Loaded, question: Question, decoder: Decoder, form: Real | Whole, **more: Any) -> list[str]:
     """Addresses of a slider's answers, of a part of them first where all take long.
 
     form: the parameter, as its slider shows it; more: `relevant` and `scores` of `engine.views.slider.packed`
     """
-    stage = decoder.select
-    exact = stage.no_path is None and form.name == stage.path_parameter
-    given = slider.stops(form, getattr(stage, form.name), exact)
+    stage, (given, exact) = decoder.select, stops_of(decoder, form)
     anywhere = type(stage)(**values_of(stage) | {form.name: form.default})
     along = Decoder(anywhere, decoder.retrieve, decoder.rerank, decoder.depth)
     key = [*map(str, answer_key(loaded, question, along)), form.name]

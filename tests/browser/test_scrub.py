@@ -115,3 +115,15 @@ def test_keys_step_from_one_change_of_the_set_to_the_next(page, server):
     weights = page.evaluate("frontier.shown.decoders.map(d => d.set?.rows.length)")
     assert weights[1] == weights[2] == 10
     assert page.get_by_role("slider", name="MMR λ", exact=True).input_value() == "0"
+
+
+def test_sliders_stand_at_their_values_and_work_before_their_answers_have_come(page, server):
+    page.route("**/answers/**", lambda route: None)  # none ever comes
+    page.goto(server + FOUR)
+    page.locator(".tile canvas").first.wait_for(timeout=WAIT)
+    mmr = slider(page, "MMR λ")
+    mmr.wait_for(timeout=WAIT)
+    assert (mmr.input_value(), mmr.get_attribute("max")) == ("800", "1000")
+    mmr.press("Home")
+    until(page, lambda: page.evaluate(SET_TO) == 0)
+    assert mmr.input_value() == "0"
