@@ -56,8 +56,7 @@ def _compiled(function: Compiled, fastmath: Any) -> Compiled:
     setattr(config, "CACHE_DIR", folder())  # noqa: B010
     try:
         loop: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
-        if fastmath in (False, MAXIMA):
-            _interpret_where_asked(loop)
+        _guard(loop, interpretable=fastmath in (False, MAXIMA))
         machine_code: Compiled = loop
         return machine_code
     finally:
@@ -94,14 +93,20 @@ def is_compiled(loop: Any) -> bool:
     return bool(loop.signatures) or any(Path(folder()).rglob(name))
 
 
-def _interpret_where_asked(loop: Any) -> None:
-    """Let a loop that would be compiled now run as Python within `interpreting`."""
+def _guard(loop: Any, interpretable: bool) -> None:
+    """Compile a loop anew where its code on the disk is damaged; within `interpreting`, run it as Python instead."""
     compile_for = loop._compile_for_args  # what Numba calls for arguments of new types; it runs what that returns
 
     def compile_or_interpret(*arguments: Any, **named: Any) -> Any:
-        if _interpreting.get() and not is_compiled(loop):
+        if interpretable and _interpreting.get() and not is_compiled(loop):
             return _namespace(loop.__module__)[loop.__name__]
-        return compile_for(*arguments, **named)
+        try:
+            return compile_for(*arguments, **named)
+        except Exception:
+            # Half a file, after a crash or on a full disk, reads as anything.
+            for file in Path(folder()).rglob("*.nb[ci]"):
+                file.unlink(missing_ok=True)
+            return compile_for(*arguments, **named)
 
     loop._compile_for_args = compile_or_interpret
 

@@ -47,3 +47,29 @@ def test_picks_and_scores_are_the_same_to_the_bit_before_anything_is_compiled(tm
     compiled, (some, *_) = answers("warm")
     assert some > 0 and told == compiled
     assert len(told) == 2 * len(DECODERS) and len({str(one) for one in told}) > 6
+
+
+ONE_LOOP = """
+import numpy as np
+from engine.solvers.greedy.steps import nothing_chosen
+state = np.empty(3)
+nothing_chosen(2, np.ones(3), state)
+print(state.sum())
+"""
+
+
+def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path):
+    def told():
+        process = started("-c", ONE_LOOP, NUMBA_CACHE_DIR=str(tmp_path))
+        said, complaint = process.communicate()
+        assert process.returncode == 0, complaint
+        return said
+
+    first = told()
+    for suffix, damage in ((".nbi", b""), (".nbi", b"\x80\x05garbage"), (".nbc", b""), (".nbc", b"garbage")):
+        files = [path for path in tmp_path.rglob(f"*{suffix}")]
+        assert files
+        for path in files:
+            path.write_bytes(damage)
+        assert told() == first
+        assert all(path.stat().st_size > len(damage) for path in tmp_path.rglob("*.nb?")), (suffix, damage)
