@@ -124,11 +124,18 @@ def greedy_grid(stages: Sequence[Weighted], c: Candidates, k: int, kind: int, fl
 
 
 def greedy(
-    c: Candidates, k: int, kind: int, weights: Sequence[float], window: int | None = None, floor: float = 0.0
+    c: Candidates,
+    k: int,
+    kind: int,
+    weights: Sequence[float],
+    window: int | None = None,
+    floor: float = 0.0,
+    compiling: bool = False,
 ) -> list[Ranking]:
     """The k picks of every problem at every weight, in float64.
 
-    kind, floor: see `steps`; window: only the last so many picks count, None for all. Returns one Ranking a weight;
+    kind, floor: see `steps`; window: only the last so many picks count, None for all; compiling: wait for compilation
+    even where a problem is solved sooner without. Returns one Ranking a weight;
     gain: the score at the moment of the pick; info: candidates; pool, the largest there was; passes over the
     candidates after that for relevance; close_calls, the picks for which every candidate in reach was compared;
     certified, always: no other pick is made; past_rank, the first pick that is nothing but a combination of earlier
@@ -142,7 +149,8 @@ def greedy(
         by_relevance=k == 1 or kind in (NEAREST, SUM) or c.matrix.unit,
     )
     few = c.batch * len(weights) < MANY
-    waits = few and not is_compiled(choose)  # for pools, which are small, no compilation is worth waiting
+    # For pools, which are small, no compilation is worth waiting.
+    waits = few and not compiling and not is_compiled(choose)
     gram = corpus_gram(c) if not (waits or (few and not c.matrix.cached)) else None
     if gram is not None:
         found = choose_many(
@@ -453,7 +461,8 @@ def warm() -> None:
     for count in (8, FEW + 8):
         rows = torch.eye(count)
         for cached in (True, False):
-            greedy(Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=cached)), 2, LOG_RESIDUAL, [0.5])
+            candidates = Candidates(rows, rows[:1], rows[:1], Matrix(rows, cached=cached))
+            greedy(candidates, 2, LOG_RESIDUAL, [0.5], compiling=True)
 
 
 def is_warm() -> bool:
