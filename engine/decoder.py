@@ -257,6 +257,15 @@ def _asked(decoder: Decoder, space: Space, queries: QueryLike) -> QueryBatch:
     return QueryBatch(named.ids, space.vectors.new_zeros(len(named), space.vectors.shape[1]), named.texts)
 
 
+def check_encoder(space: Space | Elsewhere) -> None:
+    """Raise DataError where nothing says how queries of text are embedded for a corpus elsewhere."""
+    if isinstance(space, Elsewhere) and space.encoder is None:
+        raise DataError(
+            f"queries are text, and nothing says which encoder made the vectors of {space.name}: write "
+            'encoder = "bundled", or the name of another one, under it in stores.toml; or pass the vectors of queries'
+        )
+
+
 def embed_queries(
     space: Space | Elsewhere,
     queries: Queries | Sequence[str],
@@ -268,6 +277,7 @@ def embed_queries(
 
     Raises DataError where the corpus came with its own vectors, and what `embed` raises.
     """
+    check_encoder(space)
     space = space.probe if isinstance(space, Elsewhere) else space
     encoder = space.encoder
     if encoder is None:

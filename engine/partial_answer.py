@@ -118,7 +118,7 @@ class PartialAnswer:
         candidates = self.candidates()
         kind = type(decoder.select)
         self.ranking = kind.select_grid([decoder.select], candidates, min(k, candidates.count))[0]
-        self.questions = decoder.select.questions(candidates, self.ranking)
+        self.questions = None if self.whole else decoder.select.questions(candidates, self.ranking)
 
     def solve_pool(self, decoder: Decoder, query: QueryBatch, k: int, store: VectorStore) -> None:
         """The decoder's answer within its depth, its second scorer's if it has one."""

@@ -15,7 +15,7 @@ from engine.data.encoders import TextEncoder
 from engine.data.stores import SearchResult, StoreRef, VectorStore, Where
 from engine.data.stores.recall import measured_recall
 from engine.data.stores.store import CHANGED
-from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
+from engine.decoder import SET_SIZE, Decoder, QueryLike, check_encoder, query_batch
 from engine.dialogue import FIRST, MARGIN, Dialogue
 from engine.errors import DataError, ParamError
 from engine.partial_answer import Document, PartialAnswer
@@ -107,6 +107,8 @@ class Reach(Elsewhere):
         k, rankings = SET_SIZE.check(k), []
         for decoder in decoders:
             check_decodable(decoder)
+        if not isinstance(queries, Embeddings | torch.Tensor | np.ndarray):
+            check_encoder(self)
         with self.store.snapshot():
             state = self._now()
             batch = query_batch(state.probe, queries)
@@ -229,7 +231,9 @@ def sample(reach: Reach, count: int, seed: int = 0) -> Space:
 def _measured(store: VectorStore, ref: StoreRef) -> tuple[float, float] | None:
     """What was measured of the store's index, over these very documents."""
     measured = measured_recall(store)
-    return (measured.queries, measured.residuals) if measured and measured.digest == ref.digest else None
+    if measured is None or measured.sequential or measured.digest != ref.digest:
+        return None  # what a scan found says nothing of an index
+    return measured.queries, measured.residuals
 
 
 def check_decodable(decoder: Decoder) -> None:
@@ -238,7 +242,7 @@ def check_decodable(decoder: Decoder) -> None:
     if not retrieve.inner_product:
         raise DataError(
             f"{retrieve.label} cannot search a corpus in a vector engine, which finds documents by the inner product "
-            "of its own vectors only; retrieve by dense, and rerank a depth of it by this"
+            "of its own vectors only; retrieve by dense" + ", and rerank a depth by this" * (not retrieve.corpus_wide)
         )
     if rerank is None:
         return

@@ -231,9 +231,8 @@ class Elsewhere(ABC):
             "there, or load the corpus as a file"
         )
 
-    def forbid(self, what: str) -> None:
-        """Raise that error."""
-        raise self.refuse(what)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}: {len(self):,} documents)"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("corpus", "embeddings", "vectors", "matrix", "parts", "derived", "with_embeddings"):

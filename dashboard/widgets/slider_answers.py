@@ -97,7 +97,7 @@ def _maker(
         answers = slider.slider_answers(decoder.select, form, given, found, k, above)
         rankings = answers.pop("rankings")
         if within:
-            answers["within"] = f"drawn from the top {decoder.depth:,}, exact on release"
+            answers["within"] = f"from the top {decoder.depth:,}"
         return {**answers, "stops": given, **slider.packed(where, query.vectors[0], rankings, **more)}
 
     return make
@@ -120,7 +120,7 @@ def _maker_of_pool(
         answers = slider.slider_answers(decoder.select, form, given, scored(decoder, pool, query), k, above)
         local = answers.pop("rankings")
         rankings = np.where(local < 0, -1, np.array(rows)[local])
-        answers["within"] = f"drawn from the top {len(pool):,}, asked on release"
+        answers["within"] = f"from the top {len(pool):,}"
         return {**answers, "stops": given, **slider.packed(reach.space, query.vectors[0], rankings, **more)}
 
     return make

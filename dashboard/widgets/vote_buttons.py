@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
@@ -13,6 +14,7 @@ from dashboard.session.query import Question
 from dashboard.widgets import confirm
 from engine import feedback as orag
 from engine.errors import FrontierError
+from engine.reach import Reach
 
 UP, DOWN, RIGHT = "up", "down", "right"
 LABELS = {
@@ -61,6 +63,10 @@ def buttons(loaded: Loaded, question: Question, row: int, answers: Mapping[str, 
             )
 
 
+def _refuse(reach: Reach) -> None:
+    raise reach.refuse("feedback that moves the documents")
+
+
 def vote(loaded: Loaded, question: Question, row: int, kind: str, shown: Sequence[int]) -> None:
     """Take a vote, or take it back where it was given; from now on this session sees what feedback does, or why not.
 
@@ -68,8 +74,7 @@ def vote(loaded: Loaded, question: Question, row: int, kind: str, shown: Sequenc
     """
     query, me = query_of(loaded, question), feedback.person()
     if loaded.reach is not None:
-        reach = loaded.reach
-        confirm.act(lambda: reach.forbid("feedback that moves the documents"))
+        confirm.act(partial(_refuse, loaded.reach))
         return
 
     def step(now: orag.Session) -> orag.Session:

@@ -36,13 +36,15 @@ def load_command(
 ) -> None:
     """Write a corpus with its embeddings; run again, it goes on where it was."""
     from engine.cli.encoding import space_and_decoder
-    from engine.data.stores.config import read_entry
-    from engine.data.stores.load import HnswIndex, load
+    from engine.cli.output import echo_notices
+    from engine.data.stores.load import HnswIndex, check_target, load
 
     use_threads()
-    read_entry(name)  # before anything is embedded
+    check_target(name)  # before anything is embedded
     with Meter() as meter, stop_on_interrupt() as stop:
         dataset = source.load(meter)
+        if not as_json:
+            echo_notices(dataset.notices)
         space, _ = space_and_decoder(dataset, source, progress=meter, stop=stop)
         built = HnswIndex(links, ef_construction) if index else None
         done = load(name, dataset.corpus, space.embeddings, batch=batch, index=built, progress=meter, stop=stop)
@@ -90,7 +92,7 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
     reached = min(best.queries, best.residuals)
     click.echo(
         f"{reached:.3f} of {enough:g} reached at ef {best.ef}"
-        + (", by looking at all rows: the planner left the index" if best.sequential else "")
+        + (", by looking at all rows: the planner left the index; force_index = true measures it" * best.sequential)
         + ("" if reached >= enough else "; build a larger index (--m, --ef-construction), or ask exactly")
     )
     click.echo(f"kept in {measured_path()}")

@@ -20,6 +20,8 @@ from engine.values import Ranking
 
 STEPS = 40
 """Steps of the search for the tangent that is lowest over the candidates."""
+MOST_SOUGHT = 100
+"""Picks for which it is sought: further ones are asked by the tangent at the pick."""
 DEPTHS = (30, 100, 300)
 """Sizes of the means of candidates along which a good tangent is sought."""
 SPENT = 1e-9
@@ -113,7 +115,8 @@ def of_greedy(
         left[rows[:t]] = False
         basis = np.vstack([query_of(candidates), axes])
         tangents = [marginal.tangent(coordinates[rows[t]])]
-        tangents += [_best_tangent(marginal, coordinates[left], gains[t])] if left.any() else []
+        if left.any() and t <= MOST_SOUGHT:
+            tangents.append(_best_tangent(marginal, coordinates[left], gains[t]))
         question = None
         for slope, constant in tangents:
             picks = frozenset(range(t, len(rows)))

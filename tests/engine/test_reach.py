@@ -11,6 +11,7 @@ import engine.dialogue
 import engine.reach
 from engine.candidates import Candidates
 from engine.data.stores.arrays import ArrayStore
+from engine.data.stores.recall import MeasuredRecall
 from engine.matrix import Matrix, products
 from engine.reach import Reach
 from engine.stages import methods
@@ -315,3 +316,39 @@ def test_no_documents_is_refused():
 
     with pytest.raises(engine.DataError, match="holds no documents"):
         Reach(Empty(("a",), np.ones((1, 2), np.float32)))
+
+
+def test_what_a_scan_found_is_not_quoted_of_the_index(monkeypatch):
+    rows, queries = problem("clustered", 1, n=700, d=16, batch=1)
+    ids, _ = corpus(rows)
+    store = ArrayStore(ids, rows)
+    own = {
+        "collection": "a/b",
+        "ef": 40,
+        "n": 500,
+        "queries": 0.9,
+        "residuals": 0.8,
+        "asked": 5,
+        "plan": "",
+        "date": "",
+    }
+    for sequential, expected in ((False, (0.9, 0.8)), (True, None)):
+        told = MeasuredRecall(**own, sequential=sequential, digest=store.ref.digest)
+        monkeypatch.setattr(engine.reach, "measured_recall", lambda _, told=told: told)
+        assert engine.decode(decoder("top_k", {}), Reach(store), queries, 3).info[0]["recall"] == expected
+
+
+def test_more_picks_than_documents_are_all_of_them_without_a_question():
+    rows, queries = problem("clustered", 1, n=700, d=16, batch=1)
+    ids, _ = corpus(rows)
+    reach = Reach(ArrayStore(ids, rows), exact=True)
+    info = engine.decode(decoder("mmr", {"relevance_weight": 0.5}), reach, queries, 900).info[0]
+    assert len(info["ids"]) == 700 and (info["scope"], info["questions"], info["trips"]) == ("proven", 0, 1)
+    assert repr(reach) == "Reach(arrays/corpus: 700 documents)"
+
+
+def test_text_is_refused_where_no_encoder_is_named_with_the_line_that_names_one():
+    rows, _ = problem("clustered", 1, n=700, d=16, batch=1)
+    reach = Reach(ArrayStore(corpus(rows)[0], rows))
+    with pytest.raises(engine.DataError, match=r'encoder = "bundled".*stores\.toml'):
+        engine.decode(decoder("top_k", {}), reach, ["a text"], 3)

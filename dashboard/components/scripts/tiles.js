@@ -181,7 +181,7 @@ class Tile {
     const sampled = this.sliders.filter((slider) => slider.known && !slider.known.exact).map((slider) => slider.given.symbol);
     if (!this.sliders.length || this.sliders.some((slider) => !slider.known)) return "";
     const within = this.sliders.map((slider) => slider.known?.within).find(Boolean);
-    if (within) return within;
+    if (within) return this.sliders.some((slider) => slider.value !== this.committed[slider.given.param]) ? within : "";
     return sampled.length ? `${sampled.join(", ")} sampled` : "exact";
   }
 

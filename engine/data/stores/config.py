@@ -141,13 +141,18 @@ def _made(kind: Any, entry: str, name: str, settings: Mapping[str, Any]) -> Any:
     where = f"{config_path()}: [{entry}]"
     known = {field.name: str(field.type).split(" ")[0] for field in fields(kind) if field.name != "name"}
     if unknown := [key for key in settings if key not in known]:
-        raise DataError(f"{where} has {unknown[0]!r}, which nothing reads; it may have {', '.join(known)}")
+        shown = ", ".join([*known, *(["encoder"] if "vector" in known else [])])
+        raise DataError(f"{where} has {unknown[0]!r}, which nothing reads; it may have {shown}")
     types: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool}
     for key, value in settings.items():
         wanted = types[known[key]]
         if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
             # Not the value: it may be a secret that stands in the wrong line.
             raise DataError(f"{where} {key} must be {known[key]}; got {type(value).__name__}")
+        if key.endswith("_env") and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+            # Nor here: what is no name may be the secret itself.
+            example = f"STORE_{key.removesuffix('_env').upper()}"
+            raise DataError(f"{where} {key} must be the name of a variable, in capitals, such as {example}")
         least, most = RANGES.get(key, (value, value))
         if not least <= value <= most:
             raise DataError(f"{where} {key} must lie between {least:,} and {most:,}; got {value}")

@@ -117,6 +117,17 @@ def load(
     return LoadResult(len(rows) - before, len(rows))
 
 
+def check_target(target: str) -> None:
+    """Raise DataError where the engine of "name/collection" cannot be reached, or nothing is loaded into it."""
+    entry = read_entry(target)
+    if isinstance(entry.access, PgAccess):
+        entry.access.connect().close()
+    elif isinstance(entry.access, MilvusAccess):
+        entry.access.client().close()
+    else:
+        raise DataError(f"{target} is a file of vectors ({config_path()}), into which nothing is loaded")
+
+
 def _write_all(writer: Any, rows: _Rows, before: int, batch: int, watch: Progress) -> None:
     """Every batch that is not there; batches come in order, so that what is there is the first ones."""
     for first in (before // batch * batch, 0):

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from engine.cli import main
+from support.stores import PASSWORD_ENV
 
 
 @pytest.fixture
@@ -42,6 +43,13 @@ def test_an_unknown_store_is_named_before_anything_is_embedded(home):
     assert code == 1 and "no store 'nosuch', it has pg" in said
 
 
+def test_an_engine_that_cannot_be_reached_is_named_before_anything_is_embedded(home, monkeypatch):
+    monkeypatch.setattr("engine.cli.encoding.space_and_decoder", lambda *_, **__: pytest.fail("it embeds"))
+    monkeypatch.setenv(PASSWORD_ENV, "wrong")
+    code, said = run("load", "pg/small", "--corpus", str(home / "small.csv"))
+    assert code == 1 and "refused the user or the password" in said
+
+
 def test_an_answer_is_proven_or_says_that_it_comes_from_the_index(home):
     code, said = run("load", "pg/small", "--corpus", str(home / "small.csv"), "--index")
     assert code == 0, said
@@ -54,4 +62,4 @@ def test_an_answer_is_proven_or_says_that_it_comes_from_the_index(home):
     answer = json.loads(said.splitlines()[-1])
     assert answer["info"]["scope"] in ("engine", "proven") and len(answer["documents"]) == 4
     code, said = run("prove", "pg/small", "--query", "x", "--retrieve", "bm25")
-    assert code == 1 and "bm25" in said and "inner product" in said
+    assert code == 1 and "bm25" in said and "inner product" in said and "rerank" not in said

@@ -66,6 +66,10 @@ def test_an_entry_says_where_and_what(write):
         ('host = "host=h PassWord = hunter2secret"', "'host'.*password_env"),
         ('host = "h"\nnosuch = "hunter2secret"', "'nosuch', which nothing reads; it may have host, port"),
         ('name = "hunter2secret"', "'name', which nothing reads"),
+        (
+            'password_env = "hunter2secret"',
+            "password_env must be the name of a variable, .* STORE_PASSWORD",
+        ),
         ("port = true", "port must be int; got bool"),
         ('port = "hunter2secret"', "port must be int; got str"),
         ("port = 70000", "port must lie between 1 and 65,535; got 70000"),
