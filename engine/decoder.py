@@ -15,7 +15,7 @@ from engine.matrix import Matrix, products
 from engine.params import Declared, Whole, declare
 from engine.progress import Progress, Stop
 from engine.solvers.tie_breaking import ranked
-from engine.space import Elsewhere, QueryBatch, Space
+from engine.space import Elsewhere, QueryBatch, Space, probe_of
 from engine.stages import Scorer, Selector, make_scorer, make_selector, spec_of
 from engine.values import Embeddings, Queries, Ranking, real_tensor
 
@@ -219,7 +219,7 @@ def labelled(queries: Queries | Sequence[str] | np.ndarray) -> Queries:
 
 def query_batch(space: Space | Elsewhere, queries: QueryLike) -> QueryBatch:
     """Queries as vectors on the space's device; text is embedded by the encoder that embedded the corpus."""
-    space = space.probe if isinstance(space, Elsewhere) else space
+    space = probe_of(space)
     if isinstance(queries, Tensor) or (isinstance(queries, np.ndarray) and queries.dtype.kind not in "UOS"):
         queries = _numbered(space, queries)
     if not isinstance(queries, Embeddings):
@@ -278,7 +278,7 @@ def embed_queries(
     Raises DataError where the corpus came with its own vectors, and what `embed` raises.
     """
     check_encoder(space)
-    space = space.probe if isinstance(space, Elsewhere) else space
+    space = probe_of(space)
     encoder = space.encoder
     if encoder is None:
         raise DataError(

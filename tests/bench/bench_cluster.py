@@ -46,7 +46,7 @@ class Run:
     digest: str
 
 
-def made(
+def clustered_store(
     server: PgServer, folder: Path, docs: int, seed: int = 0
 ) -> tuple[engine.reach.Reach, engine.Embeddings, engine.Qrels]:
     """Clustered unit vectors in a table, queries near documents, and the ten nearest judged relevant."""
@@ -122,7 +122,7 @@ def main() -> None:
     with pg_server() as server, tempfile.TemporaryDirectory(prefix="frontier-cluster-") as name:
         folder = Path(name)
         os.environ["FRONTIER_HOME"] = name
-        reach, queries, qrels = made(server, folder, given.docs)
+        reach, queries, qrels = clustered_store(server, folder, given.docs)
         chosen, began = decoders(given.cells), time.perf_counter()
 
         def sweep(space: Any = reach, some: Any = chosen, **options: Any) -> Any:
@@ -132,13 +132,13 @@ def main() -> None:
         serial, total = time.perf_counter() - began, len(alone)
         store = folder / "cells.db"
 
-        def kept(**options: Any) -> Any:
+        def stored_sweep(**options: Any) -> Any:
             return sweep(store=store, **options)
 
         runs = [
             swept("undisturbed", folder, sweep),
-            swept("a worker, then the scheduler killed", folder, kept, (total // 5, 2 * total // 5)),
-            swept("run again", folder, kept),
+            swept("a worker, then the scheduler killed", folder, stored_sweep, (total // 5, 2 * total // 5)),
+            swept("run again", folder, stored_sweep),
         ]
         rows = np.load(folder / "docs.npy")
         ids = tuple(map(str, range(len(rows))))

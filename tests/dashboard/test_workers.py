@@ -32,7 +32,7 @@ def free_ports(count):
     raise AssertionError("no ports are free")
 
 
-def asked(url):
+def json_of(url):
     """Status and JSON of an address; None while nobody answers."""
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
@@ -90,7 +90,7 @@ def test_workers_load_start_again_and_end_together(home, table, sent):
         seen = set()
 
         def loaded(url):
-            answer = asked(url)
+            answer = json_of(url)
             seen.add(answer and answer[0])
             return answer and answer[1]["status"] == "ok" and answer
 
@@ -125,7 +125,7 @@ def test_workers_whose_parent_is_killed_end_by_themselves(home):
     parent = served(home, port, "--workers", "2")
     pids = until(lambda: len(found := children(parent.pid)) == 2 and found, "there are two")
     for p in (port, port + 1):
-        until(lambda p=p: asked(f"http://127.0.0.1:{p}/healthz"), "each answers")
+        until(lambda p=p: json_of(f"http://127.0.0.1:{p}/healthz"), "each answers")
     parent.kill()
     parent.wait()
     with closing(parent.stdout):

@@ -59,17 +59,17 @@ print(state.sum())
 
 
 def test_damaged_code_on_the_disk_is_compiled_anew(tmp_path):
-    def told():
+    def sum_of_one_loop():
         process = started("-c", ONE_LOOP, NUMBA_CACHE_DIR=str(tmp_path))
         said, complaint = process.communicate()
         assert process.returncode == 0, complaint
         return said
 
-    first = told()
+    first = sum_of_one_loop()
     for suffix, damage in ((".nbi", b""), (".nbi", b"\x80\x05garbage"), (".nbc", b""), (".nbc", b"garbage")):
         files = [path for path in tmp_path.rglob(f"*{suffix}")]
         assert files
         for path in files:
             path.write_bytes(damage)
-        assert told() == first
+        assert sum_of_one_loop() == first
         assert all(path.stat().st_size > len(damage) for path in tmp_path.rglob("*.nb?")), (suffix, damage)

@@ -5,6 +5,7 @@ import pytest
 
 from engine.data.stores.config import collections, config_path, open_store, read_entry
 from engine.errors import DataError
+from support.paths import ROOT
 
 GOOD = """
 [pg]
@@ -51,6 +52,17 @@ def test_an_entry_says_where_and_what(write):
     assert (notes.access.uri, notes.access.timeout, notes.table.collection) == ("/data/lite.db", 2.5, "notes")
     assert read_entry("pg/other").table.table == "other"  # unlisted: as `load` makes it
     assert collections() == ["pg/papers", "lite/notes"]
+
+
+def test_settings_as_they_are_written_down_are_read(write):
+    write((ROOT / "assets" / "growth.md").read_text(encoding="utf-8").split("```toml")[1].split("```")[0])
+    papers = read_entry("pg/papers")
+    assert (papers.access.user, papers.access.password_env, papers.encoder.name) == ("writer", "PG_PASSWORD", "bundled")
+    table = papers.table
+    assert [table.table, table.id, table.vector, table.text, table.place, table.ef] == [
+        "public.papers", "id", "v", "text", "place", 40
+    ]  # fmt: skip
+    assert read_entry("files/papers").own == {"path": "/data/papers.npy"}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def server():
 
 
 @pytest.fixture
-def made(monkeypatch):
+def new_clients(monkeypatch):
     """The clients that are made."""
     opened, client = [], MilvusAccess.client
     monkeypatch.setattr(MilvusAccess, "client", lambda self: opened.append(client(self)) or opened[-1])
@@ -62,9 +62,9 @@ def test_a_server_that_is_killed_is_an_error_in_time_and_answers_once_it_is_back
     assert own.search(ROWS[:2], 5).ids == expected
 
 
-def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(engines, made):
+def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(engines, new_clients):
     own = engines.store_of("milvus server", IDS, ROWS)
-    before = len(made)
+    before = len(new_clients)
     engines.milvus.process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, engines.milvus.process.pid, os.WSTOPPED)
     try:
@@ -72,7 +72,7 @@ def test_an_engine_that_is_only_slow_says_what_to_raise_and_keeps_its_client(eng
     finally:
         engines.milvus.process.send_signal(signal.SIGCONT)
     assert "no answer within 0.3 s" in said and "raise its `timeout`" in said
-    assert own.count() == 80 and len(made) == before
+    assert own.count() == 80 and len(new_clients) == before
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_an_error_says_what_it_is(kind, text, said):
     assert TOKEN not in str(caught.value)
 
 
-def test_threads_share_one_client(engines, made):
+def test_threads_share_one_client(engines, new_clients):
     own = engines.store_of("milvus file", IDS, ROWS)
-    before = len(made)
+    before = len(new_clients)
     threads = [threading.Thread(target=own.count) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(made) == before
+    assert len(new_clients) == before
 
 
 @pytest.mark.parametrize("metric", ["COSINE", "L2"])
