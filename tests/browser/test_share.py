@@ -80,6 +80,7 @@ def test_a_link_opens_the_same_state_in_another_session(page, server, other):
     settled(page)
     before = tables(page)
     page.locator(".st-key-header").get_by_role("combobox").first.click()
+    page.get_by_role("option").first.wait_for(timeout=WAIT)
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     until(page, lambda: tables(page) != before)
