@@ -9,7 +9,7 @@ import pytest
 
 pytest.register_assert_rewrite("support")
 
-from support import warm_home  # noqa: E402
+from support import threats, warm_home  # noqa: E402
 
 os.environ["FRONTIER_HOME"] = str(warm_home.HOME)
 os.environ["FRONTIER_THREADS"] = "1"  # two threads can be far slower on a busy machine
@@ -46,6 +46,28 @@ class ByFile(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log)
+
+
+THREATS = threats.Table()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--threats", metavar="FILE", help="Write the table of marked threats and their results.")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if mark := item.get_closest_marker("threat"):
+            item.user_properties.append(("threat", mark.args))
+
+
+def pytest_runtest_logreport(report):
+    THREATS.add(report)
+
+
+def pytest_terminal_summary(config):
+    if (file := config.getoption("--threats")) and not hasattr(config, "workerinput"):
+        Path(file).write_text(THREATS.text(), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.views import method_table
-from support import house_rules
+from support import house_rules, threats
 from support.paths import ROOT
 from support.processes import environment
 
@@ -160,3 +160,10 @@ def test_the_house_has_its_glossary_and_its_tasks():
     tasks = [line for line in between(HOUSE, "tasks").splitlines() if line.startswith("| ")][1:]
     assert len(terms) == len(set(terms)) >= 25 and len(tasks) >= 20
     assert all("`" in task for task in tasks[1:])
+
+
+def test_the_table_of_threats_has_every_marked_test_and_none_is_open():
+    table = (ROOT / "assets" / "results" / "threats.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ") and "| `" in line]
+    assert {row[2].strip("`") for row in rows} == threats.marked()
+    assert all(re.fullmatch(r"[\d,]+ passed \|", row[3]) for row in rows), table

@@ -46,6 +46,7 @@ def test_names_that_it_is_known_by_are_answered_and_framed_by_nobody(host):
      b"localhost/evil", b"2130706433", b"0.0.0.0:8501", [], [b"localhost", b"evil.example"]],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["http", "websocket"])
+@pytest.mark.threat("a page's host name resolves to 127.0.0.1 (DNS rebinding)", "403, and the missing flag is named")
 def test_other_names_are_refused_and_the_flag_is_named(host, kind):
     reached, status, _, _ = answered(host, b"http://" + host if isinstance(host, bytes) else None, kind)
     assert not reached and status == (403 if kind == "http" else 1008)
@@ -96,6 +97,7 @@ def status(server, path, method="GET", **headers):
         return int(wire.recv(64).split()[1])
 
 
+@pytest.mark.threat("DNS rebinding on every route, over the wire", "403")
 def test_server_is_reached_by_its_names_only(server):
     own = server.url.removeprefix("http://")
     port = own.partition(":")[2]
@@ -106,6 +108,7 @@ def test_server_is_reached_by_its_names_only(server):
         assert status(server, path, Host=own, Origin="http://evil.example") == 403
 
 
+@pytest.mark.threat("a WebSocket or an upload of another page, another local port or no page", "403")
 def test_websocket_takes_pages_of_this_server_only(server):
     own = server.url.removeprefix("http://")
     port = int(own.partition(":")[2])
