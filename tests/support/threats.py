@@ -1,6 +1,6 @@
 """The table of threats: every test marked `threat(what, expected)`, and what came of it.
 
-    pytest -m threat --threats assets/results/threats.md
+pytest -m threat --threats assets/results/threats.md
 """
 
 import ast
