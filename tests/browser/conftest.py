@@ -1,6 +1,7 @@
 """One server, one browser, and pages that fail on what they log as an error or ask of other hosts."""
 
 import re
+from contextlib import suppress
 
 import pytest
 
@@ -10,6 +11,22 @@ from support.browser import CHROMIUM, Server, chromium
 
 NARROW = (0.002, 0.009)
 """A thumb down takes .01 from a score: a lead between these it turns round, whatever rounding does."""
+
+
+LONGEST = 2000
+"""Characters of a page that a failure shows."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What stood on every open page is part of a failure."""
+    report = yield
+    browser = item.funcargs.get("browser")
+    if report.when == "call" and report.failed and browser is not None:
+        for page in (page for context in browser.contexts for page in context.pages):
+            with suppress(Exception):  # a page that hangs says nothing
+                report.sections.append((page.url, page.locator("body").inner_text(timeout=2000)[:LONGEST]))
+    return report
 
 
 @pytest.fixture(scope="session")
