@@ -55,6 +55,13 @@ class Comparison:
     p_holm: float  # after Holm's correction over `comparisons`
     comparisons: int
     wins: Wins  # query by query
+    least: float = math.nan  # the smallest difference that a query has
+    most: float = math.nan  # the largest, which the VRSD paper calls Max-diff (§4.1)
+
+    @property
+    def win_rate(self) -> float:
+        """The share of the queries on which it has more: of cos(sum, query) the VRSD paper's win rate (§4.1)."""
+        return self.wins.win / self.queries
 
     @property
     def significant(self) -> bool:
@@ -210,6 +217,8 @@ def comparison_rows(
             p_holm=float(corrected),
             comparisons=len(p),
             wins=_wins(column - base),
+            least=float((column - base).min()),
+            most=float((column - base).max()),
         )
         for (name, label, baseline), column, base, (low, high), chance, corrected in columns
     )

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import engine
+from engine.evaluation.studies.brute_force import optimum_gap
 from support.instances import FAMILIES, problem
 from support.quadratic_oracles import Problem, small_instance
 
@@ -39,6 +40,49 @@ def test_no_set_is_better_and_none_is_worse(objective):
             assert found.value == pytest.approx(max(values.values()), abs=1e-9)
             assert found.worst == pytest.approx(min(values.values()), abs=1e-9)
             assert values[found.index] == pytest.approx(found.value, abs=1e-9)
+
+
+def test_definition_2_fixes_the_most_relevant_document():
+    """Of all sets that hold it; without, the maximum over every set is never smaller and often larger."""
+    wider = 0
+    for seed in range(20):
+        rows, queries = problem("random", seed, n=9, d=4, dtype=np.float64)
+        for k in (1, 3, 5):
+            found = engine.optimum("vrsd", rows, queries[0], k, fix_first=True)
+            first = int(np.argmax(rows @ queries[0]))
+            values = {c: plain("vrsd", rows, queries[0], c, 0) for c in combinations(range(9), k) if first in c}
+            assert found.sets == len(values) == math.comb(8, k - 1) and first in found.index
+            assert found.value == pytest.approx(max(values.values()), abs=1e-12)
+            assert found.worst == pytest.approx(min(values.values()), abs=1e-12)
+            assert values[found.index] == pytest.approx(found.value, abs=1e-12)
+            free = engine.optimum("vrsd", rows, queries[0], k)
+            assert free == engine.optimum("vrsd", rows, queries[0], k, fix_first=False)
+            assert free.value >= found.value - 1e-12
+            wider += free.value > found.value + 1e-9
+    assert wider > 0
+
+
+@pytest.mark.parametrize(
+    "name, params", [("vrsd", {}), ("frank_wolfe", {"polish": False}), ("max_sum", {}), ("dpp", {})]
+)
+def test_the_gap_is_what_the_set_lacks_of_the_range(name, params):
+    for seed in range(8):
+        rows, queries = problem("clustered", seed, n=9, d=12)
+        weight = {} if name == "vrsd" else {"relevance_weight": 0.6}
+        found = optimum_gap(name, rows, queries[0], 3, **weight, **params)
+        assert found.best == engine.optimum(name, rows, queries[0], 3, **weight)
+        picks = engine.select(name, rows, queries[0], k=3, **weight, **params).index[0].tolist()
+        assert found.index == tuple(sorted(picks))
+        exact = rows.astype(np.float64), queries[0].astype(np.float64)
+        values = {c: plain(name, *exact, c, 0.6) for c in combinations(range(9), 3)}
+        assert found.value == pytest.approx(values[found.index], abs=1e-9)
+        best, worst = max(values.values()), min(values.values())
+        assert found.share == pytest.approx((best - found.value) / (best - worst), abs=1e-6)
+        assert (found.share == 0) == (found.index == found.best.index)
+    with pytest.raises(engine.ParamError, match="max_sum has no parameter fix_first"):
+        optimum_gap("max_sum", rows, queries[0], 3, fix_first=True)
+    singular = optimum_gap("dpp", np.tile([0.6, 0.8], (4, 1)), [1.0, 0.0], 2)
+    assert singular.share == 0 and singular.best.value == -math.inf
 
 
 def test_blocks_do_not_matter(monkeypatch):
@@ -90,7 +134,8 @@ BAD = [
     (dict(k=40), r"at most 5,000,000 sets.*k = 40 of 100 rows.*fewer rows"),
     (dict(relevance_weight=2), r"relevance_weight \(θ\) must be a number in \[0, 1\]; got 2"),
     (dict(loading=1), "frank_wolfe has no parameter loading; it has relevance_weight"),
-    (dict(objective="vrsd", relevance_weight=0.5), "vrsd has no parameter relevance_weight; it has none"),
+    (dict(fix_first=True), "frank_wolfe has no parameter fix_first; it has relevance_weight"),
+    (dict(objective="vrsd", relevance_weight=0.5), "vrsd has no parameter relevance_weight; it has fix_first"),
     (dict(query=np.ones(3)), "query must be one vector of the vectors' 2 numbers"),
     (dict(query=np.ones((2, 2))), "query must be one vector"),
     (dict(query=np.array([np.nan, 1])), "query must be finite"),

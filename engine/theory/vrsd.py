@@ -1,0 +1,143 @@
+"""What the VRSD paper says of its problem, as numbers that can be checked: Definition 2, §3.1, Lemma 1, Theorem 1."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from engine.decoder import POOL, QueryLike, query_batch, select
+from engine.errors import ParamError
+from engine.evaluation.studies.brute_force import MOST_SETS, Gap, optimum, optimum_gap
+from engine.params import Whole
+from engine.space import Space
+from engine.values import real_tensor
+
+SAME = 1e-12
+"""Cosines closer than this are equal."""
+SIZE = Whole(5, "k", 2, 1_000, name="k", help="How many documents the set has, the most relevant one among them.")
+ENUMERATED = 18
+"""Documents of a pool whose sets are enumerated: 2,380 with the most relevant among five."""
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """The two problems that §3.1 calls equivalent, on one query."""
+
+    first: int  # row of d₀, the most relevant
+    by_sum: tuple[int, ...]  # the k−1 rows that, with it, maximise cos(sum, q), ascending: Definition 2
+    by_rest: tuple[int, ...]  # the k−1 rows that maximise cos(their sum, q − d₀), ascending
+    cosine: float  # cos(sum, q) of the first set
+    lost: float  # how much less the second set has of it
+
+    @property
+    def same(self) -> bool:
+        """Whether what solves the second problem solves the first."""
+        return self.by_sum == self.by_rest or self.lost <= SAME
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A k-subset sum problem as a problem of retrieval (eq. 4), each decided by itself."""
+
+    vectors: tuple[tuple[int, int], ...]  # [t_i, 1]
+    query: tuple[int, int]  # [t, k]
+    retrieved: tuple[int, ...] | None  # k rows whose sum has cosine 1 to the query, None where there are none
+    summed: bool  # whether k of the numbers sum to t
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two answers are one, as Theorem 1 has it."""
+        return (self.retrieved is not None) == self.summed
+
+
+@dataclass(frozen=True)
+class OnPool:
+    """One query's pool: both problems of §3.1, and how far Algorithm 1 stays from Definition 2."""
+
+    query: str
+    equivalence: Equivalence
+    gap: Gap
+
+
+def equivalence(vectors: Any, query: Any, k: int = 5) -> Equivalence:
+    """The sets that maximise cos(d₀ + Σ, q) and cos(Σ, q − d₀), by enumeration: §3.1 takes them to be one.
+
+    They need not be: cos(·, q) does not see how long q is, and q − d₀ does. vectors: (n, d); query: (d,); k ≥ 2. Where
+    the query is d₀ itself nothing is left to point at: the second set is then the first in row order. Raises ParamError
+    or DataError.
+    """
+    k = SIZE.check(k)
+    rows, point = (real_tensor(given, name).double() for given, name in ((vectors, "vectors"), (query, "query")))
+    best = optimum("vrsd", rows, point, k, fix_first=True)
+    first = int((rows @ point).argmax())
+    others = [row for row in range(len(rows)) if row != first]
+    if len(best.index) < 2:
+        raise ParamError(f"vectors must have at least 2 rows, the most relevant and another; got {len(rows)}")
+    rest = optimum("vrsd", rows[others], point - rows[first], len(best.index) - 1).index
+    by_rest = tuple(others[row] for row in rest)
+    total = rows[[first, *by_rest]].sum(0)
+    size = float(total.norm() * point.norm())
+    reached = float(total @ point) / size if size > 0 else 0.0
+    by_sum = tuple(row for row in best.index if row != first)
+    return Equivalence(first, by_sum, by_rest, best.value, max(0.0, best.value - reached))
+
+
+def reduction(numbers: Sequence[int], target: int, k: int) -> Reduction:
+    """Theorem 1's reduction of "do k of the numbers sum to the target?" to "have k vectors a sum of cosine 1 to q?".
+
+    Both are decided in whole numbers: the second by enumeration, the first by the sums that so many numbers can have.
+    The theorem is on Definition 3, which has no d₀: it says nothing of Definition 2, whose first document is fixed.
+    Raises ParamError for numbers that are not whole, and for more sets than can be enumerated.
+    """
+    given = [*numbers, target, k]
+    if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in given):
+        raise ParamError(f"numbers, target and k must be whole numbers, at least one number; got {given!r}")
+    if not 1 <= k <= len(numbers) or (sets := math.comb(len(numbers), k)) > MOST_SETS:
+        raise ParamError(
+            f"k must be a whole number in [1, {len(numbers)}], how many numbers there are, and make at most "
+            f"{MOST_SETS:,} sets; got {k}" + (f", {sets:,} sets" if 1 <= k <= len(numbers) else "")
+        )
+    vectors, query = tuple((n, 1) for n in numbers), (target, k)
+    aligned = (rows for rows in combinations(range(len(numbers)), k) if _aligned([vectors[i] for i in rows], query))
+    return Reduction(vectors, query, next(aligned, None), target in _sums(numbers)[k])
+
+
+def subset_by_retrieval(numbers: Sequence[int], target: int) -> tuple[int, ...] | None:
+    """Rows of numbers that sum to the target, found by problems of retrieval alone, None where no numbers do.
+
+    Lemma 1 asks once for every size: so many calls make a Turing reduction, where NP-completeness is usually shown by
+    one instance (Karp). Raises ParamError.
+    """
+    answers = (reduction(numbers, target, k).retrieved for k in range(1, len(numbers) + 1))
+    return next((rows for rows in answers if rows is not None), None)
+
+
+def on_pools(space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATED) -> Iterator[OnPool]:
+    """§3.1 and Algorithm 1 on each query's pool of the most relevant documents, the paper's candidate set.
+
+    pool: how many of them, whose sets are enumerated. Raises ParamError or DataError.
+    """
+    k, depth = SIZE.check(k), POOL.check(pool) or ENUMERATED
+    batch = query_batch(space, queries)
+    rows = select("top_k", space.matrix.vectors, batch.vectors, min(depth, len(space))).index
+    for name, point, chosen in zip(batch.ids, batch.vectors, rows, strict=True):
+        some = space.vectors[chosen].double()
+        yield OnPool(name, equivalence(some, point, k), optimum_gap("vrsd", some, point, k, fix_first=True))
+
+
+def _aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:
+    """Whether the vectors' sum has cosine 1 to the query, exactly."""
+    sums = tuple(map(sum, zip(*vectors, strict=True)))
+    along = sum(a * b for a, b in zip(sums, query, strict=True))
+    return along > 0 and along**2 == sum(a * a for a in sums) * sum(b * b for b in query)
+
+
+def _sums(numbers: Sequence[int]) -> dict[int, set[int]]:
+    """How many numbers → what so many of them can sum to."""
+    sums: defaultdict[int, set[int]] = defaultdict(set, {0: {0}})
+    for place, number in enumerate(numbers):
+        for size in range(place, -1, -1):
+            sums[size + 1] |= {total + number for total in sums[size]}
+    return sums
