@@ -1,9 +1,14 @@
-"""Numbers in words: one style for pages, sentences and the command line."""
+"""Numbers in words, and texts that can be shown: one style for pages, sentences and the command line."""
+
+import re
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ALPHA = 0.05
 """The level of significance; no p is written so that it seems to lie on its other side."""
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What steers a screen in place of being shown: control characters but for ends of lines and tabs, marks of direction,
+separators of lines; and halves of characters, which no screen takes."""
 
 
 def decimal(value: float, digits: int = 3) -> str:
@@ -48,3 +53,8 @@ def p_value(p: float) -> str:
     while p < ALPHA <= round(p, digits):
         digits += 1
     return f"p = {p:.{digits}f}"
+
+
+def visible(text: str) -> str:
+    """The text with what would steer a screen, or turn what stands beside it, written as Python's escapes."""
+    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

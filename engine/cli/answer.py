@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus
 from engine.cli.group import Meter, main, use_threads
 from engine.cli.options import option
+from engine.cli.output import echo
 from engine.errors import FrontierError
 
 
@@ -48,5 +49,5 @@ def answer(setting: str, source: CorpusOptions, k: str | None, host: str, port: 
         space = embed_corpus(dataset, source, progress=meter)
         make_ready(decoder, space)
         service = Service(decoder, space, size)
-    click.echo(f"{decoder.label}: {len(space):,} documents, k = {size}", err=True)
+    echo(f"{decoder.label}: {len(space):,} documents, k = {size}", err=True)
     uvicorn.run(app(service, host), host=host, port=port, log_level="info", access_log=False)

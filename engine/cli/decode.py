@@ -22,7 +22,7 @@ from engine.cli.options import (
     split_option,
     value_flag,
 )
-from engine.cli.output import echo_json, echo_notices, nan_to_none, one_line
+from engine.cli.output import echo, echo_json, echo_notices, nan_to_none, one_line
 from engine.progress import counted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def methods(as_json: bool) -> None:
     if as_json:
         echo_json(method_columns(), indent=2)
     else:
-        click.echo(method_table())
+        echo(method_table())
 
 
 @main.command()
@@ -165,7 +165,7 @@ def decode(
     for entry in entries:
         echo_entry(entry, traced)
     counts = f"{counted(len(queries), 'query', 'queries')}, {counted(len(space), 'document')}"
-    click.echo(f"\n{decoder.label}: {counts}{_duration(timed)}\n{_means_line(measured, k, judgements)}")
+    echo(f"\n{decoder.label}: {counts}{_duration(timed)}\n{_means_line(measured, k, judgements)}")
 
 
 def _duration(timed: tuple[float, int] | None) -> str:
@@ -248,9 +248,9 @@ def _echo_trained_decoder(decoder: Decoder, flags: Mapping[str, str | None]) -> 
     except click.UsageError:
         plain = None
     if not flags:
-        click.echo(f"searched as the checkpoint was trained for: {decoder.label}", err=True)
+        echo(f"searched as the checkpoint was trained for: {decoder.label}", err=True)
     elif decoder != plain:
-        click.echo(f"what no flag says is the checkpoint's: {decoder.label}", err=True)
+        echo(f"what no flag says is the checkpoint's: {decoder.label}", err=True)
 
 
 def entries_of(
@@ -295,20 +295,20 @@ def echo_entry(entry: Mapping[str, Any], traced: bool) -> None:
     """Print a query's documents and what its answer is certain of."""
     from engine.views import trust
 
-    click.echo(click.style(f"\n{one_line(entry['query'], 100)}", bold=True))
+    echo(f"\n{one_line(entry['query'], 100)}", bold=True)
     if traced:
-        click.echo("  #     score  relevance  nearest chosen")
+        echo("  #     score  relevance  nearest chosen")
     for document in entry["documents"]:
         score = f"{document['rank']:>3}  {document['gain']:>8.4f}"
         name, text = one_line(document["id"], 60), one_line(document["text"], 80)
         if not traced:
-            click.echo(f"{score}  {name}  {text}")
+            echo(f"{score}  {name}  {text}")
             continue
         near = document["nearest"] or ""
         near = f"{document['similarity']:.4f} {one_line(near, 40)}" if near else "–"
-        click.echo(f"{score}  {document['relevance']:>9.4f}  {near:<47}  {name}  {text}")
+        echo(f"{score}  {document['relevance']:>9.4f}  {near:<47}  {name}  {text}")
     if sentence := trust(entry["info"]):
-        click.echo(f"     {sentence}")
+        echo(f"     {sentence}")
 
 
 def _means_line(measured: Any, k: int, judgements: Qrels | None) -> str:

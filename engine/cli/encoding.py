@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli.options import CORPUS, READING, ReadOptions, grouped, option, options
+from engine.cli.output import echo
 
 if TYPE_CHECKING:
     from engine.decoder import Decoder
@@ -102,7 +103,7 @@ def warn_of_leakage(space: Space, queries: Queries, meter: Any = None) -> None:
         if meter is not None:
             meter.clear()
         were = "was" if count == 1 else "were"
-        click.echo(
+        echo(
             f"{count:,} of these {len(queries):,} queries {were} learnt from: these figures flatter the training",
             err=True,
         )

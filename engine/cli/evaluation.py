@@ -21,6 +21,7 @@ from engine.cli.options import (
     Execution,
     check_splits,
     execution_options,
+    file_option,
     json_option,
     make_stages,
     metrics_option,
@@ -31,7 +32,7 @@ from engine.cli.options import (
     split_option,
     stages_option,
 )
-from engine.cli.output import aligned, echo_json, echo_lines, echo_written, nan_to_none, or_dash
+from engine.cli.output import aligned, echo, echo_json, echo_lines, echo_written, nan_to_none, or_dash, write_text
 from engine.cli.runs import RUNS, OtherSystems
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, plain_strata
 from engine.errors import Cancelled, DataError
@@ -148,7 +149,7 @@ def echo_curves(curves: Sequence[Any], as_json: bool) -> None:
             rows.append([c.label, c.symbol, str(c.k), f"{len(c):,}", name, f"{best:.4f}", f"{low:.4f}", f"{high:.4f}"])
     if curves:
         echo_lines(aligned(rows).splitlines())
-        click.echo()
+        echo()
 
 
 def _swept_decoders(
@@ -186,7 +187,7 @@ def collect_cells(results: Iterator[Any], stop: threading.Event, kept: Callable[
 def echo_cells(cells: Sequence[Any], queries: int, store: str, as_json: bool) -> None:
     """Print every cell as JSON, without its values for every query, or how many there are, at the end of a table."""
     if not as_json:
-        click.echo(f"\n{len(cells)} cells of {queries:,} queries in {store}")
+        echo(f"\n{len(cells)} cells of {queries:,} queries in {store}")
         return
     names = ("label", "method", "k", "split", "left_out", "returned", "key", "digest")
     for cell in cells:
@@ -200,11 +201,11 @@ def _echo_means(cells: Sequence[Any], decoders: Sequence[Decoder], names: Sequen
     """A row a cell, with the means that `compare` shows: over the queries for which every setting has the metric."""
     columns, remarks = _means(cells, names)
     width = max(len(cell.label) for cell in cells)
-    click.echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
+    echo(f"{'decoder':<{width}}    k  " + "  ".join(f"{name:>9}" for name in names) + "  returned  ms/query")
     order = {d.label: place for place, d in enumerate(decoders)}
     for cell in sorted(cells, key=lambda c: (c.k, order.get(c.label, 0))):
         values = "  ".join(or_dash(columns[cell.k, name].get(cell.label), 9) for name in names)
-        click.echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {time_text(cell, 3):>8}")
+        echo(f"{cell.label:<{width}}  {cell.k:>3}  {values}  {cell.returned:>8.2f}  {time_text(cell, 3):>8}")
     echo_lines(["", *remarks] if remarks else [])
 
 
@@ -240,7 +241,7 @@ def time_text(cell: Any, decimals: int) -> str:
 @FINISHED_SWEEP
 @RUNS
 @metrics_option("Of the table. Default: those of the store.")
-@click.option("--out", "files", multiple=True, metavar="FILE", help=".md .tex: the table; .csv .parquet: every cell.")
+@file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
 @json_option()
 def compare(
     swept: FinishedSweep,
@@ -280,13 +281,13 @@ def compare(
         groups = {"by": strata.as_json()} if strata else {}
         echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
         return
-    click.echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
+    echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
     echo_lines(f"  {p.x:.4f}  {p.y:.4f}  {p.name}" for p in curve.front)
     echo_lines(filter(None, [curve.remark]))
-    click.echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
-    click.echo(f"{_plain_table(table)}\n\n{table.caption}\n\n{comparisons}")
+    echo(f"Hypervolume {curve.hypervolume:.5f} above ({curve.reference[0]:.4f}, {curve.reference[1]:.4f})\n")
+    echo(f"{_plain_table(table)}\n\n{table.caption}\n\n{comparisons}")
     if strata:
-        click.echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
+        echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
     echo_written(files)
 
 
@@ -296,9 +297,9 @@ def _write_table(file: str, table: Any, cells: Sequence[Any]) -> None:
 
     match Path(file).suffix.lower():
         case ".md":
-            Path(file).write_text(markdown(table), encoding="utf-8")
+            write_text(file, markdown(table))
         case ".tex":
-            Path(file).write_text(latex(table), encoding="utf-8")
+            write_text(file, latex(table))
         case _:
             write(frame(cells), file)
 
@@ -390,10 +391,10 @@ def tune(
         return
     echo_lines(tuned.sentences)
     if selector == "all":
-        click.echo("\n" + aligned(tuned.table))
+        echo("\n" + aligned(tuned.table))
     if (reported := roles["test"]) is not None:
         words = ["frontier", "report", execution.store, "--split", reported, "-k", str(tuned.k)]
-        click.echo(f"With charts: {shlex.join(words)}", err=True)
+        echo(f"With charts: {shlex.join(words)}", err=True)
     if target:
         _echo_export(tuned.decoder, target, source, space, vectors, tuned.k)
 
@@ -410,7 +411,7 @@ def _echo_export(
         documents=len(space), trained=source.trained,
         pool=engine.pool_depth(decoder, space, queries, k) if TARGETS[target].fetches else None,
     )  # fmt: skip
-    click.echo("\n" + export(decoder, target, context).text)
+    echo("\n" + export(decoder, target, context).text)
 
 
 def _keep(store: str, tuned: Any, asked: Mapping[str, Any]) -> None:

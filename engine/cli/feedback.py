@@ -18,6 +18,7 @@ from engine.cli.options import (
     DeclaredCommand,
     check_splits,
     declared_flags,
+    file_option,
     flag_values,
     json_option,
     make_stages,
@@ -25,7 +26,7 @@ from engine.cli.options import (
     split_option,
     stages_option,
 )
-from engine.cli.output import echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
+from engine.cli.output import echo, echo_json, echo_lines, echo_notices, echo_written, one_line, or_dash
 from engine.progress import counted
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _simulation_flags() -> list[click.Option]:
 
 LOG = click.argument("log", metavar="LOG")
 JSON = json_option()
-EXPORT = option("--export", "target", metavar="FILE", help="The adapted vectors: .npy, .npz or .parquet.")
+EXPORT = file_option("--export", "target", help="The adapted vectors: .npy, .npz or .parquet.")
 SELECT = stages_option("select", "selectors", "Decoders that are looked at.")
 
 
@@ -83,8 +84,8 @@ def _decoders(selectors: Sequence[str]) -> list[Decoder]:
 @split_option("A split that is only measured; default: a share of the stream's.", default=None, name="--test")
 @SELECT
 @SIZE
-@option("--file", "file", metavar="FILE", help="Kept up to date; the same command goes on from it.")
-@option("--log", "log", metavar="FILE", help="Write the feedback as a log, for replay and report.")
+@file_option("--file", "file", help="Kept up to date; the same command goes on from it.")
+@file_option("--log", "log", help="Write the feedback as a log, for replay and report.")
 @EXPORT
 @JSON
 def simulate(
@@ -184,9 +185,9 @@ def replay(log: str, source: CorpusOptions, to: str | None, target: str | None, 
         return
     feedback = f"{counted(summary['feedback'], 'piece')} of feedback, {summary['counting']:,} of which count"
     documents = f"{counted(moved, 'document')} moved; {milliseconds:.0f} ms"
-    click.echo(f"{counted(summary['records'], 'record')}: {feedback}; {documents}")
+    echo(f"{counted(summary['records'], 'record')}: {feedback}; {documents}")
     preset, digest = summary["preset"], summary["digest"]
-    click.echo(f"learns as {preset}, temperature {session.temperature:.4g}; fingerprint {digest[:12]}")
+    echo(f"learns as {preset}, temperature {session.temperature:.4g}; fingerprint {digest[:12]}")
     echo_written(filter(None, (target,)))
 
 
@@ -223,7 +224,7 @@ def undo(log: str, source: CorpusOptions, events: tuple[str, ...], last: int | N
         ids = [space.corpus.ids[row] for row in moved]
         echo_json({**summary, "undone": list(events), "moved": ids}, allow_nan=False)
         return
-    click.echo(
+    echo(
         f"{counted(len(events), 'piece')} of feedback undone; {counted(len(moved), 'document')} moved back; "
         f"fingerprint {summary['digest'][:12]}"
     )
@@ -275,7 +276,8 @@ def report(
         return
     echo_lines((*_timeline_lines(drifts), *_drift_lines(drifts[-1], space)))
     for text, answer in answers:
-        echo_lines(_answer_lines(text, answer))
+        echo(f"\n{one_line(text, 80)} · {answer.decoder}", bold=True)
+        echo_lines(_answer_lines(answer))
     if shown and session.round:
         echo_lines(("\nNewest feedback:", *map(_event_line, events)))
 
@@ -389,9 +391,8 @@ def _regret_lines(simulation: Any) -> Iterator[str]:
         yield f"  {note}"
 
 
-def _answer_lines(text: str, answer: Any) -> Iterator[str]:
+def _answer_lines(answer: Any) -> Iterator[str]:
     """A query's documents now, and those that were dropped."""
-    yield click.style(f"\n{one_line(text, 80)} · {answer.decoder}", bold=True)
     for row in answer.rows:
         scores = f"{answer.before[row.row]:>8.4f} → {row.relevance:.4f}"
         yield f"{row.rank:>3}  {row.mark:<7}  {scores}  {one_line(row.id, 60)}"

@@ -13,8 +13,16 @@ from typing import Any
 
 import click
 
+from engine.cli.output import echo, one_line
 from engine.errors import Cancelled, FrontierError
 from engine.progress import Eta, format_duration
+from engine.wording import visible
+
+
+LONGEST = 300
+"""Characters of a progress line."""
+_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What click since 8.2 raises to show the help of a group that is named alone: its words are our own."""
 
 
 class CommandGroup(click.Group):
@@ -26,18 +34,31 @@ class CommandGroup(click.Group):
         group_flags = {"--help", "-h", "--version"}
         if self.default and (not args or (args[0].startswith("-") and args[0] not in group_flags)):
             args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.ClickException as error:
+            raise _plain(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            raise _plain(error) from None
         except FrontierError as error:
-            raise click.ClickException(str(error)) from None
+            raise _plain(click.ClickException(str(error))) from None
         except (KeyboardInterrupt, Cancelled) as error:
             # A Ctrl-C has no text of its own, and some texts begin with the word.
             reason = str(error).removeprefix("stopped ") or "what was finished is kept"
-            click.echo(f"stopped; {reason}", err=True)
+            echo(f"stopped; {reason}", err=True)
             ctx.exit(130)
+
+
+def _plain(error: click.ClickException) -> click.ClickException:
+    """The error with words that do not steer the terminal: names of files and ids stand in them."""
+    if isinstance(error, _HELP):
+        return error
+    words = visible(error.format_message())
+    return click.UsageError(words, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(words)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,12 +94,12 @@ class Meter:
             *([f"{done:,} of {total:,}"] if total else []),
             *([f"{format_duration(left)} left"] if left else []),
         ]
-        click.echo("\r\x1b[2K" + " · ".join(parts), nl=False, err=True)
+        click.echo("\r\x1b[2K" + one_line(" · ".join(parts), LONGEST), nl=False, err=True)
 
     def echo(self, line: str) -> None:
         """Print a line in place of the progress."""
         self.clear()
-        click.echo(line)
+        echo(line)
 
     def clear(self) -> None:
         """Wipe the line."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -192,6 +194,24 @@ def execution_options(store: str) -> Decorator:
             "trust.",
         ),
     )
+
+
+def file_option(*names: str, default: str | None = None, **attributes: Any) -> Decorator:
+    """An option that names a file to write, or several; refused before anything is computed where none can be."""
+    return option(*names, default=default, metavar="FILE", callback=_check_file, **attributes)
+
+
+def _check_file(_ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """The files as they are. Raises UsageError."""
+    flag = parameter.opts[0]
+    for file in map(Path, (value,) if isinstance(value, str) else value or ()):
+        if not file.parent.is_dir():
+            raise click.UsageError(f"{flag} must lie in a folder that exists; there is no {str(file.parent)!r}")
+        if file.exists() and not file.is_file():
+            raise click.UsageError(f"{flag} names a file to write; {str(file)!r} is no file: give one inside a folder")
+        if not os.access(file.parent, os.W_OK):
+            raise click.UsageError(f"{flag}: nothing can be written into {str(file.parent)!r}; choose another folder")
+    return value
 
 
 def split_option(help: str, default: str | None = "test", name: str = "--split", dest: str | None = None) -> Decorator:

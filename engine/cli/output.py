@@ -1,44 +1,59 @@
-"""What commands print: JSON, aligned tables, one-line texts."""
+"""What commands print: JSON, aligned tables, one-line texts; nothing in it steers the terminal."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from engine.progress import shorten
+from engine.wording import STEERING, visible
+
+
+def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
+    """Print a text, on stderr if need be; the one way of texts to the terminal."""
+    shown = visible(text)
+    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
 
 
 def echo_json(value: Any, indent: int | None = None, allow_nan: bool = True) -> None:
-    """Print a value as JSON. Raises ValueError for NaN where that is not allowed."""
-    from engine.values import replace_surrogates
+    """Print a value as JSON, exactly: what `echo` would write its own way, JSON can escape.
 
-    click.echo(replace_surrogates(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=allow_nan)))
+    Raises ValueError for NaN where that is not allowed.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=allow_nan)
+    click.echo(STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def echo_lines(lines: Iterable[str]) -> None:
     """Print every line."""
     for line in lines:
-        click.echo(line)
+        echo(line)
 
 
 def echo_notices(notices: Iterable[Any]) -> None:
     """Print notices on stderr."""
     for notice in notices:
-        click.echo(f"note: {notice}", err=True)
+        echo(f"note: {notice}", err=True)
 
 
 def echo_written(files: Iterable[Any]) -> None:
     """Print which files were written."""
     for file in files:
-        click.echo(f"written: {file}")
+        echo(f"written: {file}")
+
+
+def write_text(file: str | Path, text: str) -> None:
+    """Write a file, whole or not at all; where it is a link, what that leads to. Raises FrontierError."""
+    from engine.data.cache import write
+
+    write(Path(file).resolve(), text.encode("utf-8"))
 
 
 def one_line(text: str, width: int) -> str:
-    """The text as one line a terminal can show: no control characters, at most `width` long."""
-    from engine.values import replace_surrogates
-
-    return shorten(" ".join("".join(c if c.isprintable() else " " for c in replace_surrogates(text)).split()), width)
+    """The text as one line a terminal can show, at most `width` long."""
+    return shorten(" ".join("".join(c if c.isprintable() else " " for c in visible(text)).split()), width)
 
 
 def or_dash(value: float | None, width: int) -> str:

@@ -4,7 +4,7 @@ import click
 
 from engine.cli.group import Meter, main
 from engine.cli.options import CORPUS, TABLE, DeclaredCommand, ReadOptions, declared_flags, flag_values, grouped
-from engine.cli.output import echo_notices
+from engine.cli.output import echo, echo_notices
 
 
 def _task_flags() -> list[click.Option]:
@@ -35,11 +35,11 @@ def passages(corpus: str, reading: ReadOptions, out: str, **texts: str | None) -
         folder = write_beir(task, out)
     echo_notices(task.notices)
     distractors = len(task.corpus) - len(dataset.corpus)
-    click.echo(
+    echo(
         f"{len(task.queries):,} queries and {len(task.corpus):,} documents in {folder}, of which {distractors:,} are "
         f"distractors made for the task; split {SPLIT}"
     )
-    click.echo(
+    echo(
         f"next: frontier sweep --corpus {folder} --split {SPLIT}, or frontier tune --corpus {folder} --dev {SPLIT} "
         "--halve …"
     )

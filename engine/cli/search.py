@@ -28,7 +28,7 @@ from engine.cli.options import (
     split_option,
     stages_option,
 )
-from engine.cli.output import aligned, echo_json, echo_lines
+from engine.cli.output import aligned, echo, echo_json, echo_lines
 from engine.errors import Cancelled
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def _echo_depths(cells: Sequence[Any], decoders: Sequence[Decoder], metrics: Seq
     for metric in dict.fromkeys(metrics):
         head = (f"{METRICS[metric].title}@{cells[0].k} by depth", *columns)
         lines = [(label, *(f"{cell.mean[metric]:.4f}" for cell in row)) for label, row in rows.items()]
-        click.echo(aligned([head, *lines]) + "\n")
+        echo(aligned([head, *lines]) + "\n")
     times = [(label, *(time_text(cell, 2) for cell in row)) for label, row in rows.items()]
-    click.echo(aligned([("ms a query by depth", *columns), *times]))
+    echo(aligned([("ms a query by depth", *columns), *times]))
 
 
 def _chain(decoder: Mapping[str, Any]) -> str:
@@ -165,7 +165,7 @@ def ann(
             echo_json(row.as_json())
     elif rows:
         _echo_tables(rows)
-        click.echo(
+        echo(
             f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found."
         )
         echo_lines(conclusions(rows, least))
@@ -186,7 +186,7 @@ def _echo_tables(rows: Sequence[Any]) -> None:
             values = (f"{value:.4f}" for value in (row.share, *(row.mean[m] for m in names)))
             lines.append((row.label, *values, f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}"))
         first = of_scorer[0]
-        click.echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
+        echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
 
 
 def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:

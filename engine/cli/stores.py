@@ -12,7 +12,7 @@ from engine.cli.decode import decoder_from_flags, echo_entry, entries_of, stage_
 from engine.cli.encoding import SOURCE, CorpusOptions
 from engine.cli.group import Meter, main, stop_on_interrupt, use_threads
 from engine.cli.options import SIZE, DeclaredCommand, json_option, option, seed_option
-from engine.cli.output import aligned, echo_json
+from engine.cli.output import aligned, echo, echo_json
 from engine.progress import counted
 
 NAME = click.argument("name", metavar="NAME/COLLECTION")
@@ -51,7 +51,7 @@ def load_command(
     if as_json:
         echo_json({"collection": name, **asdict(done)})
     else:
-        click.echo(f"{name}: {counted(done.written, 'document')} written, {done.count:,} are there")
+        echo(f"{name}: {counted(done.written, 'document')} written, {done.count:,} are there")
 
 
 @store.command("check")
@@ -87,15 +87,15 @@ def check_command(name: str, queries: int, data: str | None, n: int, enough: flo
             echo_json(asdict(row))
         return
     head = ("ef", f"recall@{n} of queries", "of residuals", "what the engine did")
-    click.echo(aligned([head, *((str(r.ef), f"{r.queries:.3f}", f"{r.residuals:.3f}", r.plan) for r in rows)]))
+    echo(aligned([head, *((str(r.ef), f"{r.queries:.3f}", f"{r.residuals:.3f}", r.plan) for r in rows)]))
     best = rows[-1]
     reached = min(best.queries, best.residuals)
-    click.echo(
+    echo(
         f"{reached:.3f} of {enough:g} reached at ef {best.ef}"
         + (", by looking at all rows: the planner left the index; force_index = true measures it" * best.sequential)
         + ("" if reached >= enough else "; build a larger index (--m, --ef-construction), or ask exactly")
     )
-    click.echo(f"kept in {measured_path()}")
+    echo(f"kept in {measured_path()}")
 
 
 @store.command("prove", cls=DeclaredCommand, flags=stage_flags)

@@ -25,7 +25,7 @@ from engine.cli.options import (
     seed_option,
     split_option,
 )
-from engine.cli.output import aligned, echo_json, echo_lines
+from engine.cli.output import aligned, echo, echo_json, echo_lines
 from engine.errors import Cancelled
 from engine.progress import format_duration
 
@@ -210,16 +210,16 @@ def _epoch_line(stage: str, epoch: Epoch) -> str:
 def _echo_course(result: Course, table: Table, chosen: _CourseOptions) -> None:
     """How each stage ended, the table, and its verdict."""
     for name, stage in result.stages.items():
-        click.echo(f"{name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
-    click.echo(f"\nOn {table.queries:,} queries of {table.split}, percent ± standard error:")
-    click.echo(aligned([table.head, *table.rows]) + "\n")
+        echo(f"{name}: best after epoch {stage.best.epoch}; {stage.stopped}; {stage.decoder.label}")
+    echo(f"\nOn {table.queries:,} queries of {table.split}, percent ± standard error:")
+    echo(aligned([table.head, *table.rows]) + "\n")
     echo_lines(table.sentences)
     if result.verdict:
-        click.echo(f"\n{result.verdict}")
+        echo(f"\n{result.verdict}")
     if table.split == chosen.dev:
-        click.echo("The best epochs were chosen by these queries, so they look better on them than on others.")
+        echo("The best epochs were chosen by these queries, so they look better on them than on others.")
     files = (str(Path(chosen.out) / f"{name}.safetensors") for name in result.stages)
-    click.echo(f"\nwritten: {', '.join(files)}")
+    echo(f"\nwritten: {', '.join(files)}")
 
 
 def _course_json(result: Course, table: Table, out: Path) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def cross_encoder(chosen: _Training, model: str, **texts: str | None) -> None:
         echo_json({"folder": str(folder), **record})
         return
     best = "the model as it was" if record["best"] < 0 else f"after epoch {record['best']}"
-    click.echo(f"{record['stopped']}; best: {best}; written: {folder}, for the scorer cross_encoder(model={folder})")
+    echo(f"{record['stopped']}; best: {best}; written: {folder}, for the scorer cross_encoder(model={folder})")
 
 
 def _look_line(look: Look) -> str:
