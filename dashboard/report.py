@@ -5,12 +5,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import click
-
 from engine.cli.group import main
+from engine.cli.options import file_option
+from engine.cli.output import echo, write_text
 from engine.cli.runs import RUNS, OtherSystems
 from engine.cli.stratify import FINISHED_SWEEP, FinishedSweep, StratifiedSweep
-from engine.errors import FrontierError, ParamError
+from engine.errors import ParamError
 from engine.progress import counted
 from engine.wording import decimal
 
@@ -34,17 +34,14 @@ code {{ font-size: 13px; overflow-wrap: anywhere }}
 @main.command()
 @FINISHED_SWEEP
 @RUNS
-@click.option("--out", default="report.html", show_default=True, metavar="FILE", help="The file to write.")
+@file_option("--out", default="report.html", help="The file to write.")
 def report(swept: FinishedSweep, others: OtherSystems, out: str) -> None:
     """Write the frontier, the comparison and the settings of a finished sweep as one HTML file."""
     cells, k = swept.load_cells()
-    file = Path(out)
-    if not file.parent.is_dir():
-        raise FrontierError(f"--out must lie in a folder that exists; there is no {str(file.parent)!r}")
     strata = swept.stratify(cells, k)
     cells += others.cells(swept, cells, k)
-    file.write_text(page(cells, swept.across, swept.up, k, swept.baseline, strata), encoding="utf-8")
-    click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB, {len(cells):,} cells")
+    write_text(out, page(cells, swept.across, swept.up, k, swept.baseline, strata))
+    echo(f"{out}: {Path(out).stat().st_size / 1e6:.1f} MB, {len(cells):,} cells")
 
 
 def page(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.data.cache import write
 from engine.errors import DataError
 from engine.values import Dataset, replace_surrogates
 
@@ -12,7 +13,7 @@ SEPARATORS = "\t\n\r"
 
 
 def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> Path:
-    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv; returns the folder, made where there is none.
+    """Write corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each whole; returns the folder, made where there is none.
 
     corpus: whether corpus.jsonl is written. Aspects, vectors and notices are not. Raises DataError for a folder that
     holds something, one that cannot be written, and for judged ids that a table of columns cannot hold.
@@ -37,13 +38,12 @@ def write_beir(dataset: Dataset, folder: str | Path, *, corpus: bool = True) -> 
         _lines(target / "queries.jsonl", ({"_id": i, "text": text} for i, text in questions))
         for split, table in rows.items():
             body = "".join(f"{query}\t{doc}\t{grade}\n" for query, doc, grade in table)
-            (target / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{body}", "utf-8", newline="\n")
+            write(target / "qrels" / f"{split}.tsv", f"query-id\tcorpus-id\tscore\n{body}".encode())
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}") from None
     return target
 
 
 def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        # Escaped, because JSON may hold lone surrogates and UTF-8 may not.
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    # Escaped, because JSON may hold lone surrogates and UTF-8 may not.
+    write(path, lambda file: file.writelines(f"{json.dumps(row)}\n".encode() for row in rows))

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from engine.data import cache
 from engine.data.cache import check_new, explained
 from engine.data.models import encoder_model, rerankers
 from engine.decoder import Decoder, decode
@@ -178,8 +179,7 @@ class _Record:
         history = [asdict(look) for look in self.history]
         content = {**self.facts, "history": history, "best": self.best, "stopped": stopped}
         text = json.dumps(content, ensure_ascii=False, indent=1)
-        with explained(self.out):
-            (self.out / HISTORY_FILE).write_text(text + "\n", encoding="utf-8")
+        cache.write(self.out / HISTORY_FILE, f"{text}\n".encode())
 
 
 def _check_installed() -> None:
@@ -279,7 +279,8 @@ class _InMemory(CrossEncoder):
 
 def _measure(reader: Any, settings: Reranking, data: _Data) -> tuple[float, float, float, float]:
     """nDCG@10 and MRR@10 of the reranked first stage, each with its standard error."""
-    rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training"))
+    # "cpu", wherever it is: the trainer's model is not to be moved.
+    rerank = _InMemory(model_in_training=rerankers.CrossEncoderModel(reader, "the one in training", "cpu"))
     decoder = Decoder(make("top_k"), make(settings.retrieve), rerank, settings.depth)
     ranking = decode(decoder, data.space, data.dev, K)
     values = measure(ranking, data.space, data.dev.ids, data.qrels, K, ("ndcg", "mrr")).values

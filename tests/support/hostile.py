@@ -1,0 +1,77 @@
+"""A corpus whose every id, text and name tries to be markup, a link, or a command to the screen that shows it."""
+
+import json
+
+from engine.wording import STEERING
+from support import datafiles
+
+ELSEWHERE = "evil.example"
+"""The host that all links lead to."""
+MARKUP = (
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    f"[link](http://{ELSEWHERE}/a)",
+    f"![picture](http://{ELSEWHERE}/p.png)",
+    f"$\\href{{http://{ELSEWHERE}}}{{x}}$ $$y$$",
+    ":material/home: :red[x] :smile:",
+    f"javascript:alert(1) http://{ELSEWHERE}/bare www.{ELSEWHERE} me@{ELSEWHERE}",
+    "__proto__",
+    "</script><script>alert(1)</script>",
+    f'<a href="http://{ELSEWHERE}/t">t</a><b>bold</b>',
+    "# heading `code` ~~gone~~ | cell |",
+    "- item\n\n```\nfence\n```\n&lt;b&gt;",
+)
+STEERED = ("\x1b[2Jwiped", "\x1b]0;title\x07", "\x9b7mturned", "\u202eoverridden", "\u2067isolated", "a\u2028b\u200f")
+"""What no screen should obey: escape sequences, 8-bit ones, marks of direction, separators of lines."""
+FORMULA = "=HYPERLINK(A1)"
+NAMES = (*MARKUP, *STEERED, FORMULA)
+
+
+def on_one_line(text):
+    """The text as a table of columns can hold it."""
+    return " ".join(text.split("\n"))
+
+
+def ids(kind):
+    """An id for each of the names; all can stand in judgements."""
+    return [f"{on_one_line(name)} {kind}{i}" for i, name in enumerate(NAMES)]
+
+
+def file_name(name):
+    """What of a name a file of this system can be called."""
+    return on_one_line(name).replace("/", "\u2215")
+
+
+def folder(path, splits=("dev", "test")):
+    """A BEIR folder: a document and a query a name, judged in these splits and two more, with aspects, columns."""
+    documents, queries = ids("d"), ids("q")
+    corpus = [
+        {"_id": doc, "title": name, "text": f"{name} about thing {i % 5} number {i}", MARKUP[0]: MARKUP[i % 5]}
+        for i, (doc, name) in enumerate(zip(documents, NAMES, strict=True))
+    ]
+    asked = [
+        {"_id": query, "text": f"{name} thing {i % 5}", "kind": NAMES[i % 3]}
+        for i, (query, name) in enumerate(zip(queries, NAMES, strict=True))
+    ]
+    judged = [(queries[i], documents[j]) for i in range(len(NAMES)) for j in range(len(NAMES)) if i % 5 == j % 5]
+    datafiles.beir(path, corpus, asked)
+    body = "".join(f"{query}\t{doc}\t1\n" for query, doc in judged)
+    for name in (*splits, file_name(MARKUP[0]), file_name(MARKUP[2] + STEERED[3])):
+        datafiles.written(path, f"qrels/{name}.tsv", body)
+    covered = "".join(f"{query}\t{NAMES[i % 4]}\t{doc}\t1\n" for i, (query, doc) in enumerate(judged))
+    datafiles.written(path, "aspects.tsv", covered)
+    return path
+
+
+def run_of(path, name=None):
+    """A run of another system over that corpus, as JSON."""
+    rows = [
+        {"query": query, "document": doc, "rank": rank}
+        for query in ids("q") for rank, doc in enumerate(ids("d")[:4])
+    ]  # fmt: skip
+    return datafiles.written(path, f"{name or file_name(MARKUP[0])}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+
+
+def steers(text):
+    """What in a text a screen would obey."""
+    return STEERING.findall(text)
