@@ -1,4 +1,4 @@
-"""Commands on ways to search: depths (how many documents a reranker sees) and ann (approximate search)."""
+"""Commands on ways to search: depths (what a reranker sees), ann (approximate search), latency (time by k and λ)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from engine.cli.options import (
     option,
     parse_name,
     seed_option,
+    size_option,
     split_option,
     stages_option,
 )
@@ -165,9 +166,7 @@ def ann(
             echo_json(row.as_json())
     elif rows:
         _echo_tables(rows)
-        echo(
-            f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found."
-        )
+        echo(f"{len(queries):,} queries one at a time on one thread; exact@k: the share of the exact top-k found.")
         echo_lines(conclusions(rows, least))
     if stopped:
         raise Cancelled(f"{len(rows)} searches were measured; none is kept")
@@ -187,6 +186,67 @@ def _echo_tables(rows: Sequence[Any]) -> None:
             lines.append((row.label, *values, f"{row.milliseconds:.3f}", f"{row.build:.2f}", f"{row.megabytes:.1f}"))
         first = of_scorer[0]
         echo(f"{scorer}: {first.entries:,} vectors, {first.per_document:.2f} a document\n{aligned(lines)}\n")
+
+
+@main.command()
+@SOURCE
+@SPLIT
+@stages_option("select", "selectors", "Default: every selector that has a weight of relevance.")
+@size_option("sizes", ("10", "20", "50", "100"))
+@click.option("--weight", "weights", multiple=True, type=float, default=(0.5, 0.7, 0.9), help="Of relevance.")
+@option("--calls", type=int, default=9, help="How many queries are timed.")
+@click.option(
+    "--plain/--no-plain", default=True, help="mmr, dpp, max_sum without swaps: also as their papers print them."
+)
+@LINES
+def latency(
+    source: CorpusOptions,
+    split: str,
+    selectors: tuple[str, ...],
+    sizes: list[int],
+    weights: tuple[float, ...],
+    calls: int,
+    plain: bool,
+    as_json: bool,
+) -> None:
+    """Measure what one query takes by k and by the weight of relevance: one at a time, on one thread."""
+    from engine.evaluation.studies.latency import latencies
+    from engine.stages import RELEVANCE_WEIGHT, methods
+
+    weighted = [n for n, spec in methods("selector").items() if RELEVANCE_WEIGHT.name in {p.name for p in spec.params}]
+    stages = make_stages(selectors or weighted, "select")
+    rows: list[Any] = []
+    with Meter() as meter:
+        _, space, queries = source.load_judged(split, meter)
+        try:
+            for row in latencies(stages, space, queries, sizes, weights, calls=calls, plain=plain, progress=meter):
+                rows.append(row)
+        except KeyboardInterrupt:
+            raise Cancelled(f"{len(rows)} times were measured; none is kept") from None
+    if as_json:
+        for row in rows:
+            echo_json(row.as_json())
+        return
+    _echo_latencies(rows)
+    echo(
+        f"\nMedian milliseconds of {len(rows[0].seconds)} queries one at a time on one thread, the dense scores "
+        f"included; {rows[0].documents:,} documents. slope: of log time in log k, 1 is linear, and its 95% interval."
+    )
+
+
+def _echo_latencies(rows: Sequence[Any]) -> None:
+    """Selectors as rows, sizes as columns, and where there are enough of them how time grows."""
+    from engine.evaluation.studies.latency import LEAST_SIZES, slope
+
+    sizes = sorted({row.k for row in rows})
+    steep = len(sizes) >= LEAST_SIZES
+    lines = [("ms a query by k", *(f"{k:,}" for k in sizes), *(["slope"] if steep else []))]
+    for name in dict.fromkeys(row.name for row in rows):
+        own = [row for row in rows if row.name == name]
+        times = tuple(f"{row.milliseconds:.2f}" for row in own)
+        grows = slope(own) if steep else None
+        lines.append((name, *times, *([f"{grows.value:.2f} [{grows.low:.2f}, {grows.high:.2f}]"] if grows else [])))
+    echo(aligned(lines))
 
 
 def _indexes(texts: tuple[str, ...], count: int) -> list[Any]:

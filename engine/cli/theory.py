@@ -10,8 +10,17 @@ import click
 
 from engine.cli.encoding import SOURCE, CorpusOptions, embed_corpus, embed_queries
 from engine.cli.group import Meter, main, use_threads
-from engine.cli.options import json_option, option, options, seed_option, size_option, split_option
-from engine.cli.output import echo_json, echo_lines
+from engine.cli.options import (
+    json_option,
+    make_stages,
+    option,
+    options,
+    seed_option,
+    size_option,
+    split_option,
+    stages_option,
+)
+from engine.cli.output import aligned, echo_json, echo_lines
 
 if TYPE_CHECKING:
     from engine.space import Space
@@ -25,6 +34,8 @@ SAMPLED = options(
 )
 """The options of a command on some judged queries of a corpus."""
 SMALL = size_option(default="5")
+HEURISTICS = ("vrsd", "frank_wolfe:polish=false", "frank_wolfe", "max_sum:polish=false", "max_sum", "dpp")
+"""The selectors that have an objective of sets."""
 
 
 @main.group()
@@ -58,6 +69,88 @@ def vrsd(source: CorpusOptions, split: str, count: int, seed: int, k: int, pool:
             f"of the range from the worst set to the best: {_mean_and_most([row.gap.share for row in rows])}",
         ]
     )
+
+
+@theory.command()
+@SAMPLED
+@size_option("sizes", ("5", "10", "50"))
+@click.option("--weight", "weights", multiple=True, type=float, default=(0.0, 0.3, 0.6, 0.8, 0.9, 1.0), help="θ.")
+@option("--pool", type=click.IntRange(4, 10), default=8, help="Of the most relevant documents; faces are enumerated.")
+@json_option()
+def ccbqp(
+    source: CorpusOptions, split: str, count: int, seed: int, sizes: list[int], weights: tuple[float, ...], pool: int,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """CCBQP: is the relaxation tight, does Algorithm 1 end at sets, and how narrow is the cone?"""
+    from engine.theory.relaxation import cone, ends, on_pools
+
+    space, queries = _sampled(source, split, count, seed)
+    small = [row for weight in weights for row in on_pools(space, queries, 3, pool, relevance_weight=weight)]
+    stops = list(ends(space, queries, weights, sorted({min(k, len(space)) for k in sizes})))
+    narrow = cone(space)
+    if as_json:
+        plain = [asdict(row) | {"tight": row.tight, "local_maxima": len(row.local_maxima)} for row in small]
+        echo_json({"pools": plain, "ends": [asdict(row) for row in stops], "cone": asdict(narrow)})
+        return
+    saddles, points, fractional, capped, runs = (
+        sum(getattr(row, name) for row in rows)
+        for rows, names in ((small, ("saddles", "fractional")), (stops, ("fractional", "capped", "runs")))
+        for name in names
+    )
+    largest = ", ".join(f"{value:.1f} of {n:,}" for n, value in zip(narrow.sizes, narrow.largest, strict=True))
+    grows = "" if narrow.slope is None else f"; slope {narrow.slope:.2f}, where 1 is linear"
+    echo_lines(
+        [
+            f"{len(queries):,} queries, θ of {', '.join(f'{weight:g}' for weight in weights)}:",
+            f"  pools of {min(pool, len(space))}: no point of the relaxation beats the best set of 3 on "
+            f"{_of(sum(row.tight for row in small), small)}; of {points:,} stationary points between sets {saddles:,} "
+            "are saddles",
+            f"  all documents, k of {', '.join(str(k) for k in sorted({row.k for row in stops}))}: of {runs:,} runs of "
+            f"Algorithm 1 {fractional:,} ended between sets, {capped:,} at the limit of steps; the longest took "
+            f"{max(row.most for row in stops)}",
+            f"  least cosine of two documents: {narrow.least:.4f} ({narrow.pair[0]}, {narrow.pair[1]})",
+            f"  largest eigenvalue of the Gram matrix: {largest}{grows}",
+        ]
+    )
+
+
+@theory.command()
+@SAMPLED
+@SMALL
+@stages_option("select", "selectors", "Of those with an objective. Default: all of them, with and without swaps.")
+@option("--pool", type=int, default=18, help="How many of the most relevant documents; their sets are enumerated.")
+@click.option("--fix-first", is_flag=True, help="vrsd: only sets with the most relevant document (Definition 2).")
+@json_option("One JSON object a selector and query.")
+def gap(
+    source: CorpusOptions, split: str, count: int, seed: int, k: int, selectors: tuple[str, ...], pool: int,
+    fix_first: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """How often selectors find the best set by their own objective, and what they lack: by enumeration of pools."""
+    from engine.evaluation.studies.brute_force import optimum_gap, pools
+
+    space, queries = _sampled(source, split, count, seed)
+    lines = []
+    for stage in make_stages(selectors or HEURISTICS, "select"):
+        values, fixed = stage.as_json(), {"fix_first": True} if fix_first and stage.spec.name == "vrsd" else {}
+        rows = [
+            (name, optimum_gap(vectors=v, query=q, k=k, **values, **fixed))
+            for name, v, q in pools(space, queries, pool)
+        ]
+        if as_json:
+            for name, row in rows:
+                echo_json({"selector": stage.label, "query": name, "share": row.share} | asdict(row))
+        shares = [row.share for _, row in rows]
+        lines.append(
+            (stage.label, _of(shares.count(0.0), rows), f"{sum(shares) / len(shares):.4f}", f"{max(shares):.4f}")
+        )
+    if not as_json:
+        head = (
+            f"{len(queries):,} queries, pools of {min(pool, len(space))}, k = {k}",
+            "best",
+            "lacks in the mean",
+            "at most",
+        )
+        echo_lines([aligned([head, *lines]), "lacks: of the range of the objective, from the worst set to the best"])
 
 
 def _sampled(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Space, Embeddings]:

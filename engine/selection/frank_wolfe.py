@@ -40,8 +40,11 @@ class FrankWolfe(Selector):
 
         The polished set starts from that one, from max_sum's greedy and from Frank–Wolfe at δ = 0 (these two on a
         shortlist where the corpus is large), and the best objective wins. Order, gain and k = 1: see `max_sum`. info:
-        objective (eq. 2), iterations (steps), gap (the last one over k times the scale of a swap), and where polished
-        swaps, starts and swap_optimal: no swap with any candidate improves the set.
+        objective (eq. 2), iterations (steps of the first ascent), gap (its last one over k times the scale of a swap),
+        integral (whether it ended at a set: else the k largest x were taken), capped (whether it was stopped after 200
+        steps), and where polished swaps, starts and swap_optimal: no swap with any candidate improves the set. An
+        ascent stops where its gap is at most 1e-9, so relative, of what a swap can gain: the paper's Algorithm 1 says
+        nothing of rounding, and the authors' implementation waits for a gap of exactly 0, or 200 steps.
         """
         settings = [SetSearch(s.relevance_weight, s.loading, 3 if s.polish else 0) for s in stages]
         return rankings(candidates, k, settings)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from engine.decoder import POOL, QueryLike, query_batch, select
+from engine.decoder import QueryLike
 from engine.errors import ParamError
-from engine.evaluation.studies.brute_force import MOST_SETS, Gap, optimum, optimum_gap
+from engine.evaluation.studies.brute_force import ENUMERATED, MOST_SETS, Gap, optimum, optimum_gap, pools
 from engine.params import Whole
 from engine.space import Space
 from engine.values import real_tensor
@@ -17,8 +17,6 @@ from engine.values import real_tensor
 SAME = 1e-12
 """Cosines closer than this are equal."""
 SIZE = Whole(5, "k", 2, 1_000, name="k", help="How many documents the set has, the most relevant one among them.")
-ENUMERATED = 18
-"""Documents of a pool whose sets are enumerated: 2,380 with the most relevant among five."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +117,9 @@ def on_pools(space: Space, queries: QueryLike, k: int = 5, pool: int = ENUMERATE
 
     pool: how many of them, whose sets are enumerated. Raises ParamError or DataError.
     """
-    k, depth = SIZE.check(k), POOL.check(pool) or ENUMERATED
-    batch = query_batch(space, queries)
-    rows = select("top_k", space.matrix.vectors, batch.vectors, min(depth, len(space))).index
-    for name, point, chosen in zip(batch.ids, batch.vectors, rows, strict=True):
-        some = space.vectors[chosen].double()
-        yield OnPool(name, equivalence(some, point, k), optimum_gap("vrsd", some, point, k, fix_first=True))
+    k = SIZE.check(k)
+    for name, rows, point in pools(space, queries, pool):
+        yield OnPool(name, equivalence(rows, point, k), optimum_gap("vrsd", rows, point, k, fix_first=True))
 
 
 def _aligned(vectors: Sequence[tuple[int, int]], query: tuple[int, int]) -> bool:

@@ -19,7 +19,7 @@ SETS = {
     "toollens": ("test", (("ilad", "recall"),)),
     "ultratool-en": ("test", (("ilad", "recall"),)),
 }
-SELECTORS = {"top_k": 11, "mmr": 11, "dpp": 11, "vrsd": 11, "nnn": 11}
+SELECTORS = {"top_k": 11, "mmr": 11, "dpp": 11, "vrsd": 11, "frank_wolfe": 11, "max_sum": 11, "nnn": 11}
 COLUMNS = ["name", "k", "split", "queries", "left_out", "returned", "milliseconds"]
 
 

@@ -48,41 +48,6 @@ def product_topk(rows: Tensor, queries: Tensor, k: int) -> Tensor:
     return (queries @ rows.T).topk(k, dim=1).indices
 
 
-def greedy_mmr(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Carbonell & Goldstein 1998 with one product over the rows a pick."""
-    relevance = rows @ query
-    picks = torch.empty(k, dtype=torch.int64, device=rows.device)
-    picks[0] = relevance.argmax()
-    weighted = weight * relevance
-    nearest = torch.full_like(relevance, -torch.inf)
-    for step in range(1, k):
-        last = picks[step - 1]
-        torch.maximum(nearest, rows @ rows[last], out=nearest)
-        weighted[last] = -torch.inf
-        picks[step] = torch.sub(weighted, nearest, alpha=1 - weight).argmax()
-    return picks
-
-
-def greedy_dpp(rows: Tensor, query: Tensor, k: int, weight: float) -> Tensor:
-    """Chen et al. 2018, Algorithm 1: incremental Cholesky rows of L_ij = q_i s_ij q_j, k × n of them."""
-    quality = torch.exp((rows @ query) * (weight / (2 * (1 - weight))))
-    left = quality * quality
-    factor = torch.empty(k, len(rows), device=rows.device)
-    picks = torch.empty(k, dtype=torch.int64, device=rows.device)
-    for step in range(k):
-        picks[step] = last = left.argmax()
-        if step == k - 1:
-            break
-        entry = quality * (rows @ rows[last]) * quality[last]
-        if step:
-            entry -= factor[:step].T @ factor[:step, last]
-        entry /= left[last].clamp_min(1e-12).sqrt()
-        factor[step] = entry
-        left -= entry * entry
-        left[picks[: step + 1]] = -torch.inf
-    return picks
-
-
 def reference_frank_wolfe(rows: Tensor, query: Tensor, k: int, weight: float, gathered: bool = False) -> Tensor:
     """The paper's Algorithm 1: the relaxation of the quadratic programme from x = k/n, then the k largest of x.
 

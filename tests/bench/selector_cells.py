@@ -15,6 +15,7 @@ from selector_data import Data
 from torch import Tensor
 
 import engine
+from engine.evaluation.studies.plain_greedy import greedy_dpp, greedy_mmr
 
 DATA, CELL, GRID, MEMORY = "data", "cell", "grid", "memory"
 """What a row can be part of."""
@@ -117,9 +118,9 @@ class Bench:
             case "top_k":
                 yield from self._search(k)
             case "mmr":
-                yield plain(GREEDY, peers.greedy_mmr)
+                yield plain(GREEDY, greedy_mmr)
             case "dpp":
-                yield plain(GREEDY, peers.greedy_dpp)
+                yield plain(GREEDY, greedy_dpp)
             case "frank_wolfe":
                 yield ours(PAPER, loading=1.0, polish=False)
                 yield plain(REFERENCE, peers.reference_frank_wolfe)

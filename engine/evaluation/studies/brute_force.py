@@ -1,7 +1,7 @@
 """The exact optimum of a set objective by enumeration: what the heuristics are measured against."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Any
@@ -11,16 +11,19 @@ import torch
 from torch import Tensor
 
 from engine.candidates import without_autocast
-from engine.decoder import select
+from engine.decoder import POOL, QueryLike, query_batch, select
 from engine.errors import DataError, ParamError
 from engine.matrix import CHUNK_NUMBERS, Matrix
 from engine.params import Choice, Flag, Param, Whole, checked, values_of
+from engine.space import Space
 from engine.stages import RELEVANCE_WEIGHT, make_selector
 from engine.values import real_tensor
 
 WEIGHT = replace(RELEVANCE_WEIGHT, symbol="θ")
 MOST_SETS = 5_000_000
 """How many sets are enumerated at most: minutes."""
+ENUMERATED = 18
+"""Documents of a pool whose sets are enumerated: 8,568 of five."""
 ROUNDING = 1e-9
 """Objectives closer than this, of the larger one, are the same."""
 OBJECTIVE = Choice(
@@ -121,6 +124,15 @@ def optimum_gap(name: str, vectors: Any, query: Any, k: int = 5, *, fix_first: b
     some = rows[index]
     value = _value(name, own.get(WEIGHT.name, WEIGHT.default), len(index), point)
     return Gap(tuple(index), float(value((some @ point)[None], (some @ some.T)[None])), best)
+
+
+def pools(space: Space, queries: QueryLike, pool: int = ENUMERATED) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Each query's id, its most relevant documents in float64, (pool, d), and its point: what can be enumerated."""
+    batch = query_batch(space, queries)
+    depth = min(POOL.check(pool) or ENUMERATED, len(space))
+    index = select("top_k", space.matrix.vectors, batch.vectors, depth).index
+    for name, rows, point in zip(batch.ids, index, batch.vectors, strict=True):
+        yield name, space.vectors[rows].double(), point.double()
 
 
 def _params_of(objective: str) -> tuple[Param, ...]:

@@ -23,17 +23,19 @@ from engine.solvers.quadratic.sets import STEPS
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ascent:
     """Where the ascent ended.
 
     index: (B, k) ascending candidates; steps: (B,) how many were taken; gap: (B,) the last Frank–Wolfe gap, relative
-    to k times the scale of a swap; field, error: the linear field at `index` where `fresh` (B,) says so.
+    to k times the scale of a swap; integral: (B,) whether it ended at a set, so that nothing was rounded; field, error:
+    the linear field at `index` where `fresh` (B,) says so.
     """
 
     index: Tensor
     steps: Tensor
     gap: Tensor
+    integral: Tensor
     field: Tensor
     error: Tensor
     fresh: Tensor
@@ -45,7 +47,10 @@ def ascend(p: Quadratic, loading: float) -> Ascent:
     batch, n = c.relevance.shape
     if k == n:
         index, zero = p.every.new_tensor(range(n)).expand(batch, -1), c.relevance.new_zeros(batch)
-        return Ascent(index, torch.zeros_like(p.every), zero, c.relevance, zero, zero > 0)
+        return Ascent(
+            index=index, steps=torch.zeros_like(p.every), gap=zero, integral=zero == 0, field=c.relevance, error=zero,
+            fresh=zero > 0,
+        )  # fmt: skip
     climbs = [_Climb(p, b, loading) for b in range(batch)]
     fields, errors = c.relevance, torch.zeros(batch, dtype=torch.float64)
     at = list(range(batch))
@@ -72,7 +77,10 @@ def ascend(p: Quadratic, loading: float) -> Ascent:
     index = torch.from_numpy(np.stack([climb.rounded() for climb in climbs])).to(device)
     gaps = torch.tensor([climb.gap / max(k * climb.scale, torch.finfo(torch.float64).tiny) for climb in climbs])
     steps = torch.tensor([climb.steps for climb in climbs])
-    return Ascent(index, steps, gaps, fields, errors.to(device), torch.tensor(fresh, device=device))
+    return Ascent(
+        index=index, steps=steps, gap=gaps, integral=torch.tensor([climb.whole for climb in climbs]), field=fields,
+        error=errors.to(device), fresh=torch.tensor(fresh, device=device),
+    )  # fmt: skip
 
 
 class _Climb:

@@ -13,9 +13,9 @@ from engine.solvers.largest import best_rows, largest
 
 Array = np.ndarray
 
-FIGURES = 6
-"""A set is described by its value, the ascent's steps and gap, how many swaps were made, whether none is left, and from
-how many sets it was sought."""
+FIGURES = 7
+"""A set is described by its value, the ascent's steps and gap, how many swaps were made, whether none is left, from how
+many sets it was sought, and whether the ascent ended at a set."""
 SCRATCH = 4
 """How many (n,) arrays the loops need."""
 STEPS = 200
@@ -26,8 +26,8 @@ STEPS = 200
 def ascent(
     columns: Array, rows: Array, made: Array, loads: Array, centre: Array, r: Array, linear: float, beta: float,
     loading: float, tolerance: float, most: int, chosen: Array, scratch: Array,
-) -> tuple[int, float]:  # fmt: skip
-    """Frank–Wolfe from x = k/n into `chosen`; how many steps it took, and the last gap.
+) -> tuple[int, float, bool]:  # fmt: skip
+    """Frank–Wolfe from x = k/n into `chosen`; how many steps it took, the last gap, and whether it ended at a set.
 
     loads: (n,) D; centre: (n,) products with the mean row; loading: δ. A point that is no set is rounded to the k
     largest x, equal ones by gradient.
@@ -103,7 +103,7 @@ def ascent(
             chosen[j] = corner[j]
     elif not whole:
         best_rows(x, g, heap, marks, chosen)
-    return steps, gap
+    return steps, gap, whole
 
 
 @exactly
@@ -219,13 +219,13 @@ class SetsOnGram:
         )  # fmt: skip
         return chosen
 
-    def ascent(self, r: Array, weight: float, loading: float, tolerance: float) -> tuple[Array, int, float]:
-        """Where Frank–Wolfe ends, its steps and its last gap."""
+    def ascent(self, r: Array, weight: float, loading: float, tolerance: float) -> tuple[Array, int, float, bool]:
+        """Where Frank–Wolfe ends, its steps, its last gap, and whether nothing was rounded."""
         chosen, lines = np.empty(self.k, np.int64), (weight * (self.k - 1), 2 * (1 - weight))
-        steps, gap = ascent(
+        steps, gap, whole = ascent(
             *self.rows, self.loads, self.gram.centre, r, *lines, loading, tolerance, STEPS, chosen, self.scratch
         )
-        return chosen, steps, gap
+        return chosen, steps, gap, whole
 
     def improved(self, r: Array, weight: float, tolerance: float, chosen: Array, starts: int, figures: Array) -> Array:
         """The best set that swaps reach from `chosen`, and where starts is 3 from greedy's and from that at δ = 0."""
@@ -262,7 +262,7 @@ def sets(
             elif by_greed:
                 chosen = search.greedy(r, weight)
             else:
-                chosen, found[1], gap = search.ascent(r, weight, loading, small)
+                chosen, found[1], gap, found[6] = search.ascent(r, weight, loading, small)
                 found[2] = gap / max(k * scale, np.finfo(np.float64).tiny)
             if starts and k < len(r):
                 chosen = search.improved(r, weight, small, chosen, int(starts), found)

@@ -17,7 +17,7 @@ from engine.solvers.greedy.steps import SUM
 from engine.solvers.quadratic.frank_wolfe import ascend
 from engine.solvers.quadratic.local_search import most_swaps, polish
 from engine.solvers.quadratic.objective import TOLERANCE, Quadratic, most_relevant
-from engine.solvers.quadratic.sets import FIGURES, SetsOnGram, sets
+from engine.solvers.quadratic.sets import FIGURES, STEPS, SetsOnGram, sets
 from engine.values import Ranking
 
 Array = np.ndarray
@@ -36,7 +36,7 @@ class SetSearch:
 
     def details(self, **columns: Sequence[Any]) -> dict[str, Sequence[Any]]:
         """What is told of such a set."""
-        kept = [] if self.loading is None else ["iterations", "gap"]
+        kept = [] if self.loading is None else ["iterations", "gap", "integral", "capped"]
         kept += ["swaps", "swap_optimal"] if self.starts else []
         return {name: columns[name] for name in kept + (["starts"] if self.starts > 1 else [])}
 
@@ -63,9 +63,10 @@ def _by_gram(c: Candidates, k: int, settings: Sequence[SetSearch]) -> list[Ranki
 
 
 def _ranking(c: Candidates, setting: SetSearch, index: Array, gain: Array, figures: Array) -> Ranking:
-    objective, steps, gap, swaps, settled, starts = figures.T
+    objective, steps, gap, swaps, settled, starts, whole = figures.T
     details = setting.details(
-        iterations=steps.astype(int).tolist(), gap=gap.tolist(), swaps=swaps.astype(int).tolist(),
+        iterations=steps.astype(int).tolist(), gap=gap.tolist(), integral=whole.astype(bool).tolist(),
+        capped=(steps == STEPS).tolist(), swaps=swaps.astype(int).tolist(),
         swap_optimal=settled.astype(bool).tolist(), starts=starts.astype(int).tolist(),
     )  # fmt: skip
     names = ["objective", *details, "candidates"]
@@ -83,6 +84,7 @@ def _by_passes(p: Quadratic, setting: SetSearch) -> Ranking:
         end = ascend(p, setting.loading)
         index, field, error, fresh = end.index, end.field, end.error, end.fresh
         columns = {"iterations": end.steps.tolist(), "gap": end.gap.tolist()}
+        columns |= {"integral": end.integral.tolist(), "capped": (end.steps == STEPS).tolist()}
     if setting.starts:
         better = polish(p, index, setting.starts > 1, field, error, fresh)
         index = better.index

@@ -120,3 +120,17 @@ def test_words_are_searched_in_a_corpus_with_vectors_of_its_own(tmp_path):
     (told,) = json.loads(run(*asked, "--query-id", "q", "--json"))["results"]
     assert told["documents"][0]["id"] == "c"
     assert [d["relevance"] for d in told["documents"]] == pytest.approx([d["gain"] for d in told["documents"]])
+
+
+def test_latency_by_k_and_weight_is_a_table_with_slopes():
+    asked = ("latency", "--select", "mmr", "--select", "top_k", "--weight", "0.5", "--calls", "2")
+    output = run(*asked, "-k", "2", "-k", "4", "-k", "8", "-k", "16")
+    lines = [line.split("  ")[0] for line in output.splitlines()]
+    assert lines[:4] == [
+        "ms a query by k", "mmr(relevance_weight=0.5, window=none)", "mmr(relevance_weight=0.5, window=none), plain",
+        "top_k",
+    ]  # fmt: skip
+    assert "slope" in output.splitlines()[0] and "Median milliseconds of 2 queries one at a time" in output
+    rows = [json.loads(line) for line in run(*asked, "-k", "2", "--no-plain", "--json").splitlines()]
+    assert [(row["method"], row["weight"], row["k"]) for row in rows] == [("mmr", 0.5, 2), ("top_k", None, 2)]
+    assert all(row["milliseconds"] > 0 and len(row["seconds"]) == 2 for row in rows)

@@ -15,3 +15,28 @@ def test_vrsd_says_of_both_problems_and_of_algorithm_1():
     assert f"Algorithm 1 finds the best set on {best} ({best / 12:.1%})" in output
     assert all(row["gap"]["best"]["sets"] == 28 for row in rows)
     assert "pool (n) must be a whole number" in run("theory", "vrsd", "--pool", "0", fails=True)
+
+
+def test_ccbqp_says_of_the_relaxation_its_ends_and_the_cone():
+    asked = ("theory", "ccbqp", "--count", "3", "--pool", "5", "-k", "4", "--weight", "0.5", "--weight", "0.9")
+    output = run(*asked)
+    assert "no point of the relaxation beats the best set of 3 on 6 (100.0%)" in output
+    found = json.loads(run(*asked, "--json"))
+    assert len(found["pools"]) == 6 and all(row["tight"] for row in found["pools"])
+    assert [(row["weight"], row["k"], row["runs"], row["fractional"]) for row in found["ends"]] == [
+        (0.5, 4, 3, 0), (0.9, 4, 3, 0)
+    ]  # fmt: skip
+    assert f"least cosine of two documents: {found['cone']['least']:.4f}" in output
+    assert f"slope {found['cone']['slope']:.2f}" in output
+
+
+def test_gaps_are_a_table_of_selectors():
+    asked = ("theory", "gap", "--count", "4", "--pool", "8", "-k", "3", "--select", "vrsd", "--select", "max_sum")
+    output = run(*asked)
+    assert "4 queries, pools of 8, k = 3" in output and "max_sum(relevance_weight=0.8, polish=true)" in output
+    free, fixed = (
+        [json.loads(line) for line in run(*asked, *more, "--json").splitlines()] for more in ((), ("--fix-first",))
+    )
+    assert [row["best"]["sets"] for row in free] == [56] * 8
+    assert [row["best"]["sets"] for row in fixed] == [21] * 4 + [56] * 4
+    assert "objective must be one of" in run(*asked, "--select", "mmr", fails=True)

@@ -53,6 +53,9 @@ def test_frank_wolfe_without_polish_is_algorithm_1(family):
             oracle = Problem(rows, query, weight, min(k, len(rows)))
             described(answer, b, oracle)
             expected, whole, close = oracle.algorithm_1(loading)
+            if oracle.k > 1 and close > 1e-10 * oracle.scale:
+                assert answer.info[b]["integral"] == whole
+                assert answer.info[b]["capped"] == (answer.info[b]["iterations"] == 200)
             if oracle.k > 1 and whole and close > 1e-10 * oracle.scale:
                 decided += 1
                 assert sorted(picks(answer, b)) == expected
@@ -236,7 +239,7 @@ def test_sets_too_large_to_polish_say_so(monkeypatch, by_passes):
 def test_work_is_capped_and_said(monkeypatch):
     monkeypatch.setattr("engine.solvers.quadratic.local_search.most_swaps", lambda k: 1)
     monkeypatch.setattr("engine.solvers.quadratic.solve.most_swaps", lambda k: 1)
-    for module in ("sets", "frank_wolfe"):
+    for module in ("sets", "frank_wolfe", "solve"):
         monkeypatch.setattr(f"engine.solvers.quadratic.{module}.STEPS", 1)
     for rows in (2048, 0):
         monkeypatch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", rows)
@@ -244,6 +247,21 @@ def test_work_is_capped_and_said(monkeypatch):
         assert {i["swaps"] for i in answer.info} <= {0, 1} and not all(i["swap_optimal"] for i in answer.info)
         capped = engine.select("frank_wolfe", *problem("degenerate", 0, n=60, d=8), k=8, relevance_weight=0.3)
         assert {i["iterations"] for i in capped.info} == {1} and max(i["gap"] for i in capped.info) > 1e-6
+        assert all(i["capped"] for i in capped.info)
+
+
+@pytest.mark.parametrize("rows", [2048, 0])
+def test_an_ascent_that_ends_between_sets_says_that_it_was_rounded(rows, monkeypatch):
+    """At θ = 0 and δ = 0 opposite pairs share their weight: x = k/n is stationary, and no set."""
+    monkeypatch.setattr("engine.solvers.quadratic.solve.GRAM_ROWS", rows)
+    opposite = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.float32)
+    for params in ({"polish": False}, {"polish": True}):
+        stuck = engine.select("frank_wolfe", opposite, [0.6, 0.8], k=2, relevance_weight=0, loading=0, **params)
+        assert stuck.info[0]["integral"] is False and stuck.info[0]["iterations"] == 0
+        assert sorted(picks(stuck, 0)) != [] and not stuck.info[0]["capped"]
+        whole = engine.select("frank_wolfe", opposite, [0.6, 0.8], k=2, relevance_weight=0.5, **params)
+        assert whole.info[0]["integral"] is True
+        assert engine.select("frank_wolfe", opposite, [0.6, 0.8], k=4, **params).info[0]["integral"] is True
 
 
 GRIDS = {
