@@ -21,19 +21,27 @@ def change(
     came, went: documents of the space, by row or id. warm: a newcomer that nothing has moved yet starts at its vector
     plus the mean drift of its NEIGHBOURS nearest available documents; False: at its vector. Raises ParamError.
     """
+    record = change_of(session, came=came, went=went, warm=warm)
+    return session if record is None else recorded(session, record)
+
+
+def change_of(
+    session: Session, *, came: Iterable[int | str] = (), went: Iterable[int | str] = (), warm: bool = True
+) -> CorpusChange | None:
+    """What `change` records; None where nothing comes or goes. Raises ParamError."""
     everywhere = replace(session, available=None)
     available = session.available if session.available is not None else np.ones(len(session), dtype=bool)
     new = tuple(row for row in dict.fromkeys(everywhere.resolve_items(came)) if not available[row])
     old = tuple(row for row in dict.fromkeys(everywhere.resolve_items(went)) if available[row])
     if not new and not old:
-        return session
+        return None
     if available.sum() + len(new) - len(old) < 1:
         raise ParamError("went must leave at least one document available")
     drift = {}
     if warm and new:
         existing = np.flatnonzero(available)
         drift = {row: d for row in new if (d := drift_near(session, row, existing)) is not None}
-    return recorded(session, CorpusChange(new, old, drift))
+    return CorpusChange(new, old, drift)
 
 
 def drift_near(session: Session, row: int, existing: np.ndarray) -> np.ndarray | None:

@@ -175,8 +175,12 @@ def oracle(right: Callable[[Query], Collection[int]], noise: float = 0.0, seed: 
         # A stream of its own: the rounds' numbers have been spent on the draw.
         rng = np.random.default_rng([seed, session.round, 1])
         any_ = noise / len(items) if good else 1 / len(items)
-        item = items[int(rng.integers(len(items)))] if not good or rng.random() < noise else good[0]
-        return item, any_ + (1 - noise if good and item == good[0] else 0.0)
+        if not good or rng.random() < noise:
+            item = items[int(rng.integers(len(items)))]
+        else:
+            # Each of several alike: a fixed choice among them would be divided by the wrong chance.
+            item = good[0] if len(good) == 1 else good[int(rng.integers(len(good)))]
+        return item, any_ + ((1 - noise) / len(good) if item in good else 0.0)
 
     return pick
 

@@ -5,6 +5,7 @@ Judgements say what is right; feedback may be wrong: flipped, adversarial, or in
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -67,25 +68,37 @@ class Arrivals:
         return good != bool(self.flipped[index])
 
 
-def arrivals(stream: Stream, right: Sequence[np.ndarray], n: int, seed: int, exposure: int = 1) -> Arrivals:
+def arrivals(
+    stream: Stream,
+    right: Sequence[np.ndarray],
+    n: int,
+    seed: int,
+    exposure: int = 1,
+    groups: Sequence[np.ndarray] | None = None,
+) -> Arrivals:
     """Draw a stream.
 
-    right: per query the rows judged right; n: number of documents; exposure: how often every query comes.
+    right: per query the rows judged right; n: number of documents; exposure: how often every query comes; groups: the
+    queries that come one after the other, in that order, by default each alone.
 
     A round's draws depend on the seed and its number alone, so a longer stream begins like a shorter one.
     """
     count = len(right)
+    groups = [np.array([i]) for i in range(count)] if groups is None else groups
     length = rounds_of(stream, count, exposure)
     passes = -(-length // count)
     match stream.order:
         case "given":
-            orders = [np.arange(count)] * passes
+            orders = [np.arange(len(groups))] * passes
         case "sorted":
-            orders = [np.array(sorted(range(count), key=lambda i: (right[i].tolist(), i)))] * passes
+            topics = [([right[i].tolist() for i in group], place) for place, group in enumerate(groups)]
+            orders = [np.array([place for _, place in sorted(topics)])] * passes
         case "repeated":
-            orders = [np.full(count, np.random.default_rng([seed, _ORDER]).integers(count))] * passes
+            once = int(np.random.default_rng([seed, _ORDER]).integers(len(groups)))
+            orders = [np.full(-(-count * passes // len(groups[once])), once)]
         case _:
-            orders = [np.random.default_rng([seed, _ORDER, turn]).permutation(count) for turn in range(passes)]
+            orders = [np.random.default_rng([seed, _ORDER, turn]).permutation(len(groups)) for turn in range(passes)]
+    queries = np.concatenate([groups[place] for order in orders for place in order.tolist()])
     flips, hostile, fashionable = (
         np.random.Generator(np.random.Philox(key=[seed, _WHO + number])).random(length) for number in range(3)
     )
@@ -93,7 +106,7 @@ def arrivals(stream: Stream, right: Sequence[np.ndarray], n: int, seed: int, exp
     rare = np.flatnonzero(times == times[times > 0].min()) if times.any() else np.arange(n)
     promoted = int(rare[np.random.default_rng([seed, _WHO]).integers(len(rare))])
     return Arrivals(
-        np.concatenate(orders)[:length].astype(np.int64),
+        queries[:length].astype(np.int64),
         flips < stream.flips,
         hostile < stream.adversary,
         fashionable < stream.popularity,
@@ -115,21 +128,23 @@ def divided(
     *,
     share: float,
     seed: int,
+    owner: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
     """Queries to learn from and to hold out, with their right rows, and the number of those without any.
 
     ids: of the queries there are; position: the row of a document; held_out: judgements of those to hold out, by
-    default a seeded share of the others. Raises DataError.
+    default a seeded share of the others; owner: the question of a sub-query, which is held out whole. Raises DataError.
     """
     judged = [q for q in ids if q in qrels.grades]
     apart = [] if held_out is None else [q for q in ids if q in held_out.grades]
     if held_out is None:
-        count = round(share * len(judged))
-        drawn = np.random.default_rng([seed, len(judged)]).permutation(len(judged))[:count]
-        chosen = {judged[position] for position in drawn}
-        apart = [q for q in judged if q in chosen]
-        judged = [q for q in judged if q not in chosen]
-    elif both := sorted(set(apart) & set(judged)):
+        units = list(dict.fromkeys(owner.get(q, q) for q in judged))
+        count = round(share * len(units))
+        drawn = np.random.default_rng([seed, len(units)]).permutation(len(units))[:count]
+        chosen = {units[position] for position in drawn}
+        apart = [q for q in judged if owner.get(q, q) in chosen]
+        judged = [q for q in judged if owner.get(q, q) not in chosen]
+    elif both := sorted({owner.get(q, q) for q in apart} & {owner.get(q, q) for q in judged}):
         raise DataError(
             f"held_out must be of other queries than the stream's; {len(both)} are in both (first: {both[0]!r})"
         )

@@ -68,13 +68,15 @@ class SimulationFile:
             raise DataError(f"{self.file} is not the file of a simulation ({error}); name another one") from None
         if header.get("format") != FORMAT:
             raise DataError(f"{self.file} was written by another version of Frontier; name another file")
-        if differs := [name for name in self.settings if header["settings"].get(name) != self.settings[name]]:
+        theirs = header["settings"]
+        names = dict.fromkeys((*self.settings, *theirs))
+        if differs := [name for name in names if theirs.get(name) != self.settings.get(name)]:
             raise DataError(
                 f"{self.file} holds another simulation ({', '.join(differs)} differ); name another file, or delete it"
             )
         for name, column in vars(empty.trail).items():
-            stored = columns[f"trail.{name}"]
-            column[: len(stored)] = stored
+            if (stored := columns.get(f"trail.{name}")) is not None:  # a column that older versions do not write
+                column[: len(stored)] = stored
         snapshots = [
             Snapshot(step, columns[f"snapshot.{number}.rows"], columns[f"snapshot.{number}.moved"])
             for number, step in enumerate(header["snapshots"])

@@ -10,11 +10,14 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from engine.feedback import Event, Query, Session, ask, full_information, outcome
+from engine.feedback import Draw, Event, Query, Reranker, Session, ask, full_information, outcome
+from engine.feedback.dynamic_corpus import change_of
 from engine.feedback.embedding_state import MatrixState, SparseState
 from engine.feedback.policy import FLOOR
+from engine.feedback.records import CorpusChange, Move
 from engine.feedback.session import begun as empty
 from engine.simulation.feedback_model import Arrivals
+from engine.simulation.variants import Inventory, Variant
 
 NOBODY = -1
 
@@ -29,13 +32,14 @@ class RoundLog:
     good: np.ndarray  # what was said of it
     right: np.ndarray  # whether it is right
     chance: np.ndarray  # the probability of all right rows
-    loss: np.ndarray  # the mean of −log p over the right rows
+    loss: np.ndarray  # the mean of −log p over the right rows that are there, NaN where none is
     oracle: np.ndarray  # the loss of the full-information oracle in that round, NaN where none ran
+    top: np.ndarray  # the row that would be shown if nothing were explored, −1 where that is not known
 
     @classmethod
     def of(cls, length: int) -> RoundLog:
         """An empty one, to be filled in place."""
-        empty = {**dict.fromkeys(("query", "item"), NOBODY), **dict.fromkeys(("good", "right"), False)}
+        empty = {**dict.fromkeys(("query", "item", "top"), NOBODY), **dict.fromkeys(("good", "right"), False)}
         return cls(**{column.name: np.full(length, empty.get(column.name, np.nan)) for column in fields(cls)})
 
     def __len__(self) -> int:
@@ -53,8 +57,12 @@ def arrays_of(session: Session) -> dict[str, np.ndarray]:
     arrays |= {name: array for name in ("first", "second") if (array := getattr(state, name)) is not None}
     if state.gathered:
         arrays["rounds"] = np.array([event.round for event in state.gathered])
-        arrays["items"] = np.array([event.items for event in state.gathered])
-        arrays["coefficients"] = np.array([event.coefficients for event in state.gathered])
+        # Where documents came meanwhile the later feedback is on more of them: the shorter rows end in −1.
+        longest = max(len(event.items) for event in state.gathered)
+        items, coefficients = np.full((len(state.gathered), longest), NOBODY), np.zeros((len(state.gathered), longest))
+        for row, event in enumerate(state.gathered):
+            items[row, : len(event.items)], coefficients[row, : len(event.items)] = event.items, event.coefficients
+        arrays |= {"items": items, "coefficients": coefficients}
     return arrays
 
 
@@ -67,11 +75,14 @@ def with_arrays(session: Session, arrays: Mapping[str, np.ndarray], query_of: Ca
         return replace(session, state=SparseState(changed))
     gathered = tuple(
         # Of feedback that waits for its step, only what it moves and by how much matters any more.
-        Event(number, "sampled", query_of(number), tuple(items.tolist()), coefficients, int(items[0]), True)
+        Event(
+            number, "sampled", query_of(number), tuple(items[items >= 0].tolist()), coefficients[items >= 0],
+            int(items[0]), True,
+        )
         for number, items, coefficients in zip(
             *(arrays.get(name, ()) for name in ("rounds", "items", "coefficients")), strict=True
         )
-    )
+    )  # fmt: skip
     state = MatrixState(arrays["now"], arrays.get("first"), arrays.get("second"), int(arrays["steps"]), gathered)
     for array in (state.now, state.first, state.second):
         if array is not None:
@@ -108,6 +119,8 @@ class Run:
     whole_truth: learn from full information instead of feedback.
     shadow: run the oracle too.
     sizes: feedback says how many documents are right.
+    variant, inventory: how documents are shown, and when they come.
+    done: rounds played before.
     arrays: what `arrays` gave, to go on from there.
 
     Θ_t moves as the sessions' state; their journals stay empty.
@@ -123,10 +136,13 @@ class Run:
         whole_truth: bool,
         shadow: bool,
         sizes: bool,
+        variant: Variant,
+        inventory: Inventory,
+        done: int = 0,
         arrays: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         self._queries, self._right, self._arrivals = queries, right, arrivals
-        self._whole_truth, self._sizes = whole_truth, sizes
+        self._whole_truth, self._sizes, self._variant, self._inventory = whole_truth, sizes, variant, inventory
         # Full information moves all documents.
         full = empty(begun.start, replace(begun.preset, mode="full"), begun.temperature)
         self._live = {"run": full if whole_truth else begun}
@@ -138,13 +154,17 @@ class Run:
                 return queries[int(arrivals.queries[number - 1])]
 
             self._live = {name: with_arrays(live, arrays[name], query_of) for name, live in self._live.items()}
+        if (there := inventory.there(done)) is not None:
+            gone = CorpusChange(went=tuple(np.flatnonzero(~there).tolist()))
+            for name, live in self._live.items():
+                self._take(name, replace(live, available=there), gone)
 
     def vectors(self) -> np.ndarray:
         """(n, d) float64 Θ_t, read-only."""
         return self._live["run"].exact
 
     def round(self, t: int, trail: RoundLog) -> None:
-        """Play round number t, from 1 on, and write it into the trail."""
+        """Play round number t, from 1 on, and write it into the trail; then those documents come that do after it."""
         index = t - 1
         position = int(self._arrivals.queries[index])
         query, right = self._queries[position], self._right[position]
@@ -152,29 +172,54 @@ class Run:
         if self._whole_truth:
             trail.chance[index], trail.loss[index] = self._learn_all("run", index, query, right)
             trail.oracle[index] = trail.loss[index]
-            return
+        else:
+            self._learn(index, query, right, trail)
+            if "oracle" in self._live:
+                _, trail.oracle[index] = self._learn_all("oracle", index, query, right)
+        if coming := self._inventory.coming(t):
+            self._welcome(t, coming)
+
+    def _learn(self, index: int, query: Query, right: np.ndarray, trail: RoundLog) -> None:
+        """Learn a round from feedback on what is drawn."""
         live = replace(self._live["run"], round=index)
-        draw = ask(live, query, round=t)
+        picker = self._variant.picker(right)
+        draw = ask(live, query, self._variant.candidates, picker, round=index + 1)
         truth = bool((right == draw.item).any())
         good = self._arrivals.feedback(index, draw.item, truth)
-        p = draw.probabilities[right]
+        p = draw.probabilities[_there(live, right)]
         trail.item[index], trail.propensity[index] = draw.item, draw.propensity
         trail.good[index], trail.right[index] = good, truth
         trail.chance[index], trail.loss[index] = p.sum(), _loss(p)
+        trail.top[index] = _unexplored(live, draw, self._variant.candidates, picker)
         self._take("run", live, outcome(live, draw, good, relevant=len(right) if self._sizes else 1))
-        if "oracle" in self._live:
-            _, trail.oracle[index] = self._learn_all("oracle", index, query, right)
 
     def _learn_all(self, name: str, index: int, query: Query, right: np.ndarray) -> tuple[float, float]:
-        """Learn a round from full information; returns the probability of all right rows before it, and the loss."""
+        """Learn a round from full information; returns the probability of all right rows before it, and the loss.
+
+        Nothing is learned where no right row has come.
+        """
         live = replace(self._live[name], round=index)
+        right = _there(live, right)
+        if not len(right):
+            return 0.0, np.nan
         event = full_information(live, query, right)
-        p = np.asarray(event.coefficients)[right] + 1.0 / len(right)  # the coefficients are p − 1/|S|
+        p = np.asarray(event.coefficients)
+        if live.available is not None:
+            p = np.zeros(len(live))
+            p[list(event.items)] = event.coefficients
+        p = p[right] + 1.0 / len(right)  # the coefficients are p − 1/|S|
         self._take(name, live, event)
         return float(p.sum()), _loss(p)
 
-    def _take(self, name: str, live: Session, event: Event) -> None:
-        self._live[name] = replace(live, state=live.state.fed(live.start, live.preset, event))
+    def _welcome(self, t: int, rows: Sequence[int]) -> None:
+        """Let documents come after round t."""
+        for name, live in self._live.items():
+            record = change_of(live, came=rows, warm=self._variant.newcomers == "neighbours")
+            if record is not None:
+                self._take(name, replace(live, available=self._inventory.there(t)), record)
+
+    def _take(self, name: str, live: Session, record: Move) -> None:
+        self._live[name] = replace(live, state=live.state.fed(live.start, live.preset, record))
 
     def arrays(self) -> dict[str, dict[str, np.ndarray]]:
         """The arrays from which the run can go on."""
@@ -194,5 +239,19 @@ def events(
         )
 
 
+def _there(live: Session, rows: np.ndarray) -> np.ndarray:
+    """Those of the rows that are available."""
+    return rows if live.available is None else rows[live.available[rows]]
+
+
+def _unexplored(live: Session, draw: Draw, k: int, picker: Reranker | None) -> int:
+    """The row that would be shown if nothing were explored: the best score, or what is picked of the K best."""
+    if picker is None:
+        return int(np.argmax(draw.probabilities))
+    best = np.argsort(-draw.probabilities, kind="stable")[:k]
+    pick = picker(live, draw.query, tuple(best[draw.probabilities[best] > 0].tolist()))
+    return pick[0] if isinstance(pick, tuple) else pick
+
+
 def _loss(p: np.ndarray) -> float:
-    return float(-np.log(np.maximum(p, FLOOR)).mean())
+    return float(-np.log(np.maximum(p, FLOOR)).mean()) if len(p) else np.nan

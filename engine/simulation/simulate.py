@@ -7,7 +7,7 @@ simulation that was stopped goes on as if it had not been. Its size can be told 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.candidates import without_autocast
 from engine.decoder import SET_SIZE, Decoder, QueryLike, query_batch
-from engine.drift.measures import DriftBaseline, drift, origin, smoothed
+from engine.drift.measures import drift, smoothed
 from engine.drift.round_metrics import (
     HELD_OUT,
     STREAM,
@@ -29,17 +29,20 @@ from engine.drift.round_metrics import (
     sampled,
 )
 from engine.errors import Cancelled, ParamError
-from engine.feedback import Event, Preset, Query, Session, replay
+from engine.feedback import Event, Preset, Query, Session, change, replay
 from engine.feedback import session as begin
 from engine.feedback.presets import preset_of
 from engine.params import Choice, Declared, Flag, Real, Whole, declare, values_of
 from engine.progress import Progress, Stop
+from engine.simulation.exploration import Success, by_question, success
 from engine.simulation.feedback_model import Arrivals, Stream, arrivals, divided, rounds_of
 from engine.simulation.file import History, SimulationFile
 from engine.simulation.regret import Hindsight, RegretBounds, Rounds, bounds, doubts, hindsight
 from engine.simulation.rounds import RoundLog, Run, Snapshot, events
+from engine.simulation.stock import Stock
+from engine.simulation.variants import NEWCOMERS, UPDATES, Inventory, Variant, exposure_of
 from engine.space import Space
-from engine.stages import make
+from engine.stages import Scorer, make
 from engine.values import Embeddings, Qrels
 
 SIMULATING = "simulating"
@@ -93,6 +96,8 @@ class _Setup:
     right_of_probes: the right rows of each probe.
     left_out: queries without a right document in the corpus, which take no part.
     digests: of queries and judgements, by name.
+    variant, inventory: how documents are shown, and when they come.
+    groups: the stream's queries that come one after the other, as the hops of a question.
     """
 
     begun: Session
@@ -107,20 +112,32 @@ class _Setup:
     right_of_probes: tuple[np.ndarray, ...]
     left_out: int
     digests: Mapping[str, str]
-
-    @cached_property
-    def baseline(self) -> DriftBaseline:
-        begun, probes = self.begun, self.parts[0].queries
-        return origin(
-            begun.origin, probes, right=self.right_of_probes, temperature=begun.temperature, seed=begun.preset.seed
-        )
+    variant: Variant
+    inventory: Inventory
+    groups: tuple[np.ndarray, ...]
 
     def measured(self, t: int, now: np.ndarray, trail: RoundLog) -> RoundMetrics:
-        """Decoders and drift after t rounds; now: (n, d) Θ_t."""
-        space = self.begun.space
+        """Decoders and drift after t rounds, among the documents that are there; now: (n, d) Θ_t."""
+        stock = self.stock(t)
         success = smoothed(trail.good[:t]) if self.plan.learner == "feedback" else None
-        reached = cells(self.parts, self.decoders, space, adapted(space, now), self.k)
-        return RoundMetrics(t, reached, drift(self.baseline, now, t, success=success, ball=self.begun.preset.ball))
+        there = now if stock.rows is None else now[stock.rows]
+        reached = cells(self.parts, self.decoders, stock.space, adapted(stock.space, there), self.k)
+        found = drift(stock.baseline, there, t, success=success, ball=self.begun.preset.ball)
+        return RoundMetrics(t, reached, stock.whole(found))
+
+    def stock(self, t: int) -> Stock:
+        """The documents that are there after t rounds."""
+        there = self.inventory.there(t)
+        rows = None if there is None or there.all() else np.flatnonzero(there)
+        size = len(self.begun) if rows is None else len(rows)
+        if size not in self._stocks:
+            self._stocks[size] = Stock.of(self.begun, rows, self.parts[0].queries, self.right_of_probes)
+        return self._stocks[size]
+
+    @cached_property
+    def _stocks(self) -> dict[int, Stock]:
+        """By size, as documents only come."""
+        return {}
 
     def rounds(self, trail: RoundLog) -> Rounds:
         """The different queries of the rounds, for the search of the best embeddings in hindsight."""
@@ -141,6 +158,7 @@ class _Setup:
             "plan": {**values_of(self.plan), "regret": self.plan.regret != "none"},
             "decoders": [decoder.label for decoder in self.decoders],
             "k": self.k,
+            **self.variant.settings(),
         }
 
 
@@ -164,26 +182,48 @@ class Simulated(_Setup):
         """The adapted documents as embeddings like any other."""
         return adapted(self.begun.space, self.final.astype(self.begun.origin.dtype)).embeddings
 
+    @property
+    def replayable(self) -> bool:
+        """Whether `events` and `session` are there: each round moved nothing but the document shown."""
+        return replayable(self.plan, self.begun.preset, self.variant)
+
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """The feedback as events. Raises ParamError where an event moves more than the document shown."""
-        if self.plan.learner != "feedback" or self.begun.preset.mode != "chosen":
+        if not self.replayable:
             raise ParamError(
-                "events of a simulation are there for learner 'feedback' with mode 'chosen'; this one has learner "
-                f"{self.plan.learner!r}, mode {self.begun.preset.mode!r}"
+                "events of a simulation are there for learner 'feedback' with mode 'chosen' and no reranker; this one "
+                f"has learner {self.plan.learner!r}, mode {self.begun.preset.mode!r}, {self.variant.candidates} drawn"
             )
         return tuple(events(self.begun, self.queries, self.right, self.trail, self.plan.sizes))
 
     def session(self) -> Session:
         """A session that was fed what the simulation was: its documents are the simulation's, bit by bit."""
-        return replay(self.begun, self.events)
+        session, begin = self.begun, 0
+        if (there := self.inventory.there(0)) is not None:
+            session = change(session, went=np.flatnonzero(~there).tolist())
+        for after, rows in self.inventory.waves:
+            if after <= len(self.events):
+                session, begin = replay(session, self.events[begin:after]), after
+                session = change(session, came=rows.tolist(), warm=self.variant.newcomers == "neighbours")
+        return replay(session, self.events[begin:])
+
+    @cached_property
+    def success(self) -> Success:
+        """Whether each round showed a right document, and would have without exploring."""
+        return success(self.trail, self.right)
+
+    @property
+    def by_question(self) -> Success | None:
+        """The same by question, all hops of it right; None without hops."""
+        return by_question(self.success, self.trail.query, self.groups) if self.variant.hops else None
 
     @cached_property
     def regret(self) -> Regret:
         trail, preset = self.trail, self.begun.preset
-        oracle = None if self.plan.regret == "none" else np.cumsum(trail.loss - trail.oracle)
+        oracle = None if self.plan.regret == "none" else np.nancumsum(trail.loss - trail.oracle)
         if self.hindsight is None:
-            return Regret(oracle, None, None, ())
+            return Regret(oracle, None, None, self.variant.doubts)
         queries, position = np.unique(trail.query, return_inverse=True)
         best = np.cumsum(trail.loss - self.hindsight.losses[position])
         right = [self.right[q] for q in queries]
@@ -196,11 +236,16 @@ class Simulated(_Setup):
             left=preset.trust is not None and bool(np.sqrt(moved.max()) > preset.trust),
         )
         promised = None
-        if preset.rate > 0 and all(len(rows) == 1 for rows in right):
+        if preset.rate > 0 and not self.variant.doubts and all(len(rows) == 1 for rows in right):
             squares = np.array([self.queries[q].exact @ self.queries[q].exact for q in queries])[position]
             full = preset.mode == "full"
             promised = bounds(float(moved.sum()), trail.chance, squares, preset.rate, self.begun.temperature, full)
-        return Regret(oracle, best, promised, reasons)
+        return Regret(oracle, best, promised, (*reasons, *self.variant.doubts))
+
+
+def replayable(plan: Plan, preset: Preset, variant: Variant) -> bool:
+    """Whether a simulation's rounds each move the document shown alone, so that a log can hold them."""
+    return plan.learner == "feedback" and preset.mode == "chosen" and variant.candidates == 1
 
 
 @without_autocast
@@ -219,6 +264,12 @@ def simulate(
     progress: Progress | None = None,
     stop: Stop | None = None,
     seen: Callable[[RoundMetrics], None] | None = None,
+    reranker: str | Scorer | None = None,
+    candidates: int | None = None,
+    arrivals: Sequence[tuple[float, int]] = (),
+    newcomers: str = NEWCOMERS.default,
+    hops: Mapping[str, Sequence[str]] | None = None,
+    updates: int | None = None,
     **overrides: Any,
 ) -> Simulated:
     """Let a session learn from a stream of judged queries, and measure it on the way.
@@ -228,17 +279,25 @@ def simulate(
     k: at which; preset, overrides: as `orag.session` takes them; file: kept up to date, so that a simulation that was
     stopped goes on from there. progress(done, total, label): every few rounds; stop: every round; seen: called with
     every checkpoint, those of the file first. Raises ParamError, DataError, Cancelled.
+
+    reranker: "cosine", "judgements", a scorer or its name picks what is shown among `candidates` drawn, by default 10
+    (Algorithm 2). arrivals: (share, round) pairs: so many documents come only after that round, and are neither drawn,
+    moved nor found before; newcomers: "neighbours" starts one at its vector moved as its nearest have, "printed" at its
+    vector (Algorithm 3). hops: question → its sub-queries among `queries`, which come one after the other (Algorithm
+    4). updates: queries come again until so many steps were made (appendix C.3), in place of exposure and rounds.
     """
     setup = _setup(
         space, queries, qrels, held_out, preset_of(preset, overrides), stream, plan,
         tuple(dict.fromkeys(decoders)) or (Decoder(make("top_k")),), SET_SIZE.check(k),
+        Variant.of(reranker, candidates, arrivals, newcomers, hops), updates,
     )  # fmt: skip
     begun = setup.begun
     store = SimulationFile(None if file is None else Path(file), setup.settings())
     done, history, arrays = store.load(len(setup.arrivals))
     run = Run(
         begun, setup.queries, setup.right, setup.arrivals, whole_truth=plan.learner == "oracle",
-        shadow=plan.regret != "none", sizes=plan.sizes, arrays=arrays,
+        shadow=plan.regret != "none", sizes=plan.sizes, variant=setup.variant, inventory=setup.inventory, done=done,
+        arrays=arrays,
     )  # fmt: skip
     seen = seen or (lambda checkpoint: None)
     for checkpoint in history.checkpoints:
@@ -247,11 +306,8 @@ def simulate(
     best = None
     if plan.regret == "hindsight":
         best = hindsight(begun.start.exact, setup.rounds(history.trail), progress=progress, stop=stop)
-    given = {each.name: getattr(setup, each.name) for each in fields(setup)}
-    return Simulated(
-        **given, checkpoints=history.checkpoints, trail=history.trail, snapshots=history.snapshots,
-        final=run.vectors().copy(), hindsight=best,
-    )  # fmt: skip
+    given = {each.name: getattr(setup, each.name) for each in fields(setup)} | vars(history)
+    return Simulated(**given, final=run.vectors().copy(), hindsight=best)
 
 
 def _played(
@@ -280,7 +336,7 @@ def _played(
 
 def _setup(
     space: Space, queries: QueryLike, qrels: Qrels, held_out: Qrels | None, preset: Preset, stream: Stream, plan: Plan,
-    decoders: tuple[Decoder, ...], k: int,
+    decoders: tuple[Decoder, ...], k: int, variant: Variant, updates: int | None,
 ) -> _Setup:  # fmt: skip
     for name, value, kind in (("qrels", qrels, Qrels), ("stream", stream, Stream), ("plan", plan, Plan)):
         if not isinstance(value, kind):
@@ -289,9 +345,14 @@ def _setup(
     known = Embeddings(batch.ids, batch.vectors.cpu(), space.embeddings.encoder, batch.texts)
     position = {query: row for row, query in enumerate(known.ids)}
     learned, apart, left_out = divided(
-        known.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed
+        known.ids, space.corpus.position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=variant.owner
     )
-    rare = rare_rows(right_counts(list(learned.values()), len(space)))
+    preset, stream = _lengthened(preset, stream, updates, len(learned))
+    inventory = variant.inventory(len(space), preset.seed)
+    if inventory.waves and plan.regret == "hindsight":
+        raise ParamError("regret must be 'none' or 'oracle' where documents come later; got 'hindsight'")
+    right = tuple(learned.values())
+    rare = rare_rows(right_counts(right, len(space)))
     parts, right_of_parts = [], []
     measured = qrels if held_out is None else held_out
     for name, right_rows, judgements in ((HELD_OUT, apart, measured), (STREAM, learned, qrels)):
@@ -301,7 +362,7 @@ def _setup(
             tail = np.array([rare[rows].all() for rows in right_of_parts[-1]], dtype=bool)
             parts.append(Part(name, known.take([position[q] for q in ids]), judgements, tail))
     stream_rows = [position[q] for q in learned]
-    right = tuple(learned.values())
+    groups = variant.groups(tuple(learned))
     return _Setup(
         begun=begin(space, preset, queries=known.take(stream_rows)),
         stream=stream,
@@ -310,7 +371,7 @@ def _setup(
         k=k,
         queries=tuple(_query(known, row) for row in stream_rows),
         right=right,
-        arrivals=arrivals(stream, right, len(space), preset.seed, preset.exposure),
+        arrivals=arrivals(stream, right, len(space), preset.seed, preset.exposure, groups),
         parts=tuple(parts),
         right_of_probes=right_of_parts[0],
         left_out=left_out,
@@ -319,7 +380,20 @@ def _setup(
             "qrels": qrels.digest,
             "held_out": "" if held_out is None else held_out.digest,
         },
+        variant=variant,
+        inventory=inventory,
+        groups=tuple(groups),
     )
+
+
+def _lengthened(preset: Preset, stream: Stream, updates: int | None, queries: int) -> tuple[Preset, Stream]:
+    """Preset and stream with which so many updates are made. Raises ParamError."""
+    if (updates := UPDATES.check(updates)) is None:
+        return preset, stream
+    if stream.rounds is not None:
+        raise ParamError(f"updates and rounds both say when a stream ends; leave one out ({updates}, {stream.rounds})")
+    exposure, rounds = exposure_of(updates, preset, queries)
+    return replace(preset, exposure=exposure), replace(stream, rounds=rounds)
 
 
 def _query(queries: Embeddings, row: int) -> Query:
@@ -361,12 +435,18 @@ def forecast(
     plan: Plan,
     held_out: Qrels | None = None,
     decoders: int = 1,
+    hops: Mapping[str, Sequence[str]] | None = None,
+    updates: int | None = None,
 ) -> Forecast:
     """Size of what `simulate` will do with the same arguments. Raises DataError.
 
     ids: of the queries; position: the row of a document; decoders: how many are measured.
     """
-    learned, apart, left_out = divided(ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed)
+    owner = Variant.of(hops=hops).owner
+    learned, apart, left_out = divided(
+        ids, position, qrels, held_out, share=plan.held_out, seed=preset.seed, owner=owner
+    )
+    preset, stream = _lengthened(preset, stream, updates, len(learned))
     rounds = rounds_of(stream, len(learned), preset.exposure)
     measured = sum(min(len(part), plan.measured or len(part)) for part in (learned, apart))
     looks = min(plan.checkpoints, rounds) + 1

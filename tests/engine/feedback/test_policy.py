@@ -1,6 +1,7 @@
 """What is drawn, with what chance, and at what temperature; who picks among several."""
 
 import math
+from itertools import combinations, permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,6 +86,73 @@ def test_the_step_of_several_drawn_is_the_gradient_on_average(mode):
     mean = total / rounds
     error = np.sqrt(np.maximum(squares / rounds - mean**2, 0) / rounds)
     assert (np.abs(mean - (orag.probabilities(session, query) - np.eye(8)[right])) < 4 * error + 1e-12).all()
+
+
+def expected_pull(p: np.ndarray, k: int, right: int, session, query) -> np.ndarray:
+    """The mean of an event's coefficients over all draws of k with a reranker that knows, by enumeration in float64.
+
+    A draw is a set S and the next key κ, whose owner is j: its density is the product of P(key_i > κ) over S, the
+    density of j's key at κ, and P(key_l < κ) over the others; keys are log p + Gumbel. κ is integrated over exp(−κ) by
+    Gauss–Laguerre.
+    """
+    n, total = len(p), np.zeros(len(p))
+    nodes, weights = np.polynomial.laguerre.laggauss(60)
+    for chosen in combinations(range(n), k):
+        rest = [row for row in range(n) if row not in chosen]
+        outside = p[rest].sum()
+        # With x = exp(−κ): P(key_i < κ) = exp(−p_i x), so those outside give exp(−outside · x) p_j dx for each j.
+        for x, weight in zip(nodes / outside, weights, strict=True):
+            kappa, keys = -np.log(x), np.full(n, -np.inf)
+            keys[list(chosen)], keys[rest[0]] = kappa + 1.0 + np.arange(k), kappa
+            items, inclusion = drawn_set(p, keys - np.log(p), k)
+            assert set(items) == set(chosen)
+            if session.preset.weights != "inclusion":
+                inclusion = tuple(float(p[row]) for row in items)
+            item = right if right in items else items[0]
+            draw = orag.Draw(query, 1, items, p, inclusion, item)
+            share = weight * np.prod(-np.expm1(-p[list(chosen)] * x))
+            total += share * gradient(orag.outcome(session, draw, item == right), n)
+    return total
+
+
+@pytest.mark.parametrize("mode", ("full", "chosen"))
+def test_the_expected_step_of_several_is_the_gradient_and_the_printed_one_is_not(mode):
+    """By enumeration, 9 documents, 3 drawn, a reranker that knows: the default is p − e_right, Algorithm 2 as printed
+    pulls the right one P(it is drawn) / p times as much."""
+    space = random_space(9, 4)
+    vector, right = (part[0] for part in queries_near(space, 1))
+    right = int(right)
+    factors = []
+    for temperature in (0.3, 1.0):
+        session = orag.session(space, mode=mode, temperature=temperature)
+        query = session.resolve_query(vector)
+        p = orag.probabilities(session, query)
+        exact = p - np.eye(9)[right]
+        assert np.allclose(expected_pull(p, 3, right, session, query), exact, atol=1e-9)
+
+        printed = orag.session(space, mode=mode, temperature=temperature, weights="paper")
+        drawn_share = sum(
+            p[a] * p[b] / (1 - p[a]) * p[c] / (1 - p[a] - p[b])
+            for a, b, c in permutations(range(9), 3)
+            if right in (a, b, c)
+        )
+        found = expected_pull(p, 3, right, printed, query)
+        pull = (p[right] if mode == "full" else drawn_share) - found[right]
+        assert pull == pytest.approx(drawn_share / p[right], abs=1e-9)
+        factors.append(pull)
+    assert factors[0] > 1.3 and factors[1] > 2.2, "nearly uniform draws are the most biased"
+
+
+def test_an_oracle_with_several_right_ones_is_unbiased():
+    """E[1{picked} / sure] = 1 for every right one, which a fixed choice among them is not."""
+    items, rounds = (3, 5, 7, 9), 4000
+    for noise in (0.0, 0.5):
+        pick = orag.oracle(lambda q: {5, 9}, noise=noise)
+        sums = dict.fromkeys(items, 0.0)
+        for r in range(rounds):
+            item, sure = pick(SimpleNamespace(round=r), None, items)
+            sums[item] += 1 / sure / rounds
+        assert all(abs(sums[row] - 1) < 4 * np.sqrt(1.7 / rounds) for row in (5, 9)), sums
 
 
 def test_the_printed_weights_are_offered_as_such(space):
