@@ -241,12 +241,14 @@ def time_text(cell: Any, decimals: int) -> str:
 @FINISHED_SWEEP
 @RUNS
 @metrics_option("Of the table. Default: those of the store.")
+@click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
 @file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
 @json_option()
 def compare(
     swept: FinishedSweep,
     others: OtherSystems,
     metrics: tuple[str, ...],
+    wins: bool,
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -265,7 +267,8 @@ def compare(
     across, up = swept.across, swept.up
     curve = frontier(cells, across, up, k)
     table = results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
-    comparisons = summary(compare_cells(cells, up, table.rows[0][0], k))
+    rows = compare_cells(cells, up, table.rows[0][0], k)
+    comparisons = summary(rows)
     strata = swept.stratify(cells, k)
     for file in files:
         _write_table(file, table, cells)
@@ -279,6 +282,7 @@ def compare(
         head = {"k": k, "queries": curve.queries, "baseline": written[base], "summary": comparisons}
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups = {"by": strata.as_json()} if strata else {}
+        groups |= {"wins": [{**asdict(row), "wins": row.wins._asdict()} for row in rows]} if wins else {}
         echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
         return
     echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
@@ -288,7 +292,23 @@ def compare(
     echo(f"{_plain_table(table)}\n\n{table.caption}\n\n{comparisons}")
     if strata:
         echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
+    if wins:
+        echo(f"\n{METRICS[up].title}@{k} against {table.rows[0][0]}, query by query:\n{_plain_wins(rows)}")
     echo_written(files)
+
+
+def _plain_wins(rows: Sequence[Any]) -> str:
+    """Every setting's share of queries with more, as much and less than the baseline, and the largest differences."""
+    head = ("", "wins", "ties", "loses", "mean", "baseline", "most above", "most below")
+    lines = [
+        (
+            row.name,
+            *(f"{count / row.queries:.1%}" for count in row.wins),
+            *(f"{value:.4f}" for value in (row.mean, row.baseline_mean, max(0.0, row.most), max(0.0, -row.least))),
+        )
+        for row in rows
+    ]
+    return aligned([head, *lines])
 
 
 def _write_table(file: str, table: Any, cells: Sequence[Any]) -> None:

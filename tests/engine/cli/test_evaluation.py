@@ -237,3 +237,17 @@ def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, said, monk
 )
 def test_what_a_store_does_not_hold_is_said(store, args, said):
     assert said in run("compare", store, *args, fails=True)
+
+
+def test_wins_of_every_setting_against_a_baseline(store):
+    """The VRSD paper's Table 1: win rate, the largest difference, means of cos(sum, query)."""
+    asked = ("compare", store, "-k", "5", "--y", "cos_sum", "--baseline", "top_k", "--wins")
+    rows = json.loads(run(*asked, "--json"))["wins"]
+    output = run(*asked)
+    assert "cos(sum, query)@5 against Top-k, query by query:" in output
+    for row in rows:
+        wins = row["wins"]
+        assert sum(wins.values()) == row["queries"] and row["least"] <= row["difference"] <= row["most"]
+        (line,) = [line for line in output.splitlines() if line.startswith(f"{row['name']}  ") and "%" in line]
+        assert f"{wins['win'] / row['queries']:.1%}" in line and f"{max(0, row['most']):.4f}" in line
+    assert "wins" not in json.loads(run("compare", store, "-k", "5", "--json"))
