@@ -1,4 +1,8 @@
-"""Results of the chosen decoders for the current query, as CSV and JSON files."""
+"""Results of the chosen decoders for the current query, as CSV and JSON files.
+
+CSV is for spreadsheets: a text that one would take for a formula has an apostrophe before it (`guarded`), numbers are
+as they are. JSON has every id and text exactly.
+"""
 
 import csv
 import io
@@ -16,6 +20,7 @@ from engine.decoder import Decoder, select_from
 from engine.evaluation.metrics import available, measure, title_of
 from engine.evaluation.paired import name_of
 from engine.evaluation.sweep.cell import as_json
+from engine.evaluation.tables import guarded
 from engine.params import form_of, values_of
 from engine.views import Row, diff, relevance
 
@@ -115,5 +120,7 @@ def _document(row: Row) -> dict[str, Any]:
 
 def _csv(head: list[str], rows: list[list[Any]]) -> bytes:
     stream = io.StringIO(newline="")
-    csv.writer(stream).writerows([head, *rows])
+    csv.writer(stream).writerows(
+        [guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in (head, *rows)
+    )
     return stream.getvalue().encode("utf-8")

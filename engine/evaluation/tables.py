@@ -25,8 +25,11 @@ from engine.wording import ALPHA, MINUS
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A cell of text that begins so is a formula to a spreadsheet, and a formula can send data away or run programs."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""A cell of text that begins so, perhaps after spaces or quotes, is a formula to a spreadsheet, and a formula can send
+data away or run programs."""
+_BEFORE = "' \"\u00a0\u3000\ufeff"
+"""What spreadsheets pass over before a formula."""
 LONG = ("method", "name", "label", "k", "split", "query", "metric", "value", "key")
 ALWAYS_TEXT = frozenset({"method", "name", "label", "retrieve", "rerank", "split", "query", "metric", "key", "digest"})
 PROVENANCE = "provenance."
@@ -125,12 +128,12 @@ def as_csv(table: DataFrame) -> str:
 
 def guarded(text: str) -> str:
     """The text as a cell that no spreadsheet takes for a formula, an apostrophe before it; `unguarded` undoes it."""
-    return "'" + text if text.lstrip("'").startswith(FORMULA) else text
+    return "'" + text if text.lstrip(_BEFORE).startswith(FORMULA) else text
 
 
 def unguarded(cell: str) -> str:
     """The text of a cell that `guarded` wrote."""
-    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(FORMULA) else cell
+    return cell[1:] if cell.startswith("'") and cell.lstrip(_BEFORE).startswith(FORMULA) else cell
 
 
 def read(path: str | Path) -> DataFrame:

@@ -5,6 +5,7 @@ import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +14,13 @@ from dashboard.services.source import Loaded, Source
 from dashboard.session.query import Question
 from dashboard.sharing import snapshots
 from dashboard.sharing.dialogs import EXPORT, LINK, VIEWS
-from dashboard.sharing.export_results import figures_csv, retrieve, sets_csv, sets_json
+from dashboard.sharing.export_results import DecoderResult, figures_csv, retrieve, sets_csv, sets_json
 from dashboard.sharing.snapshots import SavedAnswer
 from engine.data import cache
 from engine.decoder import Decoder
 from engine.errors import DataError
 from engine.evaluation.export import TARGETS
+from engine.evaluation.tables import unguarded
 from engine.paths import home
 from engine.stages import make, methods
 from support.pages import (
@@ -316,6 +318,25 @@ def test_export_files_hold_sets_and_metrics(demo):
     assert (content["k"], content["corpus"]) == (4, "numpy-api")
     assert content["query"] == question.text and [len(d["documents"]) for d in content["decoders"]] == [4, 4]
     assert content["decoders"][0]["documents"][0]["title"] == dataset.corpus.titles[5]
+
+
+@pytest.mark.threat("formulas in exported sets", "an apostrophe before each, numbers as they are, JSON exact")
+def test_no_cell_of_exported_sets_is_a_formula():
+    evil = ["=HYPERLINK(A1)", "+1", "-2", "@SUM(A1)", "\t=1", "\r=1", ' "=1', "＝1", "plain"]
+    row = {"rank": 1, "row": 0, "relevant": None, "relevance": -0.5, "gain": -1.5, "similarity": None, "nearest": None}
+    rows = tuple(SimpleNamespace(**row, id=text, title=text, text=text) for text in evil)
+    parameters = (("=stage", "name", "symbol", "1", "1"),)
+    result = DecoderResult(
+        name="=name", title="x", setting="@set", words="w", parameters=parameters, rows=rows, figures={"=m": -0.25}
+    )
+    for made in (sets_csv([result]), figures_csv([result])):
+        table = list(csv.reader(io.StringIO(made.decode(), newline="")))
+        cells = [cell for line in table for cell in line if cell]
+        assert all(not cell.lstrip(' "').startswith(tuple("=+-@\t\r＝")) or float(cell) < 0 for cell in cells), cells
+    lines = list(csv.DictReader(io.StringIO(sets_csv([result]).decode(), newline="")))
+    assert [unguarded(line["id"]) for line in lines] == evil and {line["gain"] for line in lines} == {"-1.5"}
+    told = json.loads(sets_json([result], {}))["decoders"][0]["documents"]
+    assert [document["text"] for document in told] == evil
 
 
 def test_export_and_saving_are_disabled_without_a_query():
