@@ -4,6 +4,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.services import login
+
 SCREENS = Path(__file__).parent / "screens"
 
 st.set_page_config(page_title="Frontier", page_icon="📈", layout="wide")
@@ -24,6 +26,13 @@ STYLE = """<style>
 }
 </style>"""
 st.html(STYLE)
+if not login.is_signed_in():
+    st.title("Frontier")
+    st.text("Sign in to see this page.")
+    for provider in login.providers():
+        name = f"Sign in with {provider}" if provider else "Sign in"
+        st.button(name, type="primary", on_click=st.login, args=(provider,))
+    st.stop()
 page = st.navigation(
     [
         st.Page(SCREENS / "explore.py", title="Explore", icon=":material/compare_arrows:", default=True),
@@ -37,3 +46,7 @@ page = st.navigation(
 )
 st.html(f'<h1 class="frontier-title">{page.title}</h1>')
 page.run()
+if login.is_required():
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+        st.text(str(st.user.to_dict().get("email", "")), width="content")
+        st.button("Sign out", type="tertiary", icon=":material/logout:", on_click=st.logout)

@@ -7,7 +7,8 @@ and port, as the Origin header says, which no page can set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,20 +16,29 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+UPLOAD = "/_stcore/upload_file/"
 SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing, which a browser sends without an Origin where its address bar does."""
 NO_FRAMES = [(b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN")]
 LONGEST = 100
+Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Gate:
     """An application that answers only what was meant for it; others get 403 and a sentence.
 
-    names: hosts that it is known by beside the loopback's; say: takes a line for people, once for each host refused
+    names: hosts that it is known by beside the loopback's; say: takes a line for people, once for each host refused;
+    no_uploads: why the headers of an upload are not enough for it, "" where they are
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str] = (), say: Callable[[str], None] = print) -> None:
-        self.app, self.say = app, say
+    def __init__(
+        self,
+        app: ASGIApp,
+        names: Collection[str] = (),
+        say: Callable[[str], None] = print,
+        no_uploads: Callable[[Headers], str] = lambda _: "",
+    ) -> None:
+        self.app, self.say, self.no_uploads = app, say, no_uploads
         self.names = {_plain(name) for name in (*LOOPBACK, *names)}
         self._said: set[str] = set()
 
@@ -58,7 +68,25 @@ class Gate:
         needed = scope["type"] == "websocket" or scope["method"] not in SAFE
         if (origins or needed) and [urlsplit(one).netloc.lower() for one in origins] != [host.lower()]:
             return "This request comes from a page of another address."
+        if scope["type"] == "http" and scope["method"] not in SAFE and UPLOAD in scope["path"]:
+            return self.no_uploads(scope["headers"])
         return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's for itself alone."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return _plain(host) in LOOPBACK
+
+
+def is_wildcard(address: str) -> bool:
+    """Whether an address to listen on stands for all that this machine has."""
+    try:
+        return ip_address(address.strip("[]")).is_unspecified
+    except ValueError:
+        return False
 
 
 def _name_of(host: str) -> str:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -173,7 +173,7 @@ class Place:
 
     def flags(self) -> list[str]:
         """The flags by which `serve` finds the same place."""
-        given = {"--base-path": [self.base] if self.base else [], "--address": [self.address]}
+        given: dict[str, Sequence[str]] = {"--base-path": [self.base] if self.base else [], "--address": [self.address]}
         given |= {"--allow-host": self.hosts, "--root": self.roots}
         flags = [part for flag, values in given.items() for value in values for part in (flag, value)]
         return [*flags, *(["--allow-uploads"] if self.allow_uploads else [])]
@@ -248,6 +248,8 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], place: Place, browser:
     corpora.start_with(*corpus)
     roots.set_rules(rules := place.rules(corpus))
     config = CONFIG | {"server.address": place.address, "server.allowedHosts": [*gate.LOOPBACK, *place.names]}
+    if gate.is_wildcard(place.address):  # else the address that the world sees is asked of another server, to be shown
+        config["browser.serverAddress"] = "localhost"
     config |= ({"server.port": port} if port else {}) | ({"server.baseUrlPath": base} if base else {})
 
     @contextlib.asynccontextmanager
@@ -275,14 +277,14 @@ def _serve_one(port: int | None, corpus: tuple[str, ...], place: Place, browser:
 
 
 async def _health(_: Request) -> Response:
-    """Whether the corpora that this server was started with are loaded: 200, else 503; names only, no paths."""
+    """Whether the corpora that this server was started with are loaded: 200, else 503; names at most, no paths."""
     from starlette.responses import JSONResponse
 
     from dashboard.services import corpora, login
 
     found = corpora.health()
     if login.is_required():
-        del found["loaded"]
+        found = {"status": found["status"]}
     return JSONResponse(
         found, status_code=200 if found["status"] == "ok" else 503, headers={"Cache-Control": "no-store"}
     )

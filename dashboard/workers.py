@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 HOST = "127.0.0.1"
+"""Where workers listen, unless the command line names another address."""
 COOKIE = "frontier_worker"
 """The cookie by which a proxy sends a visitor to the same worker: sessions and uploads are that worker's alone."""
 HELD = "FRONTIER_HELD"
@@ -71,31 +72,36 @@ CADDY = """\
 }}"""
 
 
-def nginx_lines(ports: Sequence[int], base: str = "") -> str:
+def nginx_lines(ports: Sequence[int], base: str = "", host: str = HOST) -> str:
     """The lines of an nginx before workers: a cookie keeps each visitor with one, and none goes to one that is down.
 
-    base: the path that the pages lie below, with its leading slash and no other, "" for none
+    base: the path that the pages lie below, with its leading slash and no other, "" for none; host: of the workers
     """
-    servers = "\n".join(f"    server {HOST}:{port};" for port in ports)
+    servers = "\n".join(f"    server {in_address(host)}:{port};" for port in ports)
     # Without a slash after it a path of another site that begins alike would be taken too.
     return NGINX.format(cookie=COOKIE, place=f"{base}/", servers=servers, upload=LARGEST_UPLOAD)
 
 
-def caddy_lines(ports: Sequence[int], base: str = "") -> str:
-    """The lines of a Caddy before workers, with the same cookie's name; base: as of `nginx_lines`."""
-    servers = " ".join(f"{HOST}:{port}" for port in ports)
+def caddy_lines(ports: Sequence[int], base: str = "", host: str = HOST) -> str:
+    """The lines of a Caddy before workers, with the same cookie's name; base, host: as of `nginx_lines`."""
+    servers = " ".join(f"{in_address(host)}:{port}" for port in ports)
     return CADDY.format(cookie=COOKIE, path=f"{base}* " if base else "", servers=servers)
 
 
-def taken(ports: Sequence[int]) -> list[int]:
-    """The ports of this host's loopback address that another process has."""
+def in_address(host: str) -> str:
+    """A host as an address of the web has it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def taken(ports: Sequence[int], host: str = HOST) -> list[int]:
+    """The ports of an address of this machine that another process has."""
 
     def is_taken(port: int) -> bool:
-        with socket.socket() as probe:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             if os.name == "posix":  # where a port that was used a moment ago is free again
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((HOST, port))
+                probe.bind((host, port))
             except OSError:
                 return True
         return False
@@ -197,10 +203,15 @@ def _signalled() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def end_when_let_go() -> None:
-    """Have this process end by itself, as by Ctrl-C, once the one that started it as a worker is gone."""
-    if os.environ.pop(HELD, ""):
+def end_when_let_go() -> bool:
+    """Have this process end by itself, as by Ctrl-C, once the one that started it as a worker is gone.
+
+    Returns whether it is a worker.
+    """
+    is_worker = bool(os.environ.pop(HELD, ""))
+    if is_worker:
         threading.Thread(target=_wait_for_end, name="wait for the end", daemon=True).start()
+    return is_worker
 
 
 def _wait_for_end() -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import streamlit as st
 
-from dashboard.services import corpora, jobs, training_runs, uploads
+from dashboard.services import corpora, jobs, roots, training_runs, uploads
 from dashboard.services.trained import SECTION as TRAINED
 from dashboard.widgets.buttons import step_button
 from dashboard.widgets.choices import select
@@ -46,9 +46,11 @@ def show() -> None:
     with left:
         st.subheader("Cache")
         st.text(f"{taken} used" + (f" · {size(free)} free on this disk" if free is not None else ""))
-        st.code(str(home()), language=None)
-        sections = [ALL, *dict.fromkeys(item.section for item in items)]
-        chosen: str = select("Section", sections, "data.cache.section", format_func=_title)
+        chosen = ALL
+        if not roots.rules().shared:
+            st.code(str(home()), language=None)
+            sections = [ALL, *dict.fromkeys(item.section for item in items)]
+            chosen = select("Section", sections, "data.cache.section", format_func=_title)
         if message := st.session_state.pop(SAID, None):
             st.text(message)
     if not items:
@@ -57,6 +59,12 @@ def show() -> None:
     with right:
         _sections(items)
     shown = [item for item in items if chosen in (ALL, item.section)]
+    if roots.rules().shared:
+        # What is kept was made by all who can reach the server, and names what they worked on.
+        shown = [item for item in shown if item.section == uploads.SECTION and uploads.is_mine(item.name)]
+        if not shown:
+            st.caption("Others can reach this server: each sees and deletes here what was uploaded in this window.")
+            return
     picked = _table(shown, chosen)
     _delete(picked, shown, items, chosen)
 
@@ -135,9 +143,9 @@ def _remove(items: Sequence[Item]) -> None:
 
 
 def _is_locked(item: Item) -> bool:
-    """Whether an item must stay: somebody reads or writes it now."""
+    """Whether an item must stay: somebody reads or writes it now, or sent it and is there."""
     if item.section == uploads.SECTION:
-        return _in_use(item)
+        return uploads.is_of_others(item.name) or _in_use(item)
     if item.section == TRAINED:
         return training_runs.under_way(item.name) is not None
     at_work = [job for job in jobs.running() if not job.title.startswith("load ")]
@@ -162,6 +170,8 @@ def _in_use(item: Item) -> bool:
 
 def _describe(item: Item) -> str:
     facts = item.facts
+    if _is_of_others(item):
+        return "from another window"
     if "texts" in facts:
         role = "documents" if facts.get("role") == "document" else "queries"
         return f"{facts['name']}, {facts['texts']:,} {role}"
@@ -174,8 +184,18 @@ def _describe(item: Item) -> str:
     return counted(len(item.files), "file") + (" without a label" if item.section == "embeddings" else "")
 
 
+def _is_of_others(item: Item) -> bool:
+    """Whether an item is what another session sent, or was made of it."""
+    if item.section == uploads.SECTION:
+        return uploads.is_of_others(item.name)
+    content = item.facts.get("content")
+    made_of = [one for one in corpora.in_memory() if content in (one.dataset.corpus.digest, one.dataset.queries.digest)]
+    folders = [folder for one in made_of if (folder := uploads.folder_of(one.source.path))]
+    return bool(folders) and all(map(uploads.is_of_others, folders))
+
+
 def _encoder(item: Item) -> str:
-    if "encoder" not in item.facts:
+    if "encoder" not in item.facts or _is_of_others(item):
         return ""
     return f"{corpora.encoder_name(str(item.facts['encoder']))}, {item.facts.get('arithmetic')}"
 

@@ -23,6 +23,7 @@ from dashboard.widgets.buttons import download_button, step_button
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.job_panel import JobPanel
 from dashboard.widgets.tables import draw_columns, number_column, text_column
+from dashboard.widgets.upload_field import upload_field
 from engine.decoder import SET_SIZE, Decoder
 from engine.errors import FrontierError
 from engine.evaluation.export import source_flags
@@ -111,7 +112,7 @@ def _add(loaded: Loaded, log: JudgingLog, known: Queries) -> None:
     """Draw the ways to queries: typed, a file, those of the corpus."""
     st.text_area("Searches, one a line", key=TYPED, height=160, placeholder="sum without the missing values")
     step_button("Add", "judge.add", _take_typed, log, known, type="primary")
-    files = st.file_uploader(
+    files = upload_field(
         "Or a file or log of searches",
         key="judge.file",
         help="Text with a search a line, or a .csv, .tsv, .jsonl or .parquet table with a column of them.",

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.services import corpora
+from dashboard.services import corpora, jobs
 from dashboard.services.jobs import Job
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
@@ -29,16 +29,16 @@ def begin(source: Source, beside: bool = False) -> None:
     job = corpora.known(source)
     if job is not None and not job.running and (job.error or not beside):
         corpora.forget(source, job)  # files change; what is embedded comes from the cache
-    corpora.loading(source)
+    corpora.loading(source, again=True)
     st.session_state[LOADING], st.session_state[BESIDE] = source, beside
 
 
 def show_loading() -> None:
-    """Draw what this session loads, and what others do."""
+    """Draw what this session loads."""
     coming = st.session_state.get(LOADING)
     if coming is not None:
         _watch(coming)
-    for other, job in corpora.others_loading(coming):
+    for other, job in corpora.also_loading(coming):
         st.text(f"Also loading: {other.name}, {job.progress.done:,} of {job.progress.total:,}")
         if st.button("Watch", key=f"data.watch.{hash(other)}"):
             st.session_state[LOADING], st.session_state[BESIDE] = other, False
@@ -51,7 +51,7 @@ def _watch(source: Source) -> None:
     if job is None:  # it ended, and others needed its place
         st.session_state.pop(LOADING, None)
         return
-    running, beside = job.running, bool(st.session_state.get(BESIDE))
+    running, beside = job.running and not jobs.is_left(job), bool(st.session_state.get(BESIDE))
     if job.result is not None:
         _arrived(source, job.result)
         st.rerun()
@@ -62,7 +62,7 @@ def _watch(source: Source) -> None:
             report(dataset)
 
     if running:
-        why = "Stops it in every window that waits for this corpus"
+        why = "It goes on for other windows that wait for this corpus."
         watch(job, "data.cancel", draw, title=title, to_end=True, cancel_help=why)
         return
     with st.container(border=True):
@@ -75,7 +75,8 @@ def _watch(source: Source) -> None:
 
 def _close(source: Source, job: Job) -> None:
     st.session_state.pop(LOADING, None)
-    corpora.forget(source, job)
+    if not job.going:
+        corpora.forget(source, job)
 
 
 def _arrived(source: Source, loaded: Loaded) -> None:
@@ -107,7 +108,7 @@ def in_use() -> Loaded | None:
     st.subheader("Current corpus")
     source = address.source()
     job = corpora.loading(source)
-    running = job.running
+    running = job.running and not jobs.is_left(job)
     loaded: Loaded | None = job.result
     if loaded is not None:
         corpus_chip(loaded)

@@ -7,11 +7,12 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.data import loading, look
-from dashboard.services import corpora, uploads
+from dashboard.services import corpora, roots, uploads
 from dashboard.services.source import STORE, Source
 from dashboard.widgets.choices import choose, select
 from dashboard.widgets.failure import show_failure
 from dashboard.widgets.tables import draw_table
+from dashboard.widgets.upload_field import upload_field
 from engine.data.stores.config import EXAMPLE, collections, config_path
 from engine.data.tables import SEPARATORS, SUFFIXES, Preview, guess_separator, preview
 from engine.errors import FrontierError
@@ -63,7 +64,7 @@ def _choose() -> Source | None:
         )
         return _embedding(Source(name))
     if way == UPLOAD:
-        files = st.file_uploader(
+        files = upload_field(
             "Files",
             accept_multiple_files=True,
             help="One .csv, .tsv, .jsonl, .parquet, .npy or .npz file. Or a BEIR folder: corpus.jsonl, queries.jsonl, "
@@ -71,6 +72,8 @@ def _choose() -> Source | None:
         )
         if files:
             path = st.session_state[UPLOADED] = uploads.keep(files)
+        elif not roots.rules().uploads:
+            return None
         elif (uploaded := st.session_state.get(UPLOADED)) is not None and uploaded.exists():
             path = uploaded
             st.text(f"Uploaded before: {path.name}")
@@ -79,6 +82,9 @@ def _choose() -> Source | None:
                 "A table with a text column is enough. With judgements, Recall is measured.", icon=":material/upload:"
             )
             return None
+    elif not roots.typed_paths():
+        st.info(roots.PATHS_OFF, icon=":material/block:")
+        return None
     else:
         typed = st.text_input(
             "File or folder on this machine",
@@ -89,7 +95,7 @@ def _choose() -> Source | None:
         if not typed:
             st.info("A BEIR folder holds corpus.jsonl and, if you have them, queries.jsonl and qrels/*.tsv.")
             return None
-        path = Path(typed).expanduser()
+        path = roots.check_corpus(typed)
         if not path.exists():
             st.error("There is no such file or folder.", icon=":material/error:")
             return None
@@ -103,6 +109,9 @@ def _stored() -> Source | None:
         name = st.selectbox("Collection", names, key="data.store", persist_state="session")
         st.caption("Documents stay where they are. Explore asks for what its answers need and says what is proven.")
         return Source(f"{STORE}{name}")
+    if roots.rules().shared:
+        st.info("No vector engine is known to this server.")
+        return None
     st.info(f"No vector engine is known here yet: write {config_path().name} into {config_path().parent}, for example")
     st.code(EXAMPLE, language="toml")
     st.caption("`frontier store load pg/papers --corpus my-corpus/` then fills the collection.")

@@ -15,6 +15,7 @@ from dashboard.services.source import Loaded
 from dashboard.widgets import confirm
 from dashboard.widgets.buttons import download_button
 from dashboard.widgets.failure import show_failure
+from dashboard.widgets.upload_field import upload_field
 from engine import feedback as orag
 from engine.errors import DataError
 from engine.feedback.storage import replace_log
@@ -48,7 +49,7 @@ def _written(session: orag.Session, name: str) -> bytes:
 def take_in(history: DriftHistory) -> None:
     """Draw the import of a log in place of this corpus's own, which is backed up."""
     with st.expander("Import a log"):
-        upload = st.file_uploader("Log (.jsonl)", type=["jsonl"], key="drift.import")
+        upload = upload_field("Log (.jsonl)", type=["jsonl"], key="drift.import")
         if upload is None:
             return
         raw = upload.getvalue()

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dashboard.services import jobs, roots
 from dashboard.services.jobs import Job, SharedJobs
 from dashboard.services.source import Loaded, Source
 
@@ -69,23 +70,28 @@ def load_all() -> None:
 
 
 def health() -> dict[str, Any]:
-    """How the corpora stand that this server is for, and the names of all that are in memory; no paths.
+    """How the corpora stand that this server is for, with the names of those in memory; no paths.
 
     status: "ok" once each has been loaded, "failed" where one could not be, else "loading"; `failed` names those.
     """
     _ONCE.update(loaded.source for loaded in in_memory())  # one that failed at first may have been loaded on a page
     waiting = [chosen for chosen in sources_at_start() if chosen not in _ONCE]
-    jobs = [(chosen, known(chosen)) for chosen in waiting]
-    failed = [chosen.name for chosen, job in jobs if job is not None and not job.running and job.error]
+    found = [(chosen, known(chosen)) for chosen in waiting]
+    failed = [chosen.name for chosen, job in found if job is not None and not job.running and job.error]
     status = "failed" if failed else "loading" if waiting else "ok"
-    found: dict[str, Any] = {"status": status, "loaded": sorted({loaded.source.name for loaded in in_memory()})}
-    return found | ({"failed": failed} if failed else {})
+    loaded = sorted({one.source.name for one in in_memory() if one.source in sources_at_start()})
+    return {"status": status, "loaded": loaded} | ({"failed": failed} if failed else {})
 
 
-def loading(chosen: Source | None = None) -> Job:
-    """The job that loads a corpus, started now if there is none; its result is a Loaded."""
+def loading(chosen: Source | None = None, again: bool = False) -> Job:
+    """The job that loads a corpus, started now if there is none; its result is a Loaded.
+
+    The session that asks wants it from then on; one that has left it only where it asks again.
+    """
     chosen = chosen or source_at_start()
-    return _JOBS.begin(chosen, f"load {chosen.path}", partial(_load_and_settle, chosen))
+    job = _JOBS.begin(chosen, f"load {chosen.path}", partial(_load_and_settle, chosen))
+    jobs.join(job, again)
+    return job
 
 
 def loads() -> list[tuple[Source, Job]]:
@@ -93,9 +99,15 @@ def loads() -> list[tuple[Source, Job]]:
     return _JOBS.items()
 
 
-def others_loading(mine: Source | None) -> list[tuple[Source, Job]]:
-    """Corpora that any session loads, other than `mine`."""
-    return [(s, job) for s, job in loads() if job.running and s != mine]
+def also_loading(shown: Source | None) -> list[tuple[Source, Job]]:
+    """Corpora that this session loads, other than `shown`."""
+    return [(s, job) for s, job in loads() if job.running and s != shown and jobs.is_mine(job)]
+
+
+def may_see(source: Source, job: Job, path: str) -> bool:
+    """Whether this session, which knows a corpus's path, may see how it is loaded: no path that another one typed."""
+    shared = source.path == path and not roots.is_path(source.encoder) and not roots.is_path(source.qrels)
+    return shared or source in _STARTS or jobs.is_mine(job)
 
 
 def known(chosen: Source) -> Job | None:
@@ -114,10 +126,13 @@ def sources() -> list[Source]:
 
 
 def variants(loaded: Loaded) -> list[Loaded]:
-    """The same corpus by every encoder that it is loaded with, each once; `loaded` comes first."""
+    """The same corpus by every encoder that this session may know of, each once; `loaded` comes first."""
     by_encoder = {encoder_key(loaded): loaded}
-    for other in in_memory():
-        if other.space.corpus == loaded.space.corpus:
+    for source, job in loads():
+        other = job.result
+        if other is None or other.space.corpus != loaded.space.corpus:
+            continue
+        if may_see(source, job, loaded.origin.source.path):
             by_encoder.setdefault(encoder_key(other), other)
     return list(by_encoder.values())
 
@@ -149,14 +164,25 @@ def encoder_key(loaded: Loaded) -> str:
 
 
 def forget(chosen: Source, job: Job) -> None:
-    """Drop a load that has ended, so that the next one reads anew; not one that somebody has started since."""
-    _JOBS.forget(chosen, job)
+    """Drop a load that has ended, so that the next one reads anew; not one that somebody has started since.
+
+    One that goes on for others is joined again.
+    """
+    if jobs.is_mine(job) or not job.going:
+        _JOBS.forget(chosen, job)
+    else:
+        jobs.join(job, again=True)
 
 
 def read(chosen: Source, progress: Progress | None = None, stop: Stop | None = None) -> Dataset:
     """The documents, queries and judgements of a source. Raises DataError; Cancelled."""
     import engine
 
+    if chosen.path not in DEMOS:
+        roots.check_corpus(chosen.path)
+    inside = chosen.qrels == "qrels" or (Path(chosen.path) / chosen.qrels).is_dir()
+    if len(Path(chosen.qrels).parts) > 1 or not inside:
+        roots.check_corpus(chosen.qrels)
     dataset: Dataset = engine.load_dataset(chosen.path, **chosen.reading, progress=progress, stop=stop)
     return dataset
 
@@ -201,6 +227,7 @@ def _embed(chosen: Source, job: Job) -> Loaded:
     from engine.data.encoders import shipped_notices, truncated_count
     from engine.values import Notice
 
+    roots.check_model(chosen.encoder)
     job.partial = dataset = _interned(read(chosen, report, job.stop))
     report = _freezing(job, 2, "documents")
     options = {"encoder": chosen.encoder, "dtype": chosen.dtype, "stop": job.stop, "label": dataset.corpus.name}

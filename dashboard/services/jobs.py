@@ -142,6 +142,8 @@ class Mine(dict[str, Job]):
     def __init__(self, session: str | None = None) -> None:
         self.session = session
         self.line: list[Job] = []
+        self.joined: weakref.WeakSet[Job] = weakref.WeakSet()  # those of all sessions that this one asked for
+        self.left: weakref.WeakSet[Job] = weakref.WeakSet()  # those that it wants no more, whoever else does
         weakref.finalize(self, _cancel_all, self.line, session)
 
     def __reduce__(self) -> Any:
@@ -168,7 +170,7 @@ def current(purpose: str, key: Hashable, *, alone: bool = False) -> Job | None:
     if job is None or job.key == key:
         return job
     if alone:
-        job.cancel()
+        leave(job)
     return None
 
 
@@ -191,7 +193,7 @@ def start(purpose: str, title: str, work: Callable[[Job], Any], key: Hashable = 
     """
     session_jobs = mine()
     if (before := session_jobs.get(purpose)) is not None:
-        before.cancel()  # it stays in line to its end: it may still be writing what this one goes on from
+        leave(before)  # it stays in line to its end: it may still be writing what this one goes on from
     line = session_jobs.line
 
     def in_turn(job: Job) -> Any:
@@ -224,8 +226,49 @@ def share(purpose: str, job: Job) -> None:
     if session_jobs.get(purpose) is job:
         return
     job.hold(session_jobs.session)
+    session_jobs.left.discard(job)
     session_jobs[purpose] = job
     session_jobs.line.append(job)
+
+
+def join(job: Job, again: bool = False) -> None:
+    """Count this session among those that want a job of all sessions; not one that it has left, except again."""
+    if get_script_run_ctx(suppress_warning=True) is None:  # no visitor asks
+        return
+    session_jobs = mine()
+    if again:
+        session_jobs.left.discard(job)
+    elif job in session_jobs.left:
+        return
+    if job not in session_jobs.joined:
+        session_jobs.joined.add(job)
+        job.hold(session_jobs.session)
+
+
+def is_mine(job: Job) -> bool:
+    """Whether this session asked for a job of all sessions, or none did and the server began it by itself."""
+    if get_script_run_ctx(suppress_warning=True) is None or not any(job.holders):
+        return True
+    return job in mine().joined
+
+
+def leave(job: Job) -> None:
+    """Have this session want a job no more: it stops, unless another session with an open tab wants it too."""
+    session_jobs = mine()
+    job.let_go(session_jobs.session)
+    session_jobs.joined.discard(job)
+    session_jobs.left.add(job)
+    if not any(session is not None and has_tab(session) for session in job.holders):
+        job.cancel()
+        return
+    for purpose in [purpose for purpose, own in session_jobs.items() if own is job]:
+        del session_jobs[purpose]
+    session_jobs.line[:] = [own for own in session_jobs.line if own is not job]
+
+
+def is_left(job: Job) -> bool:
+    """Whether a job that this session has left goes on for others."""
+    return job.going and job in mine().left
 
 
 def _wait_for_turn(job: Job, line: list[Job]) -> None:
@@ -280,10 +323,15 @@ def _stop_abandoned() -> None:
 
 def _is_gone(session: str) -> bool:
     """Whether a session's tab has been closed for a while: where only the network fails, it is back in a moment."""
-    if not runtime.exists() or runtime.get_instance().is_active_session(session):
+    if has_tab(session):
         _GONE.pop(session, None)
         return False
     return time.monotonic() - _GONE.setdefault(session, time.monotonic()) >= GRACE
+
+
+def has_tab(session: str) -> bool:
+    """Whether a browser's tab shows a session now."""
+    return not runtime.exists() or runtime.get_instance().is_active_session(session)
 
 
 class SharedJobs(Generic[K]):

@@ -1,19 +1,27 @@
 """Uploaded files, kept in FRONTIER_HOME by content, so that they are read as any other path."""
 
 import hashlib
+import uuid
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from dashboard.services import jobs, roots
 from engine.data import cache
 from engine.errors import DataError
+from engine.paths import caches
 
 SECTION = "uploads"
 WHOLE = "corpus.jsonl"
 BESIDE = {"queries.jsonl", "aspects.tsv", "vectors.npy", "vectors.npz", "vectors.ids.txt"}
 LONGEST_NAME = 200
+VISITOR = "visitor"
+"""Session key of a name that no other session has."""
+_SENT: dict[str, dict[str, str | None]] = defaultdict(dict)
+"""Folder → who sent what is in it: a visitor's name → the session, None for one that no browser has."""
 
 
 def keep(files: Sequence[Any]) -> Path:
@@ -27,7 +35,42 @@ def keep(files: Sequence[Any]) -> Path:
     key = tuple(sorted(f.file_id for f in files))
     if key not in paths or not paths[key].exists():
         paths[key] = _keep([(_safe(f.name), f.getvalue()) for f in files])
+    _SENT[_name_of(paths[key])][_visitor()] = jobs.mine().session
     return paths[key]
+
+
+def is_mine(name: str) -> bool:
+    """Whether this session sent what is in a folder of this name."""
+    return _visitor() in _SENT.get(name, ())
+
+
+def is_of_others(name: str) -> bool:
+    """Whether a folder is none of this session's affair: another sent it, and is there or may come back.
+
+    On a server that only its own machine reaches, what was sent by windows that are closed is anybody's to delete.
+    """
+    if is_mine(name):
+        return False
+    senders = _SENT.get(name, {}).values()
+    return roots.rules().shared or any(sender is None or jobs.has_tab(sender) for sender in senders)
+
+
+def folder_of(path: str) -> str:
+    """The name of the folder of uploads that a corpus lies in; "" for one that was not sent."""
+    try:
+        return _name_of(Path(path))
+    except ValueError:
+        return ""
+
+
+def _name_of(path: Path) -> str:
+    folder = next((own / SECTION for own in caches() if path.is_relative_to(own / SECTION)), Path(SECTION))
+    return path.relative_to(folder).parts[0]
+
+
+def _visitor() -> str:
+    name: str = st.session_state.setdefault(VISITOR, uuid.uuid4().hex)
+    return name
 
 
 def _keep(files: list[tuple[str, bytes]]) -> Path:
@@ -35,10 +78,9 @@ def _keep(files: list[tuple[str, bytes]]) -> Path:
     digest = hashlib.sha256()
     for name, data in sorted(files):
         digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())
-    folder = cache.section(SECTION) / digest.hexdigest()[:16]
+    folder = cache.place(SECTION, digest.hexdigest()[:16])
     for name, data in files:
         target = folder / places[name]
-        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists():
             cache.write(target, data)
     names = list(places)

@@ -46,14 +46,15 @@ def source_of(params: Mapping[str, str]) -> Source | None:
 def available(requested: Source) -> Source | None:
     """The corpus that an address may open: a demo, or one that this server is for or has been asked to load.
 
-    With its trained embeddings, there or not: loading says which.
+    With its trained embeddings, there or not: loading says which. Where it is loaded in other ways only, one of those
+    that show nothing of what another session typed.
     """
-    loads = [s for s, _ in corpora.loads() if s.path == requested.path]
+    loads = [(s, job) for s, job in corpora.loads() if s.path == requested.path]
     starts = [s for s in corpora.sources_at_start() if s.path == requested.path]
     demos = [Source(requested.path)] if requested.path in corpora.DEMOS else []
-    known = [*demos, *starts, *loads]
-    if requested.plain in (s.plain for s in known):
+    if requested.plain in (s.plain for s in (*demos, *starts, *(s for s, _ in loads))):
         return requested
+    known = [*demos, *starts, *(s for s, job in loads if corpora.may_see(s, job, requested.path))]
     return known[-1] if known else None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from dashboard.services import roots
 from dashboard.session.parameters import put, stage_of
 from engine.decoder import POOL, Decoder
 from engine.errors import FrontierError, ParamError
@@ -90,7 +91,12 @@ def lacks(decoder: Decoder, space: Space) -> str | None:
 
 
 def unagreed(scorer: Scorer, space: Space) -> str | None:
-    """Long work or a download that a scorer needs, until this session agrees: a link alone must not start it."""
+    """Long work or a download that a scorer needs, until this session agrees: a link alone must not start it.
+
+    Raises FrontierError where its model is a folder that this server does not read.
+    """
+    if isinstance(model := getattr(scorer, "model", None), str):
+        roots.check_model(model)
     due = scorer.consent_needed(space)
     return None if due in st.session_state.get(AGREED, ()) else due
 

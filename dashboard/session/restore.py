@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 from streamlit import config
 
+from dashboard.services import roots
 from dashboard.services.source import Loaded
 from dashboard.session import address, decoders, query, tradeoff
 from dashboard.session.address import LINK, VERSION_KEY
@@ -153,7 +154,9 @@ def _waiting(shown: State) -> None:
             named = f", fingerprint {fingerprint[:8]}" if fingerprint else ""
             st.text(f"It needs this one{named}, encoder {shown.source.encoder}:")
             st.code(shown.source.path, language=None)
-        st.text("Load it on the Data page, from wherever it lies; the rest of the link is applied when it is there.")
+        refusal = None if shown.source is None or shown.source.store else roots.refusal_of(shown.source.path)
+        st.text(f"{refusal or 'Load it on the Data page, from wherever it lies'}.")
+        st.text("The rest of the link is applied when it is there.")
         with st.container(horizontal=True):
             if st.button("Open Data", key="link.data", type="primary"):
                 st.switch_page(f"{SCREENS.name}/data.py")

@@ -108,7 +108,7 @@ def _run(loaded: Loaded, plain: Loaded, digest: str, stale: bool) -> None:
     outcomes: dict[str, TrainingOutcome] = st.session_state.setdefault(OUTCOMES, {})
     job = jobs.mine().get(PURPOSE) if st.session_state.get(MINE) == digest else None
     title = replace_surrogates(run_list.describe(request))
-    if job is not None and job.running:
+    if job is not None and job.running and not jobs.is_left(job):
         why = "Stops after this step; progress is saved."
         return watch(job, "train.cancel", _draw_curves, title=title, to_end=True, cancel_help=why)
     if job is not None and isinstance(job.result, TrainingOutcome):

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.services import corpora
+from dashboard.services import corpora, jobs
 from dashboard.services.source import Loaded, Source
 from dashboard.session import address
 from dashboard.widgets.job_panel import show_end, watch
@@ -18,7 +18,7 @@ from engine.progress import counted
 def wait_for(source: Source) -> Loaded | None:
     """The loaded corpus; until it is there, its progress (and a way to stop) in its place."""
     job = corpora.loading(source)
-    running = job.running  # asked before the result, which may come between the two
+    running = job.running and not jobs.is_left(job)  # asked before the result, which may come between the two
     if job.result is not None:
         loaded: Loaded = job.result
         return loaded

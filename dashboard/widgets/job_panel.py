@@ -36,7 +36,7 @@ def watch(
     title, caption: above and below its progress
     to_end: look on after a stop, until the job has written its last
     """
-    if not (job.running if to_end else job.going):
+    if not (job.running if to_end else job.going) or jobs.is_left(job):
         st.rerun()
     with st.container(border=True):
         if title:
@@ -47,7 +47,7 @@ def watch(
             if key:
                 stopping = not job.going
                 label = "Stopping" if stopping else "Cancel"
-                st.button(label, key=key, on_click=job.cancel, disabled=stopping, help=cancel_help)
+                st.button(label, key=key, on_click=jobs.leave, args=(job,), disabled=stopping, help=cancel_help)
         if caption:
             st.caption(caption)
     if on_partial is not None:
@@ -147,7 +147,8 @@ class JobPanel(Generic[T]):
         if job is None and self.by_itself and waits is None:
             job = self.begin()
             job.join(self.patience)
-        going = job is not None and job.going  # asked before the result, which may come between the two
+        # Asked before the result, which may come between the two.
+        going = job is not None and job.going and not jobs.is_left(job)
         if job is not None and job.result is not None:
             result: T = job.result
             if self.memo is not None:
@@ -204,7 +205,10 @@ class SharedPanel(JobPanel[T]):
 
     @property
     def job(self) -> Job | None:
-        return self.shared.get(self.key)
+        job = self.shared.get(self.key)
+        if job is not None:
+            jobs.join(job)
+        return job
 
     @property
     def waits(self) -> str | None:
@@ -214,4 +218,6 @@ class SharedPanel(JobPanel[T]):
         job = self.job
         if job is not None and not job.going:
             self.shared.forget(self.key, job)
-        return self.shared.begin(self.key, self.title, self.work, self.about)
+        job = self.shared.begin(self.key, self.title, self.work, self.about)
+        jobs.join(job, again=True)
+        return job

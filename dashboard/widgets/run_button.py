@@ -24,4 +24,6 @@ def _wait(purpose: str | None, key: str) -> None:
     done, total = other.progress.done, other.progress.total
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text(f"{blocked_by(purpose)}{f' {done:,} of {total:,} done.' if done and total else ''}", width="content")
-        st.button("Pausing" if other.stop.is_set() else "Pause it", key=f"{key}.pause", on_click=other.cancel)
+        st.button(
+            "Pausing" if other.stop.is_set() else "Pause it", key=f"{key}.pause", on_click=jobs.leave, args=(other,)
+        )

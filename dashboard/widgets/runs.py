@@ -4,10 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.services import uploads
+from dashboard.services import roots, uploads
 from dashboard.services.memo import remembered
 from dashboard.services.source import Loaded
 from dashboard.widgets.buttons import step_button
+from dashboard.widgets.upload_field import upload_field
 from engine.errors import FrontierError
 from engine.evaluation.runs import RankedRun, read_run
 from engine.progress import counted
@@ -19,9 +20,11 @@ RUNS, PATH, SAID = "runs", "runs.path", "runs.said"
 
 def control(loaded: Loaded, queries: Queries) -> None:
     """Draw the ways to a run, and the runs that there are, each with what was odd about it."""
-    file = st.file_uploader("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
+    file = upload_field("A run of another system", key="runs.file", help="A TREC run file, or JSONL.")
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.text_input("Or its path", key=PATH, placeholder="results/bm25.run")
+        off = not roots.typed_paths()
+        hint = "off: frontier serve --root FOLDER" if off else "results/bm25.run"
+        st.text_input("Or its path", key=PATH, placeholder=hint, disabled=off)
         step_button("Add the run", "runs.add", _add, loaded, queries, file)
     if said := st.session_state.get(SAID):
         st.text(said)
@@ -64,7 +67,7 @@ def _add(loaded: Loaded, queries: Queries, file: object | None) -> None:
         if file is None and not path:
             st.session_state[SAID] = "Choose a file, or type a path."
             return
-        chosen = uploads.keep([file]) if file is not None else Path(path).expanduser()
+        chosen = uploads.keep([file]) if file is not None else roots.check(path)
         run = read_run(chosen, loaded.space.corpus.ids, queries.ids)
     except FrontierError as error:
         st.session_state[SAID] = str(error)

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from dashboard.components import vendor
-from dashboard.gate import Gate
+from dashboard.gate import Gate, is_loopback, is_wildcard
 from support import warm_home
 from support.browser import Server
 
@@ -15,7 +15,7 @@ WIRE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version"
 WIRE |= {"Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==", "Sec-WebSocket-Protocol": "streamlit"}
 
 
-def answered(host, origin=None, kind="http", method="GET", names=("papers.example",)):
+def answered(host, origin=None, kind="http", method="GET", names=("papers.example",), path="/", **how):
     """(what the application behind the gate was reached by, status or close code, headers, what was said)."""
     reached, sent, said = [], [], []
 
@@ -28,8 +28,8 @@ def answered(host, origin=None, kind="http", method="GET", names=("papers.exampl
 
     given = [(b"host", host)] if isinstance(host, bytes) else [(b"host", own) for own in host or ()]
     given += [(b"origin", origin)] if origin is not None else []
-    scope = {"type": kind, "method": method, "path": "/", "headers": given}
-    asyncio.run(Gate(app, names, said.append)(scope, None, send))
+    scope = {"type": kind, "method": method, "path": path, "headers": given}
+    asyncio.run(Gate(app, names, said.append, **how)(scope, None, send))
     return reached, sent[0].get("status", sent[0].get("code")), dict(sent[0].get("headers", ())), said
 
 
@@ -79,6 +79,25 @@ def test_refused_host_is_named_once_with_its_flag_and_harmlessly():
 )
 def test_only_pages_of_the_very_host_and_port_change_anything(origin, kind, method, status):
     assert answered(b"localhost:8501", origin, kind, method)[1] == status
+
+
+@pytest.mark.threat("a file sent to a server that takes none", "403, and the flag is named")
+@pytest.mark.parametrize("path", ["/_stcore/upload_file/a/b", "/frontier/_stcore/upload_file/a/b"])
+def test_uploads_are_refused_at_the_gate(path):
+    for why, reached in (("Uploads are off", []), ("", ["http"])):
+        got = answered(b"localhost", b"http://localhost", "http", "PUT", path=path, no_uploads=lambda _, w=why: w)
+        assert got[0] == reached and got[1] == (403 if why else 200)
+    assert answered(b"localhost", path=path, no_uploads=lambda _: "off")[1] == 200, "a look changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("[::1]", True), ("LocalHost", True),
+     ("0.0.0.0", False), ("::", False), ("192.168.1.5", False), ("papers.example", False), ("localhost.evil", False)],
+)  # fmt: skip
+def test_loopback_is_known_by_its_names_and_addresses(host, own):
+    assert is_loopback(host) is own
+    assert is_wildcard(host) is (host in ("0.0.0.0", "::"))
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -52,18 +53,24 @@ DRAWN = f"""() => {{
     return lists.length > 0 && lists.length === (globalThis.frontier?.shown?.decoders.length ?? -1)
         && lists.every(list => list.querySelector('.document[data-rank]'));
 }}"""
+ROOT = tempfile.gettempdir()
+"""Where the tests' files lie."""
 START = "import sys; from dashboard.serve import main; sys.argv[0] = 'frontier'; main()"
 
 
 class Server:
-    """A dashboard of its own on a free port, which answers; code: what its process runs; base: its base path."""
+    """A dashboard of its own on a free port, which answers.
 
-    def __init__(self, home, *flags, code=START, base="", **variables):
+    code: what its process runs; base: its base path; root: where typed paths may lie, None for its default
+    """
+
+    def __init__(self, home, *flags, code=START, base="", root=ROOT, **variables):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}{base}"
         flags = (*flags, "--base-path", base) if base else flags
+        flags = (*flags, "--root", root) if root else flags
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, "serve", "--no-browser", "--port", str(port), *flags],
             stdout=subprocess.PIPE,

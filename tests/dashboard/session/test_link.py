@@ -331,6 +331,15 @@ def test_a_link_waits_for_its_corpus_and_is_applied_when_it_is_there(tmp_path):
     assert "other vectors" in texts(app) and len(sets(app)[0]) == 2
 
 
+@pytest.mark.threat("a link to a path outside the roots", "refused in one sentence, there or not, with --root FOLDER")
+def test_a_link_out_of_the_roots_says_so_and_not_what_is_there(tmp_path):
+    said = [
+        texts(opened({"v": "1", "corpus": path})).replace(path, "") for path in ("/etc/passwd", "/etc/nothing-here")
+    ]
+    assert said[0] == said[1] and "--root FOLDER" in said[0]
+    assert "--root" not in texts(opened({"v": "1", "corpus": str(tmp_path / "none.csv")}))
+
+
 def test_a_link_can_be_forgotten():
     app = opened({"v": "1", "corpus": "/no/such/file.csv"})
     assert "not loaded here" not in texts(press(app, "link.forget"))
