@@ -104,7 +104,8 @@ def test_a_wrong_encoder_says_why_and_what_is_possible(judged, monkeypatch, name
     corpora.loading(Source(str(judged), encoder=name)).join(patient(60))
     app.run()
     page_text = texts(app)
-    assert "This encoder cannot be loaded" in page_text and name in page_text and "path" in page_text
+    assert "This encoder cannot be loaded" in page_text and name in page_text
+    assert ("--root FOLDER" if name.startswith("/") else "give the path of a model folder") in page_text
     assert "On this machine: bundled" in page_text
     press(app, "data.close")
     assert "cannot be loaded" not in texts(app) and app.session_state["source"] == first

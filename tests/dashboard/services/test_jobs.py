@@ -268,6 +268,58 @@ def test_a_closed_tab_makes_room_for_others(session, monkeypatch):
     assert one.cancelled and two.going
 
 
+@pytest.mark.threat("cancelling the work of another visitor", "it goes on while anybody with an open tab wants it")
+def test_leaving_a_job_stops_it_once_nobody_is_left_to_want_it(session, monkeypatch):
+    open_tabs = {"one", "two"}
+    server = SimpleNamespace(is_active_session=open_tabs.__contains__)
+    monkeypatch.setattr(jobs, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server))
+    monkeypatch.setattr(jobs, "get_script_run_ctx", lambda suppress_warning=False: True)
+    works = [Held() for _ in range(3)]
+    # One that a session began and another joined; one of all sessions; and one whose other window is closed.
+    one = session("one")
+    own, third = jobs.start("0", "work 0", works[0]), Job("third", works[2])
+    common = jobs.SharedJobs(2).begin("key", "work 1", works[1])
+    for job in (common, third):
+        jobs.join(job)
+        jobs.join(job)
+    session("two")
+    jobs.share("0", own)
+    for job in (common, third):
+        jobs.join(job)
+        assert jobs.is_mine(job) and job.holders == (None, "one", "two")
+    for job in (own, common):
+        jobs.leave(job)
+        jobs.join(job)
+        assert job.going and jobs.is_left(job) and not jobs.is_mine(job), "it is not joined again by looking at it"
+    assert jobs.busy() is None
+    open_tabs.remove("one")
+    jobs.leave(third)
+    assert not third.going and not jobs.is_left(third)
+    jobs.join(common, again=True)
+    assert jobs.is_mine(common) and not jobs.is_left(common)
+    open_tabs.add("one")
+    jobs.leave(common)
+    monkeypatch.setattr(jobs, "mine", lambda: one)
+    for job in (own, common):
+        jobs.leave(job)
+        job.join(patient(10))
+        assert job.cancelled
+
+
+def test_a_new_start_takes_no_joined_work_from_others(session):
+    session("one")
+    first, second = Held(), Held()
+    one = jobs.start("0", "work 0", first)
+    begun(first)
+    session("two")
+    jobs.share("0", one)
+    two = jobs.start("0", "work of its own", second)
+    assert one.going and jobs.mine()["0"] is two
+    first.go.set()
+    begun(second)
+    second.go.set()
+
+
 def test_a_session_that_is_gone_stops_its_jobs(monkeypatch):
     work, own = Held(), [jobs.Mine()]
     monkeypatch.setattr(jobs, "mine", lambda: own[0])

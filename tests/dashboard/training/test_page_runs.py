@@ -3,11 +3,13 @@
 import threading
 from dataclasses import replace
 
+import pytest
+
 from dashboard.services import jobs, training_request, training_runs
 from engine.errors import FrontierError
 from engine.training.checkpoints import keep_run
 from engine.training.experiment import histories
-from support.pages import csv_source, ended, keys, press, screen, tables, texts, worked
+from support.pages import csv_source, ended, keys, press, run, screen, tables, texts, worked
 from support.patience import patient
 from support.train_page import METHOD, THINGS, page
 
@@ -66,6 +68,31 @@ def test_two_windows_share_a_training(source, monkeypatch):
     assert second.button(key="train.cancel").disabled and second.button(key="train.cancel").label == "Stopping"
     go_on.set()
     assert "train.on" in keys(ended(second, "train")) and job.stop.is_set()
+
+
+@pytest.mark.threat("cancelling a training that another window has joined", "it goes on there")
+def test_cancelling_a_shared_training_lets_go_of_ones_own_part(source, monkeypatch):
+    go_on, real = threading.Event(), training_runs.run
+
+    def held(request, loaded, place, job):
+        assert go_on.wait(patient(60))
+        return real(request, loaded, place, job)
+
+    monkeypatch.setattr(training_runs, "run", held)
+    first = press(page(source, **{"train.seed": 7}), "train.start")
+    job = first.session_state["jobs"]["train"]
+    second = screen("tune", source)
+    assert second.session_state["jobs"]["train"] is job
+    press(first, "train.cancel")
+    assert job.going and "train.on" in keys(first) and "Progress is saved" in texts(first)
+    assert second.button(key="train.cancel").label == "Cancel" and "train.cancel" in keys(run(second))
+    press(first, "train.on")
+    assert first.session_state["jobs"]["train"] is job and "train.cancel" in keys(first), "it is joined again"
+    press(first, "train.cancel")
+    press(second, "train.cancel")
+    go_on.set()
+    job.join(patient(60))
+    assert job.stop.is_set()
 
 
 def test_passages_stand_in_where_nothing_is_judged(own_home):

@@ -1,0 +1,169 @@
+"""Several people on the Data page: what each sees and stops of the others' loads, uploads and encoders."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from dashboard.data.loading import LOADING
+from dashboard.services import corpora, jobs, roots, uploads
+from dashboard.services.source import Source
+from engine.data import cache
+from engine.errors import Cancelled
+from support.encoders import copied
+from support.pages import (
+    PETS,
+    SCREENS,
+    csv_source,
+    drawn,
+    first_table,
+    fresh_corpora,
+    keys,
+    load,
+    opened,
+    pick,
+    press,
+    run,
+    texts,
+)
+from support.patience import patient
+
+SECRET = "secret-papers"
+PROMPTS = {"config_sentence_transformers__json": {"prompts": {"query": "zebra crossing: "}}}
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """A cache and a memory of this test's own."""
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    fresh_corpora(monkeypatch)
+
+
+@pytest.fixture
+def slow(tmp_path, monkeypatch):
+    """A corpus whose loading goes on until it is let, or stopped."""
+    go_on, real = threading.Event(), corpora._load
+    source = replace(csv_source(tmp_path / f"{SECRET}.csv", PETS), dtype="float32")
+
+    def held(chosen, job):
+        while chosen == source and not go_on.is_set():
+            if job.stop.wait(0.01):
+                raise Cancelled
+        return real(chosen, job)
+
+    monkeypatch.setattr(corpora, "_load", held)
+    yield source, go_on
+    go_on.set()
+
+
+def page(name, source=None, **session):
+    return drawn(SCREENS / f"{name}.py", **({"source": source} if source else {}), **session)
+
+
+@pytest.mark.threat("a Cancel button for another visitor's work", "it goes on for everybody else who wants it")
+def test_cancelling_lets_go_of_ones_own_part(slow):
+    source, go_on = slow
+    first, second = page("explore", source), page("explore", source)
+    job = corpora.known(source)
+    assert "corpus.cancel" in keys(first) and "corpus.cancel" in keys(second)
+    press(first, "corpus.cancel")
+    assert job.going and "Stopped. Progress is saved." in texts(first), texts(first)
+    assert "corpus.cancel" in keys(run(second)) and "corpus.cancel" not in keys(run(first))
+    next(b for b in first.button if b.label == "Resume").click()
+    assert corpora.known(source) is job and "corpus.cancel" in keys(run(first)), "it is joined again"
+    press(first, "corpus.cancel")
+    press(second, "corpus.cancel")
+    job.join(patient(60))
+    assert job.cancelled, "nobody is left"
+    go_on.set()
+    next(b for b in run(second).button if b.label == "Resume").click()
+    run(second)
+    assert corpora.known(source) is not job
+
+
+@pytest.mark.threat("another visitor's path, file name or encoder on a page", "shown to nobody who did not name it")
+def test_loads_of_others_are_not_shown(slow, tmp_path):
+    source, go_on = slow
+    page("data", source, **{LOADING: source})
+    mine = replace(csv_source(tmp_path / "mine.csv", PETS), dtype="bfloat16")
+    load(mine)
+    other = page("data", mine)
+    assert corpora.known(source).running and SECRET not in texts(other)
+    go_on.set()
+    load(source)
+    for name in ("Corpus", "Encoders"):
+        pick(other, "View", name)
+        assert SECRET not in texts(other) and not [key for key in keys(other) if key.startswith("data.watch")]
+    assert len(corpora.in_memory()) == 2 and "Loaded with" not in texts(other), "though the documents are the same"
+
+
+def test_encoders_of_others_are_offered_where_they_name_no_folder(tmp_path):
+    source = replace(csv_source(tmp_path / "pets.csv", PETS), dtype="float32")
+    named, typed = replace(source, dtype="bfloat16"), replace(source, encoder=str(copied(tmp_path / "own", **PROMPTS)))
+    for chosen in (source, named, typed):
+        load(chosen)
+        page("explore", chosen)
+    app = page("data", source)
+    assert "Loaded with 2 encoders" in texts(app) and "own" not in texts(app)
+    again = opened({"corpus": source.path, "encoder": "unknown", "id_column": "id", "text_column": "text"}, "data")
+    assert again.session_state["source"] in (source, named)
+
+
+@pytest.fixture
+def sender():
+    """A page of somebody who has uploaded a table."""
+    app = page("data", Source("numpy-api"), **{"data.way": "Upload"})
+    app.file_uploader[0].set_value((f"{SECRET}.csv", b"id,text\n1,a cat\n2,a dog\n", "text/csv"))
+    run(app)
+    press(app, "data.load")
+    load(Source(str(app.session_state["data.uploaded"]), columns=("id", "text", None)))
+    return run(app)
+
+
+def rows(app):
+    return [] if not app.dataframe else list(first_table(app, "Last used")["What"])
+
+
+@pytest.mark.threat("another visitor's uploads in the cache's list", "no name, and no way to delete them")
+def test_uploads_are_listed_and_deleted_by_those_who_sent_them(sender, tmp_path):
+    file = sender.session_state["data.uploaded"]
+    other = page("data", Source("numpy-api"), **{"data.view": "Cache"})
+    assert f"{SECRET}" not in texts(other) + " ".join(rows(other)) and "from another window" in rows(other)
+    assert "Not deleted, in use: Uploads, from another window" in texts(other)
+    press(other, "data.cache.delete.all")
+    assert file.exists()
+    pick(sender, "View", "Cache")
+    assert f"{SECRET}.csv" in rows(sender)
+
+
+def test_uploads_of_windows_that_are_closed_are_anybodys_to_delete(sender, monkeypatch):
+    file = sender.session_state["data.uploaded"]
+    monkeypatch.setattr(jobs, "has_tab", lambda session: False)
+    corpora.forget(*next((s, job) for s, job in corpora.loads() if s.path == str(file)))
+    other = page("data", Source("numpy-api"), **{"data.view": "Cache"})
+    assert f"{SECRET}.csv" in rows(other)
+    press(other, "data.cache.delete.all")
+    assert not file.exists()
+
+
+@pytest.fixture
+def shared():
+    before = roots.rules()
+    roots.set_rules(roots.Rules(shared=True, uploads=False))
+    yield
+    roots.set_rules(before)
+
+
+@pytest.mark.threat("the cache's list on a server that others can reach", "sizes, and what one sent oneself")
+def test_the_cache_of_a_shared_server_is_its_owners(shared, tmp_path):
+    cache.write(cache.section(uploads.SECTION) / "0123456789abcdef" / f"{SECRET}.csv", b"id,text\n1,a\n")
+    app = page("data", Source("numpy-api"), **{"data.view": "Cache"})
+    assert SECRET not in texts(app) + str(app) and str(tmp_path) not in " ".join(code.value for code in app.code)
+    assert not [key for key in keys(app) if key.startswith("data.cache.delete")]
+
+
+@pytest.mark.parametrize(("way", "flag"), [("Upload", "--allow-uploads"), ("Path", "--root FOLDER")])
+def test_a_shared_server_says_what_is_off(shared, way, flag):
+    app = page("data", Source("numpy-api"), **{"data.way": way})
+    assert flag in texts(app) and not app.file_uploader and "data.path" not in [t.key for t in app.text_input]
+    assert "data.load" not in keys(app)
