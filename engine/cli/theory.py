@@ -24,7 +24,7 @@ from engine.cli.output import aligned, echo_json, echo_lines
 
 if TYPE_CHECKING:
     from engine.space import Space
-    from engine.values import Embeddings
+    from engine.values import Dataset, Embeddings
 
 SAMPLED = options(
     SOURCE,
@@ -69,6 +69,46 @@ def vrsd(source: CorpusOptions, split: str, count: int, seed: int, k: int, pool:
             f"of the range from the worst set to the best: {_mean_and_most([row.gap.share for row in rows])}",
         ]
     )
+
+
+@theory.command()
+@SAMPLED
+@json_option()
+def nnn(source: CorpusOptions, split: str, count: int, seed: int, as_json: bool) -> None:
+    """NNN: how often is exactly the relevant set recovered, by dense retrieval, on a grid, and for some λ₁ at all?"""
+    from engine.theory.success_sets import success_sets
+
+    dataset, space, queries = _judged(source, split, count, seed)
+    with Meter() as meter:
+        found = success_sets(space, queries, dataset.qrels[split], progress=meter)
+    cell = found.grid[found.best_cell]
+    ways = {
+        "dense, told |S|": found.dense,
+        f"the best cell, λ₁ {cell[0]:g}, λ₂ {cell[1]:g}": found.cells[:, found.best_cell],
+        f"some cell of {len(found.grid)}": found.by_grid,
+        **{f"some λ₁ at λ₂ {level:g}": found.paths[:, at] for at, level in enumerate(found.l2)},
+        "some λ₁ at some of these λ₂": found.by_path,
+    }
+    beside = {name: found.against_dense(recovered) for name, recovered in ways.items()}
+    witnesses = sorted(found.witnesses[found.witnesses == found.witnesses].tolist())
+    if as_json:
+        rows = [{"way": name, "recovered": int(way.sum())} | asdict(beside[name]) for name, way in ways.items()]
+        echo_json({"queries": len(found.queries), "ways": rows, "witnesses": witnesses})
+        return
+    head = (f"{len(found.queries):,} queries", "recovered", "dense too", "dense alone", "alone", "p")
+    lines = [
+        (name, _of(int(way.sum()), found.queries), str(b.both), str(b.first), str(b.second), f"{b.p:.3g}")
+        for (name, way), b in zip(ways.items(), beside.values(), strict=True)
+    ]
+    echo_lines([aligned([head, *lines]), "p: McNemar's exact test against dense"])
+    if witnesses:
+        middle, inside = witnesses[len(witnesses) // 2], sum(w <= max(l2 for _, l2 in found.grid) for w in witnesses)
+        echo_lines(
+            [
+                f"λ₂ of Theorem 1's witnesses: {witnesses[0]:.4g} at least, {middle:.4g} in the median; {inside} of "
+                f"{len(witnesses)} on the grid's range"
+            ]
+        )
 
 
 @theory.command()
@@ -153,14 +193,19 @@ def gap(
         echo_lines([aligned([head, *lines]), "lacks: of the range of the objective, from the worst set to the best"])
 
 
-def _sampled(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Space, Embeddings]:
-    """The space of a corpus, and some judged queries of it."""
+def _judged(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Dataset, Space, Embeddings]:
+    """A data set, its space, and some judged queries of it."""
     use_threads()
     with Meter() as meter:
         dataset = source.load(meter)
         queries = dataset.judged(split).sample(count, seed)
         space = embed_corpus(dataset, source, progress=meter)
-        return space, embed_queries(space, queries, progress=meter)
+        return dataset, space, embed_queries(space, queries, progress=meter)
+
+
+def _sampled(source: CorpusOptions, split: str, count: int, seed: int) -> tuple[Space, Embeddings]:
+    """The space of a corpus, and some judged queries of it."""
+    return _judged(source, split, count, seed)[1:]
 
 
 def _of(count: int, rows: Sequence[Any]) -> str:

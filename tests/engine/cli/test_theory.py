@@ -40,3 +40,13 @@ def test_gaps_are_a_table_of_selectors():
     assert [row["best"]["sets"] for row in free] == [56] * 8
     assert [row["best"]["sets"] for row in fixed] == [21] * 4 + [56] * 4
     assert "objective must be one of" in run(*asked, "--select", "mmr", fails=True)
+
+
+def test_nnn_says_how_often_a_relevant_set_is_recovered():
+    output = run("theory", "nnn", "--count", "10")
+    found = json.loads(run("theory", "nnn", "--count", "10", "--json"))
+    assert found["queries"] == 10 and len(found["ways"]) == 3 + 11 + 1
+    for row in found["ways"]:
+        assert row["both"] + row["second"] == row["recovered"] and row["way"] in output
+        assert row["both"] + row["first"] == found["ways"][0]["recovered"] == len(found["witnesses"])
+    assert "p: McNemar's exact test against dense" in output
