@@ -1,0 +1,199 @@
+"""Clocks that are set back and forward by years, and files whose times are: orders, caches and locks do not care."""
+
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import engine
+from dashboard.services import jobs
+from dashboard.sharing import snapshots
+from engine import orag
+from engine.data import cache, encoders, inventory
+from engine.evaluation.sweep.store import Store
+from engine.judging.log import JudgingLog
+from engine.progress import Eta
+from support import sweeps
+from support.encoders import TEXTS
+from support.feedback import random_space, same, vote
+
+YEARS = 10 * 365.25 * 86_400
+JUMPS = (0, -YEARS, YEARS, -3600, 3600, 0)
+"""Seconds that the clock is off, one after the other."""
+
+
+class Clock:
+    """The clock of this machine as Python reads it, `off` by some seconds."""
+
+    def __init__(self, patch):
+        self.off, now, now_ns = 0.0, time.time, time.time_ns
+        patch.setattr(time, "time", lambda: now() + self.off)
+        patch.setattr(time, "time_ns", lambda: now_ns() + int(self.off * 1e9))
+
+        class Shifted(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return cls.fromtimestamp(time.time(), tz)
+
+        patch.setattr(snapshots, "datetime", Shifted)
+
+    def set(self, off, *files):
+        """Set it, and the times of files that were written since."""
+        self.off = off
+        for file in filter(Path.exists, files):
+            date(file, 0)
+
+
+def date(file, off):
+    """Give a file a time so many seconds from now, by the clock."""
+    os.utime(file, (time.time() + off,) * 2)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("FRONTIER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.mark.threat(
+    "the clock set back and forward by ten years between votes",
+    "both writers see every vote at once and in the order in which it was given, and undo takes back the newest",
+)
+def test_votes_stay_in_their_order(tmp_path, clock):
+    space = random_space()
+    path = tmp_path / "log.sqlite"
+    ours, theirs = orag.log(path, space, temperature=0.2), orag.log(path, space)
+    given = []
+    for turn, off in enumerate(JUMPS * 2):
+        clock.set(off, path, path.with_name(path.name + "-wal"))
+        writer, reader = (ours, theirs) if turn % 2 else (theirs, ours)
+        event = vote(writer.session, turn, person=f"p{turn}")
+        given.append(writer.feed(event).events[-1].person)
+        assert [e.person for e in reader.refresh().events] == given
+    loaded, notices = orag.load(path, space)
+    assert notices == () and same(loaded, ours.refresh())
+    undone = ours.undo(ours.session.events[-1].id)
+    assert [event.person for event in undone.counting] == given[:-1]
+    assert same(theirs.refresh(), undone)
+    times = [event.time for event in loaded.events]
+    assert times != sorted(times), "the clock went back"
+
+
+@pytest.mark.threat(
+    "the clock set back between judgements",
+    "the newest given counts and is the one that undo takes back, whatever its date",
+)
+def test_the_judgement_that_was_given_last_counts(tmp_path, clock):
+    log, other = JudgingLog(tmp_path / "judged.jsonl"), JudgingLog(tmp_path / "judged.jsonl")
+    for grade, off in enumerate((0, YEARS, -YEARS)):
+        clock.set(off, log.path)
+        log.judge("q", "d", grade, "ana")
+        assert other.read().grades == {("q", "d"): {"ana": grade}}
+    left, taken = other.undo("ana")
+    assert taken.grade == 2 and left.grades == {("q", "d"): {"ana": 1}}
+
+
+@pytest.mark.threat(
+    "entries of the cache dated ten years ahead or back, and labels said to be used then",
+    "they are used as they are, listed with all their bytes, and can be deleted",
+)
+@pytest.mark.parametrize("off", [-YEARS, YEARS])
+def test_entries_of_another_time_are_used_listed_and_deleted(home, clock, off, monkeypatch):
+    first = encoders.embed(documents())
+    for file in [*cache.files_of(home)]:
+        date(file, off)
+    monkeypatch.setattr(encoders.encoder_model, "load", None)  # nothing is embedded again
+    assert encoders.embed(documents()).digest == first.digest
+    items = [item for item in inventory.items() if item.section == encoders.SECTION]
+    assert sum(item.bytes for item in items) and inventory.remove(items) > 0
+    assert not [item for item in inventory.items() if item.section == encoders.SECTION]
+
+
+def documents():
+    return random_space(len(TEXTS), texts=TEXTS).corpus
+
+
+@pytest.mark.threat(
+    "a store of sweeps dated ahead, as the clock was set back since",
+    "it is as usable as before, and can be deleted: it is no store that changed a minute ago",
+)
+def test_a_store_from_the_future_is_used_and_can_be_deleted(home, clock):
+    home.mkdir()
+    path = home / "sweep.db"
+    cells = [*engine.sweep(engine.grid("mmr", 3), *sweeps.toy(), k=5, store=path)]
+    for off in (-YEARS, YEARS):
+        clock.off = off
+        assert {cell.digest for cell in Store(path).points()} == {cell.digest for cell in cells}
+    clock.off = 0
+    date(path, YEARS)
+    (item,) = inventory.items()
+    assert not item.fresh and inventory.held(item) is None
+    assert inventory.remove([item]) > 0 and not path.exists()
+
+
+@pytest.mark.threat(
+    "the remains of a killed writer dated ahead, as the clock was set back since",
+    "they are deleted as others are, and a write in flight is left alone whatever its date",
+)
+def test_remains_from_the_future_are_deleted_and_writes_in_flight_are_not(home, clock):
+    folder = cache.section("things")
+    for off in (-YEARS, YEARS):
+        remains = folder / f".a.{'0' * 32}.tmp"
+        remains.write_bytes(b"half")
+        date(remains, off)
+        assert cache.delete(remains) == 4 and not remains.exists()
+
+        def write(file, off=off):
+            file.write(b"half")
+            file.flush()
+            (own,) = folder.glob(".b.*.tmp")
+            date(own, off)
+            assert cache.delete(own) == 0
+            file.write(b" and half")
+
+        cache.write(folder / "b", write)
+        assert (folder / "b").read_bytes() == b"half and half"
+
+
+@pytest.mark.threat(
+    "saved views dated ahead and back", "all are listed, each with its date; a name is never given twice"
+)
+def test_saved_views_of_any_date_are_listed(home, clock):
+    for off in JUMPS:
+        clock.off = off
+        snapshots.save(a_view())
+    listed, broken = snapshots.read_all()
+    assert broken == [] and len(listed) == len(JUMPS) == len({view.name for view in listed})
+    assert [view.made for view in listed] == sorted((view.made for view in listed), reverse=True)
+    assert len({view.when[:4] for view in listed}) == 3
+
+
+def a_view():
+    fields = dict.fromkeys(("corpus", "digest", "vectors", "encoder", "query"), "x")
+    return snapshots.new("mine", state={}, answers={}, **fields)
+
+
+@pytest.mark.threat(
+    "the clock set back and forward while a job runs", "its estimate follows the time that passes, not the clock"
+)
+def test_an_estimate_follows_the_time_that_passes(clock):
+    ticks = iter(range(1000))
+    eta, left = Eta(quiet=2, clock=lambda: float(next(ticks))), []
+    for done in range(20):
+        clock.off = JUMPS[done % len(JUMPS)]
+        left.append(eta(done, 20, "embedding"))
+    assert left[-1] == pytest.approx(1, abs=1) and all(0 <= value <= 20 for value in left if value is not None)
+    assert Eta()._clock is time.monotonic
+    job = jobs.Job("wait", lambda job: job.stop.wait(30))
+    clock.off = -YEARS
+    job.report(1, 2, "half")
+    job.cancel()
+    job.join(30)
+    assert not job.running

@@ -1,0 +1,80 @@
+"""Two processes on one home, the cache cleared under those who use it, corpora given up while they are looked at."""
+
+import pytest
+
+from dashboard.services import corpora
+from dashboard.services.source import Source
+from engine.data import cache, encoders, inventory
+from support.pages import DEMO, PETS, beir, csv_source, fresh_corpora, load, run, screen, sets, tell, texts, tiles
+from support.patience import patient
+
+
+@pytest.mark.threat(
+    "two processes that do the same in one home at once",
+    "both end as one alone does, and all that either said to be kept is there",
+)
+@pytest.mark.parametrize("name", ["embed", "tune", "sweep", "train", "store load", "cache"])
+def test_two_at_once_end_as_one_does(assailant, started, tmp_path, name):
+    started(name)
+    told = assailant.ask("pair", name, tmp_path / "of_both", False)
+    assert told["other"] == [] and told["lost"] == 0 and told["there"] == told["kept"]
+
+
+@pytest.mark.threat(
+    "the cache deleted again and again while two processes fill it",
+    "both end as one alone does where nobody deletes",
+)
+@pytest.mark.parametrize("name", ["embed", "cache"])
+def test_who_fills_the_cache_while_it_is_deleted_ends_as_ever(assailant, tmp_path, name):
+    assert assailant.ask("pair", name, tmp_path / "of_both", True)["other"] == []
+
+
+def answer_of(app):
+    """The lists and all that is drawn of each set."""
+    return sets(app), [tile["now"] for tile in tiles(app).values()]
+
+
+def moved(app, value, serial):
+    return tell(app, "explore.tiles", "committed", {"serial": serial, "values": {"mmr": {"relevance_weight": value}}},
+                once=False)  # fmt: skip
+
+
+@pytest.mark.threat(
+    "the whole cache deleted under a page that has its corpus loaded",
+    "the page goes on answering, the same as before and what was not asked before, and the corpus loads again",
+)
+def test_a_page_whose_cache_is_deleted_goes_on_answering():
+    app = screen("explore", DEMO, decoders=["top_k", "mmr"])
+    before, there = answer_of(app), answer_of(moved(app, 0.3, 1))
+    moved(app, 0.8, 2)
+    cache.clear()
+    inventory.remove(inventory.items())
+    assert not [item for item in inventory.items() if item.section == encoders.SECTION]
+    assert answer_of(run(app)) == before
+    assert answer_of(moved(app, 0.3, 3)) == there
+    never = answer_of(moved(app, 0.55, 4))
+    assert len(never[0]) == 2 and never != before
+    corpora.forget(DEMO, corpora.loading(DEMO))
+    load()
+    assert answer_of(moved(app, 0.8, 5)) == before
+
+
+@pytest.mark.threat(
+    "a corpus given up by the server while a session looks at it",
+    "the page loads it again or says that it does, and then shows what it had shown",
+)
+def test_a_corpus_given_up_while_it_is_looked_at_is_loaded_again(tmp_path, monkeypatch):
+    fresh_corpora(monkeypatch)
+    looked_at = Source(str(beir(tmp_path / "looked-at", PETS, [("q", "a pet")], test=[("q", "1")])))
+    app = screen("explore", looked_at)
+    before = answer_of(app)
+    for number in range(corpora.MOST_LOADED):
+        load(csv_source(tmp_path / f"{number}.csv", PETS))
+    assert looked_at not in corpora.sources(), "it was given up"
+    run(app)
+    loading = corpora.known(looked_at)
+    assert loading is not None, "the page asked for it again"
+    if loading.running:
+        assert "oad" in texts(app) or not sets(app)
+    loading.join(patient(60))
+    assert answer_of(run(app)) == before

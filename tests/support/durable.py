@@ -1,0 +1,279 @@
+"""Operations that say each piece as it begins, and again once it is on the disk; and what a later reader finds of them.
+
+Each is called in a process of its own, whose FRONTIER_HOME lies in the folder that it is given.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import engine
+from engine import orag
+from engine.data import cache, encoders
+from engine.data.models import encoder_model
+from engine.data.stores import load
+from engine.data.stores.config import open_store
+from engine.evaluation.sweep import executors
+from engine.evaluation.sweep.cell import digest_of_all
+from engine.evaluation.sweep.store import Store
+from engine.judging.log import JudgingLog
+from engine.training import checkpoints, loop
+from engine.values import Corpus, Embeddings, Qrels, digest_of
+from support import feedback, feedback_writer, sweeps, training
+from support.encoders import WORDS, sentences
+from support.random_texts import space_of
+from support.tiny_models import tiny_encoder
+
+Say = Callable[[str, Iterable[str]], None]
+BEGUN, KEPT = "begun", "kept"
+MODEL_ENV, STORES_ENV = "DURABLE_MODEL", "DURABLE_STORES"
+"""Variables that name the folder of the encoder, and hold the text of stores.toml."""
+NAMES = tuple(map(str, range(60)))
+"""Of the votes, grades and entries of the cache."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something long.
+
+    work: does it in a folder, goes on from what is there, and returns the digest of what came out; it says the names of
+    the pieces that it begins together, and of each once it is kept. kept: the names that a reader finds in the folder.
+    """
+
+    work: Callable[[Path, Say], str]
+    kept: Callable[[Path], set[str]]
+
+
+def home_in(folder: Path) -> Path:
+    """The home of an operation's folder, which this process has from now on."""
+    os.environ["FRONTIER_HOME"] = str(folder / "home")
+    return folder / "home"
+
+
+def said(function: Callable, begun: Callable = lambda *_: (), kept: Callable = lambda *_: (), *, say: Say) -> Callable:
+    """A function that says what it begins, and what is kept when it returns; both: names, by the arguments."""
+
+    def saying(*args, **named):
+        if names := begun(*args):
+            say(BEGUN, names)
+        result = function(*args, **named)
+        if names := kept(*args):
+            say(KEPT, names)
+        return result
+
+    return saying
+
+
+def _number(text: str) -> str:
+    return text.split()[0]
+
+
+TEXTS = sentences(320)
+
+
+def _embed(folder: Path, say: Say) -> str:
+    def keep_and_say(key, vectors, typed):
+        keep(key, vectors, typed)
+        if cache.get_array(encoders.SECTION, key) is not None:
+            say(KEPT, [by_key[key]])
+
+    encoders._CHUNK_TEXTS, keep = 12, encoders._keep
+    by_key = {key: _number(TEXTS[span.start]) for span, key in _chunks()}
+    encoders._encoded = said(encoders._encoded, lambda model, texts, *_: [_number(texts[0])], say=say)
+    encoders._keep = keep_and_say
+    return engine.embed(_corpus(TEXTS), os.environ[MODEL_ENV], dtype="float32").digest
+
+
+def _chunks():
+    encoders._CHUNK_TEXTS = 12
+    source = encoder_model.find(os.environ[MODEL_ENV])
+    how = (source.digest, "float32", "document", source.prompt("document"))
+    return list(encoders._keyed(_corpus(TEXTS).passages, *how))
+
+
+def _embedded(folder: Path) -> set[str]:
+    home_in(folder)
+    there = ((span, cache.get_array(encoders.SECTION, key)) for span, key in _chunks())
+    return {_number(TEXTS[span.start]) for span, rows in there if rows is not None and len(rows) == len(span)}
+
+
+def _corpus(texts) -> Corpus:
+    return Corpus(tuple(f"d{i}" for i in range(len(texts))), tuple(texts))
+
+
+def _say_cells(say: Say) -> None:
+    """Have sweeps say what they compute together, and each cell once the store has it."""
+    executors.compute_unit = said(
+        executors.compute_unit,
+        lambda task, unit, *_: [_cell_name(task.split, d.label, k) for d in unit.decoders for k in unit.ks],
+        say=say,
+    )
+    Store.put = said(Store.put, kept=lambda _, cell: [_cell_name(cell.split, cell.label, cell.k)], say=say)
+
+
+def _cell_name(split: str, label: str, k: int) -> str:
+    return f"{split} {label} {k}"
+
+
+def _sweep(folder: Path, say: Say) -> str:
+    _say_cells(say)
+    chosen = [*engine.grid("top_k"), *engine.grid("mmr", points=30), *engine.grid("vrsd"), *engine.grid("max_sum", 9)]
+    data = sweeps.toy(n=120, batch=24)
+    return digest_of_all(engine.sweep(chosen, *data, k=(2, 5, 9), metrics=sweeps.METRICS, store=folder / "sweep.db"))
+
+
+def _tune(folder: Path, say: Say) -> str:
+    _say_cells(say)
+    space, queries, judged = sweeps.toy(n=120, batch=24)
+    ids = list(judged.grades)
+    splits = {"dev": ids[::2], "test": ids[1::2]}
+    qrels = {name: Qrels({query: judged.grades[query] for query in own}) for name, own in splits.items()}
+    free = {"free": ("l1", "l2", "scale"), "trials": 10}
+    tuned = engine.tune("nnn", space, queries, qrels, k=5, store=folder / "tuned.db", **free)
+    return digest_of([repr(tuned.decoder), digest_of_all(tuned.points), *tuned.sentences])
+
+
+def _cells_in(file: str) -> Callable[[Path], set[str]]:
+    def found(folder: Path) -> set[str]:
+        path = folder / file
+        return {_cell_name(c.split, c.label, c.k) for c in Store(path).points()} if path.exists() else set()
+
+    return found
+
+
+def _train(folder: Path, say: Say) -> str:
+    loop._train_epoch = said(loop._train_epoch, lambda run, number, *_: [str(number)], say=say)
+    options = {**training.QUICK, "epochs": 8, "checkpoint": folder / "run.safetensors"}
+    data = training.planted(n=40, train=160, dev=20)
+    return engine.train("dense", *data, watch=lambda epoch: say(KEPT, [str(epoch.epoch)]), **options).digest
+
+
+def _trained(folder: Path) -> set[str]:
+    path = folder / "run.safetensors"
+    return {str(epoch.epoch) for epoch in checkpoints.read(path).run.history} if path.exists() else set()
+
+
+def _vote(folder: Path, say: Say) -> str:
+    log = orag.log(folder / "log.sqlite", feedback.random_space(), temperature=0.2)
+    # Who was killed has told nobody; whoever comes later sees what is there.
+    before = {name.split()[1] for name in _people(log.session)}
+    say(BEGUN, [name for name in NAMES if name not in before][:1])
+
+    def next_one(person):
+        name = person.split()[1]
+        say(KEPT, [name])
+        say(BEGUN, NAMES[int(name) + 1 : int(name) + 2])
+
+    feedback_writer.write_to(log, "w", len(NAMES), next_one)
+    session, _ = orag.load(log.path, log.session.space)
+    return digest_of([session.embeddings().digest, *_people(session)])
+
+
+def _people(session: orag.Session) -> list[str]:
+    return [str(event.person) for event in session.events]
+
+
+def _voted(folder: Path) -> set[str]:
+    path = folder / "log.sqlite"
+    if not path.exists() or not path.stat().st_size:
+        return set()
+    return {name.split()[1] for name in _people(orag.log(path, feedback.random_space(), temperature=0.2).session)}
+
+
+def _judge(folder: Path, say: Say) -> str:
+    log = JudgingLog(folder / "judged.jsonl")
+    before = {judgement.query for judgement in log.read().given}
+    for name in NAMES:
+        if name not in before:
+            say(BEGUN, [name])
+            log.judge(name, f"d{name}", int(name) % 4, "ana")
+            say(KEPT, [name])
+    return digest_of([f"{j.query} {j.document} {j.grade}" for j in JudgingLog(log.path).read().given])
+
+
+def _judged(folder: Path) -> set[str]:
+    return {judgement.query for judgement in JudgingLog(folder / "judged.jsonl").read().given}
+
+
+def _put(folder: Path, say: Say) -> str:
+    for name in NAMES:
+        if cache.get("things", name) is None:
+            say(BEGUN, [name])
+            cache.put("things", name, _payload(name))
+            if cache.get("things", name) is not None:
+                say(KEPT, [name])
+    # What is not kept would be made again.
+    return digest_of([digest_of([cache.get("things", name) or _payload(name)]) for name in NAMES])
+
+
+def _payload(name: str) -> bytes:
+    chance = random.Random(name)
+    return chance.randbytes(chance.choice((10, 4_000, 70_000, 400_000)))
+
+
+def _put_there(folder: Path) -> set[str]:
+    home_in(folder)
+    return {name for name in NAMES if cache.get("things", name) == _payload(name)}
+
+
+ROWS, BATCH = 2_000, 50
+
+
+def _load(folder: Path, say: Say) -> str:
+    _configure(folder)
+    load._PgWriter.write = said(
+        load._PgWriter.write, lambda _, start, size: [str(start)], lambda _, start, size: [str(start)], say=say
+    )
+    rows = space_of(_corpus(sentences(ROWS)), feedback.random_space(ROWS).vectors)
+    load.load(_target(folder), rows.corpus, rows.embeddings, batch=BATCH)
+    store = open_store(_target(folder))
+    try:
+        found = {name: row.tobytes() for ids, part in store.scan(500) for name, row in zip(ids, part, strict=True)}
+        return Embeddings(rows.corpus.ids, rows.vectors).digest if found == _bytes(rows) else f"{len(found)} others"
+    finally:
+        store.close()
+
+
+def _bytes(space: engine.Space) -> dict[str, bytes]:
+    return {name: row.tobytes() for name, row in zip(space.corpus.ids, space.vectors.numpy(), strict=True)}
+
+
+def _configure(folder: Path) -> None:
+    home = home_in(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "stores.toml").write_text(os.environ[STORES_ENV], encoding="utf-8")
+
+
+def _target(folder: Path) -> str:
+    return f"pg/{folder.parent.name}_{folder.name}".replace("-", "_")
+
+
+def _loaded(folder: Path) -> set[str]:
+    from engine.data.stores.config import read_entry
+
+    _configure(folder)
+    entry = read_entry(_target(folder))
+    with entry.access.connect() as connection:
+        there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [entry.table.table]).fetchone()[0]
+        rows = connection.execute(f"SELECT place FROM {entry.table.table}").fetchall() if there else []
+    places = {place for (place,) in rows}
+    return {str(start) for start in range(0, ROWS, BATCH) if places.issuperset(range(start, start + BATCH))}
+
+
+OPERATIONS = {
+    "embed": Operation(_embed, _embedded),
+    "tune": Operation(_tune, _cells_in("tuned.db")),
+    "sweep": Operation(_sweep, _cells_in("sweep.db")),
+    "train": Operation(_train, _trained),
+    "feedback": Operation(_vote, _voted),
+    "judgements": Operation(_judge, _judged),
+    "store load": Operation(_load, _loaded),
+    "cache": Operation(_put, _put_there),
+}
+
+
+def make_model(folder: Path) -> Path:
+    """The encoder that "embed" reads, small enough to be made in a test."""
+    return tiny_encoder(folder, (*WORDS, *map(str, range(400))))
