@@ -242,6 +242,7 @@ def time_text(cell: Any, decimals: int) -> str:
 @RUNS
 @metrics_option("Of the table. Default: those of the store.")
 @click.option("--wins", is_flag=True, help="In --y, every setting against the baseline query by query.")
+@click.option("--oracle", is_flag=True, help="In --y, what choosing a method's setting for every query could gain.")
 @file_option("--out", "files", multiple=True, help=".md .tex: the table; .csv .parquet: every cell.")
 @json_option()
 def compare(
@@ -249,6 +250,7 @@ def compare(
     others: OtherSystems,
     metrics: tuple[str, ...],
     wins: bool,
+    oracle: bool,
     files: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -258,6 +260,7 @@ def compare(
     from engine.evaluation.paired import names, written_out
     from engine.evaluation.statistics import compare as compare_cells
     from engine.evaluation.statistics import meant, summary
+    from engine.evaluation.studies.per_query_best import per_query_best
     from engine.evaluation.tables import results
 
     if bad := [f for f in files if Path(f).suffix.lower() not in (".md", ".tex", ".csv", ".parquet")]:
@@ -268,7 +271,7 @@ def compare(
     curve = frontier(cells, across, up, k)
     table = results(cells, metrics or tuple(cells[0].values), swept.baseline, k)
     rows = compare_cells(cells, up, table.rows[0][0], k)
-    comparisons = summary(rows)
+    comparisons, headroom = summary(rows), per_query_best(cells, up, k) if oracle else ()
     strata = swept.stratify(cells, k)
     for file in files:
         _write_table(file, table, cells)
@@ -283,6 +286,7 @@ def compare(
         area = {"hypervolume": curve.hypervolume, "reference": curve.reference}
         groups = {"by": strata.as_json()} if strata else {}
         groups |= {"wins": [{**asdict(row), "wins": row.wins._asdict()} for row in rows]} if wins else {}
+        groups |= {"oracle": [asdict(row) for row in headroom]} if oracle else {}
         echo_json({**head, **area, "front": front, "untimed": curve.untimed, "table": table.as_json(), **groups})
         return
     echo(f"Not dominated in {across}@{k} and {up}@{k}, over {curve.queries:,} queries:")
@@ -294,7 +298,25 @@ def compare(
         echo(f"\n{METRICS[up].title}@{k} by {strata.title}, each method's best setting:\n{plain_strata(strata)}")
     if wins:
         echo(f"\n{METRICS[up].title}@{k} against {table.rows[0][0]}, query by query:\n{_plain_wins(rows)}")
+    if oracle:
+        echo(f"\n{METRICS[up].title}@{k} of each method's settings:\n{_plain_headroom(headroom)}")
     echo_written(files)
+
+
+def _plain_headroom(rows: Sequence[Any]) -> str:
+    """The best setting for all queries, and the best for each: chosen with the query's own judgements."""
+    lines = [
+        (
+            row.method,
+            f"{row.settings}",
+            row.best,
+            f"{row.mean:.4f}",
+            f"{row.oracle:.4f}",
+            f"{row.difference:.4f}" + ("" if row.low is None else f" [{row.low:.4f}, {row.high:.4f}]"),
+        )
+        for row in rows
+    ]
+    return aligned([("", "settings", "best for all", "its mean", "best for each", "at most gained"), *lines])
 
 
 def _plain_wins(rows: Sequence[Any]) -> str:

@@ -119,7 +119,8 @@ class FinishedSweep(ReadOptions):
                 raise
             raise click.UsageError(f"--by must be one of {', '.join(KINDS)}, or a column; {error}") from None
         judged = dataset.corpus, dataset.judged(first.split), dataset.qrels[first.split]
-        counts: dict[str, Any] = {**values_by_query(*judged), **kinds(*judged, dataset.aspects)}
+        space = self._space(dataset, first) if by == "correlation" else None
+        counts: dict[str, Any] = {**values_by_query(*judged), **kinds(*judged, dataset.aspects, space)}
         title = KINDS.get(by, by)
         if by not in counts:
             raise click.UsageError(f"--by {by}: no query has {title}; there are {', '.join(counts)}")
@@ -130,6 +131,18 @@ class FinishedSweep(ReadOptions):
         means, differences = (stratify(best, self.up, counts[by], k, against=against) for against in (None, base))
         return StratifiedSweep(by, title, means, differences, base, best)
 
+    def _space(self, dataset: Dataset, cell: Any) -> Any:
+        """The corpus with the vectors that were swept. Raises UsageError where they are others."""
+        import engine
+
+        space = engine.Space(dataset.corpus, dataset.vectors or engine.embed(dataset.corpus))
+        if space.embeddings.digest != cell.provenance["embeddings"]:
+            raise click.UsageError(
+                "--by correlation embeds with the bundled encoder, and the store was swept with other vectors; group "
+                "by another kind, or call engine.evaluation.stratification.kinds with the space"
+            )
+        return space
+
 
 FINISHED_SWEEP = grouped(
     "swept",
@@ -137,9 +150,9 @@ FINISHED_SWEEP = grouped(
     option(
         "--by",
         metavar="KIND",
-        help="The y axis in groups of queries too: by how many documents are relevant, by their length, by the "
-        "words of the query, by its aspects (relevant, length, words, aspects), or by a column of the queries or of "
-        "the documents relevant to them.",
+        help="The y axis in groups of queries too: by how many documents are relevant, by how like others they are, "
+        "by their length, by the words of the query, by its aspects (relevant, correlation, length, words, aspects), "
+        "or by a column of the queries or of the documents relevant to them.",
     ),
     option("--corpus", metavar="NAME|PATH", help="The corpus that was swept, for --by and --run."),
     READING,

@@ -1,8 +1,9 @@
-"""The same comparison by kind of query: what is relevant to it, how long both are, its aspects, a column of either.
+"""The same comparison by kind of query: what is relevant to it, how like others that is, lengths, aspects, a column.
 
 NNN paper, Fig. 4: what a method is worth may depend on how many documents a query needs.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from engine.errors import DataError
 from engine.evaluation.frontier import BAND_RESAMPLES
 from engine.evaluation.paired import shared
 from engine.evaluation.statistics import RESAMPLES, SEED, intervals, meant
 from engine.params import Whole
+from engine.space import Space
 from engine.values import Corpus, Qrels, Queries
 
 GROUPS = Whole(5, "groups", 1, 100, name="groups", help="How many groups at most.")
@@ -51,27 +54,52 @@ def relevant_lengths(corpus: Corpus, qrels: Qrels) -> dict[str, int]:
     return lengths
 
 
+def relevant_correlations(space: Space, qrels: Qrels) -> dict[str, int]:
+    """query → the largest cosine of a relevant document to one that is not, in hundredths, rounded; without queries
+    that have none of either in the corpus.
+
+    NNN paper, §2.3: "dense retrieval cannot separate documents that are strongly correlated", so there its decoder's
+    gap should be the largest.
+    """
+    n, largest = len(space), {}
+    length = space.matrix.lengths.double().clamp_min(torch.finfo(torch.float64).tiny)
+    for query in qrels.grades:
+        rows = [space.corpus.position[doc] for doc in qrels.relevant(query) if doc in space.corpus.position]
+        if 0 < len(rows) < n:
+            own = (space.vectors[rows].double() / length[rows].unsqueeze(1)).to(space.vectors.dtype)
+            cosines = (space.vectors @ own.T).double() / length.unsqueeze(1)
+            cosines[rows] = -math.inf
+            largest[query] = round(100 * float(cosines.max()))
+    return largest
+
+
 KINDS = {
     "relevant": "relevant documents",
     "length": "words in a relevant document",
     "words": "words in the query",
     "aspects": "aspects",
+    "correlation": "largest cosine of a relevant document to another, in hundredths",
 }
 """What queries are grouped by → what is counted, as charts write it."""
 
 
 def kinds(
-    corpus: Corpus, queries: Queries, qrels: Qrels, aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None
+    corpus: Corpus,
+    queries: Queries,
+    qrels: Qrels,
+    aspects: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+    space: Space | None = None,
 ) -> dict[str, dict[str, int]]:
     """Of KINDS those that some of these queries have a number for, each with query → number, which is 0 for words only.
 
-    Words are what spaces part.
+    Words are what spaces part. space: whose vectors the correlation is of, which is left out without.
     """
     numbers = {
         "relevant": {query: count for query in qrels.grades if (count := len(qrels.relevant(query)))},
         "length": relevant_lengths(corpus, qrels),
         "words": {query: len(text.split()) for query, text in zip(queries.ids, queries.texts, strict=True)},
         "aspects": {query: len(of_query) for query, of_query in (aspects or {}).items() if of_query},
+        "correlation": relevant_correlations(space, qrels) if space is not None else {},
     }
     return {kind: counts for kind, counts in numbers.items() if not counts.keys().isdisjoint(queries.ids)}
 

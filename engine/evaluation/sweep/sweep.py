@@ -47,13 +47,15 @@ def grid(name: str, points: int = 11, **fixed: Any) -> list[Decoder]:
     """Decoders over the declared parameters of a selector, or of a scorer before top-k: `points` values each, or those
     that its paper names.
 
-    fixed: parameters that stay as given. Raises ParamError.
+    fixed: parameters that stay as given, or take several values: grid("nnn", fill=("strict", "fill")) has the paper's
+    decoder, whose sets may be shorter than k, beside the one whose sets a sweep fills up. Raises ParamError.
     """
     spec = spec_of(name)
-    fixed = checked(spec.params, fixed, name)
+    given = {n: tuple(v) if isinstance(v, list | tuple) else (v,) for n, v in fixed.items()}
+    listed = {n: [checked(spec.params, {n: v}, name)[n] for v in several(vs, n, "values")] for n, vs in given.items()}
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise ParamError(f"points must be a whole number in [1, ∞); got {points!r}")
-    choices = [(fixed[p.name],) if p.name in fixed else sweep_values(p, points) for p in spec.params]
+    choices = [listed[p.name] if p.name in listed else sweep_values(p, points) for p in spec.params]
     stages = [make(name, **dict(zip([p.name for p in spec.params], c, strict=True))) for c in product(*choices)]
     if spec.kind == "selector":
         return [Decoder(stage) for stage in stages]

@@ -230,7 +230,10 @@ def test_tune_refuses_by_the_flags_name_before_anything_is_read(args, said, monk
         (("-k", "7"), "has no cells at k = 7; it has 3, 5"),
         (("--split", "dev"), "holds no cells of split 'dev'"),
         (("--out", "table.doc"), "--out takes .md, .tex, .csv or .parquet"),
-        (("--by", "colour", "--corpus", "numpy-api"), "--by must be one of relevant, length, words, aspects, or a col"),
+        (
+            ("--by", "colour", "--corpus", "numpy-api"),
+            "--by must be one of relevant, length, words, aspects, correlation, or a col",
+        ),
         (("--by", "length"), "--by needs --corpus"),
         (("--by", "aspects", "--corpus", "numpy-api"), "no query has aspects; there are relevant, length, words"),
     ],
@@ -251,3 +254,13 @@ def test_wins_of_every_setting_against_a_baseline(store):
         (line,) = [line for line in output.splitlines() if line.startswith(f"{row['name']}  ") and "%" in line]
         assert f"{wins['win'] / row['queries']:.1%}" in line and f"{max(0, row['most']):.4f}" in line
     assert "wins" not in json.loads(run("compare", store, "-k", "5", "--json"))
+
+
+def test_what_a_setting_for_every_query_could_gain(store):
+    asked = ("compare", store, "-k", "5", "--y", "comp", "--oracle")
+    rows = json.loads(run(*asked, "--json"))["oracle"]
+    assert [(row["method"], row["settings"]) for row in rows] == [("top_k", 1), ("mmr", 3), ("nnn", 7)]
+    output = run(*asked)
+    for row in rows:
+        assert row["oracle"] >= row["mean"] and f"{row['oracle']:.4f}" in output
+    assert "Comp@5 of each method's settings:" in output

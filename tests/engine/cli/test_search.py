@@ -81,7 +81,10 @@ def test_strata_by_a_column_that_the_corpus_keeps(tmp_path):
     assert embedded.startswith("3 vectors of") or "\n3 vectors of" in embedded
     assert "--where takes COLUMN=VALUE" in run("embed", "--corpus", str(folder), "--where", "department", fails=True)
     output = run(*asked, "topic", fails=True)
-    assert "--by must be one of relevant, length, words, aspects, or a column" in output and "'topic'" in output
+    assert (
+        "--by must be one of relevant, length, words, aspects, correlation, or a column" in output
+        and "'topic'" in output
+    )
 
 
 def test_columns_that_no_name_tells_are_named(tmp_path):
@@ -109,6 +112,21 @@ def test_kinds_leave_out_what_no_query_has():
     counts = {"relevant": {"q": 1}, "length": {"q": 2}, "words": {"q": 3}}
     assert kinds(corpus, queries, engine.Qrels({"q": {"a": 1}})) == counts
     assert list(kinds(corpus, queries, engine.Qrels({"other": {"a": 1}}))) == ["words"]
+
+
+def test_recall_by_how_like_others_the_relevant_documents_are(store, demo):
+    asked = ("compare", store, "-k", "5", "--by", "correlation", "--corpus", "numpy-api")
+    assert f"Recall@5 by {KINDS['correlation']}, each method's best setting" in run(*asked)
+    dataset, _ = demo
+    qrels, space = dataset.qrels["test"], engine.Space(dataset.corpus, engine.embed(dataset.corpus))
+    own = kinds(dataset.corpus, dataset.judged("test"), qrels, space=space)["correlation"]
+    cosines = space.vectors.double() @ space.vectors.double().T
+    for query in dataset.judged("test").ids:
+        rows = [space.corpus.position[doc] for doc in qrels.relevant(query)]
+        others = [row for row in range(len(space)) if row not in rows]
+        assert abs(own[query] - 100 * float(cosines[rows][:, others].max())) <= 0.5 + 1e-4
+    for row in json.loads(run(*asked, "--json"))["by"]["groups"]:
+        assert sum(row["least"] <= own[query] <= row["most"] for query in dataset.judged("test").ids) == row["queries"]
 
 
 def test_words_are_searched_in_a_corpus_with_vectors_of_its_own(tmp_path):

@@ -268,6 +268,12 @@ def test_grids_come_from_the_declarations():
     assert {d.select.l1 for d in nnn} == {d.select.l2 for d in nnn} == {0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0}
     fixed = grid("nnn", l1=0.2, fill="strict")
     assert len(fixed) == 7 and {(d.select.l1, d.select.fill) for d in fixed} == {(0.2, "strict")}
+    both = grid("nnn", l1=0.2, fill=("strict", "fill"))
+    assert len(both) == 14 and {d for d in both if d.select.fill == "strict"} == set(fixed)
+    assert [d.select.relevance_weight for d in grid("mmr", relevance_weight=[0.2, 0.4])] == [0.2, 0.4]
+    for wrong, message in (({"fill": ()}, "at least one"), ({"fill": ("strict", "some")}, "got 'some'")):
+        with pytest.raises(engine.ParamError, match=message):
+            grid("nnn", **wrong)
     assert grid("mmr", 1) == [engine.Decoder(engine.make("mmr"))]
     for name in engine.methods("selector"):
         assert len(set(grid(name, 3))) == len(grid(name, 3))
